@@ -1,0 +1,393 @@
+//! The options of a manager, their defaults and their bounds.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::{Clock, Timers, one_thread};
+use crate::error::Error;
+use crate::fake::{FakeClock, FakeNode};
+use crate::manager::LockManager;
+use crate::node::address::{Address, NEEDS_TLS};
+use crate::node::transport::Connect;
+use crate::node::{Node, Setup};
+use crate::quorum;
+
+/// A lock that is held for longer than a year is not a lease.
+const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
+/// The longest node timeout and retry delay.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+const LARGEST_POOL: u32 = 10_000;
+
+/// Makes a [`LockManager`]. Every problem is reported by [`build`](Self::build), which connects to nothing.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlatch::LockManager;
+///
+/// let manager = LockManager::builder()
+///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+///     .key_prefix("billing:")
+///     .node_timeout(Duration::from_millis(20))
+///     .acquire_timeout(Duration::from_secs(60))
+///     .build()?;
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder {
+    nodes: Vec<Spec>,
+    node_timeout: Duration,
+    pool_size: u32,
+    default_ttl: Option<Duration>,
+    options: Options,
+}
+
+/// What the rounds need to know.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) key_prefix: String,
+    pub(crate) acquire_timeout: Duration,
+    pub(crate) retry_min: Duration,
+    pub(crate) retry_max: Duration,
+    pub(crate) default_ttl: Duration,
+    drift_factor: f64,
+    max_ttl: Duration,
+}
+
+/// A node as it was given, or why it can't be used. Holds a password, so it says no more than the name.
+#[derive(Clone)]
+enum Spec {
+    Server(Box<Result<Address, String>>),
+    Fake(FakeNode),
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            node_timeout: Duration::from_millis(50),
+            pool_size: 10,
+            default_ttl: None,
+            options: Options {
+                key_prefix: String::new(),
+                acquire_timeout: Duration::from_secs(10),
+                retry_min: Duration::from_millis(50),
+                retry_max: Duration::from_millis(250),
+                default_ttl: Duration::from_secs(30),
+                drift_factor: 0.01,
+                max_ttl: Duration::from_hours(1),
+            },
+        }
+    }
+}
+
+impl Builder {
+    /// Adds the server at `url`: `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path`.
+    ///
+    /// The order of the nodes does not matter: all managers ask them in one canonical order. All clients must name
+    /// the same nodes, and in the same way (a host name and its address are two names).
+    pub fn node(mut self, url: impl AsRef<str>) -> Self {
+        self.nodes.push(Spec::parse(url.as_ref()));
+        self
+    }
+
+    /// Adds the servers at `urls`, each as [`node`](Self::node) does.
+    pub fn nodes<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let specs = urls.into_iter().map(|url| Spec::parse(url.as_ref()));
+        self.nodes.extend(specs);
+        self
+    }
+
+    /// Adds the server of a `redis::Client`, with its login, database, TCP settings and certificates.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a client is handed over, as a URL is"
+    )]
+    pub fn client(mut self, client: redis::Client) -> Self {
+        self.nodes.push(Spec::from_client(&client));
+        self
+    }
+
+    /// Adds a fake node, for tests.
+    pub fn fake(mut self, node: &FakeNode) -> Self {
+        self.nodes.push(Spec::Fake(node.clone()));
+        self
+    }
+
+    /// Adds fake nodes, for tests.
+    pub fn fakes(mut self, nodes: &[FakeNode]) -> Self {
+        self.nodes.extend(nodes.iter().cloned().map(Spec::Fake));
+        self
+    }
+
+    /// Sets what is put before each resource name to make its key. All clients must use the same.
+    ///
+    /// Defaults to nothing.
+    pub fn key_prefix(mut self, prefix: &str) -> Self {
+        prefix.clone_into(&mut self.options.key_prefix);
+        self
+    }
+
+    /// Sets the time for one command to one node: waiting for a pooled connection, connecting, writing and reading.
+    ///
+    /// It should be far below the shortest ttl, and well above a round trip. Between zero (not included) and 1 h.
+    ///
+    /// Defaults to 50 ms.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.node_timeout = timeout;
+        self
+    }
+
+    /// Sets how long [`LockManager::lock`] waits. [`Duration::MAX`] means without a bound.
+    ///
+    /// Defaults to 10 s.
+    pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
+        self.options.acquire_timeout = timeout;
+        self
+    }
+
+    /// Sets the bounds of the random delay between two attempts, at most 1 h.
+    ///
+    /// Defaults to 50 ms and 250 ms.
+    pub fn retry_delay(mut self, min: Duration, max: Duration) -> Self {
+        self.options.retry_min = min;
+        self.options.retry_max = max;
+        self
+    }
+
+    /// Sets the number of connections to each node, 1 to 10,000. A thread uses one at a time, for a round trip.
+    ///
+    /// Defaults to 10.
+    pub fn pool_size(mut self, size: u32) -> Self {
+        self.pool_size = size;
+        self
+    }
+
+    /// Sets the time to live of a [`request`](LockManager::request) that does not say.
+    ///
+    /// Defaults to 30 s, or `max_ttl` if that is shorter.
+    pub fn default_ttl(mut self, ttl: Duration) -> Self {
+        self.default_ttl = Some(ttl);
+        self
+    }
+
+    /// Sets the share of a ttl by which the clocks of client and nodes may drift apart in its course, from 0 to below 1.
+    ///
+    /// Defaults to 0.01. The constant 2 ms comes on top.
+    pub fn drift_factor(mut self, factor: f64) -> Self {
+        self.options.drift_factor = factor;
+        self
+    }
+
+    /// Sets the longest ttl that is accepted, at most 365 days.
+    ///
+    /// Defaults to 1 h.
+    pub fn max_ttl(mut self, ttl: Duration) -> Self {
+        self.options.max_ttl = ttl;
+        self
+    }
+
+    /// Makes the manager. It connects to nothing, so dead servers are no error here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidConfig`], with what is wrong and what to do.
+    pub fn build(self) -> Result<LockManager, Error> {
+        let mut specs: Vec<(String, Spec)> = Vec::with_capacity(self.nodes.len());
+        for (i, spec) in self.nodes.iter().enumerate() {
+            let number = i.saturating_add(1);
+            let identity = spec
+                .identity()
+                .map_err(|reason| invalid(format!("node {number}: {reason}")))?;
+            if specs.iter().any(|(other, _)| *other == identity) {
+                return Err(invalid(format!(
+                    "node {number}: {} is there twice, and one server has one vote; remove one of them",
+                    spec.name()
+                )));
+            }
+            specs.push((identity, spec.clone()));
+        }
+        if specs.is_empty() {
+            return Err(invalid("no nodes: give at least one with `node(url)`"));
+        }
+        // The canonical order: contenders that ask in the same order always have a winner.
+        specs.sort_by(|(a, _), (b, _)| a.cmp(b));
+
+        let clock = common_clock(&specs)?;
+        let options = self.checked_options()?;
+        let timers = Timers::new(&clock);
+        let slot_maker = one_thread("redlatch-slots");
+        let nodes = specs
+            .into_iter()
+            .filter_map(|(_, spec)| {
+                Some(Node::new(Setup {
+                    name: spec.name().into(),
+                    connector: spec.connector(&clock, &timers, self.node_timeout)?,
+                    pool_size: self.pool_size,
+                    timeout: self.node_timeout,
+                    clock: &clock,
+                    timers: &timers,
+                    slot_maker: &slot_maker,
+                }))
+            })
+            .collect();
+        Ok(LockManager::with_nodes(nodes, clock, options))
+    }
+
+    fn checked_options(&self) -> Result<Options, Error> {
+        let mut options = self.options.clone();
+        let require = |good: bool, reason: &str| if good { Ok(()) } else { Err(invalid(reason)) };
+        require(
+            !self.node_timeout.is_zero() && self.node_timeout <= LONGEST_WAIT,
+            "node_timeout must be more than zero and at most 1 h",
+        )?;
+        require(
+            (1..=LARGEST_POOL).contains(&self.pool_size),
+            "pool_size must be 1 to 10,000",
+        )?;
+        require(
+            options.retry_min <= options.retry_max,
+            "retry_delay: the first bound must not be above the second",
+        )?;
+        require(
+            !options.retry_max.is_zero() && options.retry_max <= LONGEST_WAIT,
+            "retry_delay: the second bound must be more than zero and at most 1 h",
+        )?;
+        require(
+            (0.0..1.0).contains(&options.drift_factor),
+            "drift_factor must be at least 0 and below 1",
+        )?;
+        require(
+            options.max_ttl <= LONGEST_TTL,
+            "max_ttl must be at most 365 days",
+        )?;
+        options
+            .validity(options.max_ttl)
+            .map_err(|error| invalid(format!("max_ttl: {error}")))?;
+        options.default_ttl = self
+            .default_ttl
+            .unwrap_or_else(|| options.default_ttl.min(options.max_ttl));
+        options
+            .validity(options.default_ttl)
+            .map_err(|error| invalid(format!("default_ttl: {error}")))?;
+        Ok(options)
+    }
+}
+
+impl Options {
+    /// Returns the ttl in whole milliseconds, and how long it is valid from the moment before the first send.
+    pub(crate) fn validity(&self, ttl: Duration) -> Result<(Duration, Duration), Error> {
+        let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
+        if ttl > self.max_ttl {
+            return refuse(format!(
+                "the longest is max_ttl, {:?}; ask for less or raise it in the builder",
+                self.max_ttl
+            ));
+        }
+        let whole = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        let drift = quorum::drift(whole, self.drift_factor);
+        let validity = quorum::validity(whole, Duration::ZERO, drift);
+        if validity.is_zero() {
+            return refuse(format!(
+                "the clocks' drift alone, {drift:.1?}, uses it up; ask for more"
+            ));
+        }
+        Ok((whole, validity))
+    }
+}
+
+impl Spec {
+    fn parse(url: &str) -> Self {
+        // The error of redis is left out: nothing of a URL, which can hold a password, may come into a message.
+        let address = match redis::Client::open(url) {
+            Ok(client) => return Self::from_client(&client),
+            Err(_) if url.starts_with("rediss://") && cfg!(not(feature = "tls-rustls")) => {
+                Err(NEEDS_TLS.into())
+            }
+            Err(_) => Err(
+                "not a URL of a Redis server; expected redis://[user:password@]host[:port][/db], \
+                 rediss://… or unix:///path (percent-encode special characters of a password)"
+                    .into(),
+            ),
+        };
+        Self::Server(Box::new(address))
+    }
+
+    fn from_client(client: &redis::Client) -> Self {
+        Self::Server(Box::new(Address::new(client.get_connection_info().clone())))
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Server(address) => match address.as_ref() {
+                Ok(address) => address.name(),
+                Err(_) => String::new(),
+            },
+            Self::Fake(node) => node.name().to_owned(),
+        }
+    }
+
+    /// What two specs of one server have in common, and what the canonical order sorts by.
+    fn identity(&self) -> Result<String, String> {
+        match self {
+            Self::Server(address) => address
+                .as_ref()
+                .as_ref()
+                .map(Address::identity)
+                .map_err(Clone::clone),
+            Self::Fake(node) => Ok(node.identity()),
+        }
+    }
+
+    fn connector(
+        self,
+        clock: &Clock,
+        timers: &Timers,
+        timeout: Duration,
+    ) -> Option<Box<dyn Connect>> {
+        match self {
+            Self::Server(address) => Some((*address).ok()?.connector(clock, timers, timeout)),
+            Self::Fake(node) => Some(Box::new(node)),
+        }
+    }
+
+    fn fake_clock(&self) -> Option<&FakeClock> {
+        match self {
+            Self::Server(_) => None,
+            Self::Fake(node) => node.fake_clock(),
+        }
+    }
+}
+
+/// The clock that all nodes are on.
+fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
+    let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
+    let first = clocks.next().flatten();
+    let same = |other: Option<&FakeClock>| match (first, other) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.is_same(b),
+        (None, Some(_)) | (Some(_), None) => false,
+    };
+    if !clocks.all(same) {
+        return Err(invalid(
+            "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
+        ));
+    }
+    Ok(first.cloned().map_or(Clock::System, Clock::Fake))
+}
+
+fn invalid(reason: impl Into<String>) -> Error {
+    Error::InvalidConfig {
+        reason: reason.into(),
+    }
+}
+
+impl fmt::Debug for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name())
+    }
+}

@@ -1,0 +1,144 @@
+//! The clock of a test: it stands still until it is moved.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// A clock for unit tests that stands still until it is moved.
+///
+/// [Fake nodes](super::FakeNode) made on it and every manager and guard over those nodes read this clock and no other,
+/// so that a test sees "the lease has run out" at once and without sleeping. Two things move it:
+///
+/// - [`advance`](Self::advance), called by the test;
+/// - a wait: a retry delay, or a node that [hangs](super::FakeNode::hang) until the node timeout, moves the clock to
+///   the end of the wait and returns at once. A test with several threads that wait for each other in real time should
+///   therefore use nodes without a fake clock.
+///
+/// Clones are the same clock.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlatch::LockManager;
+/// use redlatch::fake::{FakeClock, FakeNode};
+///
+/// let clock = FakeClock::new();
+/// let nodes = FakeNode::cluster_on(5, &clock);
+/// let manager = LockManager::builder().fakes(&nodes).build()?;
+///
+/// let guard = manager.try_lock("report", Duration::from_secs(10))?;
+/// clock.advance(Duration::from_secs(10));
+/// assert!(guard.check().is_err());
+/// assert!(manager.try_lock("report", Duration::from_secs(10)).is_ok());
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct FakeClock(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    now: Duration,
+    jobs: Vec<Job>,
+    /// Whether a thread is running jobs; they may move the clock themselves.
+    running: bool,
+}
+
+struct Job {
+    due: Duration,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+impl FakeClock {
+    /// Creates a clock that stands at zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves the clock forward by `span`, and with it the nodes, managers and guards that live on it.
+    ///
+    /// What they had scheduled for the time in between happens now, on the calling thread.
+    pub fn advance(&self, span: Duration) {
+        let target = self.0.lock().now.saturating_add(span);
+        self.advance_to(target);
+    }
+
+    /// Returns how far the clock has moved since it was made.
+    pub fn elapsed(&self) -> Duration {
+        self.0.lock().now
+    }
+
+    pub(crate) fn advance_to(&self, target: Duration) {
+        let mut state = self.0.lock();
+        while let Some(job) = state.take_due(target) {
+            state.now = state.now.max(job.due);
+            state.running = true;
+            drop(state);
+            (job.run)();
+            state = self.0.lock();
+            state.running = false;
+        }
+        state.now = state.now.max(target);
+    }
+
+    pub(crate) fn schedule(&self, delay: Duration, run: Box<dyn FnOnce() + Send>) {
+        let mut state = self.0.lock();
+        let due = state.now.saturating_add(delay);
+        state.jobs.push(Job { due, run });
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl State {
+    /// The earliest job that is due by `target`, or by now if a job has moved the clock beyond it.
+    fn take_due(&mut self, target: Duration) -> Option<Job> {
+        if self.running {
+            return None;
+        }
+        let horizon = target.max(self.now);
+        let first = (0..self.jobs.len()).min_by_key(|&i| self.jobs.get(i).map(|job| job.due))?;
+        if self.jobs.get(first)?.due > horizon {
+            return None;
+        }
+        Some(self.jobs.remove(first))
+    }
+}
+
+impl fmt::Debug for FakeClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FakeClock").field(&self.elapsed()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_run_in_order_of_time_and_may_schedule_more() {
+        let clock = FakeClock::new();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        for at in [30, 10] {
+            let (clock2, seen2) = (clock.clone(), Arc::clone(&seen));
+            clock.schedule(
+                Duration::from_millis(at),
+                Box::new(move || {
+                    seen2.lock().push(clock2.elapsed().as_millis());
+                    let (clock3, seen3) = (clock2.clone(), Arc::clone(&seen2));
+                    clock2.schedule(
+                        Duration::from_millis(5),
+                        Box::new(move || seen3.lock().push(clock3.elapsed().as_millis())),
+                    );
+                }),
+            );
+        }
+        clock.advance(Duration::from_millis(32));
+        assert_eq!(*seen.lock(), [10, 15, 30]);
+        clock.advance(Duration::from_millis(100));
+        assert_eq!(*seen.lock(), [10, 15, 30, 35]);
+        assert_eq!(clock.elapsed(), Duration::from_millis(132));
+    }
+}

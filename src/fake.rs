@@ -1,0 +1,266 @@
+//! Nodes for unit tests, in this process and without a server.
+//!
+//! A [`FakeNode`] is asked through the same commands, connection pools and code paths as a Redis server, and can be
+//! made to fail in the ways that servers fail. With a [`FakeClock`] a test moves time itself. The guide is
+//! `docs/testing.md`.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use redis::Value;
+
+mod connection;
+mod store;
+
+use self::store::Store;
+pub use crate::clock::FakeClock;
+use crate::clock::{Clock, Timestamp};
+
+/// A Redis server that is played in this process.
+///
+/// Clones are the same node. A manager over fake nodes is made with [`Builder::fakes`](crate::Builder::fakes).
+///
+/// The faults [`refuse`](Self::refuse), [`hang`](Self::hang), [`delay`](Self::delay) and
+/// [`lose_replies`](Self::lose_replies) replace each other and last until [`recover`](Self::recover) or a restart.
+/// A manager leaves a node that failed out for 20 ms and more, and then tries it in the background: right after
+/// `recover` its vote can still be [`BreakerOpen`](crate::Vote::BreakerOpen).
+///
+/// ```
+/// use std::time::Duration;
+/// use redlatch::{Error, LockManager};
+/// use redlatch::fake::FakeNode;
+///
+/// let nodes = FakeNode::cluster(5);
+/// let manager = LockManager::builder().fakes(&nodes).build()?;
+/// let second = Duration::from_secs(1);
+///
+/// nodes[0].refuse();
+/// nodes[1].refuse();
+/// assert!(manager.try_lock("report", second).is_ok());
+///
+/// nodes[2].refuse();
+/// assert!(matches!(manager.try_lock("report", second), Err(Error::Unavailable { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone)]
+pub struct FakeNode {
+    server: Arc<Server>,
+}
+
+struct Server {
+    id: u64,
+    name: String,
+    clock: Clock,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    store: Store,
+    /// How far the node's own clock is ahead.
+    ahead: Duration,
+    fault: Fault,
+    /// What has arrived while the node hangs, with the connections it came on.
+    backlog: VecDeque<(u64, Vec<u8>)>,
+    /// The open connections and the replies that are under way on them.
+    connections: HashMap<u64, VecDeque<Reply>>,
+    connected: u64,
+}
+
+struct Reply {
+    due: Timestamp,
+    value: Value,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    #[default]
+    None,
+    Refuse,
+    Hang,
+    Delay(Duration),
+    LoseReplies,
+}
+
+impl FakeNode {
+    /// Makes a node that is up, empty, and on real time.
+    pub fn new() -> Self {
+        Self::with_clock(Clock::System)
+    }
+
+    /// Makes `n` nodes that are up, empty, and on real time.
+    pub fn cluster(n: usize) -> Vec<Self> {
+        (0..n).map(|_| Self::new()).collect()
+    }
+
+    /// Makes `n` nodes that are up, empty, and on `clock`; managers and guards over them are on it too.
+    pub fn cluster_on(n: usize, clock: &FakeClock) -> Vec<Self> {
+        (0..n)
+            .map(|_| Self::with_clock(Clock::Fake(clock.clone())))
+            .collect()
+    }
+
+    fn with_clock(clock: Clock) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Self {
+            server: Arc::new(Server {
+                id,
+                name: format!("fake-{id}"),
+                clock,
+                state: Mutex::default(),
+                changed: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Returns the name by which reports and errors call the node.
+    pub fn name(&self) -> &str {
+        &self.server.name
+    }
+
+    /// Closes all connections and refuses new ones, as a dead process does. The keys stay for a restart or recovery.
+    pub fn refuse(&self) {
+        let mut state = self.server.state.lock();
+        state.fault = Fault::Refuse;
+        state.disconnect();
+        self.server.changed.notify_all();
+    }
+
+    /// Stops answering, as a stopped process does: connections are accepted, and what is sent on them is executed when
+    /// the node [recovers](Self::recover).
+    pub fn hang(&self) {
+        self.server.state.lock().fault = Fault::Hang;
+    }
+
+    /// Executes commands at once, and lets each reply arrive after `span`.
+    pub fn delay(&self, span: Duration) {
+        self.server.state.lock().fault = Fault::Delay(span);
+    }
+
+    /// Executes commands, and loses the replies.
+    pub fn lose_replies(&self) {
+        self.server.state.lock().fault = Fault::LoseReplies;
+    }
+
+    /// Ends the present fault. What arrived while the node hung is executed now, in its order.
+    pub fn recover(&self) {
+        let mut state = self.server.state.lock();
+        state.fault = Fault::None;
+        while let Some((connection, command)) = state.backlog.pop_front() {
+            self.execute(&mut state, connection, &command);
+        }
+        self.server.changed.notify_all();
+    }
+
+    /// Restarts the node without persistence: all keys and connections are gone, and no fault is left.
+    pub fn restart(&self) {
+        self.server.state.lock().store = Store::default();
+        self.restart_persisted();
+    }
+
+    /// Restarts the node with every key persisted: the connections are gone, and no fault is left.
+    pub fn restart_persisted(&self) {
+        let mut state = self.server.state.lock();
+        state.fault = Fault::None;
+        state.disconnect();
+        self.server.changed.notify_all();
+    }
+
+    /// Puts the key of another holder on the node, whatever was there: the `resource` with the manager's key prefix.
+    pub fn hold(&self, resource: &str, token: &str, ttl: Duration) {
+        let mut state = self.server.state.lock();
+        let until = self.time(&state).saturating_add(ttl);
+        state.store.put(resource, token, until);
+    }
+
+    /// Returns the value of a key, if it is there and has not expired.
+    pub fn token_of(&self, resource: &str) -> Option<String> {
+        let mut state = self.server.state.lock();
+        let now = self.time(&state);
+        state
+            .store
+            .get(resource, now)
+            .map(|entry| entry.value.clone())
+    }
+
+    /// Returns how long a key has left, if it is there and has not expired.
+    pub fn ttl_of(&self, resource: &str) -> Option<Duration> {
+        let mut state = self.server.state.lock();
+        let now = self.time(&state);
+        state
+            .store
+            .get(resource, now)
+            .map(|entry| entry.until.saturating_sub(now))
+    }
+
+    /// Makes the node's own clock jump ahead by `span`, so that its keys expire too early.
+    ///
+    /// This is a fault, and one that the algorithm does not survive; [`FakeClock::advance`] lets time pass.
+    pub fn advance(&self, span: Duration) {
+        let mut state = self.server.state.lock();
+        state.ahead = state.ahead.saturating_add(span);
+    }
+
+    /// What the canonical order sorts by: the order of making.
+    pub(crate) fn identity(&self) -> String {
+        format!("fake-{:020}", self.server.id)
+    }
+
+    pub(crate) fn fake_clock(&self) -> Option<&FakeClock> {
+        match &self.server.clock {
+            Clock::System => None,
+            Clock::Fake(clock) => Some(clock),
+        }
+    }
+
+    /// The node's own time.
+    fn time(&self, state: &MutexGuard<'_, State>) -> Duration {
+        let now = Duration::from_nanos(self.server.clock.now().as_nanos());
+        now.saturating_add(state.ahead)
+    }
+
+    /// Executes one packed command; the reply goes to its connection, if that is still there.
+    fn execute(&self, state: &mut MutexGuard<'_, State>, connection: u64, command: &[u8]) {
+        let now = self.time(state);
+        let value = state.store.execute(command, now);
+        let delay = match state.fault {
+            Fault::LoseReplies => return,
+            Fault::Delay(span) => span,
+            Fault::None | Fault::Refuse | Fault::Hang => Duration::ZERO,
+        };
+        let due = self.server.clock.now().saturating_add(delay);
+        if let Some(replies) = state.connections.get_mut(&connection) {
+            replies.push_back(Reply { due, value });
+        }
+    }
+}
+
+impl State {
+    fn disconnect(&mut self) {
+        self.connections.clear();
+        self.backlog.clear();
+    }
+}
+
+impl Default for FakeNode {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for FakeNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FakeNode").field(&self.name()).finish()
+    }
+}
+
+fn refused() -> io::Error {
+    io::ErrorKind::ConnectionRefused.into()
+}

@@ -1,0 +1,408 @@
+//! The manager: rounds over the nodes, and the waiting between them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::builder::{Builder, Options};
+use crate::clock::{self, Clock};
+use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::guard::LockGuard;
+use crate::node::command::Command;
+use crate::node::{Ballot, Node, ask_all};
+use crate::quorum;
+use crate::request::LockRequest;
+use crate::retry;
+use crate::token::Token;
+
+/// Keys are short; a bound keeps a mistake (a file's content as a name) from going to five servers.
+const LONGEST_KEY: usize = 64 * 1024;
+
+/// Takes locks on a majority of independent Redis servers.
+///
+/// A manager is made once and shared: clones are the same manager, and all its methods can be called from any number of
+/// threads. It holds a pool of connections per node, connects when it first needs to, and has two threads of its own,
+/// which end when the last clone and the last guard are dropped.
+///
+/// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
+/// `docs/algorithm.md` lists each step and each deviation.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlatch::LockManager;
+/// # use redlatch::fake::FakeNode;
+/// # let nodes = FakeNode::cluster(5);
+///
+/// // LockManager::new(["redis://a:6379", "redis://b:6379", "redis://c:6379"])?
+/// let manager = LockManager::builder().fakes(&nodes).build()?;
+///
+/// let guard = manager.lock("nightly-report", Duration::from_secs(30))?;
+/// println!("ours for {:?}", guard.remaining());
+/// guard.unlock()?;
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct LockManager {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// In the canonical order.
+    nodes: Vec<Arc<Node>>,
+    clock: Clock,
+    options: Options,
+    /// The process that made the connections.
+    process: u32,
+}
+
+impl LockManager {
+    /// Makes a manager for the servers at `urls`, with the defaults of [`Builder`].
+    ///
+    /// A URL is `redis://[user:password@]host[:port][/db]`, `rediss://…` for TLS (cargo feature `tls-rustls`) or
+    /// `unix:///path/to/socket`. Nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidConfig`] when there is no URL, when one can't be used, or when two are the same server.
+    ///
+    /// ```
+    /// use redlatch::LockManager;
+    ///
+    /// let manager = LockManager::new(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn new<I>(urls: I) -> Result<Self, Error>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        Self::builder().nodes(urls).build()
+    }
+
+    /// Starts a [`Builder`], to set more than the servers.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Takes the lock on `resource`, waiting for it up to the builder's `acquire_timeout` (10 s unless set).
+    ///
+    /// The lock is ours for `ttl` less the drift from the moment the first command is sent, and no longer: a holder that
+    /// needs more calls [`LockGuard::extend`]. While others hold the lock, or too few nodes answer, attempts follow each
+    /// other after a random delay; the last one is made when the time is over.
+    ///
+    /// # Errors
+    ///
+    /// What the last attempt met: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]. Without any attempt:
+    /// [`Error::InvalidTtl`] for a `ttl` of no more than the drift (1 % and 2 ms) or beyond `max_ttl`,
+    /// [`Error::InvalidResource`] for an empty name or one beyond 64 KiB, [`Error::Forked`] in a forked child,
+    /// [`Error::NoRandomness`] when the operating system gives no token.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert_eq!(guard.resource(), "invoices");
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
+        self.acquire(resource, ttl, self.shared.options.acquire_timeout)
+    }
+
+    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder.
+    ///
+    /// # Errors
+    ///
+    /// As for [`lock`](Self::lock); [`Error::Held`] is the normal "no".
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::Error;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    ///
+    /// let guard = manager.try_lock("invoices", Duration::from_secs(10))?;
+    /// match manager.try_lock("invoices", Duration::from_secs(10)) {
+    ///     Err(Error::Held { nodes, .. }) => println!("someone is at it: {}", nodes[0]),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
+        self.acquire(resource, ttl, Duration::ZERO)
+    }
+
+    /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
+    ///
+    /// # Errors
+    ///
+    /// As for [`lock`](Self::lock).
+    pub fn try_lock_for(
+        &self,
+        resource: &str,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Result<LockGuard, Error> {
+        self.acquire(resource, ttl, timeout)
+    }
+
+    /// Takes the lock on `resource`, waiting for it until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`lock`](Self::lock).
+    pub fn try_lock_until(
+        &self,
+        resource: &str,
+        ttl: Duration,
+        deadline: Instant,
+    ) -> Result<LockGuard, Error> {
+        self.acquire(resource, ttl, clock::until_instant(deadline))
+    }
+
+    /// Starts a request for the lock on `resource`, to set more than its name.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.request("invoices").ttl(Duration::from_secs(5)).try_lock()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
+        LockRequest::new(self, resource)
+    }
+
+    pub(crate) fn with_nodes(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                nodes,
+                clock,
+                options,
+                process: std::process::id(),
+            }),
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> &[Arc<Node>] {
+        &self.shared.nodes
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    pub(crate) fn default_ttl(&self) -> Duration {
+        self.shared.options.default_ttl
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.shared.process
+    }
+
+    pub(crate) fn key(&self, resource: &str) -> String {
+        [self.shared.options.key_prefix.as_str(), resource].concat()
+    }
+
+    /// How long a lease of `ttl` is valid from the moment before the first send. The ttl is in whole milliseconds, as
+    /// the nodes count it.
+    pub(crate) fn validity(&self, ttl: Duration) -> Result<(Duration, Duration), Error> {
+        self.shared.options.validity(ttl)
+    }
+
+    /// Attempts until one succeeds or the time is over.
+    pub(crate) fn acquire(
+        &self,
+        resource: &str,
+        ttl: Duration,
+        timeout: Duration,
+    ) -> Result<LockGuard, Error> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
+        let lease = self.validity(ttl)?;
+        let key = self.key(resource);
+        if resource.is_empty() || key.len() > LONGEST_KEY {
+            let reason = format!(
+                "a name has 1 to {LONGEST_KEY} bytes with its prefix, this has {}",
+                key.len()
+            );
+            return Err(Error::InvalidResource { reason });
+        }
+        let options = &self.shared.options;
+        // No deadline where the sum is beyond what time can count.
+        let deadline = self.clock().now().checked_add(timeout);
+        loop {
+            let error = match self.attempt(resource, &key, lease) {
+                Err(error) if is_worth_a_retry(&error) => error,
+                result => return result,
+            };
+            let left = deadline.map(|deadline| deadline.saturating_since(self.clock().now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(error);
+            }
+            let random = getrandom::u32().map_err(|source| Error::NoRandomness { source })?;
+            let delay = retry::delay(options.retry_min, options.retry_max, random);
+            self.clock()
+                .sleep(left.map_or(delay, |left| delay.min(left)));
+        }
+    }
+
+    /// One attempt, with a token of its own: one round over the nodes, and the release of what it left if it failed.
+    fn attempt(
+        &self,
+        resource: &str,
+        key: &str,
+        (ttl, validity): (Duration, Duration),
+    ) -> Result<LockGuard, Error> {
+        let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
+        let command = Command {
+            key,
+            token: token.as_str(),
+        };
+        let set = command.acquire(ttl);
+        let release = command.release();
+
+        let started = self.clock().now();
+        let ballots = self.round(|node| node.acquire(command, ttl, &set, &release));
+        let granted = ballots
+            .iter()
+            .filter(|b| b.report.vote.is_granted())
+            .count();
+
+        if quorum::is_reached(self.nodes().len(), granted) {
+            let deadline = started.saturating_add(validity);
+            let guard = LockGuard::new(self, resource, token, release, ballots, deadline);
+            // The last look at the clock. A guard that is dropped gives everything back.
+            if !guard.remaining().is_zero() {
+                return Ok(guard);
+            }
+            let elapsed = self.clock().now().saturating_since(started);
+            let nodes = guard.votes().to_vec();
+            return Err(Error::TooSlow { elapsed, nodes });
+        }
+
+        let owed = ballots.iter().map(|ballot| ballot.owed);
+        let released = ask_all(self.each().zip(owed), &release);
+        let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
+        let failed = nodes
+            .iter()
+            .filter(|report| report.vote.is_failure())
+            .count();
+        if quorum::is_ruled_out(nodes.len(), failed) {
+            Err(Error::Unavailable { nodes })
+        } else {
+            Err(Error::Held { nodes })
+        }
+    }
+
+    /// Asks the nodes one after the other, in the canonical order, until a majority is impossible.
+    ///
+    /// Nodes that failed a moment ago come last, and only if a majority needs them.
+    fn round(&self, ask: impl Fn(&Node) -> Ballot) -> Vec<Ballot> {
+        let nodes = self.nodes();
+        let closed = nodes.iter().filter(|node| node.is_closed()).count();
+        let heed_breakers = quorum::is_reached(nodes.len(), closed);
+
+        let mut round = Round::new(nodes.len());
+        for node in nodes {
+            let ballot = match node.recent_failure() {
+                Some(failure) if heed_breakers => node.unasked(Vote::BreakerOpen { failure }),
+                _ => round.cast(node, &ask),
+            };
+            round.ballots.push(ballot);
+        }
+        let mut ballots = std::mem::take(&mut round.ballots);
+        for (node, ballot) in nodes.iter().zip(&mut ballots) {
+            if round.is_open() && matches!(ballot.report.vote, Vote::BreakerOpen { .. }) {
+                *ballot = round.cast(node, &ask);
+            }
+        }
+        ballots
+    }
+
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Node> + Clone {
+        self.nodes().iter().map(AsRef::as_ref)
+    }
+}
+
+/// The count of a round that is under way.
+struct Round {
+    nodes: usize,
+    granted: usize,
+    /// Nodes that were asked and did not grant.
+    against: usize,
+    ballots: Vec<Ballot>,
+}
+
+impl Round {
+    fn new(nodes: usize) -> Self {
+        Self {
+            nodes,
+            granted: 0,
+            against: 0,
+            ballots: Vec::with_capacity(nodes),
+        }
+    }
+
+    /// Asks the node, unless a majority is impossible already.
+    fn cast(&mut self, node: &Node, ask: impl Fn(&Node) -> Ballot) -> Ballot {
+        if self.is_lost() {
+            return node.unasked(Vote::NotAsked);
+        }
+        let ballot = ask(node);
+        let count = if ballot.report.vote.is_granted() {
+            &mut self.granted
+        } else {
+            &mut self.against
+        };
+        *count = count.saturating_add(1);
+        ballot
+    }
+
+    fn is_lost(&self) -> bool {
+        quorum::is_ruled_out(self.nodes, self.against)
+    }
+
+    /// Whether further votes can decide it.
+    fn is_open(&self) -> bool {
+        !self.is_lost() && !quorum::is_reached(self.nodes, self.granted)
+    }
+}
+
+/// Puts into a node's vote what its answer to the release has told about the key that was in the way.
+fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
+    let mut report = ballot.report;
+    if matches!(report.vote, Vote::Held { .. }) {
+        match released.vote {
+            Vote::Held { .. } | Vote::Failed(NodeError::NotALock { .. }) => {
+                report.vote = released.vote;
+            }
+            Vote::Missing => {
+                let remaining = Some(Duration::ZERO);
+                report.vote = Vote::Held { remaining };
+            }
+            Vote::Granted
+            | Vote::TimedOut
+            | Vote::Failed(_)
+            | Vote::BreakerOpen { .. }
+            | Vote::NotAsked => {}
+        }
+    }
+    report
+}
+
+fn is_worth_a_retry(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
+    )
+}
+
+impl fmt::Debug for LockManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockManager")
+            .field("nodes", &self.shared.nodes)
+            .finish_non_exhaustive()
+    }
+}

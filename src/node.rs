@@ -1,0 +1,308 @@
+//! One Redis instance as the algorithm sees it: acquire, extend and release, each by a deadline.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use r2d2::{NopErrorHandler, Pool};
+use redis::Value;
+use scheduled_thread_pool::ScheduledThreadPool;
+
+pub(crate) mod address;
+mod breaker;
+mod call;
+pub(crate) mod command;
+mod resolve;
+mod slot;
+mod socket;
+#[cfg(feature = "tls-rustls")]
+mod tls;
+pub(crate) mod transport;
+
+use self::breaker::{Breaker, Probe};
+use self::call::Call;
+use self::command::Command;
+use self::slot::Slots;
+use self::transport::{Connect, Fault, clean};
+use crate::clock::{Clock, Timers};
+use crate::error::{NodeError, NodeReport, Vote};
+
+/// A node: its connections, and what is known of its health.
+pub(crate) struct Node {
+    name: Arc<str>,
+    pool: Pool<Slots>,
+    connector: Box<dyn Connect>,
+    timeout: Duration,
+    clock: Clock,
+    timers: Timers,
+    /// Goes up when the server turns out to have closed connections: those opened before are discarded.
+    generation: AtomicU64,
+    breaker: Breaker,
+    /// For the probes, which must not keep the node alive.
+    me: Weak<Self>,
+}
+
+/// What a node is made with; everything but the first two is the same for all nodes of a manager.
+pub(crate) struct Setup<'a> {
+    pub(crate) name: Arc<str>,
+    pub(crate) connector: Box<dyn Connect>,
+    pub(crate) pool_size: u32,
+    pub(crate) timeout: Duration,
+    pub(crate) clock: &'a Clock,
+    pub(crate) timers: &'a Timers,
+    pub(crate) slot_maker: &'a Arc<ScheduledThreadPool>,
+}
+
+/// A node's answer to an acquire.
+pub(crate) struct Ballot {
+    pub(crate) report: NodeReport,
+    /// Whether a key of this attempt may be on the node, so that it has to be released there.
+    pub(crate) owed: bool,
+}
+
+impl Node {
+    pub(crate) fn new(setup: Setup<'_>) -> Arc<Self> {
+        let pool = Pool::builder()
+            .max_size(setup.pool_size)
+            .min_idle(Some(0))
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_on_check_out(false)
+            .error_handler(Box::new(NopErrorHandler))
+            .thread_pool(Arc::clone(setup.slot_maker))
+            .build_unchecked(Slots);
+        Arc::new_cyclic(|me| Self {
+            name: setup.name,
+            pool,
+            connector: setup.connector,
+            timeout: setup.timeout,
+            clock: setup.clock.clone(),
+            timers: setup.timers.clone(),
+            generation: AtomicU64::new(0),
+            breaker: Breaker::default(),
+            me: Weak::clone(me),
+        })
+    }
+
+    pub(crate) fn report(&self, vote: Vote, elapsed: Duration) -> NodeReport {
+        NodeReport {
+            node: Arc::clone(&self.name),
+            vote,
+            elapsed,
+        }
+    }
+
+    /// The ballot of a node that is left out.
+    pub(crate) fn unasked(&self, vote: Vote) -> Ballot {
+        Ballot {
+            report: self.report(vote, Duration::ZERO),
+            owed: false,
+        }
+    }
+
+    /// Whether the node has not failed lately.
+    pub(crate) fn is_closed(&self) -> bool {
+        !self.breaker.is_open()
+    }
+
+    /// How the node failed lately, if it did.
+    pub(crate) fn recent_failure(&self) -> Option<Arc<str>> {
+        self.breaker.failure()
+    }
+
+    /// Asks the node for its vote. `set` and `release` are the packed commands of this attempt.
+    pub(crate) fn acquire(
+        &self,
+        attempt: Command<'_>,
+        ttl: Duration,
+        set: &[u8],
+        release: &[u8],
+    ) -> Ballot {
+        let started = self.clock.now();
+        let again = || attempt.retake(ttl);
+        let ballot = |vote, owed| Ballot {
+            report: self.report(vote, self.clock.now().saturating_since(started)),
+            owed,
+        };
+        let mut call = match self.call() {
+            Ok(call) => call,
+            Err(fault) => return ballot(fault.into_vote(), false),
+        };
+        // A command that was not sent whole is not executed, so nothing is owed yet.
+        if let Err(fault) = call.send(set, &again) {
+            return ballot(fault.into_vote(), false);
+        }
+        let fault = match call.reply(&again) {
+            Ok(Value::Okay) => return ballot(Vote::Granted, true),
+            Ok(Value::Nil) => return ballot(Vote::Held { remaining: None }, true),
+            Ok(Value::ServerError(error)) => return ballot(refused(&error), true),
+            Ok(other) => call.misled(&other),
+            Err(fault) => fault,
+        };
+        // The outcome is unknown. The undo goes behind the command, on the same connection: on another one it could
+        // arrive first, and the key would stay.
+        let undone = call.undo(release, &fault);
+        ballot(fault.into_vote(), !undone)
+    }
+
+    /// Checks a slot out of the pool, without any I/O beyond a look whether its connection is still open.
+    fn call(&self) -> Result<Call<'_>, Fault> {
+        Call::new(self)
+    }
+
+    /// Opens the breaker if the fault is one of the node.
+    fn note(&self, fault: &Fault) {
+        if !fault.is_of_node() {
+            return;
+        }
+        if let Some(probe) = self.breaker.trip(|| fault.to_string()) {
+            log::warn!(
+                "node {} failed ({fault}); left out until it answers again",
+                self.name
+            );
+            self.schedule(probe);
+        }
+    }
+
+    /// Notes that the node has answered.
+    fn answered(&self) {
+        if self.breaker.close() {
+            log::info!("node {} answers again", self.name);
+        }
+    }
+
+    fn schedule(&self, probe: Probe) {
+        let me = Weak::clone(&self.me);
+        self.timers.after(probe.after, move || {
+            if let Some(node) = me.upgrade() {
+                node.probe(probe);
+            }
+        });
+    }
+
+    /// Sends a real command, off the callers' path: a stopped server still accepts connections.
+    fn probe(&self, probe: Probe) {
+        if !self.breaker.wants(probe) {
+            return;
+        }
+        let ping = command::ping();
+        let answer = self.call().and_then(|mut call| {
+            call.send(&ping, &|| ping.clone())?;
+            call.reply(&|| ping.clone())
+        });
+        if answer.is_err()
+            && let Some(next) = self.breaker.probe_failed(probe)
+        {
+            self.schedule(next);
+        }
+    }
+
+    /// Discards the idle connections of `generation` and before.
+    fn retire(&self, generation: u64) {
+        // When another thread was first, its connections of the next generation are good.
+        let next = generation.wrapping_add(1);
+        let _already_retired =
+            self.generation
+                .compare_exchange(generation, next, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+}
+
+/// Sends one command to every node that is asked, before it reads any reply: one round trip for all.
+///
+/// The command is one of those that act on our own key (release, extend). No breaker is heeded: a node that has our
+/// key must hear of it. Returns a report for each node, in order; those that are not asked have nothing of this lock.
+pub(crate) fn ask_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &[u8],
+) -> Vec<NodeReport> {
+    let again = || command.to_vec();
+    // First those with an open connection: connecting to a dead node takes time, and must not delay the others.
+    let mut calls: Vec<Option<Attempted<'n>>> = nodes
+        .clone()
+        .map(|(node, asked)| {
+            asked.then(|| {
+                let started = node.clock.now();
+                let call = node.call().and_then(|mut call| {
+                    if call.is_warm() {
+                        call.send(command, &again)?;
+                    }
+                    Ok(call)
+                });
+                call.map_err(|fault| (fault, node.clock.now().saturating_since(started)))
+            })
+        })
+        .collect();
+    for slot in &mut calls {
+        if let Some(Ok(call)) = slot
+            && !call.is_sent()
+        {
+            call.renew_deadline();
+            if let Err(fault) = call.send(command, &again) {
+                *slot = Some(Err((fault, call.elapsed())));
+            }
+        }
+    }
+    nodes
+        .zip(calls)
+        .map(|((node, _), call)| match call {
+            None => node.report(Vote::NotAsked, Duration::ZERO),
+            Some(Err((fault, elapsed))) => node.report(fault.into_vote(), elapsed),
+            Some(Ok(mut call)) => {
+                let vote = own_key_vote(&mut call, &again);
+                node.report(vote, call.elapsed())
+            }
+        })
+        .collect()
+}
+
+/// A call that is under way, or how it failed and after how long.
+type Attempted<'n> = Result<Call<'n>, (Fault, Duration)>;
+
+/// Reads the reply of release.lua or extend.lua.
+fn own_key_vote(call: &mut Call<'_>, again: &dyn Fn() -> Vec<u8>) -> Vote {
+    let value = match call.reply(again) {
+        Ok(value) => value,
+        Err(fault) => return fault.into_vote(),
+    };
+    if let Value::ServerError(error) = &value {
+        return refused(error);
+    }
+    let why_not = match &value {
+        Value::Int(1) => return Vote::Granted,
+        Value::Array(items) => items.as_slice(),
+        Value::Nil | _ => &[],
+    };
+    match why_not {
+        [Value::Int(-2)] => Vote::Missing,
+        [Value::Int(-1)] => not_a_lock("never expires"),
+        [Value::Int(-3)] => not_a_lock("holds a value of another type"),
+        [Value::Int(pttl @ 0..)] => Vote::Held {
+            remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
+        },
+        _ => call.misled(&value).into_vote(),
+    }
+}
+
+fn not_a_lock(reason: &'static str) -> Vote {
+    Vote::Failed(NodeError::NotALock { reason })
+}
+
+fn refused(error: &redis::ServerError) -> Vote {
+    Vote::Failed(NodeError::Refused {
+        code: clean(error.code()),
+        message: clean(error.details().unwrap_or_default()),
+    })
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("name", &self.name)
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}

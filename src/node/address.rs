@@ -1,0 +1,226 @@
+//! Where a node is and how to log in there; opens connections to it.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use redis::{ConnectionAddr, ConnectionInfo, Value};
+use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
+
+use super::resolve::Resolver;
+use super::socket::Socket;
+use super::transport::{Connect, Fault, Transport, clean};
+use crate::clock::{Clock, Timers, Timestamp};
+use crate::error::NodeError;
+
+/// A server, as a URL or a `redis::Client` describes it.
+#[derive(Clone)]
+pub(crate) struct Address {
+    place: Place,
+    /// Login, database, TCP settings and certificates.
+    info: ConnectionInfo,
+}
+
+#[derive(Clone)]
+enum Place {
+    Tcp { host: String, port: u16 },
+    Tls { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+impl Address {
+    /// Takes what redis has parsed; the error is a reason without any part of the URL, which can hold a password.
+    pub(crate) fn new(info: ConnectionInfo) -> Result<Self, String> {
+        let place = Place::new(info.addr())?;
+        Ok(Self { place, info })
+    }
+
+    /// `host:port` or the path of the socket: how the node is named to people, and what the canonical order sorts by.
+    pub(crate) fn name(&self) -> String {
+        match &self.place {
+            Place::Tcp { host, port } | Place::Tls { host, port } if host.contains(':') => {
+                format!("[{host}]:{port}")
+            }
+            Place::Tcp { host, port } | Place::Tls { host, port } => format!("{host}:{port}"),
+            Place::Unix(path) => path.display().to_string(),
+        }
+    }
+
+    /// Equal for two ways to write one server. Databases of one server are not independent, so they don't count.
+    pub(crate) fn identity(&self) -> String {
+        let name = self.name();
+        match name.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => name,
+        }
+    }
+
+    pub(crate) fn connector(
+        self,
+        clock: &Clock,
+        timers: &Timers,
+        timeout: Duration,
+    ) -> Box<dyn Connect> {
+        let resolver = match &self.place {
+            Place::Tcp { host, port } | Place::Tls { host, port } => {
+                Some(Resolver::new(host, *port, clock, timers))
+            }
+            Place::Unix(_) => None,
+        };
+        Box::new(Connector {
+            address: self,
+            clock: clock.clone(),
+            timeout,
+            resolver,
+        })
+    }
+}
+
+impl Place {
+    fn new(addr: &ConnectionAddr) -> Result<Self, String> {
+        let place = match addr {
+            ConnectionAddr::TcpTls { insecure: true, .. } => {
+                return Err(
+                    "#insecure accepts any server; use a certificate that can be verified".into(),
+                );
+            }
+            ConnectionAddr::TcpTls { .. } if cfg!(not(feature = "tls-rustls")) => {
+                return Err(NEEDS_TLS.into());
+            }
+            ConnectionAddr::TcpTls { host, port, .. } => Self::Tls {
+                host: host.to_ascii_lowercase(),
+                port: *port,
+            },
+            ConnectionAddr::Tcp(host, port) => Self::Tcp {
+                host: host.to_ascii_lowercase(),
+                port: *port,
+            },
+            ConnectionAddr::Unix(path) if cfg!(unix) => Self::Unix(path.clone()),
+            // Redis may add kinds of addresses.
+            ConnectionAddr::Unix(_) | _ => {
+                return Err("this kind of address is not supported here".into());
+            }
+        };
+        match &place {
+            Self::Tcp { host, .. } | Self::Tls { host, .. } if host.is_empty() => {
+                Err("the host is missing".into())
+            }
+            Self::Tcp { .. } | Self::Tls { .. } | Self::Unix(_) => Ok(place),
+        }
+    }
+}
+
+/// Said of `rediss://` in a build that can't speak TLS.
+pub(crate) const NEEDS_TLS: &str =
+    "rediss:// needs TLS: build redlatch with its cargo feature `tls-rustls`";
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Address").field(&self.name()).finish()
+    }
+}
+
+struct Connector {
+    address: Address,
+    clock: Clock,
+    timeout: Duration,
+    /// None for Unix sockets.
+    resolver: Option<Resolver>,
+}
+
+impl Connect for Connector {
+    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
+        #[cfg(feature = "tls-rustls")]
+        if matches!(self.address.place, Place::Tls { .. }) {
+            // redis looks the name up itself; asked first here, a resolver that hangs costs no more than the deadline.
+            self.addresses(deadline).map_err(Fault::connect)?;
+            return super::tls::connect(&self.address.info, &self.clock, deadline);
+        }
+        let mut socket = self.plain(deadline).map_err(Fault::connect)?;
+        login(&mut socket, &self.address.info, deadline)?;
+        Ok(Box::new(socket))
+    }
+}
+
+impl Connector {
+    /// Tries the addresses of the host one after the other, all of them by the one deadline.
+    fn plain(&self, deadline: Timestamp) -> io::Result<Socket> {
+        let mut result = Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the host name has no address",
+        ));
+        for address in self.addresses(deadline)? {
+            result = self.plain_to(&address, deadline);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    fn plain_to(&self, address: &SockAddr, deadline: Timestamp) -> io::Result<Socket> {
+        let raw = RawSocket::new(address.domain(), Type::STREAM, None)?;
+        if address.domain() != Domain::UNIX {
+            raw.set_tcp_nodelay(true)?;
+            let settings = self.address.info.tcp_settings();
+            if let Some(keepalive) = settings.keepalive() {
+                raw.set_tcp_keepalive(keepalive)?;
+            }
+            #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+            if let Some(timeout) = settings.user_timeout() {
+                raw.set_tcp_user_timeout(Some(timeout))?;
+            }
+        }
+        Socket::connect(raw, address, &self.clock, self.timeout, deadline)
+    }
+
+    fn addresses(&self, deadline: Timestamp) -> io::Result<Vec<SockAddr>> {
+        match (&self.address.place, &self.resolver) {
+            (Place::Unix(path), _) => Ok(vec![SockAddr::unix(path)?]),
+            (Place::Tcp { .. } | Place::Tls { .. }, Some(resolver)) => {
+                let addresses = resolver.resolve(deadline)?;
+                Ok(addresses.into_iter().map(SockAddr::from).collect())
+            }
+            (Place::Tcp { .. } | Place::Tls { .. }, None) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Sends `AUTH` and `SELECT` in one write, as far as the URL asks for them, and reads the answers.
+fn login(socket: &mut Socket, info: &ConnectionInfo, deadline: Timestamp) -> Result<(), Fault> {
+    let settings = info.redis_settings();
+    let mut commands = Vec::new();
+    let mut sent = Vec::new();
+    if let Some(password) = settings.password() {
+        let mut auth = redis::cmd("AUTH");
+        if let Some(user) = settings.username() {
+            auth.arg(user);
+        }
+        auth.arg(password).write_packed_command(&mut commands);
+        sent.push("AUTH");
+    }
+    if settings.db() != 0 {
+        let mut select = redis::cmd("SELECT");
+        select
+            .arg(settings.db())
+            .write_packed_command(&mut commands);
+        sent.push("SELECT");
+    }
+    socket.send(&commands, deadline)?;
+    for command in sent {
+        let reply = socket.recv(deadline)?;
+        if let Value::ServerError(error) = reply {
+            // Only the code: the text of some answers repeats the arguments, and so the password.
+            let code = clean(error.code());
+            return Err(Fault::Error(NodeError::Login { command, code }));
+        }
+        if reply != Value::Okay {
+            return Err(Fault::protocol(format!("no answer to {command}")));
+        }
+    }
+    if socket.has_surplus() {
+        return Err(Fault::protocol("more than the replies to the login"));
+    }
+    Ok(())
+}

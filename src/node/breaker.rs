@@ -1,0 +1,128 @@
+//! Keeps callers away from a node that failed a moment ago.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+/// How soon after a failure the node is tried again.
+const FIRST_PROBE: Duration = Duration::from_millis(20);
+
+/// The longest time between the ends of two probes; with it a node is back within 300 ms of its recovery.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Open while the node is thought to be down. Only a reply of the node closes it again.
+#[derive(Debug, Default)]
+pub(crate) struct Breaker {
+    /// A copy of `state.failure.is_some()` for the callers' path.
+    open: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    failure: Option<Arc<str>>,
+    /// Counts the openings, so that a probe of an earlier one knows that it is not wanted any more.
+    opening: u64,
+    pause: Duration,
+}
+
+/// When to probe next, and on behalf of which opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    pub(crate) after: Duration,
+    opening: u64,
+}
+
+impl Breaker {
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Returns how the node failed, if the breaker is open.
+    pub(crate) fn failure(&self) -> Option<Arc<str>> {
+        if self.is_open() {
+            self.state.lock().failure.clone()
+        } else {
+            None
+        }
+    }
+
+    /// Opens the breaker; returns the first probe to schedule, or none if it was open before.
+    pub(crate) fn trip(&self, failure: impl FnOnce() -> String) -> Option<Probe> {
+        let mut state = self.state.lock();
+        if state.failure.is_some() {
+            return None;
+        }
+        state.failure = Some(failure().into());
+        state.opening = state.opening.wrapping_add(1);
+        state.pause = FIRST_PROBE;
+        self.open.store(true, Ordering::Relaxed);
+        Some(Probe {
+            after: FIRST_PROBE,
+            opening: state.opening,
+        })
+    }
+
+    /// Closes the breaker; returns whether it was open.
+    pub(crate) fn close(&self) -> bool {
+        if !self.is_open() {
+            return false;
+        }
+        let mut state = self.state.lock();
+        self.open.store(false, Ordering::Relaxed);
+        state.failure.take().is_some()
+    }
+
+    /// Whether the opening that the probe belongs to still lasts.
+    pub(crate) fn wants(&self, probe: Probe) -> bool {
+        let state = self.state.lock();
+        state.failure.is_some() && state.opening == probe.opening
+    }
+
+    /// Returns the next probe after one that failed: each pause is twice as long as the one before, up to a bound.
+    pub(crate) fn probe_failed(&self, probe: Probe) -> Option<Probe> {
+        let mut state = self.state.lock();
+        if state.failure.is_none() || state.opening != probe.opening {
+            return None;
+        }
+        state.pause = state.pause.saturating_mul(2).min(LONGEST_PAUSE);
+        let after = state.pause;
+        Some(Probe { after, ..probe })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_bound() {
+        let breaker = Breaker::default();
+        let mut probe = breaker.trip(|| "down".into()).unwrap();
+        let mut pauses = vec![probe.after.as_millis()];
+        for _ in 0..5 {
+            probe = breaker.probe_failed(probe).unwrap();
+            pauses.push(probe.after.as_millis());
+        }
+        assert_eq!(pauses, [20, 40, 80, 160, 200, 200]);
+    }
+
+    #[test]
+    fn one_opening_has_one_chain_of_probes() {
+        let breaker = Breaker::default();
+        let old = breaker.trip(|| "down".into()).unwrap();
+        assert_eq!(breaker.trip(|| "again".into()), None);
+        assert_eq!(breaker.failure().as_deref(), Some("down"));
+        assert!(breaker.close());
+        assert!(!breaker.close());
+        assert!(!breaker.is_open());
+
+        let new = breaker.trip(|| "down once more".into()).unwrap();
+        assert!(!breaker.wants(old));
+        assert_eq!(breaker.probe_failed(old), None);
+        assert!(breaker.wants(new));
+        assert_eq!(new.after, FIRST_PROBE);
+    }
+}

@@ -1,0 +1,162 @@
+//! One command to one node: checkout, connect, write, read, all by one deadline.
+
+use std::time::Duration;
+
+use r2d2::PooledConnection;
+use redis::Value;
+
+use super::Node;
+use super::slot::{Readiness, Slots};
+use super::transport::{Fault, clean};
+use crate::clock::Timestamp;
+use crate::error::NodeError;
+
+/// A slot that is checked out for one command. Dropping it puts the slot back, without the connection if a reply is
+/// outstanding.
+pub(crate) struct Call<'n> {
+    node: &'n Node,
+    slot: PooledConnection<Slots>,
+    started: Timestamp,
+    deadline: Timestamp,
+    /// What is left of the node timeout after the checkout.
+    budget: Duration,
+    stage: Stage,
+    generation: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// There is no connection yet.
+    Cold,
+    /// There is a connection of an earlier command, which the server may have closed meanwhile.
+    Warm,
+    /// The command was sent on a connection of an earlier one.
+    SentWarm,
+    /// The command was sent on a connection made for it.
+    SentFresh,
+}
+
+impl<'n> Call<'n> {
+    pub(super) fn new(node: &'n Node) -> Result<Self, Fault> {
+        let started = node.clock.now();
+        let mut slot = node
+            .pool
+            .get_timeout(node.timeout)
+            .map_err(|_| Fault::Error(NodeError::PoolExhausted))?;
+        let generation = node.generation();
+        let stage = match slot.check(generation) {
+            Readiness::Ready => Stage::Warm,
+            Readiness::Empty => Stage::Cold,
+            Readiness::Closed => {
+                node.retire(generation);
+                Stage::Cold
+            }
+        };
+        let waited = node.clock.now().saturating_since(started);
+        Ok(Self {
+            node,
+            slot,
+            started,
+            deadline: started.saturating_add(node.timeout),
+            budget: node.timeout.saturating_sub(waited),
+            stage,
+            generation,
+        })
+    }
+
+    pub(super) fn is_warm(&self) -> bool {
+        self.stage == Stage::Warm
+    }
+
+    pub(super) fn is_sent(&self) -> bool {
+        matches!(self.stage, Stage::SentWarm | Stage::SentFresh)
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.node.clock.now().saturating_since(self.started)
+    }
+
+    /// Starts the time for connect, write and read only now, because other nodes came first.
+    pub(super) fn renew_deadline(&mut self) {
+        self.deadline = self.node.clock.now().saturating_add(self.budget);
+    }
+
+    /// Sends the command, connecting if need be; `again` is the command for a second connection, should the first one
+    /// turn out to have been closed by the server while it was idle.
+    pub(super) fn send(
+        &mut self,
+        command: &[u8],
+        again: &dyn Fn() -> Vec<u8>,
+    ) -> Result<(), Fault> {
+        self.try_send(command, again)
+            .inspect_err(|fault| self.node.note(fault))
+    }
+
+    fn try_send(&mut self, command: &[u8], again: &dyn Fn() -> Vec<u8>) -> Result<(), Fault> {
+        if self.stage == Stage::Warm {
+            self.stage = Stage::SentWarm;
+            match self.slot.send(command, self.deadline) {
+                Err(Fault::Closed(_)) => self.send_fresh(&again()),
+                sent => sent,
+            }
+        } else {
+            self.send_fresh(command)
+        }
+    }
+
+    /// Receives the reply. When a connection of an earlier command broke before any byte of it came, the command is
+    /// sent once more on a fresh one.
+    pub(super) fn reply(&mut self, again: &dyn Fn() -> Vec<u8>) -> Result<Value, Fault> {
+        let mut reply = self.slot.recv(self.deadline);
+        if self.stage == Stage::SentWarm && matches!(reply, Err(Fault::Closed(_))) {
+            reply = self
+                .send_fresh(&again())
+                .and_then(|()| self.slot.recv(self.deadline));
+        }
+        match &reply {
+            Ok(_) => self.node.answered(),
+            Err(fault) => {
+                if is_broken(fault) {
+                    self.node.retire(self.generation);
+                }
+                self.node.note(fault);
+            }
+        }
+        reply
+    }
+
+    /// Sends what undoes a command whose outcome is unknown behind it, and closes the connection. Returns whether the
+    /// server is going to see it.
+    pub(super) fn undo(&mut self, command: &[u8], fault: &Fault) -> bool {
+        let sent = !is_broken(fault) && self.slot.send(command, self.deadline).is_ok();
+        self.slot.close();
+        sent
+    }
+
+    /// Notes that the reply was not one to the command; nothing on this connection can be trusted any more.
+    pub(super) fn misled(&mut self, reply: &Value) -> Fault {
+        self.slot.distrust();
+        let fault = Fault::protocol(clean(&format!("{reply:?}")));
+        self.node.note(&fault);
+        fault
+    }
+
+    /// Connects, discarding all older connections if the server had closed the one in use, and sends the command.
+    fn send_fresh(&mut self, command: &[u8]) -> Result<(), Fault> {
+        if self.stage == Stage::SentWarm {
+            self.node.retire(self.generation);
+        }
+        self.stage = Stage::SentFresh;
+        self.generation = self.node.generation();
+        let transport = self.node.connector.connect(self.deadline)?;
+        self.slot.open(transport, self.generation);
+        self.slot.send(command, self.deadline)
+    }
+}
+
+fn is_broken(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Closed(_) | Fault::Error(NodeError::Broken { .. } | NodeError::Connect { .. })
+    )
+}

@@ -1,0 +1,138 @@
+//! What the r2d2 pool of a node holds: slots that a connection may be in, and never a stale one.
+
+use std::convert::Infallible;
+
+use r2d2::ManageConnection;
+use redis::Value;
+
+use super::transport::{Fault, Transport};
+use crate::clock::Timestamp;
+
+/// A place for one connection. r2d2 makes it empty and without I/O; the thread that checks it out connects.
+#[derive(Default)]
+pub(crate) struct Slot {
+    connection: Option<Connection>,
+}
+
+struct Connection {
+    transport: Box<dyn Transport>,
+    /// Commands that were sent and whose replies were not read.
+    in_flight: u32,
+    /// The node's generation when it was opened.
+    generation: u64,
+    /// A receive failed: the next bytes would belong to a command that nobody waits for any more.
+    spent: bool,
+}
+
+impl Slot {
+    /// Whether a usable connection of this generation is in the slot; closes any other.
+    pub(crate) fn check(&mut self, generation: u64) -> Readiness {
+        match &mut self.connection {
+            None => Readiness::Empty,
+            Some(connection) if connection.generation != generation => {
+                self.close();
+                Readiness::Empty
+            }
+            Some(connection) if connection.transport.is_quiet() => Readiness::Ready,
+            Some(_) => {
+                self.close();
+                Readiness::Closed
+            }
+        }
+    }
+
+    pub(crate) fn open(&mut self, transport: Box<dyn Transport>, generation: u64) {
+        self.connection = Some(Connection {
+            transport,
+            in_flight: 0,
+            generation,
+            spent: false,
+        });
+    }
+
+    /// Makes sure that no reply is read from this connection any more; an undo may still be sent.
+    pub(crate) fn distrust(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.spent = true;
+        }
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.connection = None;
+    }
+
+    /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
+    pub(crate) fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
+        let connection = self.connection.as_mut().ok_or_else(no_connection)?;
+        connection.in_flight = connection.in_flight.saturating_add(1);
+        connection
+            .transport
+            .send(command, deadline)
+            .inspect_err(|_| self.close())
+    }
+
+    /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
+    /// undo may still be sent behind the command.
+    pub(crate) fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+        let connection = self
+            .connection
+            .as_mut()
+            .filter(|connection| !connection.spent)
+            .ok_or_else(no_connection)?;
+        let reply = connection
+            .transport
+            .recv(deadline)
+            .inspect_err(|_| connection.spent = true)?;
+        connection.in_flight = connection.in_flight.saturating_sub(1);
+        if connection.in_flight == 0 && connection.transport.has_surplus() {
+            connection.spent = true;
+            return Err(Fault::protocol("more than the reply to what was sent"));
+        }
+        Ok(reply)
+    }
+}
+
+fn no_connection() -> Fault {
+    Fault::protocol("none, the connection is closed")
+}
+
+/// What [`Slot::check`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// A connection that can be used.
+    Ready,
+    /// No connection.
+    Empty,
+    /// The server had closed the connection, or had sent what nobody asked for; it is gone now.
+    Closed,
+}
+
+/// Makes empty slots for r2d2.
+#[derive(Debug)]
+pub(crate) struct Slots;
+
+impl ManageConnection for Slots {
+    type Connection = Slot;
+    type Error = Infallible;
+
+    fn connect(&self) -> Result<Slot, Infallible> {
+        Ok(Slot::default())
+    }
+
+    fn is_valid(&self, _: &mut Slot) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    /// Called at check-in. A connection with a reply outstanding would hand it to the next user as the answer to
+    /// another command, so it goes; the slot itself stays good for another connection.
+    fn has_broken(&self, slot: &mut Slot) -> bool {
+        if slot
+            .connection
+            .as_ref()
+            .is_some_and(|connection| connection.in_flight > 0 || connection.spent)
+        {
+            slot.close();
+        }
+        false
+    }
+}

@@ -1,0 +1,213 @@
+//! A plain connection over TCP or a Unix socket, every step of it bounded by a deadline.
+//!
+//! `redis::Connection` bounds single reads, so that a server that sends a byte now and then holds its caller for ever,
+//! and connects to Unix sockets without a bound. Here the bytes are read by a deadline and go to `redis::Parser`.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, Value};
+use socket2::{SockAddr, Socket as RawSocket};
+
+use super::transport::{Fault, Transport, is_timeout};
+use crate::clock::{Clock, Timestamp};
+use crate::error::NodeError;
+
+/// No reply of this protocol comes near it; a server that sends more has lost its way.
+const LONGEST_REPLY: usize = 64 * 1024;
+
+/// How far a socket's own timeout may reach beyond the deadline before it is worth a system call to set it anew.
+const SLACK: Duration = Duration::from_millis(2);
+
+pub(crate) struct Socket {
+    reader: Reader,
+    parser: redis::Parser,
+}
+
+impl Socket {
+    /// Connects by the deadline. `timeout` is the usual time for a command, and set on the socket for good.
+    pub(crate) fn connect(
+        raw: RawSocket,
+        address: &SockAddr,
+        clock: &Clock,
+        timeout: Duration,
+        deadline: Timestamp,
+    ) -> io::Result<Self> {
+        let remaining = deadline.saturating_since(clock.now());
+        if remaining.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        raw.connect_timeout(address, remaining)?;
+        raw.set_read_timeout(Some(timeout))?;
+        raw.set_write_timeout(Some(timeout))?;
+        Ok(Self {
+            reader: Reader {
+                stream: raw.into(),
+                clock: clock.clone(),
+                armed: timeout,
+                deadline,
+                taken: 0,
+                bytes: Box::new([0; 1024]),
+                start: 0,
+                end: 0,
+            },
+            parser: redis::Parser::new(),
+        })
+    }
+}
+
+impl Transport for Socket {
+    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
+        let mut rest = command;
+        while !rest.is_empty() {
+            match self.reader.stream.write(rest) {
+                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => {
+                    if self.reader.clock.now() >= deadline {
+                        return Err(Fault::TimedOut);
+                    }
+                }
+                Err(error) => return Err(Fault::Closed(Arc::new(error))),
+            }
+        }
+        Ok(())
+    }
+
+    fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+        self.reader.deadline = deadline;
+        self.reader.taken = 0;
+        self.parser
+            .parse_value(&mut self.reader)
+            .map_err(|error| fault(error, self.reader.taken))
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.reader.start < self.reader.end
+    }
+
+    fn is_quiet(&self) -> bool {
+        let mut byte = [0];
+        let peeked = peek_now(&self.reader.stream, &mut byte);
+        !self.has_surplus() && peeked.is_err_and(|error| is_timeout(&error))
+    }
+}
+
+/// Hands bytes to the parser, line by line, so that it never takes any beyond the end of a reply.
+struct Reader {
+    /// Any connected stream socket; for Unix sockets, too, this type only sends, receives and sets timeouts.
+    stream: TcpStream,
+    clock: Clock,
+    /// The read timeout that is set on the socket.
+    armed: Duration,
+    deadline: Timestamp,
+    /// How much of the present reply the parser has been given.
+    taken: usize,
+    /// Bytes that were read from the socket and that the parser has not seen: `bytes[start..end]`.
+    bytes: Box<[u8; 1024]>,
+    start: usize,
+    end: usize,
+}
+
+impl Read for Reader {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            self.end = self.fill()?;
+        }
+        if self.taken > LONGEST_REPLY {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a reply of more than 64 KiB",
+            ));
+        }
+        let ready = self.bytes.get(self.start..self.end).unwrap_or_default();
+        let line = ready.split_inclusive(|&byte| byte == b'\n').next();
+        let n = line.unwrap_or_default().len().min(out.len());
+        for (to, from) in out.iter_mut().zip(ready.iter().take(n)) {
+            *to = *from;
+        }
+        self.start = self.start.saturating_add(n);
+        self.taken = self.taken.saturating_add(n);
+        Ok(n)
+    }
+}
+
+impl Reader {
+    /// Reads what the socket has, waiting for it until the deadline; what is already there is read even after it.
+    fn fill(&mut self) -> io::Result<usize> {
+        loop {
+            let remaining = self.deadline.saturating_since(self.clock.now());
+            let read = if remaining.is_zero() {
+                read_now(&self.stream, self.bytes.as_mut_slice())
+            } else {
+                self.arm(remaining)?;
+                self.stream.read(self.bytes.as_mut_slice())
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) && !remaining.is_zero() => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Sets the socket's timeout where the one that is set would be too long, or so short that it wakes for nothing.
+    fn arm(&mut self, remaining: Duration) -> io::Result<()> {
+        let too_long = self.armed > remaining.saturating_add(SLACK);
+        let too_short = self.armed.saturating_mul(2) < remaining;
+        if too_long || too_short {
+            self.stream.set_read_timeout(Some(remaining))?;
+            self.armed = remaining;
+        }
+        Ok(())
+    }
+}
+
+/// What an error of `redis::Parser` means, given how much of the reply had come.
+fn fault(error: RedisError, taken: usize) -> Fault {
+    if error.is_timeout() {
+        return Fault::TimedOut;
+    }
+    if error.kind() == ErrorKind::Parse {
+        return Fault::protocol(format!("bytes that are no Redis reply ({error})"));
+    }
+    let source = Arc::new(io::Error::other(error));
+    if taken == 0 {
+        Fault::Closed(source)
+    } else {
+        Fault::Error(NodeError::Broken { source })
+    }
+}
+
+#[cfg(unix)]
+fn read_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    let (n, _) = rustix::net::recv(stream, bytes, rustix::net::RecvFlags::DONTWAIT)?;
+    Ok(n)
+}
+
+#[cfg(unix)]
+fn peek_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
+    let (n, _) = rustix::net::recv(stream, bytes, flags)?;
+    Ok(n)
+}
+
+#[cfg(not(unix))]
+fn read_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    stream.set_nonblocking(true)?;
+    let read = (&mut &*stream).read(bytes);
+    stream.set_nonblocking(false)?;
+    read
+}
+
+#[cfg(not(unix))]
+fn peek_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    stream.set_nonblocking(true)?;
+    let peeked = stream.peek(bytes);
+    stream.set_nonblocking(false)?;
+    peeked
+}

@@ -1,0 +1,113 @@
+//! A TLS connection: `redis::Connection`, which knows the certificates that a `redis::Client` holds.
+//!
+//! Each read is bounded, but not the sum of them: only a server that passed the TLS handshake could use that.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Client, Connection, ConnectionInfo, ErrorKind, RedisError, Value};
+
+use super::transport::{Fault, Transport, clean};
+use crate::clock::{Clock, Timestamp};
+use crate::error::NodeError;
+
+/// A socket can't be given a timeout of zero.
+const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
+
+struct Tls {
+    connection: Connection,
+    clock: Clock,
+}
+
+pub(crate) fn connect(
+    info: &ConnectionInfo,
+    clock: &Clock,
+    deadline: Timestamp,
+) -> Result<Box<dyn Transport>, Fault> {
+    install_crypto_provider();
+    let tcp = info.tcp_settings().clone().set_nodelay(true);
+    let login = info.redis_settings().clone().set_skip_set_lib_name();
+    let info = info.clone().set_tcp_settings(tcp).set_redis_settings(login);
+    let remaining = deadline.saturating_since(clock.now());
+    let connection = Client::open(info)
+        .and_then(|client| client.get_connection_with_timeout(remaining.max(SHORTEST_TIMEOUT)))
+        .map_err(connect_fault)?;
+    Ok(Box::new(Tls {
+        connection,
+        clock: clock.clone(),
+    }))
+}
+
+/// rustls panics where no crypto provider was chosen, or where cargo features chose two. A choice that the program
+/// has made already stays.
+fn install_crypto_provider() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another thread may have been first, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    }
+}
+
+impl Transport for Tls {
+    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
+        let timeout = self.remaining(deadline);
+        self.connection
+            .set_write_timeout(Some(timeout))
+            .and_then(|()| self.connection.set_read_timeout(Some(timeout)))
+            .and_then(|()| self.connection.send_packed_command(command))
+            .map_err(fault)
+    }
+
+    fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+        self.connection
+            .set_read_timeout(Some(self.remaining(deadline)))
+            .and_then(|()| self.connection.recv_response())
+            .map_err(fault)
+    }
+
+    fn has_surplus(&self) -> bool {
+        false
+    }
+
+    fn is_quiet(&self) -> bool {
+        redis::ConnectionLike::is_open(&self.connection)
+    }
+}
+
+impl Tls {
+    fn remaining(&self, deadline: Timestamp) -> Duration {
+        deadline
+            .saturating_since(self.clock.now())
+            .max(SHORTEST_TIMEOUT)
+    }
+}
+
+fn fault(error: RedisError) -> Fault {
+    if error.is_timeout() {
+        Fault::TimedOut
+    } else if error.is_connection_dropped() {
+        Fault::Closed(Arc::new(io::Error::other(error)))
+    } else {
+        Fault::Error(NodeError::Broken {
+            source: Arc::new(io::Error::other(error)),
+        })
+    }
+}
+
+fn connect_fault(error: RedisError) -> Fault {
+    if error.is_timeout() {
+        return Fault::TimedOut;
+    }
+    if error.kind() == ErrorKind::AuthenticationFailed {
+        return Fault::Error(NodeError::Login {
+            command: "AUTH",
+            code: "WRONGPASS".into(),
+        });
+    }
+    if let Some(code) = error.code() {
+        let command = "SELECT";
+        let code = clean(code);
+        return Fault::Error(NodeError::Login { command, code });
+    }
+    Fault::connect(io::Error::other(error))
+}

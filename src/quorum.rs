@@ -1,0 +1,93 @@
+//! Pure: what a number of votes means, and how long a lease is valid.
+//!
+//! The rules are those of the Redis documentation page "Distributed Locks with Redis".
+
+use std::time::Duration;
+
+/// The constant part of the drift: Redis expires keys with a precision of a millisecond, here and on the node.
+const DRIFT_FLOOR: Duration = Duration::from_millis(2);
+
+/// The smallest number of votes that any two winners must share a node in.
+pub(crate) fn quorum(nodes: usize) -> usize {
+    (nodes / 2).saturating_add(1)
+}
+
+/// Whether `votes` are a majority of `nodes`.
+pub(crate) fn is_reached(nodes: usize, votes: usize) -> bool {
+    votes >= quorum(nodes)
+}
+
+/// Whether `against` nodes alone make a majority impossible, whatever the others say.
+pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
+    nodes.saturating_sub(against) < quorum(nodes)
+}
+
+/// The part of a time to live by which the clocks of client and nodes may differ at its end.
+pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
+    // One more nanosecond makes up for what the floating-point product may have rounded away.
+    Duration::try_from_secs_f64(ttl.as_secs_f64() * factor)
+        .unwrap_or(ttl)
+        .saturating_add(Duration::from_nanos(1))
+        .saturating_add(DRIFT_FLOOR)
+}
+
+/// What is left of a time to live, `elapsed` after the clock was read before the first send. Zero is not valid.
+pub(crate) fn validity(ttl: Duration, elapsed: Duration, drift: Duration) -> Duration {
+    ttl.saturating_sub(drift).saturating_sub(elapsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quorum_is_a_majority_for_every_number_of_nodes() {
+        let expected = [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)];
+        for (nodes, votes) in expected {
+            assert_eq!(quorum(nodes), votes);
+            // Any two quorums overlap, and no smaller number has that property.
+            assert!(2 * votes > nodes);
+            assert!(2 * (votes - 1) <= nodes);
+        }
+    }
+
+    #[test]
+    fn a_majority_is_ruled_out_exactly_when_the_rest_cannot_reach_it() {
+        for nodes in 1..=7 {
+            for against in 0..=nodes {
+                let best_case = nodes - against;
+                assert_eq!(
+                    is_ruled_out(nodes, against),
+                    !is_reached(nodes, best_case),
+                    "{against} of {nodes}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn drift_is_a_share_of_the_ttl_and_two_milliseconds() {
+        let drift = drift(Duration::from_secs(10), 0.01);
+        assert!(drift >= Duration::from_millis(102));
+        assert!(drift < Duration::from_millis(102) + Duration::from_micros(1));
+    }
+
+    #[test]
+    fn validity_never_wraps() {
+        let ms = Duration::from_millis;
+        assert_eq!(validity(ms(100), ms(10), ms(3)), ms(87));
+        for (ttl, elapsed, drift) in [
+            (100, 97, 3),
+            (100, 98, 3),
+            (1, 0, 3),
+            (0, 0, 0),
+            (5, 900, 0),
+        ] {
+            assert_eq!(validity(ms(ttl), ms(elapsed), ms(drift)), Duration::ZERO);
+        }
+        assert_eq!(
+            validity(ms(1), Duration::MAX, Duration::MAX),
+            Duration::ZERO
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! The random value that tells one acquisition's key from every other's.
+
+/// 20 bytes from the operating system as 40 hexadecimal characters; never used for two attempts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token([u8; Self::HEX_LEN]);
+
+impl Token {
+    const BYTES: usize = 20;
+    const HEX_LEN: usize = 40;
+
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; Self::BYTES];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self::from_bytes(bytes))
+    }
+
+    fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        let mut hex = [0; Self::HEX_LEN];
+        for (pair, byte) in hex.chunks_exact_mut(2).zip(bytes) {
+            pair.copy_from_slice(&[hex_digit(byte >> 4), hex_digit(byte & 0x0f)]);
+        }
+        Self(hex)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        // Only hexadecimal digits are ever stored.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+fn hex_digit(nibble: u8) -> u8 {
+    char::from_digit(u32::from(nibble), 16)
+        .and_then(|digit| u8::try_from(digit).ok())
+        .unwrap_or(b'0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_its_bytes_in_hexadecimal() {
+        let mut bytes = [0; Token::BYTES];
+        bytes[0] = 0xab;
+        bytes[19] = 0x0f;
+        assert_eq!(
+            Token::from_bytes(bytes).as_str(),
+            "ab0000000000000000000000000000000000000f"
+        );
+    }
+
+    #[test]
+    fn random_tokens_differ() {
+        let a = Token::random().unwrap();
+        let b = Token::random().unwrap();
+        assert_ne!(a.as_str(), b.as_str());
+        assert_eq!(a.as_str().len(), Token::HEX_LEN);
+    }
+}

@@ -1,0 +1,11 @@
+//! The integration tests: everything that users see, over fake nodes and over real `redis-server` processes.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
+#[cfg(test)]
+mod lock;
+#[cfg(test)]
+mod server;

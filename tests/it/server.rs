@@ -1,0 +1,244 @@
+//! Real `redis-server` processes on free loopback ports, ended by pid when they go out of scope.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::Value;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// One server with a folder of its own. It persists nothing unless it is told to.
+pub(crate) struct Server {
+    child: Child,
+    port: u16,
+    dir: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl Server {
+    /// Starts a server that listens on 127.0.0.1, and waits until it answers.
+    #[track_caller]
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
+    #[track_caller]
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        // Another process may take a port between its choice and the start of the server, so a few are tried.
+        for _ in 0..10 {
+            let port = free_port();
+            let dir = scratch_dir(port);
+            let arguments: Vec<String> = arguments
+                .iter()
+                .map(|argument| argument.replace("{dir}", &dir.display().to_string()))
+                .collect();
+            let mut server = Self {
+                child: spawn(port, &dir, &arguments),
+                port,
+                dir,
+                arguments,
+            };
+            if server.is_up_soon() {
+                return server;
+            }
+        }
+        panic!("no redis-server could be started; is it installed? (tests/run installs it)");
+    }
+
+    /// Starts `n` servers.
+    #[track_caller]
+    pub(crate) fn cluster(n: usize) -> Vec<Self> {
+        (0..n).map(|_| Self::start()).collect()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Sends a command on a connection of its own and returns the reply.
+    #[track_caller]
+    pub(crate) fn command(&self, words: &[&str]) -> Value {
+        let client = redis::Client::open(self.url()).unwrap();
+        let mut connection = client
+            .get_connection_with_timeout(Duration::from_secs(5))
+            .unwrap();
+        let mut cmd = redis::cmd(words[0]);
+        for word in &words[1..] {
+            cmd.arg(*word);
+        }
+        cmd.query(&mut connection).unwrap()
+    }
+
+    /// The value of a key.
+    #[track_caller]
+    pub(crate) fn get(&self, key: &str) -> Option<String> {
+        match self.command(&["GET", key]) {
+            Value::Nil => None,
+            Value::BulkString(bytes) => Some(String::from_utf8(bytes).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The PTTL of a key in milliseconds, or a negative number as Redis answers it.
+    #[track_caller]
+    pub(crate) fn pttl(&self, key: &str) -> i64 {
+        match self.command(&["PTTL", key]) {
+            Value::Int(n) => n,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How many keys there are.
+    #[track_caller]
+    pub(crate) fn keys(&self) -> i64 {
+        match self.command(&["DBSIZE"]) {
+            Value::Int(n) => n,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Puts a key there as another holder would.
+    #[track_caller]
+    pub(crate) fn hold(&self, key: &str, token: &str, ttl_ms: u64) {
+        let ttl = ttl_ms.to_string();
+        assert_eq!(self.command(&["SET", key, token, "PX", &ttl]), Value::Okay);
+    }
+
+    /// Stops the process: it keeps its connections and answers nothing.
+    #[track_caller]
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a stopped process go on.
+    #[track_caller]
+    pub(crate) fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Kills the process, as `kill -9` does.
+    #[track_caller]
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts a killed server again on its port.
+    #[track_caller]
+    pub(crate) fn restart(&mut self) {
+        self.child = spawn(self.port, &self.dir, &self.arguments);
+        assert!(
+            self.is_up_soon(),
+            "the server on {} did not come back",
+            self.port
+        );
+    }
+
+    #[track_caller]
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn is_up_soon(&mut self) -> bool {
+        eventually(Duration::from_secs(10), || {
+            self.child.try_wait().unwrap().is_some() || answers(self.port)
+        });
+        self.child.try_wait().unwrap().is_none() && answers(self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A stopped process is killed as well.
+        self.child.kill().ok();
+        self.child.wait().ok();
+        std::fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+/// Polls until the condition holds or the time is over; returns whether it holds.
+pub(crate) fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = now() + limit;
+    loop {
+        if condition() {
+            return true;
+        }
+        if now() >= deadline {
+            return false;
+        }
+        pause(Duration::from_millis(2));
+    }
+}
+
+/// The real time, for upper bounds that only a hang would break.
+#[expect(clippy::disallowed_methods, reason = "real servers live in real time")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Lets real time pass, for what a server does by itself (expiry), never to hide a race.
+#[expect(clippy::disallowed_methods, reason = "real servers live in real time")]
+pub(crate) fn pause(span: Duration) {
+    std::thread::sleep(span);
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .unwrap()
+        .port()
+}
+
+fn scratch_dir(port: u16) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("redlatch-{}-{port}-{n}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn spawn(port: u16, dir: &Path, arguments: &[String]) -> Child {
+    let port = port.to_string();
+    Command::new("redis-server")
+        .args(["--port", &port, "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no"])
+        .args(["--dir", &dir.display().to_string()])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server is missing: run tests/run, which installs it")
+}
+
+/// Whether a server takes connections and answers PING, be it with a demand for a password.
+fn answers(port: u16) -> bool {
+    use std::io::{Read, Write};
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) else {
+        return false;
+    };
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let mut first = [0];
+    stream.write_all(b"PING\r\n").is_ok()
+        && stream.read(&mut first).is_ok_and(|n| n == 1)
+        && (first[0] == b'+' || first[0] == b'-')
+}
