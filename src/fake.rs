@@ -220,6 +220,10 @@ impl FakeNode {
         }
     }
 
+    fn is_asked_in_background(&self) -> bool {
+        self.fake_clock().is_some_and(FakeClock::is_in_job)
+    }
+
     /// The node's own time.
     fn time(&self, state: &MutexGuard<'_, State>) -> Duration {
         let now = Duration::from_nanos(self.server.clock.now().as_nanos());

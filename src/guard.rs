@@ -203,7 +203,11 @@ impl LockGuard {
         if self.manager.is_forked() {
             return Err(Error::Forked);
         }
-        let expired = self.remaining().is_zero();
+        // A loss that an extension found says more than the clock, which stands at "expired" then.
+        let known = match self.check() {
+            Err(Error::Lost { cause, .. }) => Some(cause),
+            _ => None,
+        };
         let nodes = self.give_back();
         let deleted = nodes
             .iter()
@@ -213,11 +217,7 @@ impl LockGuard {
             return Ok(());
         }
         if is_gone(&nodes) {
-            let cause = if expired {
-                LossCause::Expired
-            } else {
-                cause(&nodes)
-            };
+            let cause = known.unwrap_or_else(|| cause(&nodes));
             return Err(Error::Lost { cause, nodes });
         }
         Err(Error::Unavailable { nodes })

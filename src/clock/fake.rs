@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -40,8 +41,8 @@ pub struct FakeClock(Arc<Mutex<State>>);
 struct State {
     now: Duration,
     jobs: Vec<Job>,
-    /// Whether a thread is running jobs; they may move the clock themselves.
-    running: bool,
+    /// The thread that is running jobs.
+    runner: Option<ThreadId>,
 }
 
 struct Job {
@@ -72,11 +73,11 @@ impl FakeClock {
         let mut state = self.0.lock();
         while let Some(job) = state.take_due(target) {
             state.now = state.now.max(job.due);
-            state.running = true;
+            state.runner = Some(thread::current().id());
             drop(state);
             (job.run)();
             state = self.0.lock();
-            state.running = false;
+            state.runner = None;
         }
         state.now = state.now.max(target);
     }
@@ -87,6 +88,12 @@ impl FakeClock {
         state.jobs.push(Job { due, run });
     }
 
+    /// Whether the caller is a scheduled job. It plays another thread, so its waits must not take the time of the one
+    /// that moves the clock.
+    pub(crate) fn is_in_job(&self) -> bool {
+        self.0.lock().runner == Some(thread::current().id())
+    }
+
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -95,7 +102,7 @@ impl FakeClock {
 impl State {
     /// The earliest job that is due by `target`, or by now if a job has moved the clock beyond it.
     fn take_due(&mut self, target: Duration) -> Option<Job> {
-        if self.running {
+        if self.runner.is_some() {
             return None;
         }
         let horizon = target.max(self.now);

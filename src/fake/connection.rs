@@ -52,8 +52,12 @@ impl Transport for FakeConnection {
             let Some(replies) = state.connections.get_mut(&self.id) else {
                 return Err(closed(io::ErrorKind::UnexpectedEof));
             };
-            let now = server.clock.now();
+            let mut now = server.clock.now();
             let due = replies.front().map(|reply| reply.due);
+            if self.node.is_asked_in_background() {
+                // The wait of another thread, seen at its end.
+                now = due.map_or(deadline, |due| due.min(deadline));
+            }
             if due.is_some_and(|due| due <= now)
                 && let Some(reply) = replies.pop_front()
             {

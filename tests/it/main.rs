@@ -6,6 +6,18 @@
 )]
 
 #[cfg(test)]
+mod config;
+#[cfg(test)]
+mod connections;
+#[cfg(test)]
+mod extend;
+#[cfg(test)]
+mod fakes;
+#[cfg(test)]
+mod guard;
+#[cfg(test)]
 mod lock;
 #[cfg(test)]
 mod server;
+#[cfg(test)]
+mod tidy;

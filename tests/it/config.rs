@@ -1,0 +1,180 @@
+//! Bad input: a clear error that says what to do, and nothing left behind.
+
+use std::time::Duration;
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Builder, Error, LockManager};
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+fn builder() -> Builder {
+    LockManager::builder().node("redis://127.0.0.1:6379")
+}
+
+/// The reason of an `InvalidConfig`.
+#[track_caller]
+fn reason(builder: Builder) -> String {
+    match builder.build() {
+        Err(Error::InvalidConfig { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn assert_says(builder: Builder, what: &str) {
+    let reason = reason(builder);
+    assert!(reason.contains(what), "{reason}");
+}
+
+#[test]
+fn no_nodes() {
+    assert_says(LockManager::builder(), "no nodes");
+    let none: [&str; 0] = [];
+    assert!(matches!(
+        LockManager::new(none),
+        Err(Error::InvalidConfig { .. })
+    ));
+}
+
+#[test]
+fn the_same_server_twice() {
+    let twice = [
+        "redis://127.0.0.1:6379",
+        "redis://127.0.0.1",
+        "redis://127.0.0.1:6379/1",
+        "redis://user:secret@127.0.0.1:6379",
+        "redis://localhost:6379",
+        "redis://LOCALHOST",
+    ];
+    for url in twice {
+        let reason = reason(builder().node("redis://10.0.0.1").node(url));
+        assert!(reason.contains("node 3"), "{reason}");
+        assert!(reason.contains("twice"), "{reason}");
+        assert!(!reason.contains("secret"), "{reason}");
+    }
+    builder().node("redis://127.0.0.1:6380").build().unwrap();
+    let node = FakeNode::new();
+    assert_says(
+        LockManager::builder().fake(&node).fake(&node.clone()),
+        "twice",
+    );
+}
+
+#[test]
+fn malformed_urls_are_named_by_their_place_and_never_shown() {
+    let bad = [
+        "",
+        "secret",
+        "http://:secret@host",
+        "redis://",
+        "redis://:secret@",
+        "redis://:secret@host:99999",
+        "redis://:secret@host/not-a-number",
+        "redis://:se#cret@host",
+        "redis://:secret@0.0.0.0",
+        "redis://:secret@host?protocol=secret",
+        "redis://us er:secret@ho st",
+    ];
+    for url in bad {
+        let reason = reason(builder().node(url));
+        assert!(reason.contains("node 2"), "{url}: {reason}");
+        assert!(reason.contains("redis://"), "{url}: {reason}");
+        assert!(!reason.contains("secret"), "{url}: {reason}");
+    }
+}
+
+#[cfg(not(feature = "tls-rustls"))]
+#[test]
+fn tls_without_the_feature_names_the_feature() {
+    assert_says(builder().node("rediss://:secret@host"), "tls-rustls");
+}
+
+#[cfg(feature = "tls-rustls")]
+#[test]
+fn tls_without_verification_is_refused() {
+    builder().node("rediss://:secret@host").build().unwrap();
+    assert_says(
+        builder().node("rediss://:secret@host/#insecure"),
+        "#insecure",
+    );
+}
+
+#[test]
+fn options_out_of_bounds() {
+    assert_says(builder().node_timeout(Duration::ZERO), "node_timeout");
+    assert_says(builder().node_timeout(Duration::MAX), "node_timeout");
+    assert_says(builder().pool_size(0), "pool_size");
+    assert_says(builder().pool_size(u32::MAX), "pool_size");
+    assert_says(builder().retry_delay(MS(2), MS(1)), "retry_delay");
+    assert_says(
+        builder().retry_delay(Duration::ZERO, Duration::ZERO),
+        "retry_delay",
+    );
+    assert_says(builder().retry_delay(MS(1), Duration::MAX), "retry_delay");
+    for factor in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1, 1.0, 2.0] {
+        assert_says(builder().drift_factor(factor), "drift_factor");
+    }
+    assert_says(builder().drift_factor(0.999_999_9), "max_ttl");
+    assert_says(builder().max_ttl(Duration::ZERO), "max_ttl");
+    assert_says(builder().max_ttl(Duration::MAX), "max_ttl");
+    assert_says(builder().default_ttl(Duration::ZERO), "default_ttl");
+    assert_says(
+        builder().default_ttl(Duration::from_hours(2)),
+        "default_ttl",
+    );
+    builder()
+        .drift_factor(0.0)
+        .max_ttl(Duration::from_secs(1))
+        .acquire_timeout(Duration::MAX)
+        .retry_delay(Duration::ZERO, MS(1))
+        .build()
+        .unwrap();
+}
+
+#[test]
+fn ttls_out_of_bounds_and_empty_names_ask_nobody() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let longest = Duration::from_hours(1);
+    for ttl in [
+        Duration::ZERO,
+        Duration::from_nanos(1),
+        MS(1),
+        MS(2),
+        longest + MS(1),
+        Duration::MAX,
+    ] {
+        let error = manager.lock("report", ttl).unwrap_err();
+        assert!(matches!(error, Error::InvalidTtl { .. }), "{error}");
+        assert!(error.to_string().contains("ask for"), "{error}");
+    }
+    for resource in [String::new(), "x".repeat(100_000)] {
+        let error = manager.lock(&resource, MS(1_000)).unwrap_err();
+        assert!(matches!(error, Error::InvalidResource { .. }), "{error}");
+    }
+    manager.lock("report", longest).unwrap().unlock().unwrap();
+    assert!(nodes.iter().all(|node| node.token_of("report").is_none()));
+}
+
+#[test]
+fn a_prefix_does_not_make_an_empty_name_good() {
+    let nodes = FakeNode::cluster(1);
+    let manager = LockManager::builder()
+        .fakes(&nodes)
+        .key_prefix("app:")
+        .build()
+        .unwrap();
+    assert!(matches!(
+        manager.try_lock("", MS(100)),
+        Err(Error::InvalidResource { .. })
+    ));
+}
+
+#[test]
+fn nodes_on_different_clocks() {
+    let (a, b) = (FakeClock::new(), FakeClock::new());
+    let mixed = [FakeNode::cluster_on(1, &a), FakeNode::cluster_on(1, &b)].concat();
+    assert_says(LockManager::builder().fakes(&mixed), "clock");
+    assert_says(builder().fakes(&FakeNode::cluster_on(1, &a)), "clock");
+    builder().fakes(&FakeNode::cluster(1)).build().unwrap();
+}

@@ -1,0 +1,172 @@
+//! What the guard does when it goes away.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use redlatch::{Error, LockGuard, LockManager, LossCause};
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use crate::server::{Server, eventually};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn manager(servers: &[Server]) -> LockManager {
+    LockManager::new(servers.iter().map(Server::url)).unwrap()
+}
+
+#[track_caller]
+fn assert_empty(servers: &[Server]) {
+    for server in servers {
+        assert_eq!(server.keys(), 0);
+    }
+}
+
+#[test]
+fn drop_releases_at_the_end_of_the_scope() {
+    let servers = Server::cluster(3);
+    let manager = manager(&servers);
+    {
+        let _guard = manager.lock("report", TTL).unwrap();
+        assert_eq!(servers[2].keys(), 1);
+    }
+    assert_empty(&servers);
+}
+
+#[test]
+fn drop_releases_on_an_early_return() {
+    fn job(manager: &LockManager) -> Result<(), Box<dyn std::error::Error>> {
+        let _guard = manager.lock("report", TTL)?;
+        let _number: u32 = "no number".parse()?;
+        Ok(())
+    }
+    let servers = Server::cluster(3);
+    let manager = manager(&servers);
+    assert!(job(&manager).is_err());
+    assert_empty(&servers);
+}
+
+#[test]
+fn drop_releases_while_a_panic_unwinds() {
+    let servers = Server::cluster(3);
+    let manager = manager(&servers);
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let _guard = manager.lock("report", TTL).unwrap();
+        panic!("the job fails");
+    }));
+    assert!(result.is_err());
+    assert_empty(&servers);
+}
+
+#[test]
+fn a_guard_outlives_its_manager_and_still_releases() {
+    let servers = Server::cluster(3);
+    let guard = manager(&servers).lock("report", TTL).unwrap();
+    guard.extend(TTL).unwrap();
+    drop(guard);
+    assert_empty(&servers);
+}
+
+#[test]
+fn unlock_tells_that_the_lock_was_no_longer_ours() {
+    let servers = Server::cluster(5);
+    let manager = manager(&servers);
+    let guard = manager.lock("report", TTL).unwrap();
+    for server in &servers[..2] {
+        server.hold("report", "taker", 60_000);
+    }
+    // A majority still had it.
+    guard.unlock().unwrap();
+
+    let guard = manager.lock("other", TTL).unwrap();
+    for server in &servers[..3] {
+        server.hold("other", "taker", 60_000);
+    }
+    match guard.unlock() {
+        Err(Error::Lost {
+            cause: LossCause::Taken,
+            nodes,
+            ..
+        }) => assert_eq!(nodes.len(), 5),
+        other => panic!("{other:?}"),
+    }
+    for server in &servers[..3] {
+        assert_eq!(server.get("other").as_deref(), Some("taker"));
+    }
+}
+
+#[test]
+fn unlock_tells_that_a_majority_could_not_be_reached() {
+    let mut servers = Server::cluster(5);
+    let manager = manager(&servers);
+    let guard = manager.lock("report", TTL).unwrap();
+    for server in &mut servers[..3] {
+        server.kill();
+    }
+    let error = guard.unlock().unwrap_err();
+    let Error::Unavailable { .. } = &error else {
+        panic!("{error}");
+    };
+    for server in &servers[..3] {
+        assert!(error.to_string().contains(&server.name()), "{error}");
+    }
+    assert_empty(&servers[3..]);
+}
+
+#[test]
+fn drop_on_stopped_servers_is_bounded_and_they_hear_of_it_when_they_resume() {
+    let servers = Server::cluster(5);
+    let manager = manager(&servers);
+    let guard = manager.lock("report", TTL).unwrap();
+    for server in &servers {
+        server.stop();
+    }
+    let started = crate::server::now();
+    drop(guard);
+    assert!(started.elapsed() < Duration::from_secs(2));
+    for server in &servers {
+        server.resume();
+    }
+    for server in &servers {
+        assert!(eventually(Duration::from_secs(3), || server.keys() == 0));
+    }
+}
+
+#[test]
+fn guards_and_managers_can_be_sent_and_shared() {
+    fn assert_traits<T: Send + Sync + 'static>() {}
+    assert_traits::<LockGuard>();
+    assert_traits::<LockManager>();
+    assert_traits::<Error>();
+}
+
+#[test]
+fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
+    let servers = Server::cluster(3);
+    let manager = manager(&servers);
+    let guard = manager.lock("report", TTL).unwrap();
+    let unlocked = manager.lock("unlocked-in-the-child", TTL).unwrap();
+    match fork::fork().unwrap() {
+        fork::Fork::Child => {
+            let refused = matches!(manager.try_lock("x", TTL), Err(Error::Forked))
+                && matches!(guard.extend(TTL), Err(Error::Forked))
+                && matches!(unlocked.unlock(), Err(Error::Forked));
+            drop(guard);
+            drop(manager);
+            std::process::exit(if refused { 0 } else { 1 });
+        }
+        fork::Fork::Parent(pid) => {
+            let pid = Pid::from_raw(pid).unwrap();
+            let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+            assert_eq!(status.exit_status(), Some(0));
+        }
+    }
+    for server in &servers {
+        assert_eq!(server.get("report").as_deref(), Some(guard.token()));
+        assert_eq!(server.keys(), 2);
+    }
+    // The parent's connections were not disturbed either.
+    guard.extend(TTL).unwrap();
+    guard.unlock().unwrap();
+    unlocked.unlock().unwrap();
+    assert_empty(&servers);
+}

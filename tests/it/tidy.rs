@@ -1,0 +1,117 @@
+//! What the compiler does not check of the house style: file sizes, names, and who imports whom.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file has one subject and about this many lines at most.
+const LONGEST_FILE: usize = 450;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files below `folder` with this extension, relative to the root, with their texts.
+fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == extension) {
+                let name = path.strip_prefix(root()).unwrap().display().to_string();
+                found.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder}");
+    found
+}
+
+fn rust_files() -> Vec<(String, String)> {
+    ["src", "tests", "examples", "benches"]
+        .iter()
+        .flat_map(|folder| files(folder, "rs"))
+        .collect()
+}
+
+#[test]
+fn files_are_short_and_named_after_their_subject() {
+    for (name, text) in rust_files() {
+        let lines = text.lines().count();
+        assert!(lines <= LONGEST_FILE, "{name} has {lines} lines: split it by subject");
+        let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap().to_owned();
+        assert!(
+            !["mod", "util", "utils", "helper", "helpers", "common"].contains(&stem.as_str()),
+            "{name}: name it after what is in it"
+        );
+    }
+}
+
+#[test]
+fn texts_are_clean() {
+    let prose = ["docs", "tests", "src"].iter().flat_map(|folder| {
+        let extension = if *folder == "docs" { "md" } else { "rs" };
+        files(folder, extension)
+    });
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
+    for (name, text) in prose {
+        assert!(text.ends_with('\n'), "{name} does not end with a line break");
+        for (i, line) in text.lines().enumerate() {
+            let place = format!("{name}:{}", i + 1);
+            assert!(!line.ends_with(' '), "{place}: white space at the end");
+            assert!(!line.contains('\t'), "{place}: a tab");
+            assert!(!marks.iter().any(|mark| line.contains(mark)), "{place}: unfinished");
+        }
+    }
+}
+
+#[test]
+fn every_file_begins_with_what_it_is() {
+    for (name, text) in rust_files() {
+        assert!(text.starts_with("//!"), "{name} has no `//!` line");
+    }
+}
+
+/// The layers of docs/architecture.md: which crate modules the files below a path may use.
+#[test]
+fn modules_import_only_what_their_layer_may() {
+    let layers: [(&str, &[&str]); 9] = [
+        ("src/quorum.rs", &[]),
+        ("src/retry.rs", &[]),
+        ("src/token.rs", &[]),
+        ("src/error.rs", &["Builder", "LockManager"]),
+        ("src/clock.rs", &[]),
+        ("src/clock/", &[]),
+        ("src/node.rs", &["clock", "error"]),
+        ("src/node/", &["clock", "error"]),
+        ("src/fake", &["clock", "node", "Builder", "Vote"]),
+    ];
+    let sources = files("src", "rs");
+    for (path, allowed) in layers {
+        let of_layer = sources.iter().filter(|(name, _)| name.starts_with(path));
+        let mut seen = 0;
+        for (name, text) in of_layer {
+            seen += 1;
+            for used in text.split("crate::").skip(1) {
+                let module: String = used
+                    .chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect();
+                assert!(allowed.contains(&module.as_str()), "{name} uses crate::{module}");
+            }
+        }
+        assert!(seen > 0, "{path} is gone: mend the list of layers");
+    }
+}
+
+#[test]
+fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
+    for name in ["src/quorum.rs", "src/retry.rs"] {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        for word in ["std::net", "std::io", "getrandom", "redis", "Instant", "log::"] {
+            assert!(!text.contains(word), "{name} uses {word}");
+        }
+    }
+}
