@@ -132,11 +132,8 @@ impl Node {
         if let Err(fault) = call.send(set, &again) {
             return ballot(fault.into_vote(), false);
         }
-        let fault = match call.reply(&again) {
-            Ok(Value::Okay) => return ballot(Vote::Granted, true),
-            Ok(Value::Nil) => return ballot(Vote::Held { remaining: None }, true),
-            Ok(Value::ServerError(error)) => return ballot(refused(&error), true),
-            Ok(other) => call.misled(&other),
+        let fault = match call.reply(&again, acquire_vote) {
+            Ok(vote) => return ballot(vote, true),
             Err(fault) => fault,
         };
         // The outcome is unknown. The undo goes behind the command, on the same connection: on another one it could
@@ -188,7 +185,7 @@ impl Node {
         let ping = command::ping();
         let answer = self.call().and_then(|mut call| {
             call.send(&ping, &|| ping.clone())?;
-            call.reply(&|| ping.clone())
+            call.reply(&|| ping.clone(), is_alive)
         });
         if answer.is_err()
             && let Some(next) = self.breaker.probe_failed(probe)
@@ -252,8 +249,8 @@ pub(crate) fn ask_all<'n>(
             None => node.report(Vote::NotAsked, Duration::ZERO),
             Some(Err((fault, elapsed))) => node.report(fault.into_vote(), elapsed),
             Some(Ok(mut call)) => {
-                let vote = own_key_vote(&mut call, &again);
-                node.report(vote, call.elapsed())
+                let vote = call.reply(&again, own_key_vote);
+                node.report(vote.unwrap_or_else(Fault::into_vote), call.elapsed())
             }
         })
         .collect()
@@ -262,28 +259,41 @@ pub(crate) fn ask_all<'n>(
 /// A call that is under way, or how it failed and after how long.
 type Attempted<'n> = Result<Call<'n>, (Fault, Duration)>;
 
-/// Reads the reply of release.lua or extend.lua.
-fn own_key_vote(call: &mut Call<'_>, again: &dyn Fn() -> Vec<u8>) -> Vote {
-    let value = match call.reply(again) {
-        Ok(value) => value,
-        Err(fault) => return fault.into_vote(),
-    };
-    if let Value::ServerError(error) = &value {
-        return refused(error);
+/// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.
+fn acquire_vote(reply: &Value) -> Option<Vote> {
+    match reply {
+        Value::Okay => Some(Vote::Granted),
+        Value::Nil => Some(Vote::Held { remaining: None }),
+        Value::ServerError(error) => Some(refused(error)),
+        Value::Int(_) | _ => None,
     }
-    let why_not = match &value {
-        Value::Int(1) => return Vote::Granted,
+}
+
+/// Reads the reply of release.lua or extend.lua.
+fn own_key_vote(reply: &Value) -> Option<Vote> {
+    let why_not = match reply {
+        Value::Int(1) => return Some(Vote::Granted),
+        Value::ServerError(error) => return Some(refused(error)),
         Value::Array(items) => items.as_slice(),
         Value::Nil | _ => &[],
     };
     match why_not {
-        [Value::Int(-2)] => Vote::Missing,
-        [Value::Int(-1)] => not_a_lock("never expires"),
-        [Value::Int(-3)] => not_a_lock("holds a value of another type"),
-        [Value::Int(pttl @ 0..)] => Vote::Held {
+        [Value::Int(-2)] => Some(Vote::Missing),
+        [Value::Int(-1)] => Some(not_a_lock("never expires")),
+        [Value::Int(-3)] => Some(not_a_lock("holds a value of another type")),
+        [Value::Int(pttl @ 0..)] => Some(Vote::Held {
             remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
-        },
-        _ => call.misled(&value).into_vote(),
+        }),
+        _ => None,
+    }
+}
+
+/// Reads the reply to `PING`. A server that refuses it with an error is alive too.
+fn is_alive(reply: &Value) -> Option<()> {
+    match reply {
+        Value::SimpleString(text) if text == "PONG" => Some(()),
+        Value::ServerError(_) => Some(()),
+        Value::Nil | _ => None,
     }
 }
 

@@ -104,16 +104,27 @@ impl<'n> Call<'n> {
         }
     }
 
-    /// Receives the reply. When a connection of an earlier command broke before any byte of it came, the command is
-    /// sent once more on a fresh one.
-    pub(super) fn reply(&mut self, again: &dyn Fn() -> Vec<u8>) -> Result<Value, Fault> {
+    /// Receives the reply and reads it. When a connection of an earlier command broke before any byte of it came, the
+    /// command is sent once more on a fresh one. A reply that `read` makes nothing of is a fault.
+    pub(super) fn reply<T>(
+        &mut self,
+        again: &dyn Fn() -> Vec<u8>,
+        read: fn(&Value) -> Option<T>,
+    ) -> Result<T, Fault> {
         let mut reply = self.slot.recv(self.deadline);
         if self.stage == Stage::SentWarm && matches!(reply, Err(Fault::Closed(_))) {
             reply = self
                 .send_fresh(&again())
                 .and_then(|()| self.slot.recv(self.deadline));
         }
-        match &reply {
+        let result = reply.and_then(|value| {
+            read(&value).ok_or_else(|| {
+                // Nothing that comes on this connection can be trusted any more.
+                self.slot.distrust();
+                Fault::protocol(clean(&format!("{value:?}")))
+            })
+        });
+        match &result {
             Ok(_) => self.node.answered(),
             Err(fault) => {
                 if is_broken(fault) {
@@ -122,7 +133,7 @@ impl<'n> Call<'n> {
                 self.node.note(fault);
             }
         }
-        reply
+        result
     }
 
     /// Sends what undoes a command whose outcome is unknown behind it, and closes the connection. Returns whether the
@@ -133,19 +144,12 @@ impl<'n> Call<'n> {
         sent
     }
 
-    /// Notes that the reply was not one to the command; nothing on this connection can be trusted any more.
-    pub(super) fn misled(&mut self, reply: &Value) -> Fault {
-        self.slot.distrust();
-        let fault = Fault::protocol(clean(&format!("{reply:?}")));
-        self.node.note(&fault);
-        fault
-    }
-
     /// Connects, discarding all older connections if the server had closed the one in use, and sends the command.
     fn send_fresh(&mut self, command: &[u8]) -> Result<(), Fault> {
         if self.stage == Stage::SentWarm {
             self.node.retire(self.generation);
         }
+        self.slot.close();
         self.stage = Stage::SentFresh;
         self.generation = self.node.generation();
         let transport = self.node.connector.connect(self.deadline)?;

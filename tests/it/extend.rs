@@ -33,7 +33,7 @@ fn assert_is_over(guard: &LockGuard, cause: LossCause) {
 fn an_extension_resets_the_ttl_on_every_node_and_the_validity() {
     let servers = Server::cluster(5);
     let guard = manager(&servers).lock("report", TTL).unwrap();
-    guard.extend(Duration::from_secs(60)).unwrap();
+    guard.extend(Duration::from_mins(1)).unwrap();
     for server in &servers {
         assert!((59_000..=60_000).contains(&server.pttl("report")));
     }
@@ -47,7 +47,7 @@ fn an_extension_resets_the_ttl_on_every_node_and_the_validity() {
 fn an_extension_never_shortens() {
     let servers = Server::cluster(5);
     let guard = manager(&servers)
-        .lock("report", Duration::from_secs(60))
+        .lock("report", Duration::from_mins(1))
         .unwrap();
     guard.extend(Duration::from_secs(1)).unwrap();
     for server in &servers {
@@ -79,7 +79,7 @@ fn an_extension_of_a_lock_that_was_taken_is_lost_and_leaves_the_taker_alone() {
     for server in &servers[..3] {
         server.hold("report", "taker", 5_000);
     }
-    assert_lost(guard.extend(Duration::from_secs(60)), LossCause::Taken);
+    assert_lost(guard.extend(Duration::from_mins(1)), LossCause::Taken);
     assert_is_over(&guard, LossCause::Taken);
     assert_lost(guard.unlock(), LossCause::Taken);
     for server in &servers[..3] {
@@ -112,7 +112,7 @@ fn an_extension_with_a_minority_gone_succeeds() {
     let guard = manager(&servers).lock("report", TTL).unwrap();
     servers[0].kill();
     servers[1].command(&["FLUSHALL"]);
-    guard.extend(Duration::from_secs(60)).unwrap();
+    guard.extend(Duration::from_mins(1)).unwrap();
     assert!(guard.remaining() > Duration::from_secs(50));
     assert_eq!(servers[1].keys(), 0);
     guard.unlock().unwrap();
@@ -127,7 +127,7 @@ fn a_failed_extension_deletes_nothing_and_the_lock_stays_ours_as_long_as_it_was(
         server.stop();
     }
     let before = guard.remaining();
-    let error = guard.extend(Duration::from_secs(60)).unwrap_err();
+    let error = guard.extend(Duration::from_mins(1)).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     guard.check().unwrap();
     assert!(guard.remaining() < before);

@@ -18,6 +18,8 @@ mod guard;
 #[cfg(test)]
 mod lock;
 #[cfg(test)]
+mod logs;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod tidy;

@@ -1,0 +1,79 @@
+//! What an operator sees: nodes that fail and come back, and never a password.
+
+use std::time::Duration;
+
+use log::{LevelFilter, Log, Metadata, Record};
+use parking_lot::Mutex;
+use redlatch::LockManager;
+
+use crate::server::{Server, eventually};
+
+const TTL: Duration = Duration::from_secs(10);
+
+/// Keeps all lines of this test process; tests run side by side, so each looks for its own node.
+struct Lines(Mutex<Vec<String>>);
+
+static LINES: Lines = Lines(Mutex::new(Vec::new()));
+
+impl Log for Lines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        let line = format!("{} {} {}", record.level(), record.target(), record.args());
+        self.0.lock().push(line);
+    }
+
+    fn flush(&self) {}
+}
+
+fn lines_about(what: &str) -> Vec<String> {
+    let lines = LINES.0.lock();
+    lines
+        .iter()
+        .filter(|line| line.contains(what))
+        .cloned()
+        .collect()
+}
+
+#[test]
+fn a_node_that_fails_is_logged_once_and_once_more_when_it_is_back() {
+    // Another test may have been first.
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+
+    let mut servers = Server::cluster(3);
+    let manager = LockManager::new(servers.iter().map(Server::url)).unwrap();
+    let name = servers[0].name();
+    servers[0].kill();
+    for _ in 0..3 {
+        drop(manager.lock("report", TTL).unwrap());
+    }
+    let lines = lines_about(&name);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].starts_with("WARN redlatch::node"), "{lines:?}");
+
+    servers[0].restart();
+    assert!(eventually(Duration::from_secs(5), || lines_about(&name)
+        .len()
+        == 2));
+    let back = &lines_about(&name)[1];
+    assert!(
+        back.starts_with("INFO redlatch::node") && back.contains("answers again"),
+        "{back}"
+    );
+}
+
+#[test]
+fn a_password_is_never_logged() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+
+    let server = Server::start_with(&["--requirepass", "right"]);
+    let url = format!("redis://someone:hunter2@127.0.0.1:{}", server.port());
+    let manager = LockManager::new([url]).unwrap();
+    assert!(manager.try_lock("report", TTL).is_err());
+    assert!(!lines_about(&server.name()).is_empty());
+    assert!(lines_about("hunter2").is_empty());
+}
