@@ -25,10 +25,16 @@ const LARGEST_POOL: u32 = 10_000;
 /// use redlatch::LockManager;
 ///
 /// let manager = LockManager::builder()
-///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2"])
+///     .client(redis::Client::open("redis://locks:secret@10.0.0.3:6380/1").expect("a good URL"))
 ///     .key_prefix("billing:")
 ///     .node_timeout(Duration::from_millis(20))
 ///     .acquire_timeout(Duration::from_secs(60))
+///     .retry_delay(Duration::from_millis(10), Duration::from_millis(100))
+///     .pool_size(4)
+///     .default_ttl(Duration::from_secs(10))
+///     .max_ttl(Duration::from_secs(300))
+///     .drift_factor(0.02)
 ///     .build()?;
 /// # Ok::<(), redlatch::Error>(())
 /// ```

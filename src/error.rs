@@ -9,6 +9,23 @@ use std::time::Duration;
 ///
 /// Contention is [`Held`](Self::Held), the normal "no"; everything else is a fault, a loss or a bad argument. The
 /// variants that came from a round over the nodes carry a [`NodeReport`] for each, and name them in their message.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlatch::{Error, LockManager};
+/// # use redlatch::fake::FakeNode;
+/// # let nodes = FakeNode::cluster(3);
+/// # for node in &nodes[..2] { node.refuse() }
+///
+/// let manager = LockManager::builder().fakes(&nodes).build()?;
+/// match manager.try_lock("nightly-report", Duration::from_secs(10)) {
+///     Ok(guard) => println!("ours for {:?}", guard.remaining()),
+///     Err(Error::Held { .. }) => println!("someone else is at it"),
+///     Err(error @ Error::Unavailable { .. }) => println!("call the operator: {error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
@@ -82,6 +99,22 @@ pub enum LossCause {
 }
 
 /// What one node said in one round.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::Vote;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # nodes[1].refuse();
+///
+/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+/// for report in guard.votes() {
+///     if !matches!(report.vote, Vote::Granted) {
+///         println!("{report}");
+///     }
+/// }
+/// # Ok::<(), redlatch::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct NodeReport {

@@ -145,6 +145,20 @@ impl FakeNode {
     }
 
     /// Executes commands, and loses the replies.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlatch::{LockManager, Vote};
+    /// # use redlatch::fake::{FakeClock, FakeNode};
+    /// # let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+    /// # let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// nodes[0].lose_replies();
+    /// let guard = manager.lock("report", Duration::from_secs(10))?;
+    /// assert!(matches!(guard.votes()[0].vote, Vote::TimedOut));
+    /// // Nobody can tell whether the command was executed, so an undo was sent behind it.
+    /// assert_eq!(nodes[0].token_of("report"), None);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn lose_replies(&self) {
         self.server.state.lock().fault = Fault::LoseReplies;
     }
@@ -174,6 +188,20 @@ impl FakeNode {
     }
 
     /// Puts the key of another holder on the node, whatever was there: the `resource` with the manager's key prefix.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlatch::{Error, LockManager};
+    /// # use redlatch::fake::FakeNode;
+    /// # let nodes = FakeNode::cluster(3);
+    /// # let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// let ttl = Duration::from_secs(10);
+    /// nodes[0].hold("report", "someone else", ttl);
+    /// nodes[1].hold("report", "someone else", ttl);
+    /// assert!(matches!(manager.try_lock("report", ttl), Err(Error::Held { .. })));
+    /// assert_eq!(nodes[0].token_of("report").as_deref(), Some("someone else"));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hold(&self, resource: &str, token: &str, ttl: Duration) {
         let mut state = self.server.state.lock();
         let until = self.time(&state).saturating_add(ttl);

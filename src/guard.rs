@@ -115,7 +115,18 @@ impl LockGuard {
         }))
     }
 
-    /// Returns what each node said when the lock was acquired, in the order in which they were asked.
+    /// Returns what each node said when the lock was acquired, in the canonical order.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::Vote;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    ///
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert!(guard.votes().iter().all(|report| matches!(report.vote, Vote::Granted)));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn votes(&self) -> &[NodeReport] {
         &self.votes
     }

@@ -137,6 +137,15 @@ impl LockManager {
     /// # Errors
     ///
     /// As for [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let (ttl, timeout) = (Duration::from_secs(10), Duration::from_millis(200));
+    /// let guard = manager.try_lock_for("invoices", ttl, timeout)?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_lock_for(
         &self,
         resource: &str,
@@ -151,6 +160,17 @@ impl LockManager {
     /// # Errors
     ///
     /// As for [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use std::time::Instant;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(2);
+    /// let guard = manager.try_lock_until("invoices", Duration::from_secs(10), deadline)?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_lock_until(
         &self,
         resource: &str,

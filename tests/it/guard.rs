@@ -152,7 +152,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
                 && matches!(unlocked.unlock(), Err(Error::Forked));
             drop(guard);
             drop(manager);
-            std::process::exit(if refused { 0 } else { 1 });
+            std::process::exit(i32::from(!refused));
         }
         fork::Fork::Parent(pid) => {
             let pid = Pid::from_raw(pid).unwrap();
