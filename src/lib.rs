@@ -1,4 +1,115 @@
 //! A blocking Redlock: a lock that a majority of independent Redis servers agree on, held by an RAII guard.
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlatch::LockManager;
+//! use redlatch::fake::FakeNode;
+//!
+//! // Five nodes inside this process. On servers, it is
+//! // LockManager::new(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])?
+//! let nodes = FakeNode::cluster(5);
+//! let manager = LockManager::builder().fakes(&nodes).build()?;
+//!
+//! // Waits while others hold the lock, 10 s at most unless the builder says otherwise.
+//! let guard = manager.lock("nightly-report", Duration::from_secs(30))?;
+//! for chapter in ["sales", "stock"] {
+//!     // Still ours? Looks at the clock, and asks no server.
+//!     guard.check()?;
+//!     println!("writing {chapter}, with {:?} left", guard.remaining());
+//! }
+//! // Dropping the guard would do; this tells whether the lock was ours up to now.
+//! guard.unlock()?;
+//! # Ok::<(), redlatch::Error>(())
+//! ```
+//!
+//! # What is guaranteed
+//!
+//! - **Exclusion.** No two guards for one resource are valid at the same time, in whichever threads, processes and
+//!   machines they are. A guard is valid while [`remaining`](LockGuard::remaining) is more than zero. This holds as
+//!   long as all clients name the same nodes, the nodes don't forget keys, and the clocks of clients and nodes run at
+//!   the same rate within the drift (1 % of the time to live, and 2 ms).
+//! - **No lock is for ever.** The lock of a process that crashed is free when its time to live ends.
+//! - **A minority of the nodes may fail**: refuse, hang, answer late, lose replies.
+//! - **Waiting is bounded.** One command to one node takes no longer than the node timeout (50 ms unless set) and a few
+//!   milliseconds. Over TLS each single read is bounded by it, not their sum.
+//! - **A guard gives back** when it is dropped, also while a panic unwinds, and also on nodes whose answer never came.
+//!   What it can't reach expires.
+//!
+//! # What is not
+//!
+//! - **It does not fence.** A holder that is paused between its last [`check`](LockGuard::check) and its write may
+//!   write after the next holder has begun. Where that would do harm, the resource itself has to refuse it: by a
+//!   version number, a conditional write, a unique key. This version is the published Redlock, without fencing tokens.
+//! - **A node that forgets can give its vote twice.** After a restart without memory, keep a node out for longer than
+//!   the longest time to live, or have it persist every write.
+//! - **Redis expires keys by the wall clock** of its machine: if that is set forward, locks end early there.
+//! - **No queue and no re-entrance.** Who asks at the right moment gets the lock; a thread that asks for what it holds
+//!   is refused like any other.
+//!
+//! # Guide
+//!
+//! **Waiting.** [`lock`](LockManager::lock) waits up to the builder's [`acquire_timeout`](Builder::acquire_timeout),
+//! [`try_lock`](LockManager::try_lock) makes one round over the nodes, and [`try_lock_for`](LockManager::try_lock_for)
+//! and [`try_lock_until`](LockManager::try_lock_until) wait as long as they are told. Attempts are a [random
+//! delay](Builder::retry_delay) apart.
+//!
+//! **The time to live** is how long the others wait if this process crashes. Take one that is short for that, far above
+//! the node timeout times the number of nodes, and [`extend`](LockGuard::extend) the lock in time: nothing extends it
+//! by itself. Call [`check`](LockGuard::check) before each step that others must not see done twice.
+//!
+//! **Errors.** [`Error::Held`] is the normal "no": others have the lock. [`Error::Unavailable`] is an outage: too few
+//! nodes answer, and nobody can tell whether the lock is free. [`Error::TooSlow`] says that the nodes agreed when it
+//! was too late, and [`Error::Lost`] that a guard's lock is no longer held.
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlatch::{Error, LockManager};
+//! # use redlatch::fake::FakeNode;
+//!
+//! fn report(manager: &LockManager) -> Result<(), Error> {
+//!     let guard = match manager.try_lock("nightly-report", Duration::from_secs(30)) {
+//!         Ok(guard) => guard,
+//!         Err(Error::Held { .. }) => {
+//!             println!("another machine is at it");
+//!             return Ok(());
+//!         }
+//!         Err(error) => return Err(error),
+//!     };
+//!     println!("writing the report");
+//!     guard.extend(Duration::from_secs(60))?;
+//!     println!("sending it");
+//!     guard.unlock()
+//! }
+//! # let nodes = FakeNode::cluster(3);
+//! # let manager = LockManager::builder().fakes(&nodes).build()?;
+//! # report(&manager)?;
+//! # let _guard = manager.lock("nightly-report", Duration::from_secs(30))?;
+//! # report(&manager)?;
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! **Votes.** [`LockGuard::votes`], and every error that came from a round, list a [`NodeReport`] for each node: its
+//! name as `host:port`, its [`Vote`], and how long it took. Nodes that failed lately are left out while the others are
+//! enough, and tried again in the background.
+//!
+//! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node and two threads
+//! of its own, and connects when it first needs to. A [`LockGuard`] may go to another thread and be dropped there. In a
+//! forked child neither works ([`Error::Forked`]), and dropping a guard there leaves the parent's lock alone.
+//!
+//! **Logs** go through the `log` crate: `warn` when a node failed and is left out, `info` when it answers again. No
+//! password is ever in a log line, an error or a `Debug`.
+//!
+//! **Tests** of programs that take locks run on [`fake`] nodes, with a clock that the test moves.
+//!
+//! # Cargo features
+//!
+//! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
+//!
+//! # More
+//!
+//! In the package: `docs/algorithm.md` (each step, each deviation from the Redis documentation page "Distributed Locks
+//! with Redis", and why), `docs/testing.md` (a complete example of a service under test), `docs/architecture.md`
+//! (modules and dependencies), and three programs in `examples/`.
 
 mod builder;
 mod clock;
@@ -21,3 +132,19 @@ pub use crate::request::LockRequest;
 pub use crate::builder::Builder;
 
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
+
+/// The code of these pages is run as doctests, so that it can't rot.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    mod readme {}
+
+    #[doc = include_str!("../docs/algorithm.md")]
+    mod algorithm {}
+
+    #[doc = include_str!("../docs/architecture.md")]
+    mod architecture {}
+
+    #[doc = include_str!("../docs/testing.md")]
+    mod testing {}
+}

@@ -1,0 +1,330 @@
+//! A nightly job that two machines start at the same time, here as two processes. One gets the lock and works; the
+//! other skips its run (`--mode skip`) or waits for its turn (`--mode wait`).
+//!
+//! `cargo run --example batch_job` starts three local `redis-server` processes, shows both modes, and ends the servers.
+//! `cargo run --example batch_job -- --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3` uses yours.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example talks to its reader"
+)]
+
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use redlatch::{LockGuard, LockManager};
+
+const USAGE: &str = "usage: batch_job [--nodes url,url,...] [--mode skip|wait]";
+const STEPS: u32 = 5;
+/// Shorter than the whole job, which extends its lock on the way.
+const TTL: Duration = Duration::from_secs(1);
+const ENOUGH_FOR_A_STEP: Duration = Duration::from_millis(500);
+
+fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(problem) => {
+            eprintln!("batch_job: {problem}; {USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let result = match &options.worker {
+        Some(name) => run_job(name, &options),
+        None => start_jobs(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("batch_job: {error}");
+            // What the caller can put right, as against what went wrong.
+            let is_usage = error.is::<NoServer>()
+                || matches!(
+                    error.downcast_ref(),
+                    Some(redlatch::Error::InvalidConfig { .. })
+                );
+            ExitCode::from(if is_usage { 2 } else { 1 })
+        }
+    }
+}
+
+/// The job itself: what one of the two machines runs.
+fn run_job(name: &str, options: &Options) -> Result<(), Box<dyn Error>> {
+    let manager = options.manager()?;
+    let acquired = match options.mode {
+        Some(Mode::Wait) => {
+            say(name, "waiting for the lock if need be, 10 s at most");
+            manager.lock("nightly-job", TTL)
+        }
+        Some(Mode::Skip) | None => manager.try_lock("nightly-job", TTL),
+    };
+    let guard = match acquired {
+        Ok(guard) => guard,
+        Err(redlatch::Error::Held { .. }) if options.mode != Some(Mode::Wait) => {
+            say(name, "another run is at it, skipping");
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    say(
+        name,
+        &format!("has the lock, valid for another {:.1?}:", guard.remaining()),
+    );
+    for report in guard.votes() {
+        say(name, &format!("  {report}"));
+    }
+    work(name, &guard)?;
+    guard.unlock()?;
+    say(name, "done, the lock is given back");
+    Ok(())
+}
+
+fn work(name: &str, guard: &LockGuard) -> Result<(), redlatch::Error> {
+    for step in 1..=STEPS {
+        // Nothing extends a lock by itself.
+        if guard.remaining() < ENOUGH_FOR_A_STEP {
+            guard.extend(TTL)?;
+            let remaining = guard.remaining();
+            say(
+                name,
+                &format!("extended, valid for another {remaining:.1?}"),
+            );
+        }
+        // Before each side effect: is it still ours? Otherwise someone else may have begun.
+        guard.check()?;
+        say(name, &format!("step {step} of {STEPS}"));
+        pause(Duration::from_millis(250));
+    }
+    Ok(())
+}
+
+/// Starts the job twice, in each of the modes.
+fn start_jobs(options: &Options) -> Result<(), Box<dyn Error>> {
+    let modes = match options.mode {
+        Some(mode) => vec![mode],
+        None => vec![Mode::Skip, Mode::Wait],
+    };
+    // Ended when this goes out of scope, also when something below fails.
+    let mut servers = Vec::new();
+    let mut nodes = options.nodes.clone();
+    if nodes.is_empty() {
+        println!(
+            "No --nodes: starting three redis-server processes on free ports of this machine."
+        );
+        for _ in 0..3 {
+            let server = Server::start()?;
+            println!("  {} (process {})", server.url(), server.child.id());
+            nodes.push(server.url());
+            servers.push(server);
+        }
+    }
+    // A URL that can't be used is said here, and once.
+    drop(Options::manager(&Options {
+        nodes: nodes.clone(),
+        ..Options::default()
+    })?);
+
+    for mode in modes {
+        println!("\nTwo runs of the job with --mode {}:", mode.name());
+        let mut jobs = Vec::new();
+        for name in ["A", "B"] {
+            let job = Command::new(std::env::current_exe()?)
+                .args(["--worker", name])
+                .args(["--mode", mode.name()])
+                .args(["--nodes", &nodes.join(",")])
+                .spawn()?;
+            jobs.push((name, job));
+        }
+        let mut failed = Vec::new();
+        for (name, mut job) in jobs {
+            let status = job.wait()?;
+            println!("run {name} ended with {status}");
+            if !status.success() {
+                failed.push(name);
+            }
+        }
+        if !failed.is_empty() {
+            return Err(format!("failed: run {}", failed.join(" and run ")).into());
+        }
+    }
+    if !servers.is_empty() {
+        println!("\nEnding the three servers.");
+    }
+    Ok(())
+}
+
+/// One whole line at a time, because two processes write to one terminal.
+fn say(name: &str, text: &str) {
+    println!("  [{name}] {text}");
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the job of this example is to take time"
+)]
+fn pause(span: Duration) {
+    thread::sleep(span);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Skip,
+    Wait,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Wait => "wait",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Options {
+    nodes: Vec<String>,
+    mode: Option<Mode>,
+    /// Set in the processes that this example starts: they are the job.
+    worker: Option<String>,
+}
+
+impl Options {
+    /// None when only help is wanted. The errors don't repeat what was typed: a URL can hold a password.
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+        let mut options = Self::default();
+        while let Some(argument) = arguments.next() {
+            if argument == "--help" {
+                return Ok(None);
+            }
+            let mut value = || {
+                arguments
+                    .next()
+                    .ok_or_else(|| format!("{argument} needs a value"))
+            };
+            match argument.as_str() {
+                "--nodes" => options.nodes = value()?.split(',').map(String::from).collect(),
+                "--mode" => {
+                    options.mode = Some(match value()?.as_str() {
+                        "skip" => Mode::Skip,
+                        "wait" => Mode::Wait,
+                        _ => return Err("--mode is skip or wait".into()),
+                    });
+                }
+                "--worker" => options.worker = Some(value()?),
+                _ => return Err("can't make sense of the arguments".into()),
+            }
+        }
+        if options.worker.is_some() && options.nodes.is_empty() {
+            return Err("--worker needs --nodes".into());
+        }
+        Ok(Some(options))
+    }
+
+    fn manager(&self) -> Result<LockManager, redlatch::Error> {
+        LockManager::builder()
+            .nodes(&self.nodes)
+            .key_prefix("redlatch-example:")
+            .build()
+    }
+}
+
+/// A `redis-server` of this example, which persists nothing.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start() -> Result<Self, Box<dyn Error>> {
+        // Between its choice and the start of the server, a free port can be taken: then another one is tried.
+        for _ in 0..5 {
+            let address = (Ipv4Addr::LOCALHOST, 0);
+            let port = TcpListener::bind(address)?.local_addr()?.port();
+            let child = spawn_server(port)?;
+            let mut server = Self { child, port };
+            if server.is_up_soon()? {
+                return Ok(server);
+            }
+        }
+        Err("redis-server was started five times and did not answer".into())
+    }
+
+    /// Waits until the server answers or ends, five seconds at most.
+    fn is_up_soon(&mut self) -> io::Result<bool> {
+        for _ in 0..500 {
+            if self.child.try_wait()?.is_some() {
+                return Ok(false);
+            }
+            if self.answers().unwrap_or(false) {
+                // It is this process that answers, and not another one on its port.
+                return Ok(self.child.try_wait()?.is_none());
+            }
+            pause(Duration::from_millis(10));
+        }
+        Ok(false)
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn answers(&self) -> io::Result<bool> {
+        let timeout = Duration::from_millis(200);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let mut stream = TcpStream::connect_timeout(&address, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.write_all(b"PING\r\n")?;
+        let mut reply = [0; 7];
+        stream.read_exact(&mut reply)?;
+        Ok(&reply == b"+PONG\r\n")
+    }
+}
+
+fn spawn_server(port: u16) -> Result<Child, Box<dyn Error>> {
+    Command::new("redis-server")
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| {
+            if error.kind() == io::ErrorKind::NotFound {
+                NoServer.into()
+            } else {
+                error.into()
+            }
+        })
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// There is no `redis-server` to start.
+#[derive(Debug)]
+struct NoServer;
+
+impl Error for NoServer {}
+
+impl std::fmt::Display for NoServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "no redis-server on the PATH. Two processes need real servers: install it with the package manager \
+             (Debian, Ubuntu: apt-get install redis-server; Fedora: dnf install redis; macOS: brew install redis), \
+             or name servers with --nodes url,url,...",
+        )
+    }
+}
