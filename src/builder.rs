@@ -1,7 +1,10 @@
 //! The options of a manager, their defaults and their bounds.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::clock::{Clock, Timers, one_thread};
 use crate::error::Error;
@@ -225,19 +228,22 @@ impl Builder {
 
         let clock = common_clock(&specs)?;
         let options = self.checked_options()?;
-        let timers = Timers::new(&clock);
-        let slot_maker = one_thread("redlatch-slots");
+        let thread = one_thread("redlatch");
+        let timers = Timers::new(&clock, &thread);
+        // The system's resolver can hang, and then only lookups should wait for it.
+        let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
+        let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
         let nodes = specs
             .into_iter()
             .filter_map(|(_, spec)| {
                 Some(Node::new(Setup {
                     name: spec.name().into(),
-                    connector: spec.connector(&clock, &timers, self.node_timeout)?,
+                    connector: spec.connector(&clock, lookups.as_ref(), self.node_timeout)?,
                     pool_size: self.pool_size,
                     timeout: self.node_timeout,
                     clock: &clock,
                     timers: &timers,
-                    slot_maker: &slot_maker,
+                    thread: &thread,
                 }))
             })
             .collect();
@@ -352,12 +358,19 @@ impl Spec {
     fn connector(
         self,
         clock: &Clock,
-        timers: &Timers,
+        lookups: Option<&Arc<ScheduledThreadPool>>,
         timeout: Duration,
     ) -> Option<Box<dyn Connect>> {
         match self {
-            Self::Server(address) => Some((*address).ok()?.connector(clock, timers, timeout)),
+            Self::Server(address) => Some((*address).ok()?.connector(clock, lookups, timeout)),
             Self::Fake(node) => Some(Box::new(node)),
+        }
+    }
+
+    fn needs_lookups(&self) -> bool {
+        match self {
+            Self::Server(address) => address.as_ref().as_ref().is_ok_and(Address::has_host_name),
+            Self::Fake(_) => false,
         }
     }
 

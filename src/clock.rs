@@ -113,9 +113,10 @@ pub(crate) enum Timers {
 }
 
 impl Timers {
-    pub(crate) fn new(clock: &Clock) -> Self {
+    /// On real time, the jobs run on `thread`.
+    pub(crate) fn new(clock: &Clock, thread: &Arc<ScheduledThreadPool>) -> Self {
         match clock {
-            Clock::System => Self::Thread(one_thread("redlatch-timer")),
+            Clock::System => Self::Thread(Arc::clone(thread)),
             Clock::Fake(clock) => Self::Fake(clock.clone()),
         }
     }

@@ -92,9 +92,9 @@ pub enum Error {
 pub enum LossCause {
     /// The validity ended by the local clock before it was extended.
     Expired,
-    /// On a majority of the nodes someone else holds the lock, or it is gone and someone may.
+    /// A majority of the nodes no longer has our key, and most of these have the key of another holder.
     Taken,
-    /// On a majority of the nodes the key is gone though it had time left: a node was restarted or flushed.
+    /// A majority of the nodes no longer has our key, and most of these have none: they were restarted or flushed.
     Vanished,
 }
 
@@ -298,8 +298,8 @@ impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "its validity has ended",
-            Self::Taken => "others hold it on a majority of the nodes, or may",
-            Self::Vanished => "its key is gone from a majority of the nodes",
+            Self::Taken => "a majority of the nodes has lost it, most of them to another holder",
+            Self::Vanished => "a majority of the nodes has forgotten it",
         })
     }
 }

@@ -50,7 +50,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) timeout: Duration,
     pub(crate) clock: &'a Clock,
     pub(crate) timers: &'a Timers,
-    pub(crate) slot_maker: &'a Arc<ScheduledThreadPool>,
+    /// Where r2d2 makes its slots.
+    pub(crate) thread: &'a Arc<ScheduledThreadPool>,
 }
 
 /// A node's answer to an acquire.
@@ -64,12 +65,13 @@ impl Node {
     pub(crate) fn new(setup: Setup<'_>) -> Arc<Self> {
         let pool = Pool::builder()
             .max_size(setup.pool_size)
-            .min_idle(Some(0))
+            // All slots are made at once and never again, so that the thread is free for the probes.
+            .min_idle(None)
             .idle_timeout(None)
             .max_lifetime(None)
             .test_on_check_out(false)
             .error_handler(Box::new(NopErrorHandler))
-            .thread_pool(Arc::clone(setup.slot_maker))
+            .thread_pool(Arc::clone(setup.thread))
             .build_unchecked(Slots);
         Arc::new_cyclic(|me| Self {
             name: setup.name,

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 /// A clock for unit tests that stands still until it is moved.
 ///
-/// [Fake nodes](super::FakeNode) made on it and every manager and guard over those nodes read this clock and no other,
+/// Fake nodes made on it and every manager and guard over those nodes read this clock and no other,
 /// so that a test sees "the lease has run out" at once and without sleeping. Two things move it:
 ///
 /// - [`advance`](Self::advance), called by the test;
-/// - a wait: a retry delay, or a node that [hangs](super::FakeNode::hang) until the node timeout, moves the clock to
+/// - a wait: a retry delay, or a node that hangs until the node timeout, moves the clock to
 ///   the end of the wait and returns at once. A test with several threads that wait for each other in real time should
 ///   therefore use nodes without a fake clock.
 ///

@@ -2,16 +2,19 @@
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ConnectionAddr, ConnectionInfo, Value};
+use scheduled_thread_pool::ScheduledThreadPool;
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 
 use super::resolve::Resolver;
 use super::socket::Socket;
 use super::transport::{Connect, Fault, Transport, clean};
-use crate::clock::{Clock, Timers, Timestamp};
+use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 
 /// A server, as a URL or a `redis::Client` describes it.
@@ -38,12 +41,11 @@ impl Address {
 
     /// `host:port` or the path of the socket: how the node is named to people, and what the canonical order sorts by.
     pub(crate) fn name(&self) -> String {
-        match &self.place {
-            Place::Tcp { host, port } | Place::Tls { host, port } if host.contains(':') => {
-                format!("[{host}]:{port}")
-            }
-            Place::Tcp { host, port } | Place::Tls { host, port } => format!("{host}:{port}"),
-            Place::Unix(path) => path.display().to_string(),
+        match (&self.place, self.place.host_and_port()) {
+            (_, Some((host, port))) if host.contains(':') => format!("[{host}]:{port}"),
+            (_, Some((host, port))) => format!("{host}:{port}"),
+            (Place::Unix(path), None) => path.display().to_string(),
+            (Place::Tcp { .. } | Place::Tls { .. }, None) => String::new(),
         }
     }
 
@@ -56,18 +58,23 @@ impl Address {
         }
     }
 
+    /// Whether connecting takes a lookup.
+    pub(crate) fn has_host_name(&self) -> bool {
+        self.place.host_name().is_some()
+    }
+
+    /// `lookups` is the thread for the lookups of host names.
     pub(crate) fn connector(
         self,
         clock: &Clock,
-        timers: &Timers,
+        lookups: Option<&Arc<ScheduledThreadPool>>,
         timeout: Duration,
     ) -> Box<dyn Connect> {
-        let resolver = match &self.place {
-            Place::Tcp { host, port } | Place::Tls { host, port } => {
-                Some(Resolver::new(host, *port, clock, timers))
-            }
-            Place::Unix(_) => None,
-        };
+        let resolver = self
+            .place
+            .host_name()
+            .zip(lookups)
+            .map(|((host, port), lookups)| Resolver::new(host, port, clock, lookups));
         Box::new(Connector {
             address: self,
             clock: clock.clone(),
@@ -78,6 +85,19 @@ impl Address {
 }
 
 impl Place {
+    fn host_and_port(&self) -> Option<(&str, u16)> {
+        match self {
+            Self::Tcp { host, port } | Self::Tls { host, port } => Some((host, *port)),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// The host, where it is a name and not an address.
+    fn host_name(&self) -> Option<(&str, u16)> {
+        self.host_and_port()
+            .filter(|(host, _)| host.parse::<IpAddr>().is_err())
+    }
+
     fn new(addr: &ConnectionAddr) -> Result<Self, String> {
         let place = match addr {
             ConnectionAddr::TcpTls { insecure: true, .. } => {
@@ -125,7 +145,7 @@ struct Connector {
     address: Address,
     clock: Clock,
     timeout: Duration,
-    /// None for Unix sockets.
+    /// Only for a host name.
     resolver: Option<Resolver>,
 }
 
@@ -176,14 +196,18 @@ impl Connector {
     }
 
     fn addresses(&self, deadline: Timestamp) -> io::Result<Vec<SockAddr>> {
-        match (&self.address.place, &self.resolver) {
-            (Place::Unix(path), _) => Ok(vec![SockAddr::unix(path)?]),
-            (Place::Tcp { .. } | Place::Tls { .. }, Some(resolver)) => {
-                let addresses = resolver.resolve(deadline)?;
-                Ok(addresses.into_iter().map(SockAddr::from).collect())
+        let resolved = match (&self.resolver, self.address.place.host_and_port()) {
+            (Some(resolver), _) => resolver.resolve(deadline)?,
+            (None, Some((host, port))) => {
+                let ip: IpAddr = host.parse().map_err(io::Error::other)?;
+                vec![SocketAddr::new(ip, port)]
             }
-            (Place::Tcp { .. } | Place::Tls { .. }, None) => Ok(Vec::new()),
+            (None, None) => Vec::new(),
+        };
+        if let Place::Unix(path) = &self.address.place {
+            return Ok(vec![SockAddr::unix(path)?]);
         }
+        Ok(resolved.into_iter().map(SockAddr::from).collect())
     }
 }
 

@@ -1,20 +1,20 @@
 //! Host names to addresses, by a deadline: the system's resolver has none.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use scheduled_thread_pool::ScheduledThreadPool;
 
-use crate::clock::{Clock, Timers, Timestamp};
+use crate::clock::{Clock, Timestamp};
 
-/// Looks one host up, on the timer thread, and remembers the last answer for when the resolver is slow.
+/// Looks one host up, on a thread of its own, and remembers the last answer for when the resolver is slow.
 pub(crate) struct Resolver {
     host: String,
     port: u16,
     clock: Clock,
-    timers: Timers,
+    thread: Arc<ScheduledThreadPool>,
     shared: Arc<Shared>,
 }
 
@@ -37,43 +37,53 @@ struct State {
 }
 
 impl Resolver {
-    pub(crate) fn new(host: &str, port: u16, clock: &Clock, timers: &Timers) -> Self {
+    pub(crate) fn new(
+        host: &str,
+        port: u16,
+        clock: &Clock,
+        thread: &Arc<ScheduledThreadPool>,
+    ) -> Self {
         Self {
             host: host.to_owned(),
             port,
             clock: clock.clone(),
-            timers: timers.clone(),
+            thread: Arc::clone(thread),
             shared: Arc::default(),
         }
     }
 
-    /// Returns the host's addresses: fresh ones, or when those don't come by the deadline the last known ones.
+    /// Returns the host's addresses: fresh ones, or when those take half of the time until the deadline, and so leave
+    /// the other half for connecting, the last known ones.
     pub(crate) fn resolve(&self, deadline: Timestamp) -> io::Result<Vec<SocketAddr>> {
-        if let Ok(ip) = self.host.parse::<IpAddr>() {
-            return Ok(vec![SocketAddr::new(ip, self.port)]);
-        }
+        let now = self.clock.now();
+        let half = deadline.saturating_since(now).checked_div(2);
+        let half = now.saturating_add(half.unwrap_or_default());
+
         let mut state = self.shared.state.lock();
         let before = state.ended;
         if !state.busy {
             state.busy = true;
             self.look_up();
         }
-        while state.ended == before && self.clock.now() < deadline {
-            self.clock.wait(&self.shared.answered, &mut state, deadline);
+        let until = if state.known.is_empty() {
+            deadline
+        } else {
+            half
+        };
+        while state.ended == before && self.clock.now() < until {
+            self.clock.wait(&self.shared.answered, &mut state, until);
         }
         match &state.error {
-            Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
-            None if state.ended == before && state.known.is_empty() => {
-                Err(io::ErrorKind::TimedOut.into())
-            }
-            None => Ok(state.known.clone()),
+            _ if !state.known.is_empty() => Ok(state.known.clone()),
+            Some((kind, text)) if state.ended != before => Err(io::Error::new(*kind, text.clone())),
+            _ => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 
     fn look_up(&self) {
         let shared = Arc::clone(&self.shared);
         let (host, port) = (self.host.clone(), self.port);
-        self.timers.after(Duration::ZERO, move || {
+        self.thread.execute(move || {
             let answer = (host.as_str(), port).to_socket_addrs();
             let mut state = shared.state.lock();
             state.busy = false;
@@ -83,8 +93,8 @@ impl Resolver {
                     state.known = addresses.collect();
                     state.error = None;
                 }
+                // The resolver may be down as well; the addresses of before may still be right.
                 Err(error) => {
-                    state.known.clear();
                     state.error = Some((error.kind(), format!("name lookup: {error}")));
                 }
             }

@@ -21,6 +21,9 @@ const LONGEST_REPLY: usize = 64 * 1024;
 /// How far a socket's own timeout may reach beyond the deadline before it is worth a system call to set it anew.
 const SLACK: Duration = Duration::from_millis(2);
 
+/// How often a write to a full socket looks at the clock.
+const WRITE_SLICE: Duration = Duration::from_millis(4);
+
 pub(crate) struct Socket {
     reader: Reader,
     parser: redis::Parser,
@@ -41,7 +44,7 @@ impl Socket {
         }
         raw.connect_timeout(address, remaining)?;
         raw.set_read_timeout(Some(timeout))?;
-        raw.set_write_timeout(Some(timeout))?;
+        raw.set_write_timeout(Some(WRITE_SLICE))?;
         Ok(Self {
             reader: Reader {
                 stream: raw.into(),

@@ -1,6 +1,7 @@
 //! A TLS connection: `redis::Connection`, which knows the certificates that a `redis::Client` holds.
 //!
-//! Each read is bounded, but not the sum of them: only a server that passed the TLS handshake could use that.
+//! The bound is weaker than that of a plain connection: each read is bounded by what is left until the deadline, but not
+//! the sum of them, in the handshake as well; and redis tries each address of a host for the whole of that time.
 
 use std::io;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch::{Error, LockManager, NodeError, Vote};
 
-use crate::server::{Server, free_port};
+use crate::server::{Server, eventually, free_port};
 
 const TTL: Duration = Duration::from_secs(10);
 const PASSWORD: &str = "pa55-w0rd";
@@ -152,6 +152,33 @@ fn ipv6_and_host_names_connect() {
     assert_works(&manager);
     let guard = manager.lock("report", TTL).unwrap();
     assert_eq!(*guard.votes()[0].node, *format!("[::1]:{}", server.port()));
+}
+
+#[test]
+fn a_node_with_a_host_name_comes_back_after_a_failure() {
+    let mut servers = Server::cluster(3);
+    let urls = servers
+        .iter()
+        .map(|s| format!("redis://localhost:{}", s.port()));
+    let manager = LockManager::new(urls).unwrap();
+    let name = format!("localhost:{}", servers[0].port());
+    let first_vote = || {
+        let guard = manager.try_lock("report", TTL).unwrap();
+        let mut votes = guard.votes().iter();
+        votes
+            .find(|report| *report.node == *name)
+            .unwrap()
+            .vote
+            .clone()
+    };
+    assert!(matches!(first_vote(), Vote::Granted));
+    servers[0].kill();
+    assert!(!matches!(first_vote(), Vote::Granted));
+    servers[0].restart();
+    assert!(eventually(Duration::from_secs(5), || matches!(
+        first_vote(),
+        Vote::Granted
+    )));
 }
 
 #[test]
