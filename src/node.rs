@@ -210,6 +210,9 @@ impl Node {
     }
 }
 
+/// How long the reading of replies stays with a node that has not answered while others may have.
+const PATIENCE: Duration = Duration::from_millis(2);
+
 /// Sends one command to every node that is asked, before it reads any reply: one round trip for all.
 ///
 /// The command is one of those that act on our own key (release, extend). No breaker is heeded: a node that has our
@@ -219,47 +222,81 @@ pub(crate) fn ask_all<'n>(
     command: &[u8],
 ) -> Vec<NodeReport> {
     let again = || command.to_vec();
-    // First those with an open connection: connecting to a dead node takes time, and must not delay the others.
-    let mut calls: Vec<Option<Attempted<'n>>> = nodes
+    let mut steps: Vec<Step<'n>> = nodes
         .clone()
-        .map(|(node, asked)| {
-            asked.then(|| {
-                let started = node.clock.now();
-                let call = node.call().and_then(|mut call| {
-                    if call.is_warm() {
-                        call.send(command, &again)?;
-                    }
-                    Ok(call)
-                });
-                call.map_err(|fault| (fault, node.clock.now().saturating_since(started)))
-            })
-        })
+        .map(|(node, asked)| Step::new(node, asked))
         .collect();
-    for slot in &mut calls {
-        if let Some(Ok(call)) = slot
-            && !call.is_sent()
-        {
-            call.renew_deadline();
-            if let Err(fault) = call.send(command, &again) {
-                *slot = Some(Err((fault, call.elapsed())));
+    // First on the open connections: connecting to a dead node takes time, and must not delay the others.
+    for step in &mut steps {
+        step.advance(|call| call.is_warm().then(|| call.send(command, &again)));
+    }
+    for step in &mut steps {
+        step.advance(|call| {
+            (!call.is_sent()).then(|| {
+                call.renew_deadline();
+                call.send(command, &again)
+            })
+        });
+    }
+    // First from those that have answered: a node that hangs must not keep the connections to the others busy.
+    for step in &mut steps {
+        step.finish(|call| {
+            call.is_ready(PATIENCE)
+                .then(|| call.reply(&again, own_key_vote))
+        });
+    }
+    for step in &mut steps {
+        step.finish(|call| Some(call.reply(&again, own_key_vote)));
+    }
+    let reports = steps.into_iter().zip(nodes);
+    reports.map(|(step, (node, _))| step.report(node)).collect()
+}
+
+/// Where one node is in [`ask_all`].
+enum Step<'n> {
+    UnderWay(Call<'n>),
+    Ended(Vote, Duration),
+}
+
+impl<'n> Step<'n> {
+    fn new(node: &'n Node, asked: bool) -> Self {
+        if !asked {
+            return Self::Ended(Vote::NotAsked, Duration::ZERO);
+        }
+        let started = node.clock.now();
+        match node.call() {
+            Ok(call) => Self::UnderWay(call),
+            Err(fault) => {
+                let elapsed = node.clock.now().saturating_since(started);
+                Self::Ended(fault.into_vote(), elapsed)
             }
         }
     }
-    nodes
-        .zip(calls)
-        .map(|((node, _), call)| match call {
-            None => node.report(Vote::NotAsked, Duration::ZERO),
-            Some(Err((fault, elapsed))) => node.report(fault.into_vote(), elapsed),
-            Some(Ok(mut call)) => {
-                let vote = call.reply(&again, own_key_vote);
-                node.report(vote.unwrap_or_else(Fault::into_vote), call.elapsed())
-            }
-        })
-        .collect()
-}
 
-/// A call that is under way, or how it failed and after how long.
-type Attempted<'n> = Result<Call<'n>, (Fault, Duration)>;
+    /// Does something with a call that is under way, which ends if that fails.
+    fn advance(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<(), Fault>>) {
+        self.finish(|call| match act(call)? {
+            Ok(()) => None,
+            Err(fault) => Some(Err(fault)),
+        });
+    }
+
+    /// Does something with a call that is under way, which ends if there is a result.
+    fn finish(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<Vote, Fault>>) {
+        if let Self::UnderWay(call) = self
+            && let Some(result) = act(call)
+        {
+            *self = Self::Ended(result.unwrap_or_else(Fault::into_vote), call.elapsed());
+        }
+    }
+
+    fn report(self, node: &Node) -> NodeReport {
+        match self {
+            Self::Ended(vote, elapsed) => node.report(vote, elapsed),
+            Self::UnderWay(call) => node.report(Vote::TimedOut, call.elapsed()),
+        }
+    }
+}
 
 /// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.
 fn acquire_vote(reply: &Value) -> Option<Vote> {

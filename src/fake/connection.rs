@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
 use redis::Value;
 
-use super::{FakeNode, Fault as NodeFault, refused};
+use super::{FakeNode, Fault as NodeFault, State, refused};
 use crate::clock::Timestamp;
 use crate::node::transport::{Connect, Fault, Transport};
 
@@ -45,29 +46,21 @@ impl Transport for FakeConnection {
         Ok(())
     }
 
+    fn is_ready(&mut self, until: Timestamp) -> bool {
+        let mut state = self.node.server.state.lock();
+        self.wait(&mut state, until).is_some()
+    }
+
     fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
-        let server = &self.node.server;
-        let mut state = server.state.lock();
-        loop {
-            let Some(replies) = state.connections.get_mut(&self.id) else {
-                return Err(closed(io::ErrorKind::UnexpectedEof));
-            };
-            let mut now = server.clock.now();
-            let due = replies.front().map(|reply| reply.due);
-            if self.node.is_asked_in_background() {
-                // The wait of another thread, seen at its end.
-                now = due.map_or(deadline, |due| due.min(deadline));
+        let mut state = self.node.server.state.lock();
+        match self.wait(&mut state, deadline) {
+            None => Err(Fault::TimedOut),
+            Some(Incoming::End) => Err(closed(io::ErrorKind::UnexpectedEof)),
+            Some(Incoming::Reply) => {
+                let replies = state.connections.get_mut(&self.id);
+                let reply = replies.and_then(VecDeque::pop_front);
+                reply.map(|reply| reply.value).ok_or(Fault::TimedOut)
             }
-            if due.is_some_and(|due| due <= now)
-                && let Some(reply) = replies.pop_front()
-            {
-                return Ok(reply.value);
-            }
-            if now >= deadline {
-                return Err(Fault::TimedOut);
-            }
-            let until = due.map_or(deadline, |due| due.min(deadline));
-            server.clock.wait(&server.changed, &mut state, until);
         }
     }
 
@@ -81,6 +74,38 @@ impl Transport for FakeConnection {
             .connections
             .get(&self.id)
             .is_some_and(VecDeque::is_empty)
+    }
+}
+
+/// What a connection has for its reader.
+enum Incoming {
+    Reply,
+    End,
+}
+
+impl FakeConnection {
+    /// Waits until `until` at most for the next reply or the end of the connection.
+    fn wait(&self, state: &mut MutexGuard<'_, State>, until: Timestamp) -> Option<Incoming> {
+        let server = &self.node.server;
+        loop {
+            let Some(replies) = state.connections.get(&self.id) else {
+                return Some(Incoming::End);
+            };
+            let due = replies.front().map(|reply| reply.due);
+            let next = due.map_or(until, |due| due.min(until));
+            let mut now = server.clock.now();
+            if self.node.is_asked_in_background() {
+                // The wait of another thread, seen at its end.
+                now = next;
+            }
+            if due.is_some_and(|due| due <= now) {
+                return Some(Incoming::Reply);
+            }
+            if now >= until {
+                return None;
+            }
+            server.clock.wait(&server.changed, state, next);
+        }
     }
 }
 

@@ -72,6 +72,12 @@ impl<'n> Call<'n> {
         matches!(self.stage, Stage::SentWarm | Stage::SentFresh)
     }
 
+    /// Waits for the reply for no longer than `patience`; returns whether reading it is not going to wait.
+    pub(super) fn is_ready(&mut self, patience: Duration) -> bool {
+        let until = self.node.clock.now().saturating_add(patience);
+        self.slot.is_ready(until.min(self.deadline))
+    }
+
     pub(super) fn elapsed(&self) -> Duration {
         self.node.clock.now().saturating_since(self.started)
     }

@@ -71,6 +71,13 @@ impl Slot {
             .inspect_err(|_| self.close())
     }
 
+    /// Waits until `until` at most for something to receive; returns whether there is something.
+    pub(crate) fn is_ready(&mut self, until: Timestamp) -> bool {
+        self.connection
+            .as_mut()
+            .is_some_and(|connection| connection.transport.is_ready(until))
+    }
+
     /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
     /// undo may still be sent behind the command.
     pub(crate) fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {

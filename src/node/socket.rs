@@ -79,6 +79,11 @@ impl Transport for Socket {
         Ok(())
     }
 
+    fn is_ready(&mut self, until: Timestamp) -> bool {
+        let wait = until.saturating_since(self.reader.clock.now());
+        self.has_surplus() || wait_for_bytes(&self.reader.stream, wait)
+    }
+
     fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
         self.reader.deadline = deadline;
         self.reader.taken = 0;
@@ -197,6 +202,23 @@ fn peek_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
     let (n, _) = rustix::net::recv(stream, bytes, flags)?;
     Ok(n)
+}
+
+/// Returns whether there is something to read; an error is, for the read that follows to report.
+#[cfg(unix)]
+fn wait_for_bytes(stream: &TcpStream, wait: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let wait = Timespec::try_from(wait).unwrap_or_default();
+    !matches!(
+        poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&wait)),
+        Ok(0)
+    )
+}
+
+#[cfg(not(unix))]
+fn wait_for_bytes(_: &TcpStream, _: Duration) -> bool {
+    true
 }
 
 #[cfg(not(unix))]

@@ -14,6 +14,10 @@ pub(crate) trait Transport: Send {
     /// Writes one packed command.
     fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault>;
 
+    /// Waits until `until` at most; returns whether there is something to read, be it the end of the connection. One
+    /// that can't tell says so at once.
+    fn is_ready(&mut self, until: Timestamp) -> bool;
+
     /// Reads one reply.
     fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault>;
 
