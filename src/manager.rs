@@ -21,8 +21,8 @@ const LONGEST_KEY: usize = 64 * 1024;
 /// Takes locks on a majority of independent Redis servers.
 ///
 /// A manager is made once and shared: clones are the same manager, and all its methods can be called from any number of
-/// threads. It holds a pool of connections per node, connects when it first needs to, and has two threads of its own,
-/// which end when the last clone and the last guard are dropped.
+/// threads. It holds a pool of connections per node, connects when it first needs to, and has a thread of its own, or two
+/// if a node is given by a host name. They end when the last clone and the last guard are dropped.
 ///
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
 /// `docs/algorithm.md` lists each step and each deviation.

@@ -1,9 +1,12 @@
 //! Real `redis-server` processes on free loopback ports, ended by pid when they go out of scope.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Value;
@@ -87,29 +90,20 @@ impl Server {
     /// The value of a key.
     #[track_caller]
     pub(crate) fn get(&self, key: &str) -> Option<String> {
-        match self.command(&["GET", key]) {
-            Value::Nil => None,
-            Value::BulkString(bytes) => Some(String::from_utf8(bytes).unwrap()),
-            other => panic!("{other:?}"),
-        }
+        let reply = self.command(&["GET", key]);
+        redis::from_redis_value(reply).unwrap()
     }
 
     /// The PTTL of a key in milliseconds, or a negative number as Redis answers it.
     #[track_caller]
     pub(crate) fn pttl(&self, key: &str) -> i64 {
-        match self.command(&["PTTL", key]) {
-            Value::Int(n) => n,
-            other => panic!("{other:?}"),
-        }
+        redis::from_redis_value(self.command(&["PTTL", key])).unwrap()
     }
 
     /// How many keys there are.
     #[track_caller]
     pub(crate) fn keys(&self) -> i64 {
-        match self.command(&["DBSIZE"]) {
-            Value::Int(n) => n,
-            other => panic!("{other:?}"),
-        }
+        redis::from_redis_value(self.command(&["DBSIZE"])).unwrap()
     }
 
     /// Puts a key there as another holder would.
@@ -185,6 +179,21 @@ pub(crate) fn eventually(limit: Duration, mut condition: impl FnMut() -> bool) -
     }
 }
 
+/// Runs something that has to end, and fails if it takes longer than a bound that only a hang would break.
+#[track_caller]
+pub(crate) fn within<T: Send + 'static>(
+    limit: Duration,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::spawn(move || sender.send(run()).ok());
+    match receiver.recv_timeout(limit) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it takes more than {limit:?}"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => resume_unwind(thread.join().unwrap_err()),
+    }
+}
+
 /// The real time, for upper bounds that only a hang would break.
 #[expect(clippy::disallowed_methods, reason = "real servers live in real time")]
 pub(crate) fn now() -> Instant {
@@ -194,14 +203,22 @@ pub(crate) fn now() -> Instant {
 /// Lets real time pass, for what a server does by itself (expiry), never to hide a race.
 #[expect(clippy::disallowed_methods, reason = "real servers live in real time")]
 pub(crate) fn pause(span: Duration) {
-    std::thread::sleep(span);
+    thread::sleep(span);
 }
 
+/// A port that nobody listens on. It is below those that the system gives to connections, so that none of these takes
+/// it while its server is down.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .unwrap()
-        .port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..20_000 {
+        // Test processes that run side by side begin at different places.
+        let n = NEXT.fetch_add(1, Ordering::Relaxed) + std::process::id() * 97;
+        let port = u16::try_from(12_000 + n % 20_000).unwrap();
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port is free");
 }
 
 fn scratch_dir(port: u16) -> PathBuf {

@@ -40,8 +40,16 @@ fn rust_files() -> Vec<(String, String)> {
 fn files_are_short_and_named_after_their_subject() {
     for (name, text) in rust_files() {
         let lines = text.lines().count();
-        assert!(lines <= LONGEST_FILE, "{name} has {lines} lines: split it by subject");
-        let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap().to_owned();
+        assert!(
+            lines <= LONGEST_FILE,
+            "{name} has {lines} lines: split it by subject"
+        );
+        let stem = Path::new(&name)
+            .file_stem()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
         assert!(
             !["mod", "util", "utils", "helper", "helpers", "common"].contains(&stem.as_str()),
             "{name}: name it after what is in it"
@@ -55,14 +63,24 @@ fn texts_are_clean() {
         let extension = if *folder == "docs" { "md" } else { "rs" };
         files(folder, extension)
     });
-    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
+    let marks = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("X", "XX"),
+    ];
     for (name, text) in prose {
-        assert!(text.ends_with('\n'), "{name} does not end with a line break");
+        assert!(
+            text.ends_with('\n'),
+            "{name} does not end with a line break"
+        );
         for (i, line) in text.lines().enumerate() {
             let place = format!("{name}:{}", i + 1);
             assert!(!line.ends_with(' '), "{place}: white space at the end");
             assert!(!line.contains('\t'), "{place}: a tab");
-            assert!(!marks.iter().any(|mark| line.contains(mark)), "{place}: unfinished");
+            assert!(
+                !marks.iter().any(|mark| line.contains(mark)),
+                "{place}: unfinished"
+            );
         }
     }
 }
@@ -99,7 +117,10 @@ fn modules_import_only_what_their_layer_may() {
                     .chars()
                     .take_while(|c| c.is_alphanumeric() || *c == '_')
                     .collect();
-                assert!(allowed.contains(&module.as_str()), "{name} uses crate::{module}");
+                assert!(
+                    allowed.contains(&module.as_str()),
+                    "{name} uses crate::{module}"
+                );
             }
         }
         assert!(seen > 0, "{path} is gone: mend the list of layers");
@@ -110,7 +131,14 @@ fn modules_import_only_what_their_layer_may() {
 fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
     for name in ["src/quorum.rs", "src/retry.rs"] {
         let text = fs::read_to_string(root().join(name)).unwrap();
-        for word in ["std::net", "std::io", "getrandom", "redis", "Instant", "log::"] {
+        for word in [
+            "std::net",
+            "std::io",
+            "getrandom",
+            "redis",
+            "Instant",
+            "log::",
+        ] {
             assert!(!text.contains(word), "{name} uses {word}");
         }
     }

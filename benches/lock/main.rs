@@ -1,0 +1,110 @@
+//! What a lock costs, measured against the same commands sent by hand: `cargo bench --bench lock [-- --quick]`.
+//!
+//! Absolute times say more about the machine than about the crate, so what counts is a ratio: both sides run in one
+//! process against the same servers, and their samples alternate, so that noise meets both. Nothing here fails because
+//! of a time; the last line says how many targets were met.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints, and stops at the first thing that goes wrong"
+)]
+
+use std::alloc::System;
+use std::time::Duration;
+
+use redlatch::LockManager;
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+mod blackhole;
+mod faults;
+mod footprint;
+mod healthy;
+mod raw;
+#[path = "../../tests/it/server.rs"]
+#[expect(
+    dead_code,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a launcher for tests, which ask more of their servers"
+)]
+mod server;
+mod table;
+
+use crate::server::{Server, now};
+use crate::table::Table;
+
+/// Counts for [`footprint::allocations`]. The few atomic additions per allocation make the other figures of both sides
+/// worse by about a thousandth.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// Longer than the benchmark holds any lock.
+const TTL: Duration = Duration::from_mins(1);
+
+fn main() {
+    let effort = Effort::from_arguments();
+    let started = now();
+    let servers = Server::cluster(5);
+    let mut table = Table::default();
+
+    healthy::latency(&mut table, &servers, effort);
+    faults::latency(&mut table, &servers, effort);
+    footprint::allocations(&mut table, &servers, effort);
+    footprint::threads(&mut table, &servers);
+    footprint::build_time(&mut table, effort);
+
+    table.summary(now() - started);
+}
+
+/// A manager over servers that are well: where a stall of this machine is all that can go wrong, it is not to be taken
+/// for the failure of a node, which would be left out for a while and so flatter the figures.
+fn patient_manager(servers: &[Server]) -> LockManager {
+    LockManager::builder()
+        .nodes(servers.iter().map(Server::url))
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap()
+}
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Pairs of acquire and release for each latency, and as many by hand.
+    pairs: u32,
+    /// Pairs over which allocations are averaged.
+    counted: u32,
+    /// How often each fault is made and repaired.
+    faults: u32,
+    /// How long each fault lasts at least.
+    fault_span: Duration,
+    /// Managers that are built.
+    builds: u32,
+}
+
+impl Effort {
+    /// Only `cargo bench` passes `--bench`; in `cargo test --benches` it is enough that the benchmark runs.
+    fn from_arguments() -> Self {
+        let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
+        if has("--quick") || !has("--bench") {
+            return Self {
+                pairs: 300,
+                counted: 100,
+                faults: 1,
+                fault_span: Duration::from_millis(100),
+                builds: 10,
+            };
+        }
+        Self {
+            pairs: 10_000,
+            counted: 1_000,
+            faults: 5,
+            // By then the pauses between the probes of a node have grown to their longest, so that the recoveries are
+            // the slow ones.
+            fault_span: Duration::from_millis(600),
+            builds: 200,
+        }
+    }
+}

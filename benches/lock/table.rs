@@ -1,0 +1,143 @@
+//! Samples, their percentiles, and the table that is printed.
+
+use std::time::Duration;
+
+use crate::server::now;
+
+/// Prints rows as they come and counts the targets.
+#[derive(Default)]
+pub(crate) struct Table {
+    section: String,
+    met: usize,
+    missed: Vec<String>,
+}
+
+impl Table {
+    /// Begins a section; `columns` names the three figures of its rows.
+    pub(crate) fn section(&mut self, title: &str, columns: [&str; 3]) {
+        let [a, b, c] = columns;
+        println!("\n{title:<48} {a:>8} {b:>8} {c:>8}   ratio (by tenths)    target");
+        println!("{}", "-".repeat(114));
+        title.clone_into(&mut self.section);
+    }
+
+    pub(crate) fn row(&mut self, row: Row) {
+        let Row {
+            label,
+            figures: [a, b, c],
+            ratio,
+            target,
+            met,
+        } = row;
+        let verdict = match met {
+            None => "",
+            Some(true) => "met",
+            Some(false) => "MISSED",
+        };
+        let line =
+            format!("  {label:<46} {a:>8} {b:>8} {c:>8}   {ratio:<20} {target:<10} {verdict}");
+        println!("{}", line.trim_end());
+        match met {
+            None => {}
+            Some(true) => self.met += 1,
+            Some(false) => self.missed.push(format!("{}: {label}", self.section)),
+        }
+    }
+
+    pub(crate) fn summary(&self, elapsed: Duration) {
+        let targets = self.met + self.missed.len();
+        println!("\n{} of {targets} targets met, in {elapsed:.0?}", self.met);
+        for missed in &self.missed {
+            println!("  missed: {missed}");
+        }
+    }
+}
+
+/// One line: three figures, how they compare, and what was aimed at.
+pub(crate) struct Row {
+    label: String,
+    figures: [String; 3],
+    ratio: String,
+    target: String,
+    met: Option<bool>,
+}
+
+impl Row {
+    pub(crate) fn new(label: impl Into<String>, figures: [String; 3]) -> Self {
+        Self {
+            label: label.into(),
+            figures,
+            ratio: String::new(),
+            target: String::new(),
+            met: None,
+        }
+    }
+
+    /// A ratio that has no target.
+    pub(crate) fn ratio(mut self, ratio: f64) -> Self {
+        self.ratio = format!("{ratio:.2}x");
+        self
+    }
+
+    /// Compares the medians of samples that were taken in turn. How much the ratio differs from one tenth of the run to
+    /// another tells noise from a difference.
+    pub(crate) fn ratio_of(mut self, samples: &Samples, baseline: &Samples, at_most: f64) -> Self {
+        let ratio = samples.against(baseline);
+        let tenths = (0..10).map(|n| samples.tenth(n).against(&baseline.tenth(n)));
+        let (low, high) = tenths.fold((ratio, ratio), |(low, high), tenth| {
+            (low.min(tenth), high.max(tenth))
+        });
+        self.ratio = format!("{ratio:.2}x ({low:.2}-{high:.2})");
+        self.at_most(ratio, at_most, &format!("{at_most:.2}x"))
+    }
+
+    /// A `value` that should be at most `target`, which is written as `name`.
+    pub(crate) fn at_most(mut self, value: f64, target: f64, name: &str) -> Self {
+        self.target = format!("<= {name}");
+        self.met = Some(value <= target);
+        self
+    }
+}
+
+/// Times of one thing that was done many times, in that order.
+#[derive(Default)]
+pub(crate) struct Samples(Vec<Duration>);
+
+impl Samples {
+    /// Does the work and keeps the time that it took.
+    pub(crate) fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let started = now();
+        let result = work();
+        self.0.push(now() - started);
+        result
+    }
+
+    /// The smallest sample that is not below `percent` percent of them all: the smallest for 0, the largest for 100.
+    pub(crate) fn percentile(&self, percent: usize) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        let rank = (sorted.len() * percent).div_ceil(100);
+        sorted[rank.saturating_sub(1)]
+    }
+
+    /// p50, p90 and p99 in microseconds.
+    pub(crate) fn micros(&self) -> [String; 3] {
+        [50, 90, 99].map(|percent| format!("{:.1}", 1e6 * self.percentile(percent).as_secs_f64()))
+    }
+
+    /// The smallest, the middle and the largest in milliseconds.
+    pub(crate) fn millis(&self) -> [String; 3] {
+        [0, 50, 100].map(|percent| format!("{:.2}", 1e3 * self.percentile(percent).as_secs_f64()))
+    }
+
+    /// The ratio of the medians.
+    fn against(&self, baseline: &Self) -> f64 {
+        self.percentile(50).as_secs_f64() / baseline.percentile(50).as_secs_f64()
+    }
+
+    /// One of ten consecutive parts.
+    fn tenth(&self, n: usize) -> Self {
+        let bound = |n| self.0.len() * n / 10;
+        Self(self.0[bound(n)..bound(n + 1)].to_vec())
+    }
+}
