@@ -18,7 +18,10 @@ use crate::error::NodeError;
 /// No reply of this protocol comes near it; a server that sends more has lost its way.
 const LONGEST_REPLY: usize = 64 * 1024;
 
-/// How far a socket's own timeout may reach beyond the deadline before it is worth a system call to set it anew.
+/// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
+const ROUNDING: Duration = Duration::from_millis(20);
+
+/// What the steps before the read may take of the time for a command.
 const SLACK: Duration = Duration::from_millis(2);
 
 /// How often a write to a full socket looks at the clock.
@@ -30,7 +33,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Connects by the deadline. `timeout` is the usual time for a command, and set on the socket for good.
+    /// Connects by the deadline. `timeout` is the usual time for a command.
     pub(crate) fn connect(
         raw: RawSocket,
         address: &SockAddr,
@@ -43,13 +46,16 @@ impl Socket {
             return Err(io::ErrorKind::TimedOut.into());
         }
         raw.connect_timeout(address, remaining)?;
-        raw.set_read_timeout(Some(timeout))?;
         raw.set_write_timeout(Some(WRITE_SLICE))?;
+        let blocking = timeout
+            .checked_sub(ROUNDING.saturating_add(SLACK))
+            .filter(|blocking| !blocking.is_zero());
+        raw.set_read_timeout(blocking)?;
         Ok(Self {
             reader: Reader {
                 stream: raw.into(),
                 clock: clock.clone(),
-                armed: timeout,
+                blocking,
                 deadline,
                 taken: 0,
                 bytes: Box::new([0; 1024]),
@@ -80,8 +86,7 @@ impl Transport for Socket {
     }
 
     fn is_ready(&mut self, until: Timestamp) -> bool {
-        let wait = until.saturating_since(self.reader.clock.now());
-        self.has_surplus() || wait_for_bytes(&self.reader.stream, wait)
+        self.has_surplus() || self.reader.is_ready(until)
     }
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
@@ -108,8 +113,8 @@ struct Reader {
     /// Any connected stream socket; for Unix sockets, too, this type only sends, receives and sets timeouts.
     stream: TcpStream,
     clock: Clock,
-    /// The read timeout that is set on the socket.
-    armed: Duration,
+    /// The timeout of a blocking read, if there is one.
+    blocking: Option<Duration>,
     deadline: Timestamp,
     /// How much of the present reply the parser has been given.
     taken: usize,
@@ -145,33 +150,43 @@ impl Read for Reader {
 }
 
 impl Reader {
-    /// Reads what the socket has, waiting for it until the deadline; what is already there is read even after it.
-    fn fill(&mut self) -> io::Result<usize> {
-        loop {
-            let remaining = self.deadline.saturating_since(self.clock.now());
-            let read = if remaining.is_zero() {
-                read_now(&self.stream, self.bytes.as_mut_slice())
-            } else {
-                self.arm(remaining)?;
-                self.stream.read(self.bytes.as_mut_slice())
-            };
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) && !remaining.is_zero() => {}
-                read => return read,
+    /// Waits until `until` at most for something to read; what is there is read at once.
+    fn is_ready(&mut self, until: Timestamp) -> bool {
+        match read_now(&self.stream, self.bytes.as_mut_slice()) {
+            Ok(n) => {
+                (self.start, self.end) = (0, n);
+                true
             }
+            Err(error) if is_timeout(&error) => {
+                let wait = until.saturating_since(self.clock.now());
+                wait_for_bytes(&self.stream, wait).unwrap_or(true)
+            }
+            // It is for the read that follows to report.
+            Err(_) => true,
         }
     }
 
-    /// Sets the socket's timeout where the one that is set would be too long, or so short that it wakes for nothing.
-    fn arm(&mut self, remaining: Duration) -> io::Result<()> {
-        let too_long = self.armed > remaining.saturating_add(SLACK);
-        let too_short = self.armed.saturating_mul(2) < remaining;
-        if too_long || too_short {
-            self.stream.set_read_timeout(Some(remaining))?;
-            self.armed = remaining;
+    /// Reads what the socket has, waiting for it until the deadline; what is already there is read even after it.
+    ///
+    /// A blocking read is one system call, but ends late; so it is for the first part of the time, and the rest is waited
+    /// for exactly.
+    fn fill(&mut self) -> io::Result<usize> {
+        loop {
+            let remaining = self.deadline.saturating_since(self.clock.now());
+            let is_long = |blocking: Duration| blocking.saturating_add(ROUNDING) <= remaining;
+            let read = if self.blocking.is_some_and(is_long) {
+                self.stream.read(self.bytes.as_mut_slice())
+            } else if wait_for_bytes(&self.stream, remaining)? {
+                read_now(&self.stream, self.bytes.as_mut_slice())
+            } else {
+                return Err(io::ErrorKind::TimedOut.into());
+            };
+            match read {
+                Err(error) if is_timeout(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
         }
-        Ok(())
     }
 }
 
@@ -191,6 +206,21 @@ fn fault(error: RedisError, taken: usize) -> Fault {
     }
 }
 
+/// Returns whether there is something to read, waiting for it; unlike a socket's own timeout, which is rounded up by
+/// some milliseconds, this one is exact.
+#[cfg(unix)]
+fn wait_for_bytes(stream: &TcpStream, wait: Duration) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
+    match poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&wait)) {
+        Ok(ready) => Ok(ready > 0),
+        // There may be; the read finds out.
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
 #[cfg(unix)]
 fn read_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     let (n, _) = rustix::net::recv(stream, bytes, rustix::net::RecvFlags::DONTWAIT)?;
@@ -204,21 +234,15 @@ fn peek_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(n)
 }
 
-/// Returns whether there is something to read; an error is, for the read that follows to report.
-#[cfg(unix)]
-fn wait_for_bytes(stream: &TcpStream, wait: Duration) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-    let wait = Timespec::try_from(wait).unwrap_or_default();
-    !matches!(
-        poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&wait)),
-        Ok(0)
-    )
-}
-
 #[cfg(not(unix))]
-fn wait_for_bytes(_: &TcpStream, _: Duration) -> bool {
-    true
+fn wait_for_bytes(stream: &TcpStream, wait: Duration) -> io::Result<bool> {
+    // A timeout of zero is an error.
+    stream.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
+    match stream.peek(&mut [0]) {
+        Ok(_) => Ok(true),
+        Err(error) if is_timeout(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(not(unix))]
