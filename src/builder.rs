@@ -170,6 +170,8 @@ impl Builder {
 
     /// Sets the number of connections to each node, 1 to 10,000. A thread uses one at a time, for a round trip.
     ///
+    /// Only a release or an extension that finds none free for a whole node timeout makes one beside the pool.
+    ///
     /// Defaults to 10.
     pub fn pool_size(mut self, size: u32) -> Self {
         self.pool_size = size;

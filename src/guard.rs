@@ -28,7 +28,7 @@ use crate::token::Token;
 ///
 /// The release goes to all nodes in one round trip. Its errors are ignored: a node that can't be reached keeps the key
 /// until its time to live ends, as the algorithm intends. It takes at most one node timeout for each node that has to
-/// be connected to anew or whose pool has no connection free, and one for all others together. Call
+/// be connected to anew, one more for each whose pool has no connection free, and one for all others together. Call
 /// [`unlock`](Self::unlock) to be told.
 #[must_use = "a lock that is not bound to a variable is given back at once"]
 pub struct LockGuard {

@@ -215,21 +215,22 @@ const PATIENCE: Duration = Duration::from_millis(2);
 
 /// Sends one command to every node that is asked, before it reads any reply: one round trip for all.
 ///
-/// The command is one of those that act on our own key (release, extend). No breaker is heeded: a node that has our
-/// key must hear of it. Returns a report for each node, in order; those that are not asked have nothing of this lock.
+/// The command is one of those that act on our own key (release, extend). Neither a breaker nor a pool without a free
+/// connection stands in its way: a node that has our key must hear of it. Returns a report for each node, in order; those that are not asked have nothing of this lock.
 pub(crate) fn ask_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &[u8],
 ) -> Vec<NodeReport> {
     let again = || command.to_vec();
+    // First on the open connections: connecting to a dead node takes time, and must not delay the others.
     let mut steps: Vec<Step<'n>> = nodes
         .clone()
-        .map(|(node, asked)| Step::new(node, asked))
+        .map(|(node, asked)| {
+            let mut step = Step::new(node, asked);
+            step.advance(|call| call.is_warm().then(|| call.send(command, &again)));
+            step
+        })
         .collect();
-    // First on the open connections: connecting to a dead node takes time, and must not delay the others.
-    for step in &mut steps {
-        step.advance(|call| call.is_warm().then(|| call.send(command, &again)));
-    }
     for step in &mut steps {
         step.advance(|call| {
             (!call.is_sent()).then(|| {
@@ -263,14 +264,7 @@ impl<'n> Step<'n> {
         if !asked {
             return Self::Ended(Vote::NotAsked, Duration::ZERO);
         }
-        let started = node.clock.now();
-        match node.call() {
-            Ok(call) => Self::UnderWay(call),
-            Err(fault) => {
-                let elapsed = node.clock.now().saturating_since(started);
-                Self::Ended(fault.into_vote(), elapsed)
-            }
-        }
+        Self::UnderWay(Call::insistent(node))
     }
 
     /// Does something with a call that is under way, which ends if that fails.

@@ -1,12 +1,13 @@
 //! One command to one node: checkout, connect, write, read, all by one deadline.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use r2d2::PooledConnection;
 use redis::Value;
 
 use super::Node;
-use super::slot::{Readiness, Slots};
+use super::slot::{Readiness, Slot, Slots};
 use super::transport::{Fault, clean};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -15,13 +16,17 @@ use crate::error::NodeError;
 /// outstanding.
 pub(crate) struct Call<'n> {
     node: &'n Node,
-    slot: PooledConnection<Slots>,
+    slot: Place,
     started: Timestamp,
     deadline: Timestamp,
-    /// What is left of the node timeout after the checkout.
-    budget: Duration,
     stage: Stage,
     generation: u64,
+}
+
+enum Place {
+    Pooled(PooledConnection<Slots>),
+    /// Beside the pool, and gone with the call.
+    Own(Slot),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,16 +57,30 @@ impl<'n> Call<'n> {
                 Stage::Cold
             }
         };
-        let waited = node.clock.now().saturating_since(started);
         Ok(Self {
             node,
-            slot,
+            slot: Place::Pooled(slot),
             started,
             deadline: started.saturating_add(node.timeout),
-            budget: node.timeout.saturating_sub(waited),
             stage,
             generation,
         })
+    }
+
+    /// A call that can't be refused: when all slots are in use for a whole node timeout, it makes a connection of its
+    /// own. The wait for a slot is not in its deadline.
+    pub(super) fn insistent(node: &'n Node) -> Self {
+        let started = node.clock.now();
+        let mut call = Self::new(node).unwrap_or_else(|_| Self {
+            node,
+            slot: Place::Own(Slot::default()),
+            started,
+            deadline: started,
+            stage: Stage::Cold,
+            generation: node.generation(),
+        });
+        call.renew_deadline();
+        call
     }
 
     pub(super) fn is_warm(&self) -> bool {
@@ -82,9 +101,9 @@ impl<'n> Call<'n> {
         self.node.clock.now().saturating_since(self.started)
     }
 
-    /// Starts the time for connect, write and read only now, because other nodes came first.
+    /// Starts the time for connect, write and read only now, because something else came first.
     pub(super) fn renew_deadline(&mut self) {
-        self.deadline = self.node.clock.now().saturating_add(self.budget);
+        self.deadline = self.node.clock.now().saturating_add(self.node.timeout);
     }
 
     /// Sends the command, connecting if need be; `again` is the command for a second connection, should the first one
@@ -161,6 +180,26 @@ impl<'n> Call<'n> {
         let transport = self.node.connector.connect(self.deadline)?;
         self.slot.open(transport, self.generation);
         self.slot.send(command, self.deadline)
+    }
+}
+
+impl Deref for Place {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        match self {
+            Self::Pooled(slot) => slot,
+            Self::Own(slot) => slot,
+        }
+    }
+}
+
+impl DerefMut for Place {
+    fn deref_mut(&mut self) -> &mut Slot {
+        match self {
+            Self::Pooled(slot) => slot,
+            Self::Own(slot) => slot,
+        }
     }
 }
 

@@ -14,12 +14,22 @@ mod extend;
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod guard;
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod lock;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod restart;
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
 mod server;
+#[cfg(test)]
+mod threads;
 #[cfg(test)]
 mod tidy;

@@ -76,15 +76,24 @@ impl Server {
     /// Sends a command on a connection of its own and returns the reply.
     #[track_caller]
     pub(crate) fn command(&self, words: &[&str]) -> Value {
-        let client = redis::Client::open(self.url()).unwrap();
-        let mut connection = client
-            .get_connection_with_timeout(Duration::from_secs(5))
-            .unwrap();
         let mut cmd = redis::cmd(words[0]);
         for word in &words[1..] {
             cmd.arg(*word);
         }
-        cmd.query(&mut connection).unwrap()
+        // redis reports a system call that was interrupted as an error.
+        let mut result = self.query(&cmd);
+        for _ in 0..3 {
+            if result.as_ref().is_err_and(redis::RedisError::is_io_error) {
+                result = self.query(&cmd);
+            }
+        }
+        result.unwrap()
+    }
+
+    fn query(&self, cmd: &redis::Cmd) -> redis::RedisResult<Value> {
+        let client = redis::Client::open(self.url())?;
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(5))?;
+        cmd.query(&mut connection)
     }
 
     /// The value of a key.

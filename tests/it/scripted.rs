@@ -1,0 +1,356 @@
+//! Servers that play a part: a TCP server that answers each command as a script says, and a port that takes nobody in.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use socket2::{Domain, SockRef, Socket, Type};
+
+use crate::server::{now, pause};
+
+/// A server whose script says what is done about each command. It ends when it goes out of scope.
+pub(crate) struct Scripted {
+    port: u16,
+    stage: Arc<Stage>,
+}
+
+/// A command that a server got, and where.
+#[derive(Debug, Clone)]
+pub(crate) struct Command {
+    /// Connections are numbered from 0 in the order in which they came.
+    pub(crate) connection: usize,
+    /// Its place among the commands of the connection.
+    pub(crate) number: usize,
+    pub(crate) words: Vec<String>,
+    raw: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Set,
+    Retake,
+    Extend,
+    Release,
+    Ping,
+    Other,
+}
+
+type Script = dyn Fn(&mut Peer, &Command) + Send + Sync;
+
+struct Stage {
+    script: Box<Script>,
+    heard: Mutex<Vec<Command>>,
+    /// By the number of the connection; its thread owns it.
+    streams: Mutex<Vec<Weak<TcpStream>>>,
+    over: AtomicBool,
+}
+
+/// One connection, as the script sees it.
+pub(crate) struct Peer {
+    /// None once it is closed.
+    stream: Option<Arc<TcpStream>>,
+    connection: usize,
+    upstream: Option<TcpStream>,
+    stage: Arc<Stage>,
+}
+
+impl Scripted {
+    /// Starts a server. The script is called for one command of a connection after the other.
+    #[track_caller]
+    pub(crate) fn start(script: impl Fn(&mut Peer, &Command) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stage = Arc::new(Stage {
+            script: Box::new(script),
+            heard: Mutex::default(),
+            streams: Mutex::default(),
+            over: AtomicBool::new(false),
+        });
+        let doorman = Arc::clone(&stage);
+        thread::spawn(move || doorman.take_in(&listener));
+        Self { port, stage }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// How many connections there have been.
+    pub(crate) fn connections(&self) -> usize {
+        self.stage.streams.lock().len()
+    }
+
+    /// All commands up to now.
+    pub(crate) fn heard(&self) -> Vec<Command> {
+        self.stage.heard.lock().clone()
+    }
+
+    /// The commands of this kind up to now.
+    pub(crate) fn heard_of(&self, kind: Kind) -> Vec<Command> {
+        let mut heard = self.heard();
+        heard.retain(|command| command.kind() == kind);
+        heard
+    }
+
+    /// The kinds of the commands on one connection, in order.
+    pub(crate) fn heard_on(&self, connection: usize) -> Vec<Kind> {
+        let heard = self.heard();
+        let here = heard.iter().filter(|c| c.connection == connection);
+        here.map(Command::kind).collect()
+    }
+
+    /// Sends what nobody has asked for on every connection that is open.
+    pub(crate) fn say_unasked(&self, bytes: &[u8]) {
+        for stream in self.stage.open_streams() {
+            stream.as_ref().write_all(bytes).unwrap();
+        }
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.stage.over.store(true, Ordering::SeqCst);
+        for stream in self.stage.open_streams() {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+        // Wakes the thread that waits for connections.
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok();
+    }
+}
+
+impl Command {
+    pub(crate) fn kind(&self) -> Kind {
+        let script = self.words.get(1).map_or("", String::as_str);
+        match self.words.first().map_or("", String::as_str) {
+            "SET" => Kind::Set,
+            "PING" => Kind::Ping,
+            "EVAL" if script.contains("'DEL'") => Kind::Release,
+            "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
+            "EVAL" if script.contains("'SET'") => Kind::Retake,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Its bytes.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// The token of a command of the algorithm.
+    pub(crate) fn token(&self) -> &str {
+        let at = if self.kind() == Kind::Set { 2 } else { 4 };
+        &self.words[at]
+    }
+
+    /// The reply of a server on which every lock is free.
+    pub(crate) fn consent(&self) -> &'static [u8] {
+        match self.kind() {
+            Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
+            Kind::Extend | Kind::Release => b":1\r\n",
+            Kind::Ping => b"+PONG\r\n",
+        }
+    }
+}
+
+impl Stage {
+    fn take_in(self: Arc<Self>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { continue };
+            let mut streams = self.streams.lock();
+            if self.over.load(Ordering::SeqCst) {
+                return;
+            }
+            stream.set_nodelay(true).ok();
+            let stream = Arc::new(stream);
+            let mut peer = Peer {
+                connection: streams.len(),
+                upstream: None,
+                stage: Arc::clone(&self),
+                stream: Some(Arc::clone(&stream)),
+            };
+            streams.push(Arc::downgrade(&stream));
+            thread::spawn(move || peer.listen());
+        }
+    }
+
+    fn open_streams(&self) -> Vec<Arc<TcpStream>> {
+        let streams = self.streams.lock();
+        streams.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Peer {
+    fn listen(&mut self) {
+        let (mut number, mut bytes) = (0, Vec::new());
+        while let Some(raw) = self
+            .stream
+            .as_deref()
+            .and_then(|s| read_value(s, &mut bytes))
+        {
+            let command = Command {
+                connection: self.connection,
+                number,
+                words: words(&raw),
+                raw,
+            };
+            number += 1;
+            let stage = Arc::clone(&self.stage);
+            stage.heard.lock().push(command.clone());
+            (stage.script)(self, &command);
+        }
+    }
+
+    pub(crate) fn say(&self, bytes: &[u8]) {
+        if let Some(mut stream) = self.stream.as_deref() {
+            // The client may be gone, which is its right.
+            stream.write_all(bytes).ok();
+        }
+    }
+
+    /// Sends one byte at a time, until the client is gone.
+    pub(crate) fn drip(&self, bytes: impl IntoIterator<Item = u8>, between: Duration) {
+        let Some(mut stream) = self.stream.as_deref() else {
+            return;
+        };
+        for byte in bytes {
+            if stream.write_all(&[byte]).is_err() {
+                return;
+            }
+            self.wait(between);
+        }
+    }
+
+    /// Waits, unless the test is over.
+    pub(crate) fn wait(&self, span: Duration) {
+        let until = now() + span;
+        while now() < until && !self.stage.over.load(Ordering::SeqCst) {
+            let left = until.saturating_duration_since(now());
+            pause(left.min(Duration::from_millis(20)));
+        }
+    }
+
+    /// Closes the connection in an orderly way.
+    pub(crate) fn close(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    }
+
+    /// Closes the connection with a reset.
+    pub(crate) fn reset(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            SockRef::from(&*stream)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
+        }
+    }
+
+    /// Sends the command on to a real server and returns its reply.
+    pub(crate) fn ask(&mut self, port: u16, command: &Command) -> Vec<u8> {
+        let upstream = self
+            .upstream
+            .get_or_insert_with(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap());
+        upstream.write_all(&command.raw).unwrap();
+        read_value(upstream, &mut Vec::new()).unwrap_or_default()
+    }
+}
+
+/// Reads up to the end of one RESP value; what follows it stays in `bytes`.
+fn read_value(mut stream: &TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let mut chunk = [0; 4096];
+    loop {
+        if let Some(end) = end_of_value(bytes) {
+            let rest = bytes.split_off(end);
+            return Some(std::mem::replace(bytes, rest));
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return None,
+            Ok(n) => bytes.extend_from_slice(&chunk[..n]),
+        }
+    }
+}
+
+/// Where the first RESP value ends, if all of it is there.
+fn end_of_value(bytes: &[u8]) -> Option<usize> {
+    let line = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
+    let number = || std::str::from_utf8(&bytes[1..line - 2]).unwrap().parse();
+    match bytes[0] {
+        b'$' => match number().unwrap() {
+            -1 => Some(line),
+            n => {
+                let end = line + usize::try_from(n).unwrap() + 2;
+                (bytes.len() >= end).then_some(end)
+            }
+        },
+        b'*' => {
+            let mut end = line;
+            for _ in 0..number().unwrap() {
+                end += end_of_value(&bytes[end..])?;
+            }
+            Some(end)
+        }
+        _ => Some(line),
+    }
+}
+
+/// The words of a command, an array of bulk strings.
+fn words(raw: &[u8]) -> Vec<String> {
+    let Ok(redis::Value::Array(items)) = redis::parse_redis_value(raw) else {
+        panic!("not a command: {raw:?}");
+    };
+    let word = |item| {
+        let redis::Value::BulkString(bytes) = item else {
+            panic!("not a word: {item:?}");
+        };
+        String::from_utf8(bytes).unwrap()
+    };
+    items.into_iter().map(word).collect()
+}
+
+/// A port whose queue of connections is full: whoever connects hears nothing, as from a host that is gone.
+pub(crate) struct BlackHole {
+    port: u16,
+    _listener: Socket,
+    _queue: Vec<TcpStream>,
+}
+
+impl BlackHole {
+    #[track_caller]
+    pub(crate) fn open() -> Self {
+        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        listener.bind(&any_port.into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        let mut queue = Vec::new();
+        while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(150)) {
+            queue.push(stream);
+            assert!(queue.len() < 16, "the queue does not fill up");
+        }
+        Self {
+            port: address.port(),
+            _listener: listener,
+            _queue: queue,
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}

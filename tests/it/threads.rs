@@ -1,0 +1,358 @@
+//! Many threads on one manager, and the threads that a manager has of its own.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redlatch::{Error, LockManager};
+
+use crate::scripted::{BlackHole, Kind, Scripted};
+use crate::server::{Server, eventually, free_port, pause, within};
+
+const TTL: Duration = Duration::from_secs(15);
+const BOUND: Duration = Duration::from_secs(100);
+
+/// What the lock protects: it sees when two are in at the same time, and when an increment is lost.
+#[derive(Default)]
+struct Witness {
+    /// The thread that is in, from 1.
+    owner: AtomicUsize,
+    /// Read and written in two steps.
+    count: AtomicU32,
+}
+
+impl Witness {
+    #[track_caller]
+    fn visit(&self, thread: usize) {
+        let other = self.owner.swap(thread, Ordering::SeqCst);
+        assert_eq!(other, 0, "thread {thread} is in together with {other}");
+        let count = self.count.load(Ordering::SeqCst);
+        thread::yield_now();
+        self.count.store(count + 1, Ordering::SeqCst);
+        let left = self.owner.swap(0, Ordering::SeqCst);
+        assert_eq!(left, thread, "thread {left} came in");
+    }
+}
+
+/// Lets threads take locks in turn, each of `rounds` times, and looks that there is never a second one in. Returns the
+/// tokens.
+#[track_caller]
+fn assert_excludes(
+    manager: &LockManager,
+    threads: usize,
+    resources: usize,
+    rounds: usize,
+) -> Vec<String> {
+    let witnesses: Arc<Vec<Witness>> =
+        Arc::new((0..resources).map(|_| Witness::default()).collect());
+    let seen = Arc::clone(&witnesses);
+    let manager = manager.clone();
+    let tokens = within(BOUND, move || {
+        let start = Arc::new(Barrier::new(threads));
+        let workers = (1..=threads).map(|me| {
+            let (manager, start) = (manager.clone(), Arc::clone(&start));
+            let witnesses = Arc::clone(&witnesses);
+            thread::spawn(move || {
+                start.wait();
+                let mut tokens = Vec::new();
+                for round in 0..rounds {
+                    let n = (me + round) % witnesses.len();
+                    let guard = manager.lock(&format!("job-{n}"), TTL).unwrap();
+                    witnesses[n].visit(me);
+                    guard.check().unwrap();
+                    tokens.push(guard.token().to_owned());
+                }
+                tokens
+            })
+        });
+        let workers: Vec<_> = workers.collect();
+        let tokens = workers.into_iter().map(|worker| worker.join().unwrap());
+        tokens.collect::<Vec<_>>().concat()
+    });
+    let counts = seen.iter().map(|w| w.count.load(Ordering::SeqCst));
+    let visits = u32::try_from(threads * rounds).unwrap();
+    assert_eq!(counts.sum::<u32>(), visits, "an increment is lost");
+    tokens
+}
+
+#[track_caller]
+fn assert_all_differ(tokens: &[String]) {
+    let different: HashSet<&String> = tokens.iter().collect();
+    assert_eq!(different.len(), tokens.len());
+}
+
+#[test]
+fn sixty_four_threads_on_eight_resources_keep_exclusion_and_share_no_token() {
+    let servers = Server::cluster(5);
+    let manager = LockManager::builder()
+        .nodes(servers.iter().map(Server::url))
+        .pool_size(4)
+        .node_timeout(Duration::from_secs(2))
+        .retry_delay(Duration::from_millis(1), Duration::from_millis(5))
+        .acquire_timeout(BOUND)
+        .build()
+        .unwrap();
+    let tokens = assert_excludes(&manager, 64, 8, 4);
+    assert_eq!(tokens.len(), 64 * 4);
+    assert_all_differ(&tokens);
+    for server in &servers {
+        assert_eq!(server.keys(), 0);
+    }
+}
+
+#[test]
+fn exclusion_holds_while_minorities_stop_and_go_on() {
+    let servers = Arc::new(Server::cluster(5));
+    let manager = LockManager::builder()
+        .nodes(servers.iter().map(Server::url))
+        .pool_size(4)
+        .retry_delay(Duration::from_millis(1), Duration::from_millis(5))
+        .acquire_timeout(BOUND)
+        .build()
+        .unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let trouble = thread::spawn({
+        let (servers, over) = (Arc::clone(&servers), Arc::clone(&over));
+        move || {
+            for i in (0..servers.len()).cycle() {
+                let pair = [&servers[i], &servers[(i + 2) % servers.len()]];
+                for server in pair {
+                    server.stop();
+                }
+                pause(Duration::from_millis(80));
+                for server in pair {
+                    server.resume();
+                }
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                pause(Duration::from_millis(40));
+            }
+        }
+    });
+    assert_excludes(&manager, 12, 3, 25);
+    over.store(true, Ordering::SeqCst);
+    trouble.join().unwrap();
+}
+
+#[test]
+fn guards_that_are_dropped_together_leave_no_key_on_a_stopped_server_though_the_pool_is_small() {
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let builder = builder
+        .pool_size(2)
+        .node_timeout(Duration::from_millis(100));
+    let manager = builder.build().unwrap();
+    let ttl = Duration::from_mins(10);
+    let lock = |i| manager.lock(&format!("job-{i}"), ttl).unwrap();
+    let guards: Vec<_> = (0..12).map(lock).collect();
+    assert_eq!(servers[0].keys(), 12);
+
+    servers[0].stop();
+    within(BOUND, move || {
+        let threads = guards
+            .into_iter()
+            .map(|guard| thread::spawn(|| drop(guard)));
+        let threads: Vec<_> = threads.collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+    servers[0].resume();
+    for server in &servers {
+        let empty = eventually(Duration::from_secs(3), || server.keys() == 0);
+        assert!(
+            empty,
+            "{} keys are left on {}",
+            server.keys(),
+            server.name()
+        );
+    }
+}
+
+#[test]
+fn every_attempt_has_a_token_of_its_own() {
+    let server = Scripted::start(|peer, command| {
+        peer.say(match command.kind() {
+            Kind::Set => b"$-1\r\n",
+            Kind::Release => b"*1\r\n:5000\r\n",
+            Kind::Retake | Kind::Extend | Kind::Ping | Kind::Other => command.consent(),
+        });
+    });
+    let manager = LockManager::builder()
+        .node(server.url())
+        .retry_delay(Duration::ZERO, Duration::from_millis(1))
+        .build()
+        .unwrap();
+    let wait = Duration::from_millis(300);
+    let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
+    assert!(matches!(error, Error::Held { .. }), "{error:?}");
+    let tokens = |kind| -> Vec<String> {
+        let heard = server.heard_of(kind);
+        heard.iter().map(|c| c.token().to_owned()).collect()
+    };
+    let (asked, released) = (tokens(Kind::Set), tokens(Kind::Release));
+    assert!(asked.len() > 3, "{}", asked.len());
+    assert_all_differ(&asked);
+    assert_eq!(asked, released);
+}
+
+#[test]
+fn a_guard_is_extended_and_unlocked_by_another_thread() {
+    let servers = Server::cluster(3);
+    let manager = LockManager::new(servers.iter().map(Server::url)).unwrap();
+    let ended = |end: fn(redlatch::LockGuard)| {
+        let guard = manager.lock("job", TTL).unwrap();
+        let extenders = || {
+            guard.extend(TTL).unwrap();
+            guard.check().unwrap();
+        };
+        thread::scope(|scope| {
+            scope.spawn(extenders);
+            scope.spawn(extenders);
+        });
+        thread::spawn(move || end(guard)).join().unwrap();
+        assert!(servers.iter().all(|server| server.keys() == 0));
+    };
+    ended(|guard| guard.unlock().unwrap());
+    ended(drop);
+}
+
+#[test]
+fn a_manager_over_dead_nodes_is_built_at_once_and_connects_to_nothing() {
+    let silent: Vec<Scripted> = (0..5).map(|_| Scripted::start(|_, _| ())).collect();
+    let holes: Vec<BlackHole> = (0..3).map(|_| BlackHole::open()).collect();
+    let dead = [free_port(), free_port()].map(|port| format!("redis://127.0.0.1:{port}"));
+    let unreachable: Vec<String> = holes.iter().map(BlackHole::url).chain(dead).collect();
+    let silent_urls: Vec<String> = silent.iter().map(Scripted::url).collect();
+    for urls in [silent_urls, unreachable] {
+        // Waiting for a single node would take longer than the bound.
+        let builder = LockManager::builder().nodes(urls);
+        let builder = builder.node_timeout(Duration::from_mins(1));
+        let managers = within(Duration::from_secs(5), move || {
+            [(); 20].map(|()| builder.clone().build().unwrap())
+        });
+        drop(managers);
+    }
+    assert!(silent.iter().all(|server| server.connections() == 0));
+}
+
+#[cfg(target_os = "linux")]
+mod own {
+    //! The threads that are named after the crate, counted in a process where no other test has any.
+
+    use super::*;
+
+    const ALONE: &str = "REDLATCH_TEST_ALONE";
+    /// They are gone after 100 ms.
+    const GONE: Duration = Duration::from_secs(1);
+
+    /// Runs a test of this module in a process of its own. Returns whether this is that process.
+    #[track_caller]
+    fn is_alone(test: &str) -> bool {
+        if std::env::var_os(ALONE).is_some() {
+            return true;
+        }
+        let name = format!("threads::own::{test}");
+        let output = within(BOUND, || {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", "--nocapture", "--test-threads=1"]);
+            command.arg(name).env(ALONE, "1").output().unwrap()
+        });
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let passed = output.status.success() && printed.contains("1 passed");
+        assert!(passed, "{printed}{errors}");
+        false
+    }
+
+    fn all_threads() -> Vec<String> {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        // One that has ended meanwhile has no name any more.
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+        tasks.filter_map(|task| name(task.unwrap()).ok()).collect()
+    }
+
+    fn own_threads() -> usize {
+        let names = all_threads();
+        names.iter().filter(|n| n.starts_with("redlatch")).count()
+    }
+
+    #[track_caller]
+    fn assert_soon_gone() {
+        let gone = eventually(GONE, || own_threads() == 0);
+        assert!(gone, "{:?}", all_threads());
+    }
+
+    #[test]
+    fn a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped() {
+        if !is_alone("a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped")
+        {
+            return;
+        }
+        let servers = Server::cluster(3);
+        let others = all_threads().len();
+        // Names are looked up, on one of the threads.
+        let urls = servers
+            .iter()
+            .map(|server| server.url().replace("127.0.0.1", "localhost"));
+        let manager = LockManager::new(urls).unwrap();
+        let most = Arc::new(Mutex::new(0));
+        let workers = (0..16).map(|i| {
+            let (manager, most) = (manager.clone(), Arc::clone(&most));
+            thread::spawn(move || {
+                let guard = manager.lock(&format!("job-{i}"), TTL).unwrap();
+                let own = own_threads();
+                let mut most = most.lock();
+                *most = own.max(*most);
+                guard
+            })
+        });
+        let workers: Vec<_> = workers.collect();
+        let mut guards: Vec<_> = workers.into_iter().map(|w| w.join().unwrap()).collect();
+        assert!((1..=2).contains(&*most.lock()), "{}", most.lock());
+        // Nor are there any of another name; those that have just ended may still be there.
+        let only = eventually(GONE, || all_threads().len() <= others + 2);
+        assert!(only, "{:?}", all_threads());
+
+        let another = manager.clone();
+        drop(manager);
+        drop(another);
+        let last = guards.pop().unwrap();
+        drop(guards);
+        // The last guard alone keeps the manager in work.
+        assert!(own_threads() > 0);
+        last.extend(TTL).unwrap();
+        last.unlock().unwrap();
+        assert_soon_gone();
+        assert!(servers.iter().all(|server| server.keys() == 0));
+    }
+
+    #[test]
+    fn the_threads_end_while_nodes_that_hang_are_being_probed() {
+        if !is_alone("the_threads_end_while_nodes_that_hang_are_being_probed") {
+            return;
+        }
+        let servers = Server::cluster(3);
+        let hole = BlackHole::open();
+        let dead = format!("redis://127.0.0.1:{}", free_port());
+        let urls = servers.iter().map(Server::url).chain([hole.url(), dead]);
+        let builder = LockManager::builder().nodes(urls);
+        for round in 0..10 {
+            servers[0].stop();
+            let manager = builder.clone().build().unwrap();
+            assert!(matches!(
+                manager.try_lock("job", TTL),
+                Err(Error::Unavailable { .. })
+            ));
+            // At another point of the probes each time.
+            pause(Duration::from_millis(round * 17));
+            drop(manager);
+            assert_soon_gone();
+            servers[0].resume();
+        }
+    }
+}
