@@ -19,6 +19,8 @@ use crate::quorum;
 const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
 /// The longest node timeout and retry delay.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
+/// Below, no round trip is sure to be made, even to this machine.
+const SHORTEST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 const LARGEST_POOL: u32 = 10_000;
 
 /// Makes a [`LockManager`]. Every problem is reported by [`build`](Self::build), which connects to nothing.
@@ -143,7 +145,7 @@ impl Builder {
 
     /// Sets the time for one command to one node: waiting for a pooled connection, connecting, writing and reading.
     ///
-    /// It should be far below the shortest ttl, and well above a round trip. Between zero (not included) and 1 h.
+    /// It should be far below the shortest ttl, and well above a round trip. From 1 ms to 1 h.
     ///
     /// Defaults to 50 ms.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
@@ -207,6 +209,10 @@ impl Builder {
     /// # Errors
     ///
     /// [`Error::InvalidConfig`], with what is wrong and what to do.
+    ///
+    /// # Panics
+    ///
+    /// Where the operating system can't start a thread.
     pub fn build(self) -> Result<LockManager, Error> {
         let mut specs: Vec<(String, Spec)> = Vec::with_capacity(self.nodes.len());
         for (i, spec) in self.nodes.iter().enumerate() {
@@ -256,8 +262,8 @@ impl Builder {
         let mut options = self.options.clone();
         let require = |good: bool, reason: &str| if good { Ok(()) } else { Err(invalid(reason)) };
         require(
-            !self.node_timeout.is_zero() && self.node_timeout <= LONGEST_WAIT,
-            "node_timeout must be more than zero and at most 1 h",
+            (SHORTEST_NODE_TIMEOUT..=LONGEST_WAIT).contains(&self.node_timeout),
+            "node_timeout must be 1 ms to 1 h",
         )?;
         require(
             (1..=LARGEST_POOL).contains(&self.pool_size),
@@ -317,7 +323,12 @@ impl Options {
 impl Spec {
     fn parse(url: &str) -> Self {
         // The error of redis is left out: nothing of a URL, which can hold a password, may come into a message.
+        let has_fragment = redis::parse_redis_url(url).is_some_and(|url| url.fragment().is_some());
         let address = match redis::Client::open(url) {
+            Ok(client) if has_fragment && !url.ends_with("#insecure") => {
+                drop(client);
+                Err("a # outside a password; percent-encode it as %23 within one".into())
+            }
             Ok(client) => return Self::from_client(&client),
             Err(_) if url.starts_with("rediss://") && cfg!(not(feature = "tls-rustls")) => {
                 Err(NEEDS_TLS.into())
@@ -398,7 +409,7 @@ fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
             "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
         ));
     }
-    Ok(first.cloned().map_or(Clock::System, Clock::Fake))
+    Ok(first.cloned().map_or_else(Clock::system, Clock::Fake))
 }
 
 fn invalid(reason: impl Into<String>) -> Error {

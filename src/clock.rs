@@ -1,6 +1,7 @@
 //! Time: the only module that reads clocks, sleeps and schedules work for later.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, MutexGuard};
@@ -40,14 +41,33 @@ impl Timestamp {
 /// A clock that goes on while the machine is suspended, or a test's clock that moves on command.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
-    System,
+    /// With the word that nobody is going to wait on it any more, which clones share.
+    System(Arc<AtomicBool>),
     Fake(FakeClock),
 }
 
 impl Clock {
+    pub(crate) fn system() -> Self {
+        Self::System(Arc::default())
+    }
+
+    /// Ends the waits of background threads, because those that they are for are gone.
+    pub(crate) fn end(&self) {
+        if let Self::System(has_ended) = self {
+            has_ended.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        match self {
+            Self::System(has_ended) => has_ended.load(Ordering::Relaxed),
+            Self::Fake(_) => false,
+        }
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         match self {
-            Self::System => Timestamp(system_time()),
+            Self::System(_) => Timestamp(system_time()),
             Self::Fake(clock) => Timestamp(clock.elapsed()),
         }
     }
@@ -55,7 +75,7 @@ impl Clock {
     pub(crate) fn sleep(&self, span: Duration) {
         match self {
             #[expect(clippy::disallowed_methods, reason = "this is the seam")]
-            Self::System => std::thread::sleep(span),
+            Self::System(_) => std::thread::sleep(span),
             Self::Fake(clock) => clock.advance(span),
         }
     }
@@ -70,7 +90,7 @@ impl Clock {
         until: Timestamp,
     ) {
         match self {
-            Self::System => {
+            Self::System(_) => {
                 condvar.wait_for(guard, until.saturating_since(self.now()));
             }
             Self::Fake(clock) => MutexGuard::unlocked(guard, || clock.advance_to(until.0)),
@@ -116,7 +136,7 @@ impl Timers {
     /// On real time, the jobs run on `thread`.
     pub(crate) fn new(clock: &Clock, thread: &Arc<ScheduledThreadPool>) -> Self {
         match clock {
-            Clock::System => Self::Thread(Arc::clone(thread)),
+            Clock::System(_) => Self::Thread(Arc::clone(thread)),
             Clock::Fake(clock) => Self::Fake(clock.clone()),
         }
     }
@@ -139,7 +159,7 @@ impl std::fmt::Debug for Timers {
     }
 }
 
-/// A pool of one thread that forgets what is pending, and ends, when it is dropped.
+/// A pool of one thread (it panics where the system can't start one) that forgets what is pending, and ends, when it is dropped.
 pub(crate) fn one_thread(name: &str) -> Arc<ScheduledThreadPool> {
     Arc::new(
         ScheduledThreadPool::builder()

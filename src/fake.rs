@@ -91,7 +91,7 @@ enum Fault {
 impl FakeNode {
     /// Makes a node that is up, empty, and on real time.
     pub fn new() -> Self {
-        Self::with_clock(Clock::System)
+        Self::with_clock(Clock::system())
     }
 
     /// Makes `n` nodes that are up, empty, and on real time.
@@ -141,7 +141,7 @@ impl FakeNode {
 
     /// Executes commands at once, and lets each reply arrive after `span`.
     pub fn delay(&self, span: Duration) {
-        self.server.state.lock().fault = Fault::Delay(span);
+        self.go_on(Fault::Delay(span));
     }
 
     /// Executes commands, and loses the replies.
@@ -160,13 +160,18 @@ impl FakeNode {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn lose_replies(&self) {
-        self.server.state.lock().fault = Fault::LoseReplies;
+        self.go_on(Fault::LoseReplies);
     }
 
     /// Ends the present fault. What arrived while the node hung is executed now, in its order.
     pub fn recover(&self) {
+        self.go_on(Fault::None);
+    }
+
+    /// What arrived first is executed first, so no fault but a hang leaves anything waiting.
+    fn go_on(&self, fault: Fault) {
         let mut state = self.server.state.lock();
-        state.fault = Fault::None;
+        state.fault = fault;
         while let Some((connection, command)) = state.backlog.pop_front() {
             self.execute(&mut state, connection, &command);
         }
@@ -175,13 +180,17 @@ impl FakeNode {
 
     /// Restarts the node without persistence: all keys and connections are gone, and no fault is left.
     pub fn restart(&self) {
-        self.server.state.lock().store = Store::default();
-        self.restart_persisted();
+        self.come_up(|state| state.store = Store::default());
     }
 
     /// Restarts the node with every key persisted: the connections are gone, and no fault is left.
     pub fn restart_persisted(&self) {
+        self.come_up(|_| ());
+    }
+
+    fn come_up(&self, load: impl FnOnce(&mut State)) {
         let mut state = self.server.state.lock();
+        load(&mut state);
         state.fault = Fault::None;
         state.disconnect();
         self.server.changed.notify_all();
@@ -243,7 +252,7 @@ impl FakeNode {
 
     pub(crate) fn fake_clock(&self) -> Option<&FakeClock> {
         match &self.server.clock {
-            Clock::System => None,
+            Clock::System(_) => None,
             Clock::Fake(clock) => Some(clock),
         }
     }

@@ -10,8 +10,9 @@ use parking_lot::Mutex;
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::manager::LockManager;
+use crate::node::Ballot;
+use crate::node::ask_all::{Ask, ask_all};
 use crate::node::command::Command;
-use crate::node::{Ballot, ask_all};
 use crate::quorum;
 use crate::token::Token;
 
@@ -168,7 +169,7 @@ impl LockGuard {
         let _turn = self.extending.lock();
         self.check()?;
         let started = self.manager.clock().now();
-        let nodes = self.ask_all(&command);
+        let nodes = self.ask_all(Ask::Extend, &command);
         let now = self.manager.clock().now();
         if now >= self.deadline() {
             // The keys may be there, but in between they may not have been.
@@ -237,13 +238,14 @@ impl LockGuard {
 
     /// Releases every node that may have our key, once.
     fn give_back(&mut self) -> Vec<NodeReport> {
-        let nodes = self.ask_all(&self.release);
+        let nodes = self.ask_all(Ask::Release, &self.release);
         self.owed.clear();
         nodes
     }
 
-    fn ask_all(&self, command: &[u8]) -> Vec<NodeReport> {
-        ask_all(self.manager.each().zip(self.owed.iter().copied()), command)
+    fn ask_all(&self, ask: Ask, command: &[u8]) -> Vec<NodeReport> {
+        let nodes = self.manager.each().zip(self.owed.iter().copied());
+        ask_all(nodes, ask, command)
     }
 
     fn deadline(&self) -> Timestamp {

@@ -8,8 +8,9 @@ use crate::builder::{Builder, Options};
 use crate::clock::{self, Clock};
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::guard::LockGuard;
+use crate::node::ask_all::{Ask, ask_all};
 use crate::node::command::Command;
-use crate::node::{Ballot, Node, ask_all};
+use crate::node::{Ballot, Node};
 use crate::quorum;
 use crate::request::LockRequest;
 use crate::retry;
@@ -303,7 +304,7 @@ impl LockManager {
         }
 
         let owed = ballots.iter().map(|ballot| ballot.owed);
-        let released = ask_all(self.each().zip(owed), &release);
+        let released = ask_all(self.each().zip(owed), Ask::Release, &release);
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
         let failed = nodes
             .iter()
@@ -343,6 +344,13 @@ impl LockManager {
 
     pub(crate) fn each(&self) -> impl Iterator<Item = &Node> + Clone {
         self.nodes().iter().map(AsRef::as_ref)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Only a probe can be waiting now. In a forked child it is the parent's.
+        self.clock.end();
     }
 }
 

@@ -9,9 +9,11 @@ use redis::Value;
 use scheduled_thread_pool::ScheduledThreadPool;
 
 pub(crate) mod address;
+pub(crate) mod ask_all;
 mod breaker;
 mod call;
 pub(crate) mod command;
+mod nonblocking;
 mod resolve;
 mod slot;
 mod socket;
@@ -155,11 +157,12 @@ impl Node {
             return;
         }
         if let Some(probe) = self.breaker.trip(|| fault.to_string()) {
+            // Before the program's logger has a chance to panic.
+            self.schedule(probe);
             log::warn!(
                 "node {} failed ({fault}); left out until it answers again",
                 self.name
             );
-            self.schedule(probe);
         }
     }
 
@@ -210,88 +213,6 @@ impl Node {
     }
 }
 
-/// How long the reading of replies stays with a node that has not answered while others may have.
-const PATIENCE: Duration = Duration::from_millis(2);
-
-/// Sends one command to every node that is asked, before it reads any reply: one round trip for all.
-///
-/// The command is one of those that act on our own key (release, extend). Neither a breaker nor a pool without a free
-/// connection stands in its way: a node that has our key must hear of it. Returns a report for each node, in order; those that are not asked have nothing of this lock.
-pub(crate) fn ask_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
-    command: &[u8],
-) -> Vec<NodeReport> {
-    let again = || command.to_vec();
-    // First on the open connections: connecting to a dead node takes time, and must not delay the others.
-    let mut steps: Vec<Step<'n>> = nodes
-        .clone()
-        .map(|(node, asked)| {
-            let mut step = Step::new(node, asked);
-            step.advance(|call| call.is_warm().then(|| call.send(command, &again)));
-            step
-        })
-        .collect();
-    for step in &mut steps {
-        step.advance(|call| {
-            (!call.is_sent()).then(|| {
-                call.renew_deadline();
-                call.send(command, &again)
-            })
-        });
-    }
-    // First from those that have answered: a node that hangs must not keep the connections to the others busy.
-    for step in &mut steps {
-        step.finish(|call| {
-            call.is_ready(PATIENCE)
-                .then(|| call.reply(&again, own_key_vote))
-        });
-    }
-    for step in &mut steps {
-        step.finish(|call| Some(call.reply(&again, own_key_vote)));
-    }
-    let reports = steps.into_iter().zip(nodes);
-    reports.map(|(step, (node, _))| step.report(node)).collect()
-}
-
-/// Where one node is in [`ask_all`].
-enum Step<'n> {
-    UnderWay(Call<'n>),
-    Ended(Vote, Duration),
-}
-
-impl<'n> Step<'n> {
-    fn new(node: &'n Node, asked: bool) -> Self {
-        if !asked {
-            return Self::Ended(Vote::NotAsked, Duration::ZERO);
-        }
-        Self::UnderWay(Call::insistent(node))
-    }
-
-    /// Does something with a call that is under way, which ends if that fails.
-    fn advance(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<(), Fault>>) {
-        self.finish(|call| match act(call)? {
-            Ok(()) => None,
-            Err(fault) => Some(Err(fault)),
-        });
-    }
-
-    /// Does something with a call that is under way, which ends if there is a result.
-    fn finish(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<Vote, Fault>>) {
-        if let Self::UnderWay(call) = self
-            && let Some(result) = act(call)
-        {
-            *self = Self::Ended(result.unwrap_or_else(Fault::into_vote), call.elapsed());
-        }
-    }
-
-    fn report(self, node: &Node) -> NodeReport {
-        match self {
-            Self::Ended(vote, elapsed) => node.report(vote, elapsed),
-            Self::UnderWay(call) => node.report(Vote::TimedOut, call.elapsed()),
-        }
-    }
-}
-
 /// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.
 fn acquire_vote(reply: &Value) -> Option<Vote> {
     match reply {
@@ -302,25 +223,6 @@ fn acquire_vote(reply: &Value) -> Option<Vote> {
     }
 }
 
-/// Reads the reply of release.lua or extend.lua.
-fn own_key_vote(reply: &Value) -> Option<Vote> {
-    let why_not = match reply {
-        Value::Int(1) => return Some(Vote::Granted),
-        Value::ServerError(error) => return Some(refused(error)),
-        Value::Array(items) => items.as_slice(),
-        Value::Nil | _ => &[],
-    };
-    match why_not {
-        [Value::Int(-2)] => Some(Vote::Missing),
-        [Value::Int(-1)] => Some(not_a_lock("never expires")),
-        [Value::Int(-3)] => Some(not_a_lock("holds a value of another type")),
-        [Value::Int(pttl @ 0..)] => Some(Vote::Held {
-            remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
-        }),
-        _ => None,
-    }
-}
-
 /// Reads the reply to `PING`. A server that refuses it with an error is alive too.
 fn is_alive(reply: &Value) -> Option<()> {
     match reply {
@@ -328,10 +230,6 @@ fn is_alive(reply: &Value) -> Option<()> {
         Value::ServerError(_) => Some(()),
         Value::Nil | _ => None,
     }
-}
-
-fn not_a_lock(reason: &'static str) -> Vote {
-    Vote::Failed(NodeError::NotALock { reason })
 }
 
 fn refused(error: &redis::ServerError) -> Vote {

@@ -37,10 +37,15 @@ use parking_lot::Mutex;
 #[derive(Clone, Default)]
 pub struct FakeClock(Arc<Mutex<State>>);
 
+/// Far from what time can count, so that sums with it don't overflow.
+const END: Duration = Duration::from_hours(100 * 365 * 24);
+
 #[derive(Default)]
 struct State {
     now: Duration,
     jobs: Vec<Job>,
+    /// Where an advance that is under way goes.
+    horizon: Option<Duration>,
     /// The thread that is running jobs.
     runner: Option<ThreadId>,
 }
@@ -58,10 +63,10 @@ impl FakeClock {
 
     /// Moves the clock forward by `span`, and with it the nodes, managers and guards that live on it.
     ///
-    /// What they had scheduled for the time in between happens now, on the calling thread.
+    /// What they had scheduled for the time in between happens now, on the calling thread. The clock ends at 100 years.
     pub fn advance(&self, span: Duration) {
         let target = self.0.lock().now.saturating_add(span);
-        self.advance_to(target);
+        self.advance_to(target.min(END));
     }
 
     /// Returns how far the clock has moved since it was made.
@@ -74,10 +79,13 @@ impl FakeClock {
         while let Some(job) = state.take_due(target) {
             state.now = state.now.max(job.due);
             state.runner = Some(thread::current().id());
+            // At its end, what is scheduled then is for later.
+            state.horizon = (job.due < target).then_some(target);
             drop(state);
             (job.run)();
             state = self.0.lock();
             state.runner = None;
+            state.horizon = None;
         }
         state.now = state.now.max(target);
     }
@@ -85,6 +93,8 @@ impl FakeClock {
     pub(crate) fn schedule(&self, delay: Duration, run: Box<dyn FnOnce() + Send>) {
         let mut state = self.0.lock();
         let due = state.now.saturating_add(delay);
+        // A job that schedules its successor (a probe) runs once or twice in an advance, be it one of years.
+        let due = state.horizon.map_or(due, |horizon| due.max(horizon));
         state.jobs.push(Job { due, run });
     }
 
@@ -142,10 +152,26 @@ mod tests {
                 }),
             );
         }
+        // What a job schedules runs at the end of the advance at the earliest.
         clock.advance(Duration::from_millis(32));
-        assert_eq!(*seen.lock(), [10, 15, 30]);
+        assert_eq!(*seen.lock(), [10, 30, 32]);
         clock.advance(Duration::from_millis(100));
-        assert_eq!(*seen.lock(), [10, 15, 30, 35]);
+        assert_eq!(*seen.lock(), [10, 30, 32, 35]);
         assert_eq!(clock.elapsed(), Duration::from_millis(132));
+    }
+
+    #[test]
+    fn a_job_that_schedules_itself_runs_a_few_times_in_an_advance_of_years() {
+        fn again(clock: &FakeClock, count: &Arc<Mutex<u32>>) {
+            *count.lock() += 1;
+            let (clock2, count2) = (clock.clone(), Arc::clone(count));
+            let run = Box::new(move || again(&clock2, &count2));
+            clock.schedule(Duration::from_millis(200), run);
+        }
+        let (clock, count) = (FakeClock::new(), Arc::default());
+        again(&clock, &count);
+        clock.advance(Duration::MAX);
+        assert!(*count.lock() <= 4, "{count:?}");
+        assert_eq!(clock.elapsed(), END);
     }
 }

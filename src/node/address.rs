@@ -36,6 +36,13 @@ impl Address {
     /// Takes what redis has parsed; the error is a reason without any part of the URL, which can hold a password.
     pub(crate) fn new(info: ConnectionInfo) -> Result<Self, String> {
         let place = Place::new(info.addr())?;
+        let login = info.redis_settings();
+        if login.username().is_some() && login.password().is_none() {
+            return Err("a user without a password; give both, as user:password@".into());
+        }
+        if login.db() < 0 {
+            return Err("the number of the database is negative".into());
+        }
         Ok(Self { place, info })
     }
 
@@ -109,25 +116,34 @@ impl Place {
                 return Err(NEEDS_TLS.into());
             }
             ConnectionAddr::TcpTls { host, port, .. } => Self::Tls {
-                host: host.to_ascii_lowercase(),
+                host: canonical(host),
                 port: *port,
             },
             ConnectionAddr::Tcp(host, port) => Self::Tcp {
-                host: host.to_ascii_lowercase(),
+                host: canonical(host),
                 port: *port,
             },
-            ConnectionAddr::Unix(path) if cfg!(unix) => Self::Unix(path.clone()),
+            // Components leave out doubled slashes and single dots.
+            ConnectionAddr::Unix(path) if cfg!(unix) => Self::Unix(path.components().collect()),
             // Redis may add kinds of addresses.
             ConnectionAddr::Unix(_) | _ => {
                 return Err("this kind of address is not supported here".into());
             }
         };
-        match &place {
-            Self::Tcp { host, .. } | Self::Tls { host, .. } if host.is_empty() => {
-                Err("the host is missing".into())
-            }
-            Self::Tcp { .. } | Self::Tls { .. } | Self::Unix(_) => Ok(place),
+        match place.host_and_port() {
+            Some(("", _)) => Err("the host is missing".into()),
+            Some((_, 0)) => Err("no server can listen on port 0".into()),
+            _ => Ok(place),
         }
+    }
+}
+
+/// One spelling for the ways to write a host.
+fn canonical(host: &str) -> String {
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().to_string(),
+        Err(_) => host,
     }
 }
 

@@ -21,7 +21,13 @@ pub(crate) struct Call<'n> {
     deadline: Timestamp,
     stage: Stage,
     generation: u64,
+    /// How often the command may still be sent again when a connection made for it breaks.
+    repeats: u32,
+    first_fault: Option<Fault>,
 }
+
+/// A connection that breaks again and again is not worth more.
+const REPEATS: u32 = 3;
 
 enum Place {
     Pooled(PooledConnection<Slots>),
@@ -42,12 +48,29 @@ enum Stage {
 }
 
 impl<'n> Call<'n> {
+    /// A call on a slot that comes free within the node timeout, which its deadline counts from now.
     pub(super) fn new(node: &'n Node) -> Result<Self, Fault> {
         let started = node.clock.now();
-        let mut slot = node
-            .pool
-            .get_timeout(node.timeout)
-            .map_err(|_| Fault::Error(NodeError::PoolExhausted))?;
+        let slot = node.pool.get_timeout(node.timeout);
+        let slot = slot.map_err(|_| Fault::Error(NodeError::PoolExhausted))?;
+        Ok(Self::on(node, Place::Pooled(slot), started))
+    }
+
+    /// A call on a slot that is free now, if there is one.
+    pub(super) fn at_once(node: &'n Node) -> Option<Self> {
+        let started = node.clock.now();
+        let slot = node.pool.try_get()?;
+        Some(Self::on(node, Place::Pooled(slot), started))
+    }
+
+    /// A call that can't be refused: when no slot comes free within the node timeout, it makes a connection beside the
+    /// pool.
+    pub(super) fn insistent(node: &'n Node) -> Self {
+        let started = node.clock.now();
+        Self::new(node).unwrap_or_else(|_| Self::on(node, Place::Own(Slot::default()), started))
+    }
+
+    fn on(node: &'n Node, mut slot: Place, started: Timestamp) -> Self {
         let generation = node.generation();
         let stage = match slot.check(generation) {
             Readiness::Ready => Stage::Warm,
@@ -57,30 +80,16 @@ impl<'n> Call<'n> {
                 Stage::Cold
             }
         };
-        Ok(Self {
+        Self {
             node,
-            slot: Place::Pooled(slot),
+            slot,
             started,
             deadline: started.saturating_add(node.timeout),
             stage,
             generation,
-        })
-    }
-
-    /// A call that can't be refused: when all slots are in use for a whole node timeout, it makes a connection of its
-    /// own. The wait for a slot is not in its deadline.
-    pub(super) fn insistent(node: &'n Node) -> Self {
-        let started = node.clock.now();
-        let mut call = Self::new(node).unwrap_or_else(|_| Self {
-            node,
-            slot: Place::Own(Slot::default()),
-            started,
-            deadline: started,
-            stage: Stage::Cold,
-            generation: node.generation(),
-        });
-        call.renew_deadline();
-        call
+            repeats: 0,
+            first_fault: None,
+        }
     }
 
     pub(super) fn is_warm(&self) -> bool {
@@ -101,9 +110,20 @@ impl<'n> Call<'n> {
         self.node.clock.now().saturating_since(self.started)
     }
 
-    /// Starts the time for connect, write and read only now, because something else came first.
-    pub(super) fn renew_deadline(&mut self) {
+    /// Why the command had to be sent more than once, if it had.
+    pub(super) fn first_fault(&self) -> Option<Fault> {
+        self.first_fault.clone()
+    }
+
+    /// Sends a command that does no harm when it is executed twice, and has a node timeout from now for it.
+    pub(super) fn send_anew(
+        &mut self,
+        command: &[u8],
+        again: &dyn Fn() -> Vec<u8>,
+    ) -> Result<(), Fault> {
         self.deadline = self.node.clock.now().saturating_add(self.node.timeout);
+        self.repeats = REPEATS;
+        self.send(command, again)
     }
 
     /// Sends the command, connecting if need be; `again` is the command for a second connection, should the first one
@@ -137,7 +157,11 @@ impl<'n> Call<'n> {
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, Fault> {
         let mut reply = self.slot.recv(self.deadline);
-        if self.stage == Stage::SentWarm && matches!(reply, Err(Fault::Closed(_))) {
+        while let Err(fault @ Fault::Closed(_)) = &reply
+            && (self.stage == Stage::SentWarm || self.repeats > 0)
+        {
+            self.repeats = self.repeats.saturating_sub(1);
+            self.first_fault.get_or_insert(fault.clone());
             reply = self
                 .send_fresh(&again())
                 .and_then(|()| self.slot.recv(self.deadline));

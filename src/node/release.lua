@@ -4,5 +4,8 @@
 -- (-2 no key, -1 a key that never expires), or -3 for a key of another type.
 local value = redis.pcall('GET', KEYS[1])
 if value == ARGV[1] then return redis.call('DEL', KEYS[1]) end
-if type(value) == 'table' then return {-3} end
+if type(value) == 'table' then
+  if string.find(value.err, 'WRONGTYPE', 1, true) then return {-3} end
+  return value
+end
 return {redis.call('PTTL', KEYS[1])}

@@ -11,7 +11,8 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, Value};
 use socket2::{SockAddr, Socket as RawSocket};
 
-use super::transport::{Fault, Transport, is_timeout};
+use super::nonblocking;
+use super::transport::{Fault, Transport, clean, is_timeout};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 
@@ -20,6 +21,9 @@ const LONGEST_REPLY: usize = 64 * 1024;
 
 /// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
 const ROUNDING: Duration = Duration::from_millis(20);
+
+/// How long a blocking read lasts before it looks whether anyone is still interested.
+const LONGEST_BLOCKING: Duration = Duration::from_millis(40);
 
 /// What the steps before the read may take of the time for a command.
 const SLACK: Duration = Duration::from_millis(2);
@@ -41,15 +45,12 @@ impl Socket {
         timeout: Duration,
         deadline: Timestamp,
     ) -> io::Result<Self> {
-        let remaining = deadline.saturating_since(clock.now());
-        if remaining.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        raw.connect_timeout(address, remaining)?;
+        nonblocking::connect(&raw, address, clock, deadline)?;
         raw.set_write_timeout(Some(WRITE_SLICE))?;
         let blocking = timeout
             .checked_sub(ROUNDING.saturating_add(SLACK))
-            .filter(|blocking| !blocking.is_zero());
+            .filter(|blocking| !blocking.is_zero())
+            .map(|blocking| blocking.min(LONGEST_BLOCKING));
         raw.set_read_timeout(blocking)?;
         Ok(Self {
             reader: Reader {
@@ -103,7 +104,7 @@ impl Transport for Socket {
 
     fn is_quiet(&self) -> bool {
         let mut byte = [0];
-        let peeked = peek_now(&self.reader.stream, &mut byte);
+        let peeked = nonblocking::peek(&self.reader.stream, &mut byte);
         !self.has_surplus() && peeked.is_err_and(|error| is_timeout(&error))
     }
 }
@@ -152,14 +153,13 @@ impl Read for Reader {
 impl Reader {
     /// Waits until `until` at most for something to read; what is there is read at once.
     fn is_ready(&mut self, until: Timestamp) -> bool {
-        match read_now(&self.stream, self.bytes.as_mut_slice()) {
+        match nonblocking::read(&self.stream, self.bytes.as_mut_slice()) {
             Ok(n) => {
                 (self.start, self.end) = (0, n);
                 true
             }
             Err(error) if is_timeout(&error) => {
-                let wait = until.saturating_since(self.clock.now());
-                wait_for_bytes(&self.stream, wait).unwrap_or(true)
+                nonblocking::wait_until_readable(&self.stream, &self.clock, until).unwrap_or(true)
             }
             // It is for the read that follows to report.
             Err(_) => true,
@@ -174,10 +174,10 @@ impl Reader {
         loop {
             let remaining = self.deadline.saturating_since(self.clock.now());
             let is_long = |blocking: Duration| blocking.saturating_add(ROUNDING) <= remaining;
-            let read = if self.blocking.is_some_and(is_long) {
+            let read = if self.blocking.is_some_and(is_long) && !self.clock.has_ended() {
                 self.stream.read(self.bytes.as_mut_slice())
-            } else if wait_for_bytes(&self.stream, remaining)? {
-                read_now(&self.stream, self.bytes.as_mut_slice())
+            } else if nonblocking::wait_until_readable(&self.stream, &self.clock, self.deadline)? {
+                nonblocking::read(&self.stream, self.bytes.as_mut_slice())
             } else {
                 return Err(io::ErrorKind::TimedOut.into());
             };
@@ -196,7 +196,8 @@ fn fault(error: RedisError, taken: usize) -> Fault {
         return Fault::TimedOut;
     }
     if error.kind() == ErrorKind::Parse {
-        return Fault::protocol(format!("bytes that are no Redis reply ({error})"));
+        let what = format!("bytes that are no Redis reply ({error})");
+        return Fault::protocol(clean(&what));
     }
     let source = Arc::new(io::Error::other(error));
     if taken == 0 {
@@ -204,59 +205,4 @@ fn fault(error: RedisError, taken: usize) -> Fault {
     } else {
         Fault::Error(NodeError::Broken { source })
     }
-}
-
-/// Returns whether there is something to read, waiting for it; unlike a socket's own timeout, which is rounded up by
-/// some milliseconds, this one is exact.
-#[cfg(unix)]
-fn wait_for_bytes(stream: &TcpStream, wait: Duration) -> io::Result<bool> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-    let wait = Timespec::try_from(wait).map_err(io::Error::other)?;
-    match poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&wait)) {
-        Ok(ready) => Ok(ready > 0),
-        // There may be; the read finds out.
-        Err(rustix::io::Errno::INTR) => Ok(true),
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(unix)]
-fn read_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    let (n, _) = rustix::net::recv(stream, bytes, rustix::net::RecvFlags::DONTWAIT)?;
-    Ok(n)
-}
-
-#[cfg(unix)]
-fn peek_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;
-    let (n, _) = rustix::net::recv(stream, bytes, flags)?;
-    Ok(n)
-}
-
-#[cfg(not(unix))]
-fn wait_for_bytes(stream: &TcpStream, wait: Duration) -> io::Result<bool> {
-    // A timeout of zero is an error.
-    stream.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
-    match stream.peek(&mut [0]) {
-        Ok(_) => Ok(true),
-        Err(error) if is_timeout(&error) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-#[cfg(not(unix))]
-fn read_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    stream.set_nonblocking(true)?;
-    let read = (&mut &*stream).read(bytes);
-    stream.set_nonblocking(false)?;
-    read
-}
-
-#[cfg(not(unix))]
-fn peek_now(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
-    stream.set_nonblocking(true)?;
-    let peeked = stream.peek(bytes);
-    stream.set_nonblocking(false)?;
-    peeked
 }

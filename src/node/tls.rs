@@ -19,6 +19,10 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 struct Tls {
     connection: Connection,
     clock: Clock,
+    /// Counts the commands; see [`Tls::mark`].
+    sent: u64,
+    /// Counts the replies.
+    received: u64,
 }
 
 pub(crate) fn connect(
@@ -37,6 +41,8 @@ pub(crate) fn connect(
     Ok(Box::new(Tls {
         connection,
         clock: clock.clone(),
+        sent: 0,
+        received: 0,
     }))
 }
 
@@ -52,10 +58,15 @@ fn install_crypto_provider() {
 impl Transport for Tls {
     fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
         let timeout = self.remaining(deadline);
+        self.sent = self.sent.wrapping_add(1);
+        let mut bytes = command.to_vec();
+        redis::cmd("PING")
+            .arg(Self::mark(self.sent))
+            .write_packed_command(&mut bytes);
         self.connection
             .set_write_timeout(Some(timeout))
             .and_then(|()| self.connection.set_read_timeout(Some(timeout)))
-            .and_then(|()| self.connection.send_packed_command(command))
+            .and_then(|()| self.connection.send_packed_command(&bytes))
             .map_err(fault)
     }
 
@@ -64,10 +75,17 @@ impl Transport for Tls {
     }
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
-        self.connection
-            .set_read_timeout(Some(self.remaining(deadline)))
-            .and_then(|()| self.connection.recv_response())
-            .map_err(fault)
+        self.received = self.received.wrapping_add(1);
+        let mark = Self::mark(self.received);
+        let reply = self.read(deadline)?;
+        match self.read(deadline)? {
+            Value::BulkString(bytes) if bytes == mark.as_bytes() => Ok(reply),
+            // A server that refuses everything (it is loading, it wants a password) refuses the mark as well.
+            Value::ServerError(_) if matches!(reply, Value::ServerError(_)) => Ok(reply),
+            Value::Nil | _ => Err(Fault::protocol(
+                "more or less than the reply to what was sent",
+            )),
+        }
     }
 
     fn has_surplus(&self) -> bool {
@@ -80,6 +98,19 @@ impl Transport for Tls {
 }
 
 impl Tls {
+    /// What is sent behind each command for the server to repeat. The bytes that `redis::Connection` has received and
+    /// not given out can't be seen; when a reply is one too many or missing, the mark is not in its place.
+    fn mark(number: u64) -> String {
+        format!("redlatch-{number}")
+    }
+
+    fn read(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+        self.connection
+            .set_read_timeout(Some(self.remaining(deadline)))
+            .and_then(|()| self.connection.recv_response())
+            .map_err(fault)
+    }
+
     fn remaining(&self, deadline: Timestamp) -> Duration {
         deadline
             .saturating_since(self.clock.now())

@@ -67,10 +67,36 @@ impl Fault {
         Self::Error(NodeError::Protocol { got: got.into() })
     }
 
-    /// Whether it says something about the node, and not only about this client's own pool or about one reply.
+    /// Whether it says something about the node, and not only about this process: its pool, its file descriptors.
     pub(crate) fn is_of_node(&self) -> bool {
-        !matches!(self, Self::Error(NodeError::PoolExhausted))
+        match self {
+            Self::Error(NodeError::PoolExhausted) => false,
+            Self::Error(NodeError::Connect { source }) => !is_local(source),
+            Self::TimedOut | Self::Closed(_) | Self::Error(_) => true,
+        }
     }
+}
+
+/// Whether this process or machine has run out of something.
+fn is_local(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        let local = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::NOBUFS,
+            Errno::ADDRNOTAVAIL,
+        ];
+        if Errno::from_io_error(error).is_some_and(|errno| local.contains(&errno)) {
+            return true;
+        }
+    }
+    matches!(
+        error.kind(),
+        io::ErrorKind::OutOfMemory | io::ErrorKind::AddrNotAvailable
+    )
 }
 
 impl fmt::Display for Fault {

@@ -1,0 +1,136 @@
+//! One command to all nodes that may have our key: release and extend.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::call::Call;
+use super::transport::Fault;
+use super::{Node, refused};
+use crate::error::{NodeError, NodeReport, Vote};
+
+/// How long the reading of replies stays with a node that has not answered while others may have.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// What the nodes are asked to do with our key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Release,
+    Extend,
+}
+
+/// Sends a packed command to every node that is asked, before it reads any reply: one round trip for all.
+///
+/// Neither a breaker nor a pool without a free connection stands in its way: a node that has our key must hear of it.
+/// Returns a report for each node, in order; those that are not asked have nothing of this lock.
+pub(crate) fn ask_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    ask: Ask,
+    command: &[u8],
+) -> Vec<NodeReport> {
+    let again = || command.to_vec();
+    let begin = |(node, asked)| Step::begin(node, asked);
+    let mut steps: Vec<Step<'n>> = nodes.clone().map(begin).collect();
+    // On the open connections first: connecting to a dead node takes time, and must not delay the others.
+    for step in &mut steps {
+        step.advance(|call| call.is_warm().then(|| call.send_anew(command, &again)));
+    }
+    for step in &mut steps {
+        step.advance(|call| (!call.is_sent()).then(|| call.send_anew(command, &again)));
+    }
+    // From those that have answered: a node that hangs must not keep the connections to the others busy.
+    for step in &mut steps {
+        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call, ask, &again)));
+    }
+    // Only now, with those given back, to the nodes whose connections were all in use.
+    for step in &mut steps {
+        step.wait_for_a_slot();
+        step.advance(|call| (!call.is_sent()).then(|| call.send_anew(command, &again)));
+        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call, ask, &again)));
+    }
+    for step in &mut steps {
+        step.finish(|call| Some(read(call, ask, &again)));
+    }
+    let steps = steps.into_iter().zip(nodes);
+    steps.map(|(step, (node, _))| step.report(node)).collect()
+}
+
+/// Where one node is in [`ask_all`].
+enum Step<'n> {
+    NoSlot(&'n Node),
+    UnderWay(Call<'n>),
+    Ended(Vote, Duration),
+}
+
+impl<'n> Step<'n> {
+    fn begin(node: &'n Node, asked: bool) -> Self {
+        if !asked {
+            return Self::Ended(Vote::NotAsked, Duration::ZERO);
+        }
+        Call::at_once(node).map_or(Self::NoSlot(node), Self::UnderWay)
+    }
+
+    fn wait_for_a_slot(&mut self) {
+        if let Self::NoSlot(node) = self {
+            *self = Self::UnderWay(Call::insistent(node));
+        }
+    }
+
+    /// Does something with a call that is under way, which ends if that fails.
+    fn advance(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<(), Fault>>) {
+        self.finish(|call| match act(call)? {
+            Ok(()) => None,
+            Err(fault) => Some(Err(fault)),
+        });
+    }
+
+    /// Does something with a call that is under way, which ends if there is a result.
+    fn finish(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<Vote, Fault>>) {
+        if let Self::UnderWay(call) = self
+            && let Some(result) = act(call)
+        {
+            *self = Self::Ended(result.unwrap_or_else(Fault::into_vote), call.elapsed());
+        }
+    }
+
+    fn report(self, node: &Node) -> NodeReport {
+        match self {
+            Self::Ended(vote, elapsed) => node.report(vote, elapsed),
+            Self::UnderWay(call) => node.report(Vote::TimedOut, call.elapsed()),
+            Self::NoSlot(_) => node.report(Vote::TimedOut, Duration::ZERO),
+        }
+    }
+}
+
+/// Reads one node's vote. When the command was sent twice because the connection broke, the first may have deleted the
+/// key, so that the second finds none or a successor's: then nobody can tell.
+fn read(call: &mut Call<'_>, ask: Ask, again: &dyn Fn() -> Vec<u8>) -> Result<Vote, Fault> {
+    let vote = call.reply(again, own_key_vote)?;
+    match (ask, call.first_fault(), &vote) {
+        (Ask::Release, Some(fault), Vote::Missing | Vote::Held { .. }) => Err(fault),
+        _ => Ok(vote),
+    }
+}
+
+/// Reads the reply of release.lua or extend.lua.
+fn own_key_vote(reply: &Value) -> Option<Vote> {
+    let why_not = match reply {
+        Value::Int(1) => return Some(Vote::Granted),
+        Value::ServerError(error) => return Some(refused(error)),
+        Value::Array(items) => items.as_slice(),
+        Value::Nil | _ => &[],
+    };
+    match why_not {
+        [Value::Int(-2)] => Some(Vote::Missing),
+        [Value::Int(-1)] => Some(not_a_lock("never expires")),
+        [Value::Int(-3)] => Some(not_a_lock("holds a value of another type")),
+        [Value::Int(pttl @ 0..)] => Some(Vote::Held {
+            remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
+        }),
+        _ => None,
+    }
+}
+
+fn not_a_lock(reason: &'static str) -> Vote {
+    Vote::Failed(NodeError::NotALock { reason })
+}
