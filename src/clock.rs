@@ -76,7 +76,8 @@ impl Clock {
         match self {
             #[expect(clippy::disallowed_methods, reason = "this is the seam")]
             Self::System(_) => std::thread::sleep(span),
-            Self::Fake(clock) => clock.advance(span),
+            // Not `advance`, whose end a wait may pass.
+            Self::Fake(clock) => clock.advance_to(clock.elapsed().saturating_add(span)),
         }
     }
 

@@ -349,8 +349,14 @@ impl LockManager {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Only a probe can be waiting now. In a forked child it is the parent's.
+        // Only a probe can be waiting now.
         self.clock.end();
+        if std::process::id() != self.process {
+            // A lock inside the thread pools may have been held by a thread that the child of a fork does not have, and
+            // to drop them would wait for it for ever.
+            #[expect(clippy::mem_forget, reason = "a leak, in place of a hang")]
+            std::mem::forget(std::mem::take(&mut self.nodes));
+        }
     }
 }
 

@@ -45,6 +45,8 @@ fn the_same_server_twice() {
         "redis://user:secret@127.0.0.1:6379",
         "redis://localhost:6379",
         "redis://LOCALHOST",
+        "redis://localhost.",
+        "redis://[::ffff:127.0.0.1]",
     ];
     for url in twice {
         let reason = reason(builder().node("redis://10.0.0.1").node(url));
@@ -53,6 +55,12 @@ fn the_same_server_twice() {
         assert!(!reason.contains("secret"), "{reason}");
     }
     builder().node("redis://127.0.0.1:6380").build().unwrap();
+    let sockets =
+        LockManager::builder().nodes(["unix:///run/redis.sock", "unix:///run/./redis.sock"]);
+    assert_says(sockets, "twice");
+    let sockets =
+        LockManager::builder().nodes(["unix:///run/redis.sock", "unix:///run//redis.sock"]);
+    assert_says(sockets, "twice");
     let node = FakeNode::new();
     assert_says(
         LockManager::builder().fake(&node).fake(&node.clone()),
@@ -83,6 +91,27 @@ fn malformed_urls_are_named_by_their_place_and_never_shown() {
     }
 }
 
+#[test]
+fn urls_that_could_never_work_say_why() {
+    let bad = [
+        ("redis://host:0", "port 0"),
+        ("redis://host/-1", "negative"),
+        ("redis://secret@host", "without a password"),
+        ("redis://user:12345#secret@host", "%23"),
+    ];
+    for (url, what) in bad {
+        let reason = reason(builder().node(url));
+        assert!(
+            reason.contains("node 2") && reason.contains(what),
+            "{url}: {reason}"
+        );
+        assert!(
+            !reason.contains("secret") && !reason.contains("12345"),
+            "{url}: {reason}"
+        );
+    }
+}
+
 #[cfg(not(feature = "tls-rustls"))]
 #[test]
 fn tls_without_the_feature_names_the_feature() {
@@ -102,6 +131,10 @@ fn tls_without_verification_is_refused() {
 #[test]
 fn options_out_of_bounds() {
     assert_says(builder().node_timeout(Duration::ZERO), "node_timeout");
+    assert_says(
+        builder().node_timeout(Duration::from_micros(999)),
+        "node_timeout",
+    );
     assert_says(builder().node_timeout(Duration::MAX), "node_timeout");
     assert_says(builder().pool_size(0), "pool_size");
     assert_says(builder().pool_size(u32::MAX), "pool_size");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch::{Error, LockManager, NodeError, Vote};
 
-use crate::server::{Server, eventually, free_port};
+use crate::server::{Server, eventually, free_port, now};
 
 const TTL: Duration = Duration::from_secs(10);
 const PASSWORD: &str = "pa55-w0rd";
@@ -100,6 +100,37 @@ fn an_acl_user_with_the_documented_commands_can_lock() {
 }
 
 #[test]
+fn an_acl_user_that_may_not_read_is_told_so() {
+    let server = Server::start();
+    server.command(&[
+        "ACL",
+        "SETUSER",
+        "locker",
+        "on",
+        ">secret",
+        "~*",
+        "nocommands",
+        "+set",
+        "+del",
+        "+pttl",
+        "+pexpire",
+        "+eval",
+        "+ping",
+    ]);
+    let url = format!("redis://locker:secret@127.0.0.1:{}", server.port());
+    let guard = LockManager::new([url])
+        .unwrap()
+        .lock("report", TTL)
+        .unwrap();
+    let error = guard.extend(TTL).unwrap_err();
+    assert!(
+        error.to_string().contains("can't run this command"),
+        "{error}"
+    );
+    assert!(!error.to_string().contains("another type"), "{error}");
+}
+
+#[test]
 fn a_password_with_special_characters_is_percent_encoded() {
     let server = Server::start_with(&["--requirepass", "p@ss:w/rd#1%"]);
     assert_works(&manager(&format!(
@@ -130,6 +161,33 @@ fn a_unix_socket_connects() {
     let guard = manager.lock("report", TTL).unwrap();
     assert_eq!(*guard.votes()[0].node, *path.display().to_string());
     assert_eq!(server.get("report").as_deref(), Some(guard.token()));
+}
+
+#[test]
+fn a_full_queue_of_a_unix_socket_is_waited_for_until_the_node_timeout() {
+    let dir = std::env::temp_dir().join(format!("redlatch-queue-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("full.sock");
+    let raw = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    raw.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+    raw.listen(0).unwrap();
+    let first = std::os::unix::net::UnixStream::connect(&path).unwrap();
+
+    let node_timeout = Duration::from_millis(100);
+    let manager = LockManager::builder()
+        .node(format!("unix://{}", path.display()))
+        .node_timeout(node_timeout)
+        .build()
+        .unwrap();
+    let started = now();
+    let Err(Error::Unavailable { nodes }) = manager.try_lock("report", TTL) else {
+        panic!("nobody listens");
+    };
+    assert!(matches!(nodes[0].vote, Vote::TimedOut), "{}", nodes[0]);
+    assert!(started.elapsed() >= node_timeout);
+    assert!(started.elapsed() < Duration::from_secs(5));
+    drop(first);
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
@@ -231,107 +289,4 @@ fn nobody_listening_is_a_failure_that_names_the_node() {
         "{error}"
     );
     assert!(std::error::Error::source(&error).is_some());
-}
-
-#[cfg(feature = "tls-rustls")]
-mod tls {
-    use redis::{Client, TlsCertificates};
-
-    use super::*;
-
-    /// A server that speaks TLS on a second port, and a certificate that vouches for it.
-    fn tls_server() -> (Server, u16, Vec<u8>) {
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let rcgen::CertifiedKey { cert, signing_key } =
-            rcgen::generate_simple_self_signed(names).unwrap();
-        let dir = std::env::temp_dir().join(format!("redlatch-tls-{}", free_port()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let (cert_file, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
-        std::fs::write(&cert_file, cert.pem()).unwrap();
-        std::fs::write(&key_file, signing_key.serialize_pem()).unwrap();
-        let port = free_port();
-        let server = Server::start_with(&[
-            "--tls-port",
-            &port.to_string(),
-            "--tls-cert-file",
-            cert_file.to_str().unwrap(),
-            "--tls-key-file",
-            key_file.to_str().unwrap(),
-            "--tls-ca-cert-file",
-            cert_file.to_str().unwrap(),
-            "--tls-auth-clients",
-            "no",
-            "--requirepass",
-            PASSWORD,
-        ]);
-        std::fs::remove_dir_all(&dir).unwrap();
-        (server, port, cert.pem().into_bytes())
-    }
-
-    #[test]
-    fn tls_connects_with_the_certificates_of_a_client_and_no_crypto_provider_installed() {
-        let (_server, port, root) = tls_server();
-        let url = format!("rediss://:{PASSWORD}@localhost:{port}");
-        let certificates = TlsCertificates {
-            client_tls: None,
-            root_cert: Some(root),
-        };
-        let client = Client::build_with_tls(url, certificates).unwrap();
-        let manager = LockManager::builder()
-            .client(client)
-            .node_timeout(Duration::from_secs(5))
-            .build()
-            .unwrap();
-        assert_works(&manager);
-    }
-
-    #[test]
-    fn an_untrusted_certificate_is_a_failure_and_no_panic() {
-        let (server, port, _) = tls_server();
-        let manager = manager(&format!("rediss://:{PASSWORD}@localhost:{port}"));
-        let error = manager.try_lock("report", TTL).unwrap_err();
-        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-        assert!(error.to_string().contains("certificate"), "{error}");
-        assert!(!format!("{error:?}").contains(PASSWORD));
-        drop(server);
-    }
-
-    #[test]
-    fn tls_to_a_server_that_does_not_speak_it_is_a_failure() {
-        let server = Server::start();
-        let manager = LockManager::builder()
-            .node(format!("rediss://127.0.0.1:{}", server.port()))
-            .node_timeout(Duration::from_millis(500))
-            .build()
-            .unwrap();
-        let error = manager.try_lock("report", TTL).unwrap_err();
-        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    }
-
-    #[test]
-    fn tls_to_a_stopped_server_is_bounded() {
-        let (server, port, root) = tls_server();
-        let certificates = TlsCertificates {
-            client_tls: None,
-            root_cert: Some(root),
-        };
-        let client = Client::build_with_tls(
-            format!("rediss://:{PASSWORD}@localhost:{port}"),
-            certificates,
-        );
-        let manager = LockManager::builder()
-            .client(client.unwrap())
-            .node_timeout(Duration::from_millis(500))
-            .build()
-            .unwrap();
-        drop(manager.try_lock("warm", TTL).unwrap());
-        server.stop();
-        let started = crate::server::now();
-        for _ in 0..2 {
-            let error = manager.try_lock("report", TTL).unwrap_err();
-            assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-        }
-        assert!(started.elapsed() < Duration::from_secs(10));
-        server.resume();
-    }
 }

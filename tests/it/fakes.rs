@@ -346,6 +346,42 @@ fn release_does_not_heed_the_breaker() {
 }
 
 #[test]
+fn what_arrived_first_is_executed_first_whatever_fault_comes_next() {
+    let next: [fn(&FakeNode); 2] = [|node| node.delay(ms(1)), FakeNode::lose_replies];
+    for next in next {
+        let (_, nodes, manager) = cluster();
+        for node in &nodes {
+            node.hang();
+        }
+        assert!(manager.try_lock("report", TTL).is_err());
+        for node in &nodes {
+            next(node);
+            node.recover();
+        }
+        assert_no_keys(&nodes, "report");
+    }
+}
+
+#[test]
+fn years_pass_at_once_also_with_nodes_that_are_down() {
+    let (clock, nodes, manager) = cluster();
+    nodes[0].hang();
+    nodes[1].refuse();
+    drop(manager.try_lock("report", TTL).unwrap());
+    for _ in 0..3 {
+        clock.advance(Duration::from_hours(24 * 365));
+    }
+    clock.advance(Duration::MAX);
+    let wait = Duration::from_secs(1);
+    let guard = manager.try_lock_for("report", TTL, wait).unwrap();
+    assert!(matches!(
+        manager.try_lock_for("report", TTL, wait),
+        Err(Error::Held { .. })
+    ));
+    guard.check().unwrap();
+}
+
+#[test]
 fn real_time_nodes_need_no_clock() {
     let nodes = FakeNode::cluster(3);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();

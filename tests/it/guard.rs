@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use redlatch::{Error, LockGuard, LockManager, LossCause};
-use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::server::{Server, eventually};
 
@@ -150,13 +150,23 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
             let refused = matches!(manager.try_lock("x", TTL), Err(Error::Forked))
                 && matches!(guard.extend(TTL), Err(Error::Forked))
                 && matches!(unlocked.unlock(), Err(Error::Forked));
+            // The last of the manager goes as well.
             drop(guard);
             drop(manager);
             std::process::exit(i32::from(!refused));
         }
         fork::Fork::Parent(pid) => {
             let pid = Pid::from_raw(pid).unwrap();
-            let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+            let mut status = None;
+            eventually(Duration::from_secs(10), || {
+                status = waitpid(Some(pid), WaitOptions::NOHANG).unwrap();
+                status.is_some()
+            });
+            let Some((_, status)) = status else {
+                kill_process(pid, Signal::KILL).unwrap();
+                waitpid(Some(pid), WaitOptions::empty()).unwrap();
+                panic!("the child hangs");
+            };
             assert_eq!(status.exit_status(), Some(0));
         }
     }

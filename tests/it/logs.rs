@@ -1,10 +1,12 @@
 //! What an operator sees: nodes that fail and come back, and never a password.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use log::{LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
-use redlatch::LockManager;
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{LockManager, Vote};
 
 use crate::server::{Server, eventually};
 
@@ -22,11 +24,19 @@ impl Log for Lines {
 
     fn log(&self, record: &Record<'_>) {
         let line = format!("{} {} {}", record.level(), record.target(), record.args());
-        self.0.lock().push(line);
+        let panics_on = PANICS_ON.lock().clone();
+        self.0.lock().push(line.clone());
+        assert!(
+            !panics_on.is_some_and(|word| line.contains(&word)),
+            "{line}"
+        );
     }
 
     fn flush(&self) {}
 }
+
+/// Lines with this word make the logger panic.
+static PANICS_ON: Mutex<Option<String>> = Mutex::new(None);
 
 fn lines_about(what: &str) -> Vec<String> {
     let lines = LINES.0.lock();
@@ -76,4 +86,32 @@ fn a_password_is_never_logged() {
     assert!(manager.try_lock("report", TTL).is_err());
     assert!(!lines_about(&server.name()).is_empty());
     assert!(lines_about("hunter2").is_empty());
+}
+
+#[test]
+fn a_logger_that_panics_leaves_no_node_out_for_ever_and_aborts_no_unwinding() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    let job = AssertUnwindSafe(|| {
+        let _guard = guard;
+        nodes[0].refuse();
+        *PANICS_ON.lock() = Some(nodes[0].name().to_owned() + " failed");
+        panic!("the job fails");
+    });
+    assert!(catch_unwind(job).is_err());
+    *PANICS_ON.lock() = None;
+
+    nodes[0].recover();
+    clock.advance(Duration::from_secs(1));
+    let guard = manager.try_lock("other", TTL).unwrap();
+    assert!(
+        matches!(guard.votes()[0].vote, Vote::Granted),
+        "{}",
+        guard.votes()[0]
+    );
 }

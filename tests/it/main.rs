@@ -33,3 +33,6 @@ mod server;
 mod threads;
 #[cfg(test)]
 mod tidy;
+#[cfg(feature = "tls-rustls")]
+#[cfg(test)]
+mod tls;

@@ -319,3 +319,32 @@ fn a_set_that_was_executed_leaves_no_key_when_the_second_connection_hangs() {
         assert_eq!(node.server.keys(), 0);
     }
 }
+
+#[test]
+fn an_unlock_that_may_have_given_back_on_a_connection_that_broke_is_not_lost() {
+    let server = Server::start();
+    let port = server.port();
+    // The real server deletes the key, and then the connection breaks before its reply.
+    let broken = AtomicBool::new(false);
+    let between = Scripted::start(move |peer, command| {
+        let reply = peer.ask(port, command);
+        if command.kind() == Kind::Release && !broken.swap(true, Ordering::SeqCst) {
+            peer.reset();
+        } else {
+            peer.say(&reply);
+        }
+    });
+    let manager = manager([between.url()], 1);
+    let guard = manager.try_lock("job", TTL).unwrap();
+    match guard.unlock() {
+        Err(Error::Unavailable { nodes, .. }) => {
+            let vote = &nodes[0].vote;
+            assert!(
+                matches!(vote, Vote::Failed(NodeError::Broken { .. })),
+                "{vote}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(server.keys(), 0);
+}

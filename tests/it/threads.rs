@@ -136,6 +136,52 @@ fn exclusion_holds_while_minorities_stop_and_go_on() {
     assert_excludes(&manager, 12, 3, 25);
     over.store(true, Ordering::SeqCst);
     trouble.join().unwrap();
+    for server in servers.iter() {
+        let empty = eventually(Duration::from_secs(3), || server.keys() == 0);
+        assert!(empty, "{} keys on {}", server.keys(), server.name());
+    }
+}
+
+#[test]
+fn one_node_that_stops_and_goes_on_costs_no_lock_and_no_release_though_the_pool_is_small() {
+    let servers = Arc::new(Server::cluster(5));
+    let manager = LockManager::builder()
+        .nodes(servers.iter().map(Server::url))
+        .pool_size(2)
+        .build()
+        .unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> = (0..32)
+        .map(|worker| {
+            let (manager, over) = (manager.clone(), Arc::clone(&over));
+            thread::spawn(move || {
+                for i in 0.. {
+                    if over.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    // Nobody else wants it, so only a release that did not come can be in the way.
+                    let resource = format!("job-{worker}-{}", i % 3);
+                    drop(manager.try_lock_for(&resource, TTL, BOUND).unwrap());
+                }
+            })
+        })
+        .collect();
+    for _ in 0..6 {
+        servers[0].stop();
+        pause(Duration::from_millis(120));
+        servers[0].resume();
+        pause(Duration::from_millis(60));
+    }
+    over.store(true, Ordering::SeqCst);
+    within(BOUND, || {
+        for worker in workers {
+            worker.join().unwrap();
+        }
+    });
+    for server in servers.iter() {
+        let empty = eventually(Duration::from_secs(3), || server.keys() == 0);
+        assert!(empty, "{} keys on {}", server.keys(), server.name());
+    }
 }
 
 #[test]

@@ -1,0 +1,198 @@
+//! Nodes behind TLS.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Client, TlsCertificates};
+use redlatch::{Error, LockManager, NodeError, Vote};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::server::{Server, free_port, now, within};
+
+const TTL: Duration = Duration::from_secs(10);
+const PASSWORD: &str = "pa55-w0rd";
+
+/// A server that speaks TLS on a second port, and a certificate that vouches for it.
+fn tls_server() -> (Server, u16, Vec<u8>) {
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(names).unwrap();
+    let dir = std::env::temp_dir().join(format!("redlatch-tls-{}", free_port()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let (cert_file, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
+    std::fs::write(&cert_file, cert.pem()).unwrap();
+    std::fs::write(&key_file, signing_key.serialize_pem()).unwrap();
+    let port = free_port();
+    let server = Server::start_with(&[
+        "--tls-port",
+        &port.to_string(),
+        "--tls-cert-file",
+        cert_file.to_str().unwrap(),
+        "--tls-key-file",
+        key_file.to_str().unwrap(),
+        "--tls-ca-cert-file",
+        cert_file.to_str().unwrap(),
+        "--tls-auth-clients",
+        "no",
+        "--requirepass",
+        PASSWORD,
+    ]);
+    std::fs::remove_dir_all(&dir).unwrap();
+    (server, port, cert.pem().into_bytes())
+}
+
+#[test]
+fn tls_connects_with_the_certificates_of_a_client_and_no_crypto_provider_installed() {
+    let (_server, port, root) = tls_server();
+    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
+    let certificates = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(root),
+    };
+    let client = Client::build_with_tls(url, certificates).unwrap();
+    let manager = LockManager::builder()
+        .client(client)
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    for _ in 0..2 {
+        let guard = manager.try_lock("report", TTL).unwrap();
+        guard.extend(TTL).unwrap();
+        guard.unlock().unwrap();
+    }
+}
+
+#[test]
+fn an_untrusted_certificate_is_a_failure_and_no_panic() {
+    let (server, port, _) = tls_server();
+    let manager = LockManager::builder()
+        .node(format!("rediss://:{PASSWORD}@localhost:{port}"))
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    let error = manager.try_lock("report", TTL).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("certificate"), "{error}");
+    assert!(!format!("{error:?}").contains(PASSWORD));
+    drop(server);
+}
+
+#[test]
+fn tls_to_a_server_that_does_not_speak_it_is_a_failure() {
+    let server = Server::start();
+    let manager = LockManager::builder()
+        .node(format!("rediss://127.0.0.1:{}", server.port()))
+        .node_timeout(Duration::from_millis(500))
+        .build()
+        .unwrap();
+    let error = manager.try_lock("report", TTL).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+}
+
+#[test]
+fn tls_to_a_stopped_server_is_bounded() {
+    let (server, port, root) = tls_server();
+    let certificates = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(root),
+    };
+    let client = Client::build_with_tls(
+        format!("rediss://:{PASSWORD}@localhost:{port}"),
+        certificates,
+    );
+    let manager = LockManager::builder()
+        .client(client.unwrap())
+        .node_timeout(Duration::from_millis(500))
+        .build()
+        .unwrap();
+    drop(manager.try_lock("warm", TTL).unwrap());
+    server.stop();
+    let started = now();
+    for _ in 0..2 {
+        let error = manager.try_lock("report", TTL).unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    }
+    assert!(started.elapsed() < Duration::from_secs(10));
+    server.resume();
+}
+
+/// A server that plays one connection after the other: for each command it says what the script does for it and for the
+/// mark that comes behind it.
+fn scripted_tls(script: impl Fn(&str, &str) -> String + Send + 'static) -> (u16, Vec<u8>) {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // It ends with the test process; there is one connection per attempt.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = StreamOwned::new(connection, stream.unwrap());
+            let mut bytes = vec![0; 16 * 1024];
+            while let Ok(n @ 1..) = stream.read(&mut bytes) {
+                let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+                // Each write of the client is a command and its mark.
+                let mark = text.rsplit("\r\n").nth(1).unwrap_or_default();
+                let mark = format!("${}\r\n{mark}\r\n", mark.len());
+                if stream.write_all(script(&text, &mark).as_bytes()).is_err() {
+                    break;
+                }
+            }
+        }
+    });
+    (port, cert.pem().into_bytes())
+}
+
+#[test]
+fn a_reply_too_many_is_never_the_vote_of_the_next_command() {
+    // The release is answered with one OK too many, and every later SET with nil.
+    let (port, root) = scripted_tls(|command, mark| {
+        if command.contains("EVAL") {
+            format!(":1\r\n+OK\r\n{mark}")
+        } else if command.contains("\r\nfirst\r\n") {
+            format!("+OK\r\n{mark}")
+        } else if command.contains("SET") {
+            format!("$-1\r\n{mark}")
+        } else {
+            format!("+PONG\r\n{mark}")
+        }
+    });
+    let certificates = TlsCertificates {
+        client_tls: None,
+        root_cert: Some(root),
+    };
+    let url = format!("rediss://localhost:{port}");
+    let client = Client::build_with_tls(url, certificates).unwrap();
+    let manager = LockManager::builder()
+        .client(client)
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    within(Duration::from_secs(30), move || {
+        let guard = manager.try_lock("first", TTL).unwrap();
+        match guard.unlock() {
+            Err(Error::Unavailable { nodes }) => {
+                let vote = &nodes[0].vote;
+                assert!(
+                    matches!(vote, Vote::Failed(NodeError::Protocol { .. })),
+                    "{vote}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+        let second = manager.try_lock("second", TTL);
+        assert!(second.is_err(), "{second:?}");
+    });
+}
