@@ -1,14 +1,16 @@
 //! Real `redis-server` processes on free loopback ports, ended by pid when they go out of scope.
 
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use redis::Value;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -138,6 +140,7 @@ impl Server {
     #[track_caller]
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
+        tell_reaper("down", &self.child);
         self.child.wait().unwrap();
     }
 
@@ -165,10 +168,37 @@ impl Server {
     }
 }
 
+/// A process that kills the servers, by pid, should this one end without doing so (a kill, an abort, a time limit).
+static REAPER: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| {
+    // It knows the servers that are up; its input ends with this process.
+    let script = r#"
+        trap '' INT TERM HUP
+        up=
+        while read -r what pid; do
+            if [ "$what" = up ]; then up="$up $pid"; continue; fi
+            rest=; for p in $up; do [ "$p" = "$pid" ] || rest="$rest $p"; done; up=$rest
+        done
+        [ -z "$up" ] || kill -9 $up"#;
+    let reaper = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    Mutex::new(reaper.ok().and_then(|mut reaper| reaper.stdin.take()))
+});
+
+fn tell_reaper(what: &str, child: &Child) {
+    if let Some(reaper) = REAPER.lock().as_mut() {
+        writeln!(reaper, "{what} {}", child.id()).ok();
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // A stopped process is killed as well.
         self.child.kill().ok();
+        tell_reaper("down", &self.child);
         self.child.wait().ok();
         std::fs::remove_dir_all(&self.dir).ok();
     }
@@ -241,7 +271,7 @@ fn scratch_dir(port: u16) -> PathBuf {
 
 fn spawn(port: u16, dir: &Path, arguments: &[String]) -> Child {
     let port = port.to_string();
-    Command::new("redis-server")
+    let child = Command::new("redis-server")
         .args(["--port", &port, "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])
         .args(["--dir", &dir.display().to_string()])
@@ -250,12 +280,14 @@ fn spawn(port: u16, dir: &Path, arguments: &[String]) -> Child {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .expect("redis-server is missing: run tests/run, which installs it")
+        .expect("redis-server is missing: run tests/run, which installs it");
+    tell_reaper("up", &child);
+    child
 }
 
 /// Whether a server takes connections and answers PING, be it with a demand for a password.
 fn answers(port: u16) -> bool {
-    use std::io::{Read, Write};
+    use std::io::Read;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) else {
         return false;
