@@ -28,8 +28,8 @@ use crate::token::Token;
 /// # Drop
 ///
 /// The release goes to all nodes in one round trip. Its errors are ignored: a node that can't be reached keeps the key
-/// until its time to live ends, as the algorithm intends. It takes at most one node timeout for each node that has to
-/// be connected to anew, one more for each whose pool has no connection free, and one for all others together. Call
+/// until its time to live ends, as the algorithm intends. It takes at most one node timeout for all nodes together, one
+/// more for each that has to be connected to anew, and two more for each whose pooled connections are all in use. Call
 /// [`unlock`](Self::unlock) to be told.
 #[must_use = "a lock that is not bound to a variable is given back at once"]
 pub struct LockGuard {
@@ -200,7 +200,7 @@ impl LockGuard {
     /// # Errors
     ///
     /// - [`Error::Lost`] when a majority no longer has our key: the lock was not ours up to now.
-    /// - [`Error::Unavailable`] when a majority could not be reached. The keys that are left expire by themselves.
+    /// - [`Error::Unavailable`] when too few nodes answered to tell. The keys that are left expire by themselves.
     /// - [`Error::Forked`] in a forked child; the parent keeps its lock.
     ///
     /// ```

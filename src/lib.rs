@@ -92,8 +92,8 @@
 //! name as `host:port`, its [`Vote`], and how long it took. Nodes that failed lately are left out while the others are
 //! enough, and tried again in the background.
 //!
-//! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node and two threads
-//! of its own, and connects when it first needs to. A [`LockGuard`] may go to another thread and be dropped there. In a
+//! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, a thread of
+//! its own (two if a node is given by a host name), and connects when it first needs to. A [`LockGuard`] may go to another thread and be dropped there. In a
 //! forked child neither works ([`Error::Forked`]), and dropping a guard there leaves the parent's lock alone.
 //!
 //! **Logs** go through the `log` crate: `warn` when a node failed and is left out, `info` when it answers again. No
