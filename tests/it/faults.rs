@@ -90,6 +90,12 @@ fn assert_works_without(manager: &LockManager, faulty: &[String]) {
         assert!(granted(guard.votes()) > guard.votes().len() / 2);
         assert_is_kept(guard);
     }
+    let left_out = eventually(RECOVERY, || {
+        let guard = manager.lock("job", TTL).unwrap();
+        let is_left_out = |name| matches!(vote(guard.votes(), name), Vote::BreakerOpen { .. });
+        faulty.iter().all(|name| is_left_out(name))
+    });
+    assert!(left_out, "{faulty:?} cost their time again and again");
 }
 
 #[test]
