@@ -93,8 +93,9 @@
 //! enough, and tried again in the background.
 //!
 //! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, a thread of
-//! its own (two if a node is given by a host name), and connects when it first needs to. A [`LockGuard`] may go to another thread and be dropped there. In a
-//! forked child neither works ([`Error::Forked`]), and dropping a guard there leaves the parent's lock alone.
+//! its own (two if a node is given by a host name), and connects when it first needs to. A [`LockGuard`] may go to
+//! another thread and be dropped there. In a forked child neither works ([`Error::Forked`]), and dropping a guard there
+//! leaves the parent's lock alone.
 //!
 //! **Logs** go through the `log` crate: `warn` when a node failed and is left out, `info` when it answers again. No
 //! password is ever in a log line, an error or a `Debug`.
