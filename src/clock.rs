@@ -160,7 +160,7 @@ impl std::fmt::Debug for Timers {
     }
 }
 
-/// A pool of one thread (it panics where the system can't start one) that forgets what is pending, and ends, when it is dropped.
+/// A pool of one thread that forgets what is pending, and ends, when it is dropped.
 pub(crate) fn one_thread(name: &str) -> Arc<ScheduledThreadPool> {
     Arc::new(
         ScheduledThreadPool::builder()

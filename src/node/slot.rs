@@ -143,3 +143,83 @@ impl ManageConnection for Slots {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::clock::Clock;
+
+    /// Times out once, and would then give the late reply out.
+    #[derive(Default)]
+    struct Late {
+        received: Arc<AtomicU32>,
+    }
+
+    impl Transport for Late {
+        fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn is_ready(&mut self, _: Timestamp) -> bool {
+            true
+        }
+
+        fn recv(&mut self, _: Timestamp) -> Result<Value, Fault> {
+            match self.received.fetch_add(1, Ordering::SeqCst) {
+                0 => Err(Fault::TimedOut),
+                _ => Ok(Value::Okay),
+            }
+        }
+
+        fn has_surplus(&self) -> bool {
+            false
+        }
+
+        fn is_quiet(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn nothing_is_received_after_a_receive_that_failed_and_the_connection_does_not_come_back() {
+        let now = Clock::system().now();
+        let received = Arc::default();
+        let mut slot = Slot::default();
+        slot.open(
+            Box::new(Late {
+                received: Arc::clone(&received),
+            }),
+            0,
+        );
+        slot.send(b"SET", now).unwrap();
+        assert!(matches!(slot.recv(now), Err(Fault::TimedOut)));
+        assert!(slot.recv(now).is_err());
+        assert_eq!(received.load(Ordering::SeqCst), 1);
+        // The undo may still go behind the command.
+        slot.send(b"EVAL", now).unwrap();
+        assert!(!Slots.has_broken(&mut slot));
+        assert_eq!(slot.check(0), Readiness::Empty);
+    }
+
+    #[test]
+    fn a_connection_with_a_reply_outstanding_does_not_come_back() {
+        let now = Clock::system().now();
+        let mut slot = Slot::default();
+        slot.open(Box::new(Late::default()), 0);
+        assert_eq!(slot.check(0), Readiness::Ready);
+        slot.send(b"SET", now).unwrap();
+        assert!(!Slots.has_broken(&mut slot));
+        assert_eq!(slot.check(0), Readiness::Empty);
+    }
+
+    #[test]
+    fn a_connection_of_an_older_generation_is_discarded() {
+        let mut slot = Slot::default();
+        slot.open(Box::new(Late::default()), 0);
+        assert_eq!(slot.check(1), Readiness::Empty);
+        assert_eq!(slot.check(0), Readiness::Empty);
+    }
+}
