@@ -1,7 +1,7 @@
 //! The options of a manager, their defaults and their bounds.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use scheduled_thread_pool::ScheduledThreadPool;
@@ -172,7 +172,7 @@ impl Builder {
 
     /// Sets the number of connections to each node, 1 to 10,000. A thread uses one at a time, for a round trip.
     ///
-    /// Only a release or an extension that finds none free for a whole node timeout makes one beside the pool.
+    /// Only a release or an extension that finds none free for half a node timeout makes one beside the pool.
     ///
     /// Defaults to 10.
     pub fn pool_size(mut self, size: u32) -> Self {
@@ -255,6 +255,7 @@ impl Builder {
                 }))
             })
             .collect();
+        wait_for_slots(&thread);
         Ok(LockManager::with_nodes(nodes, clock, options))
     }
 
@@ -393,6 +394,16 @@ impl Spec {
             Self::Fake(node) => node.fake_clock(),
         }
     }
+}
+
+/// Waits until the thread has made the slots, which it was told to before; else the first lock could find none.
+fn wait_for_slots(thread: &ScheduledThreadPool) {
+    let (done, all_done) = mpsc::channel();
+    thread.execute(move || done.send(()).unwrap_or_default());
+    // Slots that come late are no harm but to a first lock that is in a hurry.
+    all_done
+        .recv_timeout(Duration::from_secs(1))
+        .unwrap_or_default();
 }
 
 /// The clock that all nodes are on.

@@ -221,7 +221,7 @@ pub enum NodeError {
         /// Which of the two.
         reason: &'static str,
     },
-    /// All connections of the node's pool were in use for a whole node timeout.
+    /// All connections of the node's pool were in use for half of the node timeout.
     PoolExhausted,
 }
 
@@ -361,7 +361,7 @@ impl fmt::Display for NodeError {
                 "the key is not a lock: it {reason}; choose another resource or key_prefix, or delete the key"
             ),
             Self::PoolExhausted => f.write_str(
-                "all connections of the pool were in use for a whole node_timeout; raise pool_size",
+                "all connections of the pool were in use for half of the node_timeout; raise pool_size",
             ),
         }
     }

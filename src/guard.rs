@@ -29,7 +29,7 @@ use crate::token::Token;
 ///
 /// The release goes to all nodes in one round trip. Its errors are ignored: a node that can't be reached keeps the key
 /// until its time to live ends, as the algorithm intends. It takes at most one node timeout for all nodes together, one
-/// more for each that has to be connected to anew, and two more for each whose pooled connections are all in use. Call
+/// more for each that has to be connected to anew, and one and a half for each whose pooled connections are all in use. Call
 /// [`unlock`](Self::unlock) to be told.
 #[must_use = "a lock that is not bound to a variable is given back at once"]
 pub struct LockGuard {

@@ -75,19 +75,26 @@ impl FakeClock {
     }
 
     pub(crate) fn advance_to(&self, target: Duration) {
+        while self.run_due(target) {}
         let mut state = self.0.lock();
-        while let Some(job) = state.take_due(target) {
-            state.now = state.now.max(job.due);
-            state.runner = Some(thread::current().id());
-            // At its end, what is scheduled then is for later.
-            state.horizon = (job.due < target).then_some(target);
-            drop(state);
-            (job.run)();
-            state = self.0.lock();
-            state.runner = None;
-            state.horizon = None;
-        }
         state.now = state.now.max(target);
+    }
+
+    /// Runs the next job that is due by `target`; returns whether there was one.
+    fn run_due(&self, target: Duration) -> bool {
+        let mut state = self.0.lock();
+        let Some(job) = state.take_due(target) else {
+            return false;
+        };
+        state.now = state.now.max(job.due);
+        state.runner = Some(thread::current().id());
+        // At its end, what is scheduled then is for later.
+        state.horizon = (job.due < target).then_some(target);
+        drop(state);
+        // Reset also when the job panics, as a program's logger may make it.
+        let _running = Running(self);
+        (job.run)();
+        true
     }
 
     pub(crate) fn schedule(&self, delay: Duration, run: Box<dyn FnOnce() + Send>) {
@@ -106,6 +113,17 @@ impl FakeClock {
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// A job that is running.
+struct Running<'a>(&'a FakeClock);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        state.runner = None;
+        state.horizon = None;
     }
 }
 

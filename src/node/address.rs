@@ -48,16 +48,27 @@ impl Address {
 
     /// `host:port` or the path of the socket: how the node is named to people, and what the canonical order sorts by.
     pub(crate) fn name(&self) -> String {
-        match (&self.place, self.place.host_and_port()) {
-            (_, Some((host, port))) if host.contains(':') => format!("[{host}]:{port}"),
-            (_, Some((host, port))) => format!("{host}:{port}"),
-            (Place::Unix(path), None) => path.display().to_string(),
-            (Place::Tcp { .. } | Place::Tls { .. }, None) => String::new(),
+        let (host, port) = match &self.place {
+            Place::Unix(path) => return path.display().to_string(),
+            Place::Tcp { host, port } | Place::Tls { host, port } => (canonical(host), port),
+        };
+        if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
         }
     }
 
     /// Equal for two ways to write one server. Databases of one server are not independent, so they don't count.
     pub(crate) fn identity(&self) -> String {
+        if let Place::Unix(path) = &self.place {
+            // Loses nothing of a path that is not UTF-8.
+            return path
+                .as_os_str()
+                .as_encoded_bytes()
+                .escape_ascii()
+                .to_string();
+        }
         let name = self.name();
         match name.strip_prefix("localhost:") {
             Some(port) => format!("127.0.0.1:{port}"),
@@ -116,11 +127,11 @@ impl Place {
                 return Err(NEEDS_TLS.into());
             }
             ConnectionAddr::TcpTls { host, port, .. } => Self::Tls {
-                host: canonical(host),
+                host: host.clone(),
                 port: *port,
             },
             ConnectionAddr::Tcp(host, port) => Self::Tcp {
-                host: canonical(host),
+                host: host.clone(),
                 port: *port,
             },
             // Components leave out doubled slashes and single dots.
@@ -138,8 +149,12 @@ impl Place {
     }
 }
 
-/// One spelling for the ways to write a host.
+/// One spelling for the ways to write a host. It is for names only: a dot at the end decides how a host is looked up.
 fn canonical(host: &str) -> String {
+    // The zone of an IPv6 address is the name of an interface, in which case matters.
+    if host.contains('%') {
+        return host.to_owned();
+    }
     let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     match host.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().to_string(),

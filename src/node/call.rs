@@ -19,6 +19,8 @@ pub(crate) struct Call<'n> {
     slot: Place,
     started: Timestamp,
     deadline: Timestamp,
+    /// A good part of the time went by before the node was asked, so that its silence says little about it.
+    was_queued: bool,
     stage: Stage,
     generation: u64,
     /// How often the command may still be sent again when a connection made for it breaks.
@@ -48,10 +50,11 @@ enum Stage {
 }
 
 impl<'n> Call<'n> {
-    /// A call on a slot that comes free within the node timeout, which its deadline counts from now.
+    /// A call on a slot that comes free within half of the node timeout; the other half is for the node.
     pub(super) fn new(node: &'n Node) -> Result<Self, Fault> {
         let started = node.clock.now();
-        let slot = node.pool.get_timeout(node.timeout);
+        let half = node.timeout.checked_div(2).unwrap_or_default();
+        let slot = node.pool.get_timeout(half);
         let slot = slot.map_err(|_| Fault::Error(NodeError::PoolExhausted))?;
         Ok(Self::on(node, Place::Pooled(slot), started))
     }
@@ -63,8 +66,7 @@ impl<'n> Call<'n> {
         Some(Self::on(node, Place::Pooled(slot), started))
     }
 
-    /// A call that can't be refused: when no slot comes free within the node timeout, it makes a connection beside the
-    /// pool.
+    /// A call that can't be refused: when no slot comes free, it makes a connection beside the pool.
     pub(super) fn insistent(node: &'n Node) -> Self {
         let started = node.clock.now();
         Self::new(node).unwrap_or_else(|_| Self::on(node, Place::Own(Slot::default()), started))
@@ -80,11 +82,13 @@ impl<'n> Call<'n> {
                 Stage::Cold
             }
         };
+        let waited = node.clock.now().saturating_since(started);
         Self {
             node,
             slot,
             started,
             deadline: started.saturating_add(node.timeout),
+            was_queued: waited.saturating_mul(4) > node.timeout,
             stage,
             generation,
             repeats: 0,
@@ -122,6 +126,7 @@ impl<'n> Call<'n> {
         again: &dyn Fn() -> Vec<u8>,
     ) -> Result<(), Fault> {
         self.deadline = self.node.clock.now().saturating_add(self.node.timeout);
+        self.was_queued = false;
         self.repeats = REPEATS;
         self.send(command, again)
     }
@@ -134,7 +139,7 @@ impl<'n> Call<'n> {
         again: &dyn Fn() -> Vec<u8>,
     ) -> Result<(), Fault> {
         self.try_send(command, again)
-            .inspect_err(|fault| self.node.note(fault))
+            .inspect_err(|fault| self.note(fault))
     }
 
     fn try_send(&mut self, command: &[u8], again: &dyn Fn() -> Vec<u8>) -> Result<(), Fault> {
@@ -166,6 +171,11 @@ impl<'n> Call<'n> {
                 .send_fresh(&again())
                 .and_then(|()| self.slot.recv(self.deadline));
         }
+        if self.stage == Stage::SentFresh && matches!(reply, Ok(Value::ServerError(_))) {
+            // A server that has enough clients says so and closes. In the pool, the connection would look as if the
+            // server had been restarted, and cost the others that still work.
+            self.slot.distrust();
+        }
         let result = reply.and_then(|value| {
             read(&value).ok_or_else(|| {
                 // Nothing that comes on this connection can be trusted any more.
@@ -179,10 +189,16 @@ impl<'n> Call<'n> {
                 if is_broken(fault) {
                     self.node.retire(self.generation);
                 }
-                self.node.note(fault);
+                self.note(fault);
             }
         }
         result
+    }
+
+    fn note(&self, fault: &Fault) {
+        if !(self.was_queued && matches!(fault, Fault::TimedOut)) {
+            self.node.note(fault);
+        }
     }
 
     /// Sends what undoes a command whose outcome is unknown behind it, and closes the connection. Returns whether the

@@ -70,7 +70,7 @@ impl Resolver {
         } else {
             half
         };
-        while state.ended == before && self.clock.now() < until {
+        while state.ended == before && self.clock.now() < until && !self.clock.has_ended() {
             self.clock.wait(&self.shared.answered, &mut state, until);
         }
         match &state.error {

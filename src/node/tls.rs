@@ -82,6 +82,11 @@ impl Transport for Tls {
             Value::BulkString(bytes) if bytes == mark.as_bytes() => Ok(reply),
             // A server that refuses everything (it is loading, it wants a password) refuses the mark as well.
             Value::ServerError(_) if matches!(reply, Value::ServerError(_)) => Ok(reply),
+            // The user may not PING, say.
+            Value::ServerError(error) => Err(Fault::Error(NodeError::Refused {
+                code: clean(error.code()),
+                message: clean(error.details().unwrap_or_default()),
+            })),
             Value::Nil | _ => Err(Fault::protocol(
                 "more or less than the reply to what was sent",
             )),

@@ -270,6 +270,52 @@ fn a_ready_client_is_a_node() {
 }
 
 #[test]
+fn a_server_that_takes_no_more_clients_costs_none_of_the_connections_that_work() {
+    let server = Server::start_with(&["--maxclients", "4"]);
+    let manager = LockManager::builder()
+        .node(server.url())
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    drop(manager.lock("warm", TTL).unwrap());
+    // Three threads more than the server has room for, and one place is for this test.
+    let workers: Vec<_> = (0..6)
+        .map(|i| {
+            let manager = manager.clone();
+            std::thread::spawn(move || {
+                for _ in 0..100 {
+                    manager.try_lock(&format!("job-{i}"), TTL).map(drop).ok();
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    drop(manager);
+    let mut stats = String::new();
+    assert!(eventually(Duration::from_secs(5), || {
+        stats = server.info("stats");
+        !stats.is_empty()
+    }));
+    let line = stats
+        .lines()
+        .find(|line| line.starts_with("total_connections_received:"));
+    let received: u32 = line
+        .unwrap()
+        .split(':')
+        .nth(1)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(
+        received < 60,
+        "{received} connections were made again and again"
+    );
+}
+
+#[test]
 fn a_replica_is_told_apart_from_a_master() {
     let master = Server::start();
     let port = master.port().to_string();

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{LockManager, Vote};
 
+use crate::scripted::Scripted;
 use crate::server::{Server, eventually};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -114,4 +115,35 @@ fn a_logger_that_panics_leaves_no_node_out_for_ever_and_aborts_no_unwinding() {
         "{}",
         guard.votes()[0]
     );
+}
+
+#[test]
+fn a_wait_for_a_connection_of_ones_own_pool_is_no_failure_of_the_node() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+
+    let server = Scripted::start(|peer, command| {
+        peer.wait(Duration::from_millis(60));
+        peer.say(command.consent());
+    });
+    let manager = LockManager::builder()
+        .node(server.url())
+        .node_timeout(Duration::from_millis(500))
+        .pool_size(1)
+        .build()
+        .unwrap();
+    let workers: Vec<_> = (0..10)
+        .map(|i| {
+            let manager = manager.clone();
+            // Some get the connection too late, or not at all.
+            std::thread::spawn(move || manager.try_lock(&format!("job-{i}"), TTL).map(drop).ok())
+        })
+        .collect();
+    let acquired = workers
+        .into_iter()
+        .filter_map(|worker| worker.join().unwrap())
+        .count();
+    assert!(acquired > 0);
+    let lines = lines_about(&server.name());
+    assert!(lines.is_empty(), "{lines:?}");
 }

@@ -23,6 +23,9 @@ mod hostile;
 mod lock;
 #[cfg(test)]
 mod logs;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod own_threads;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]

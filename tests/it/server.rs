@@ -98,6 +98,14 @@ impl Server {
         cmd.query(&mut connection)
     }
 
+    /// A section of INFO, or nothing when the server takes no connection.
+    pub(crate) fn info(&self, section: &str) -> String {
+        let info = self.query(redis::cmd("INFO").arg(section));
+        info.ok()
+            .and_then(|text| redis::from_redis_value(text).ok())
+            .unwrap_or_default()
+    }
+
     /// The value of a key.
     #[track_caller]
     pub(crate) fn get(&self, key: &str) -> Option<String> {

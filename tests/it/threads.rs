@@ -1,12 +1,11 @@
-//! Many threads on one manager, and the threads that a manager has of its own.
+//! Many threads on one manager.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use redlatch::{Error, LockManager};
 
 use crate::scripted::{BlackHole, Kind, Scripted};
@@ -103,6 +102,47 @@ fn sixty_four_threads_on_eight_resources_keep_exclusion_and_share_no_token() {
     }
 }
 
+/// Stops two of some servers for a moment, over and over, until it goes out of scope.
+struct Trouble {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Trouble {
+    fn begin(servers: &Arc<Vec<Server>>) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (servers, is_over) = (Arc::clone(servers), Arc::clone(&over));
+        let thread = thread::spawn(move || {
+            for i in (0..servers.len()).cycle() {
+                let pair = [&servers[i], &servers[(i + 2) % servers.len()]];
+                for server in pair {
+                    server.stop();
+                }
+                pause(Duration::from_millis(80));
+                for server in pair {
+                    server.resume();
+                }
+                if is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                pause(Duration::from_millis(40));
+            }
+        });
+        Self {
+            over,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Trouble {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        // It holds the servers, which are to end with the test, also with one that fails.
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
 #[test]
 fn exclusion_holds_while_minorities_stop_and_go_on() {
     let servers = Arc::new(Server::cluster(5));
@@ -113,29 +153,9 @@ fn exclusion_holds_while_minorities_stop_and_go_on() {
         .acquire_timeout(BOUND)
         .build()
         .unwrap();
-    let over = Arc::new(AtomicBool::new(false));
-    let trouble = thread::spawn({
-        let (servers, over) = (Arc::clone(&servers), Arc::clone(&over));
-        move || {
-            for i in (0..servers.len()).cycle() {
-                let pair = [&servers[i], &servers[(i + 2) % servers.len()]];
-                for server in pair {
-                    server.stop();
-                }
-                pause(Duration::from_millis(80));
-                for server in pair {
-                    server.resume();
-                }
-                if over.load(Ordering::SeqCst) {
-                    return;
-                }
-                pause(Duration::from_millis(40));
-            }
-        }
-    });
+    let trouble = Trouble::begin(&servers);
     assert_excludes(&manager, 12, 3, 25);
-    over.store(true, Ordering::SeqCst);
-    trouble.join().unwrap();
+    drop(trouble);
     for server in servers.iter() {
         let empty = eventually(Duration::from_secs(3), || server.keys() == 0);
         assert!(empty, "{} keys on {}", server.keys(), server.name());
@@ -284,121 +304,4 @@ fn a_manager_over_dead_nodes_is_built_at_once_and_connects_to_nothing() {
         drop(managers);
     }
     assert!(silent.iter().all(|server| server.connections() == 0));
-}
-
-#[cfg(target_os = "linux")]
-mod own {
-    //! The threads that are named after the crate, counted in a process where no other test has any.
-
-    use super::*;
-
-    const ALONE: &str = "REDLATCH_TEST_ALONE";
-    /// They are gone after 100 ms.
-    const GONE: Duration = Duration::from_secs(1);
-
-    /// Runs a test of this module in a process of its own. Returns whether this is that process.
-    #[track_caller]
-    fn is_alone(test: &str) -> bool {
-        if std::env::var_os(ALONE).is_some() {
-            return true;
-        }
-        let name = format!("threads::own::{test}");
-        let output = within(BOUND, || {
-            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", "--nocapture", "--test-threads=1"]);
-            command.arg(name).env(ALONE, "1").output().unwrap()
-        });
-        let printed = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let passed = output.status.success() && printed.contains("1 passed");
-        assert!(passed, "{printed}{errors}");
-        false
-    }
-
-    fn all_threads() -> Vec<String> {
-        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-        // One that has ended meanwhile has no name any more.
-        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
-        tasks.filter_map(|task| name(task.unwrap()).ok()).collect()
-    }
-
-    fn own_threads() -> usize {
-        let names = all_threads();
-        names.iter().filter(|n| n.starts_with("redlatch")).count()
-    }
-
-    #[track_caller]
-    fn assert_soon_gone() {
-        let gone = eventually(GONE, || own_threads() == 0);
-        assert!(gone, "{:?}", all_threads());
-    }
-
-    #[test]
-    fn a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped() {
-        if !is_alone("a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped")
-        {
-            return;
-        }
-        let servers = Server::cluster(3);
-        let others = all_threads().len();
-        // Names are looked up, on one of the threads.
-        let urls = servers
-            .iter()
-            .map(|server| server.url().replace("127.0.0.1", "localhost"));
-        let manager = LockManager::new(urls).unwrap();
-        let most = Arc::new(Mutex::new(0));
-        let workers = (0..16).map(|i| {
-            let (manager, most) = (manager.clone(), Arc::clone(&most));
-            thread::spawn(move || {
-                let guard = manager.lock(&format!("job-{i}"), TTL).unwrap();
-                let own = own_threads();
-                let mut most = most.lock();
-                *most = own.max(*most);
-                guard
-            })
-        });
-        let workers: Vec<_> = workers.collect();
-        let mut guards: Vec<_> = workers.into_iter().map(|w| w.join().unwrap()).collect();
-        assert!((1..=2).contains(&*most.lock()), "{}", most.lock());
-        // Nor are there any of another name; those that have just ended may still be there.
-        let only = eventually(GONE, || all_threads().len() <= others + 2);
-        assert!(only, "{:?}", all_threads());
-
-        let another = manager.clone();
-        drop(manager);
-        drop(another);
-        let last = guards.pop().unwrap();
-        drop(guards);
-        // The last guard alone keeps the manager in work.
-        assert!(own_threads() > 0);
-        last.extend(TTL).unwrap();
-        last.unlock().unwrap();
-        assert_soon_gone();
-        assert!(servers.iter().all(|server| server.keys() == 0));
-    }
-
-    #[test]
-    fn the_threads_end_while_nodes_that_hang_are_being_probed() {
-        if !is_alone("the_threads_end_while_nodes_that_hang_are_being_probed") {
-            return;
-        }
-        let servers = Server::cluster(3);
-        let hole = BlackHole::open();
-        let dead = format!("redis://127.0.0.1:{}", free_port());
-        let urls = servers.iter().map(Server::url).chain([hole.url(), dead]);
-        let builder = LockManager::builder().nodes(urls);
-        for round in 0..10 {
-            servers[0].stop();
-            let manager = builder.clone().build().unwrap();
-            assert!(matches!(
-                manager.try_lock("job", TTL),
-                Err(Error::Unavailable { .. })
-            ));
-            // At another point of the probes each time.
-            pause(Duration::from_millis(round * 17));
-            drop(manager);
-            assert_soon_gone();
-            servers[0].resume();
-        }
-    }
 }

@@ -1,0 +1,146 @@
+//! The threads that a manager has of its own, counted in a process where no other test has any.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redlatch::{Error, LockManager};
+
+use crate::scripted::BlackHole;
+use crate::server::{Server, eventually, free_port, pause, within};
+
+const TTL: Duration = Duration::from_secs(15);
+const BOUND: Duration = Duration::from_secs(100);
+
+const ALONE: &str = "REDLATCH_TEST_ALONE";
+/// They are gone after 100 ms.
+const GONE: Duration = Duration::from_secs(1);
+
+/// Runs a test of this file in a process of its own. Returns whether this is that process.
+#[track_caller]
+fn is_alone(test: &str) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let name = format!("own_threads::{test}");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", "--test-threads=1"]);
+    command.arg(name).env(ALONE, "1");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    if !eventually(BOUND, || process.try_wait().unwrap().is_some()) {
+        process.kill().ok();
+    }
+    let output = process.wait_with_output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let passed = output.status.success() && printed.contains("1 passed");
+    assert!(passed, "{printed}{errors}");
+    false
+}
+
+fn all_threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    // One that has ended meanwhile has no name any more.
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+    tasks.filter_map(|task| name(task.unwrap()).ok()).collect()
+}
+
+fn own_threads() -> usize {
+    let names = all_threads();
+    names.iter().filter(|n| n.starts_with("redlatch")).count()
+}
+
+#[track_caller]
+fn assert_soon_gone() {
+    let gone = eventually(GONE, || own_threads() == 0);
+    assert!(gone, "{:?}", all_threads());
+}
+
+#[test]
+fn a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped() {
+    if !is_alone("a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped") {
+        return;
+    }
+    let servers = Server::cluster(3);
+    let others = all_threads().len();
+    // Names are looked up, on one of the threads.
+    let urls = servers
+        .iter()
+        .map(|server| server.url().replace("127.0.0.1", "localhost"));
+    let manager = LockManager::new(urls).unwrap();
+    let most = Arc::new(Mutex::new(0));
+    let workers = (0..16).map(|i| {
+        let (manager, most) = (manager.clone(), Arc::clone(&most));
+        thread::spawn(move || {
+            let guard = manager.lock(&format!("job-{i}"), TTL).unwrap();
+            let own = own_threads();
+            let mut most = most.lock();
+            *most = own.max(*most);
+            guard
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    let mut guards: Vec<_> = workers.into_iter().map(|w| w.join().unwrap()).collect();
+    assert!((1..=2).contains(&*most.lock()), "{}", most.lock());
+    // Nor are there any of another name; those that have just ended may still be there.
+    let only = eventually(GONE, || all_threads().len() <= others + 2);
+    assert!(only, "{:?}", all_threads());
+
+    let another = manager.clone();
+    drop(manager);
+    drop(another);
+    let last = guards.pop().unwrap();
+    drop(guards);
+    // The last guard alone keeps the manager in work.
+    assert!(own_threads() > 0);
+    last.extend(TTL).unwrap();
+    last.unlock().unwrap();
+    assert_soon_gone();
+    assert!(servers.iter().all(|server| server.keys() == 0));
+}
+
+#[test]
+fn the_threads_end_while_nodes_that_hang_are_being_probed() {
+    if !is_alone("the_threads_end_while_nodes_that_hang_are_being_probed") {
+        return;
+    }
+    let servers = Server::cluster(3);
+    let hole = BlackHole::open();
+    let dead = format!("redis://127.0.0.1:{}", free_port());
+    let urls = servers.iter().map(Server::url).chain([hole.url(), dead]);
+    let builder = LockManager::builder().nodes(urls);
+    for round in 0..10 {
+        servers[0].stop();
+        let manager = builder.clone().build().unwrap();
+        let asked = manager.clone();
+        let result = within(BOUND / 4, move || asked.try_lock("job", TTL));
+        let gone = matches!(result, Err(Error::Unavailable { .. }));
+        assert!(gone, "{result:?}");
+        // At another point of the probes each time.
+        pause(Duration::from_millis(round * 17));
+        drop(manager);
+        assert_soon_gone();
+        servers[0].resume();
+    }
+}
+
+#[test]
+fn the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long() {
+    if !is_alone("the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long") {
+        return;
+    }
+    let server = Server::start();
+    server.stop();
+    let builder = LockManager::builder().node(server.url());
+    let builder = builder.node_timeout(Duration::from_secs(3));
+    let manager = builder.build().unwrap();
+    let asked = manager.clone();
+    assert!(within(BOUND / 4, move || asked.try_lock("job", TTL)).is_err());
+    // The first probe begins 20 ms after the failure, and would wait for 3 s.
+    pause(Duration::from_millis(100));
+    drop(manager);
+    assert_soon_gone();
+}
