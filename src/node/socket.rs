@@ -17,7 +17,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 
 /// No reply of this protocol comes near it; a server that sends more has lost its way.
-const LONGEST_REPLY: usize = 64 * 1024;
+const LONGEST_REPLY: usize = 4 * 1024;
 
 /// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
 const ROUNDING: Duration = Duration::from_millis(20);
@@ -135,7 +135,7 @@ impl Read for Reader {
         if self.taken > LONGEST_REPLY {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a reply of more than 64 KiB",
+                "a reply of more than 4 KiB",
             ));
         }
         let ready = self.bytes.get(self.start..self.end).unwrap_or_default();
