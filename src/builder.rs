@@ -1,12 +1,12 @@
 //! The options of a manager, their defaults and their bounds.
 
 use std::fmt;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::Duration;
 
 use scheduled_thread_pool::ScheduledThreadPool;
 
-use crate::clock::{Clock, Timers, one_thread};
+use crate::clock::{Clock, Timers, one_thread, wait_for};
 use crate::error::Error;
 use crate::fake::{FakeClock, FakeNode};
 use crate::manager::LockManager;
@@ -272,7 +272,8 @@ impl Builder {
                 })
             })
             .collect();
-        wait_for_slots(&thread);
+        // The slots are being made there; else the first lock could find none.
+        wait_for(&thread);
         Ok(LockManager::with_nodes(nodes, clock, options))
     }
 
@@ -411,16 +412,6 @@ impl Spec {
             Self::Fake(node) => node.fake_clock(),
         }
     }
-}
-
-/// Waits until the thread has made the slots, which it was told to before; else the first lock could find none.
-fn wait_for_slots(thread: &ScheduledThreadPool) {
-    let (done, all_done) = mpsc::channel();
-    thread.execute(move || done.send(()).unwrap_or_default());
-    // Slots that come late are no harm but to a first lock that is in a hurry.
-    all_done
-        .recv_timeout(Duration::from_secs(1))
-        .unwrap_or_default();
 }
 
 /// The clock that all nodes are on.

@@ -1,8 +1,8 @@
 //! Time: the only module that reads clocks, sleeps and schedules work for later.
 
 use std::fmt::{self, Debug};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use parking_lot::{Condvar, MutexGuard};
@@ -202,4 +202,13 @@ pub(crate) fn one_thread(name: &str) -> Arc<ScheduledThreadPool> {
             .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
             .build(),
     )
+}
+
+/// Waits until a pool of one thread has done what it was told to, or for a second.
+pub(crate) fn wait_for(thread: &ScheduledThreadPool) {
+    let (done, all_done) = mpsc::channel();
+    thread.execute(move || done.send(()).unwrap_or_default());
+    all_done
+        .recv_timeout(Duration::from_secs(1))
+        .unwrap_or_default();
 }

@@ -1,4 +1,4 @@
-//! A client: a program that takes locks through the crate's public API, uses them well or badly, and reports to the
+//! A client: a program with a thread or two that take locks through the crate's public API, uses them well or badly, and reports to the
 //! witness.
 
 use std::sync::Arc;
@@ -13,9 +13,11 @@ use crate::clock::Clock;
 use crate::node::transport::Connect;
 use crate::{Error, LockGuard, LockManager};
 
-pub(crate) struct Client {
+/// One thread of a client.
+pub(crate) struct Worker {
     world: Arc<World>,
     plan: Plan,
+    /// The client's number.
     id: usize,
     manager: LockManager,
     rng: fastrand::Rng,
@@ -23,8 +25,9 @@ pub(crate) struct Client {
     abandoned: Vec<LockGuard>,
 }
 
-impl Client {
-    pub(crate) fn new(world: &Arc<World>, plan: &Plan, id: usize) -> Self {
+impl Worker {
+    /// The workers of client `id`, with a manager of theirs.
+    pub(crate) fn of_client(world: &Arc<World>, plan: &Plan, id: usize) -> Vec<Self> {
         let nodes = (0..plan.nodes).map(|node| {
             let dialer: Box<dyn Connect> = Box::new(Dialer {
                 world: Arc::clone(world),
@@ -41,22 +44,24 @@ impl Client {
         let manager = LockManager::builder()
             .node_timeout(plan.node_timeout)
             .retry_delay(retry_min, retry_max)
-            // One for the client, one for its background thread.
-            .pool_size(2)
+            // One for each worker and one for the background thread: to wait for another's would take real time.
+            .pool_size(u32::try_from(plan.workers).unwrap() + 1)
             .assemble(nodes.collect(), Clock::Virtual(Arc::new(time)))
             .unwrap();
-        let number = u64::try_from(id).unwrap() + 1;
-        Self {
-            world: Arc::clone(world),
-            plan: plan.clone(),
-            id,
-            manager,
-            rng: fastrand::Rng::with_seed(plan.seed.rotate_left(32) ^ number),
-            abandoned: Vec::new(),
-        }
+        let number = |worker: usize| u64::try_from(id * plan.workers + worker).unwrap();
+        (0..plan.workers)
+            .map(|worker| Self {
+                world: Arc::clone(world),
+                plan: plan.clone(),
+                id,
+                manager: manager.clone(),
+                rng: fastrand::Rng::with_seed(plan.seed.rotate_left(32) ^ (number(worker) + 1)),
+                abandoned: Vec::new(),
+            })
+            .collect()
     }
 
-    /// The whole life of the program.
+    /// Its whole life.
     pub(crate) fn live(mut self) {
         while self.is_stormy() {
             self.work();
@@ -195,11 +200,11 @@ impl Client {
                     .broken_promise(format!("c{id} got no lock in calm weather: {error}"));
             }
         }
-        self.world.nothing_is_left_of(id);
+        self.world.nothing_is_left();
         if let Ok(guard) = self.manager.try_lock(&key(resource), ttl) {
             let claim = self.world.acquired(id, resource, &guard);
             self.unlock(claim, guard);
         }
-        self.world.nothing_is_left_of(id);
+        self.world.nothing_is_left();
     }
 }

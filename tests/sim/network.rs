@@ -153,7 +153,8 @@ impl State {
         connection.unread += 1;
         connection.is_spent = is_spent || unread > 0;
         message.token.clone_into(&mut connection.last);
-        self.witness.sent(client, &message);
+        let task = self.task();
+        self.witness.sent(task, &message);
         let fate = self.fate(client, node, self.plan.weather.lost_request);
         let arrival = self.network.connections[id].there.take(fate);
         let words = self.witness.describe(&message);

@@ -66,6 +66,8 @@ pub(crate) struct Plan {
     pub(crate) kind: Kind,
     pub(crate) nodes: usize,
     pub(crate) clients: usize,
+    /// The threads of each client that take locks; they share its manager.
+    pub(crate) workers: usize,
     pub(crate) resources: usize,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
@@ -89,15 +91,22 @@ impl Plan {
         let mut rng = fastrand::Rng::with_seed(seed);
         let nodes = pick(&mut rng, &[5, 5, 5, 5, 3, 3, 1, 2, 4, 7]);
         let clients = pick(&mut rng, &[4, 4, 4, 3, 2, 6]);
-        Self::with(seed, kind, nodes, clients, rng)
+        let workers = pick(&mut rng, &[1, 1, 2]);
+        Self::with(seed, kind, (nodes, clients, workers), rng)
     }
 
     /// A plan for a deployment of this size.
     pub(crate) fn sized(seed: u64, kind: Kind, nodes: usize, clients: usize) -> Self {
-        Self::with(seed, kind, nodes, clients, fastrand::Rng::with_seed(seed))
+        let rng = fastrand::Rng::with_seed(seed);
+        Self::with(seed, kind, (nodes, clients, 1), rng)
     }
 
-    fn with(seed: u64, kind: Kind, nodes: usize, clients: usize, mut rng: fastrand::Rng) -> Self {
+    fn with(
+        seed: u64,
+        kind: Kind,
+        (nodes, clients, workers): (usize, usize, usize),
+        mut rng: fastrand::Rng,
+    ) -> Self {
         let rng = &mut rng;
         let (lowest, highest) = pick(
             rng,
@@ -131,6 +140,7 @@ impl Plan {
             kind,
             nodes,
             clients,
+            workers,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
             node_timeout,
             retry: (
@@ -162,9 +172,11 @@ fn weather(
     let mut maybe = |share: u32| if rng.bool() { rng.u32(0..=share) } else { 0 };
     let (tail, lost_request, lost_reply) = (maybe(100_000), maybe(30_000), maybe(30_000));
     let (stuck, stumble, pause) = (maybe(20_000), maybe(50_000), maybe(5_000));
-    let lowest = rng.u64(20 * MICRO..=500 * MICRO);
+    // In calm weather there is time to connect and to be answered: four times on the way.
+    let twelfth = node_timeout / 12;
+    let lowest = rng.u64(20 * MICRO..=twelfth.min(500 * MICRO));
     Weather {
-        delay: (lowest, lowest + rng.u64(10 * MICRO..=node_timeout / 4)),
+        delay: (lowest, lowest + rng.u64(10 * MICRO..=twelfth)),
         tail,
         longest: pick(rng, &[node_timeout * 3, longest_ttl / 2, longest_ttl * 2]).max(MILLI),
         lost_request: if lossless { 0 } else { lost_request },

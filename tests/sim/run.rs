@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use generator::{Generator, Gn};
 
-use super::client::Client;
+use super::client::Worker;
 use super::plan::Plan;
 use super::trace::Trace;
 use super::world::World;
@@ -35,10 +35,8 @@ pub(crate) struct Outcome {
 /// Plays the plan to its end, or to the first promise that is broken.
 pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
     let world = World::new(plan, trace);
-    let clients = (0..plan.clients).map(|id| {
-        let client = Client::new(&world, plan, id);
-        Gn::new_opt(STACK, move || client.live())
-    });
+    let clients = (0..plan.clients).flat_map(|id| Worker::of_client(&world, plan, id));
+    let workers = clients.map(|worker| Gn::new_opt(STACK, move || worker.live()));
     let backgrounds = (0..plan.clients).map(|id| {
         let world = Arc::clone(&world);
         Gn::new_opt(STACK, move || {
@@ -47,7 +45,7 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
             }
         })
     });
-    let mut tasks: Vec<Generator<'static, (), ()>> = clients.chain(backgrounds).collect();
+    let mut tasks: Vec<Generator<'static, (), ()>> = workers.chain(backgrounds).collect();
     while let Some(task) = world.advance() {
         resume(&world, &mut tasks[task]);
     }

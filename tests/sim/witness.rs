@@ -40,7 +40,8 @@ struct Claim {
 
 struct Token {
     number: usize,
-    client: usize,
+    /// Who made it.
+    task: usize,
 }
 
 /// The name of a resource, and its key.
@@ -56,13 +57,13 @@ impl Witness {
         }
     }
 
-    pub(crate) fn sent(&mut self, client: usize, message: &Message) {
+    pub(crate) fn sent(&mut self, task: usize, message: &Message) {
         self.commands += 1;
         if message.verb == Verb::Set {
             let number = self.tokens.len();
             self.tokens
                 .entry(message.token.clone())
-                .or_insert(Token { number, client });
+                .or_insert(Token { number, task });
         }
     }
 
@@ -316,9 +317,10 @@ impl World {
             .push(guard.token().to_owned());
     }
 
-    /// No key of this client is on any node, unless a guard of its is out.
-    pub(crate) fn nothing_is_left_of(&self, client: usize) {
+    /// No key of the task that is running is on any node, unless a guard of its is out.
+    pub(crate) fn nothing_is_left(&self) {
         let mut state = self.state();
+        let (task, client) = (state.task(), state.client());
         for resource in 0..state.plan.resources {
             for node in 0..state.plan.nodes {
                 let now = state.now;
@@ -330,7 +332,7 @@ impl World {
                 let is_its = witness
                     .tokens
                     .get(&value)
-                    .is_some_and(|token| token.client == client);
+                    .is_some_and(|token| token.task == task);
                 state.require(is_held || !is_its, || {
                     format!("c{client} left a key of r{resource} on n{node} in calm weather")
                 });

@@ -44,7 +44,7 @@ pub(crate) struct State {
     queue: Queue,
     tasks: Vec<Task>,
     current: usize,
-    /// The tasks that wait for all clients to have come as far.
+    /// The tasks that wait for all workers to have come as far.
     assembled: Vec<usize>,
     phase: Phase,
 }
@@ -78,10 +78,10 @@ enum Phase {
 }
 
 impl World {
-    /// A world at its beginning; the tasks are the clients and then, in the same order, their background threads.
+    /// A world at its beginning; the tasks are the workers, client by client, and then the background threads.
     pub(crate) fn new(plan: &Plan, trace: Trace) -> Arc<Self> {
         let clockwork = |rate: &i64| Clockwork::new(1_000 * SECOND, *rate);
-        let count = plan.clients;
+        let workers = plan.clients * plan.workers;
         let clients = plan
             .client_rates
             .iter()
@@ -90,7 +90,7 @@ impl World {
                 clock: clockwork(rate),
                 stopped_until: 0,
                 jobs: VecDeque::new(),
-                background: count + i,
+                background: workers + i,
                 is_idle: false,
             });
         let mut state = State {
@@ -110,18 +110,17 @@ impl World {
             is_over: false,
             is_witness: false,
             queue: Queue::default(),
-            tasks: (0..2 * count)
-                .map(|task| Task {
-                    client: task % count,
-                    wait: 0,
-                })
+            tasks: (0..workers)
+                .map(|task| task / plan.workers)
+                .chain(0..plan.clients)
+                .map(|client| Task { client, wait: 0 })
                 .collect(),
             current: 0,
             assembled: Vec::new(),
             phase: Phase::Storm,
             plan: plan.clone(),
         };
-        for task in 0..2 * count {
+        for task in 0..workers + plan.clients {
             let at = state.rng.u64(0..MILLI);
             state.push(at, Event::Wake { task, wait: 0 });
         }
@@ -220,12 +219,12 @@ impl World {
         seen
     }
 
-    /// Waits until all clients have come as far.
+    /// Waits until all workers have come as far.
     pub(crate) fn assemble(&self) {
         let mut state = self.state.lock();
         let task = state.current;
         state.assembled.push(task);
-        if state.assembled.len() == state.plan.clients {
+        if state.assembled.len() == state.plan.clients * state.plan.workers {
             let end = state.plan.episodes.iter().map(|episode| episode.end).max();
             let arrived = state.queue.last_arrival().max(end.unwrap_or(0));
             let at = arrived.max(state.now) + MILLI;
@@ -278,6 +277,10 @@ impl State {
 
     pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
         self.trace.note(self.now, what);
+    }
+
+    pub(crate) fn task(&self) -> usize {
+        self.current
     }
 
     /// Resumes what still runs when the run has ended.
