@@ -22,19 +22,25 @@ pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
     nodes.saturating_sub(against) < quorum(nodes)
 }
 
-/// The part of a time to live by which the clocks of client and nodes may differ at its end.
+/// The part of a time to live by which the clocks of client and nodes may differ at its end. Never less than the exact
+/// product, and more by a billionth of the ttl and a nanosecond at most.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
-    // One more nanosecond makes up for what the floating-point product may have rounded away.
-    Duration::try_from_secs_f64(ttl.as_secs_f64() * factor)
-        .unwrap_or(ttl)
-        .saturating_add(Duration::from_nanos(1))
-        .saturating_add(DRIFT_FLOOR)
+    const WHOLE: u128 = Duration::from_secs(1).as_nanos();
+    // In billionths, rounded up, so that whole numbers are multiplied: a floating-point product of long times is off by
+    // some nanoseconds either way.
+    let factor = Duration::try_from_secs_f64(factor).map_or(WHOLE, |factor| factor.as_nanos());
+    let share = ttl.as_nanos().saturating_mul(factor.saturating_add(1));
+    let share = u64::try_from(share.div_ceil(WHOLE)).map_or(ttl, Duration::from_nanos);
+    share.saturating_add(DRIFT_FLOOR)
 }
 
 /// What is left of a time to live, `elapsed` after the clock was read before the first send. Zero is not valid.
 pub(crate) fn validity(ttl: Duration, elapsed: Duration, drift: Duration) -> Duration {
     ttl.saturating_sub(drift).saturating_sub(elapsed)
 }
+
+#[cfg(test)]
+mod exhaustive;
 
 #[cfg(test)]
 mod tests {

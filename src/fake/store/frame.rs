@@ -91,6 +91,19 @@ pub(crate) fn check_words<'w>(words: impl IntoIterator<Item = &'w [u8]>, now: Du
     check(&packed, now);
 }
 
+/// Checks words between line breaks; `@` and a letter stand for a script.
+#[cfg(fuzzing)]
+pub(crate) fn check_lines(input: &[u8], now: Duration) {
+    let words = input.split(|&byte| byte == b'\n');
+    let words = words.map(|word| match word {
+        b"@a" => RETAKE.as_bytes(),
+        b"@e" => EXTEND.as_bytes(),
+        b"@r" => RELEASE.as_bytes(),
+        word => word,
+    });
+    check_words(words, now);
+}
+
 pub(super) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
     let mut cmd = redis::Cmd::new();
     for word in words {
