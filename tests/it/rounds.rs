@@ -65,8 +65,9 @@ fn assert_outcome(states: &[State]) {
     for (n, (report, state)) in votes.iter().zip(states).enumerate() {
         let fits = match (state, &report.vote) {
             (_, Vote::NotAsked) => n >= asked.len(),
-            (State::Free, Vote::Granted) | (State::Held, Vote::Held { .. }) => n < asked.len(),
-            (State::Down, Vote::Failed(_)) => n < asked.len(),
+            (State::Free, Vote::Granted)
+            | (State::Held, Vote::Held { .. })
+            | (State::Down, Vote::Failed(_)) => n < asked.len(),
             _ => false,
         };
         assert!(fits, "{states:?}: {n} {report}");

@@ -3,6 +3,11 @@
 //! It is beside the store, and not with the other tests over real servers, because it compares single commands: the
 //! public API can't send a `retake.lua` or an odd time to live at will. The server is started as those tests do it.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
 use std::time::Duration;
 
 use proptest::collection::vec;
@@ -126,7 +131,7 @@ impl Pair {
 
     /// What the server does comes later than what the store does, by the time since the beginning at most.
     fn compare_pttl(&mut self, fake: i64, real: i64, step: &Step) {
-        let passed = time(&mut self.connection) - self.began;
+        let passed = time(&mut self.connection).saturating_sub(self.began);
         // Lua's numbers have 53 bits.
         let rounding = fake.unsigned_abs() >> 52;
         let slack = u64::try_from(passed.as_millis()).unwrap() + 2 + rounding;
@@ -141,7 +146,7 @@ impl Pair {
             let pttl = redis::cmd("PTTL").arg(key).query(&mut self.connection);
             let entry = self.store.get(key, now);
             let left = entry.as_ref().map_or(-2, |entry| {
-                i64::try_from((entry.until - now).as_millis()).unwrap()
+                i64::try_from(entry.until.saturating_sub(now).as_millis()).unwrap()
             });
             let value = entry.map(|entry| entry.value.clone());
             assert_eq!(Ok(value), get, "{step:?}: {key:?}");

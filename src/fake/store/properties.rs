@@ -188,10 +188,10 @@ proptest! {
         let reply = store.execute(&pack(&["SET", "k", "t", "NX", "PX", &ttl]), NOW);
         let is_canonical = !ttl.starts_with('0') && ttl.bytes().all(|byte| byte.is_ascii_digit());
         let number: i128 = if is_canonical { ttl.parse().unwrap_or(0) } else { 0 };
-        let end = number + i128::try_from(NOW.as_millis()).unwrap();
-        if number > 0 && end <= i128::from(i64::MAX) {
+        let most = i64::MAX.saturating_sub_unsigned(NOW.as_secs().saturating_mul(1000));
+        if number > 0 && number <= i128::from(most) {
             prop_assert_eq!(reply, Value::Okay);
-            let left = store.get("k", NOW).unwrap().until - NOW;
+            let left = store.get("k", NOW).unwrap().until.saturating_sub(NOW);
             prop_assert_eq!(i128::try_from(left.as_millis()).unwrap(), number);
         } else {
             prop_assert!(is_error(&reply), "{:?}", reply);

@@ -1,5 +1,10 @@
 //! Random answers, from proper replies to noise, and a few at the bound of their size.
 
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
