@@ -169,6 +169,28 @@ proptest! {
     }
 
     #[test]
+    fn a_length_in_another_spelling_is_refused(
+        bytes in packed(),
+        header in any::<Index>(),
+        (before, after) in select(vec![("+", ""), ("0", ""), (" ", ""), ("-", ""), ("", " "), ("", ".0")]),
+        now in now(),
+    ) {
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.split("\r\n").collect();
+        // The first line, and every second one after it, if no word has a line break of its own.
+        let n = header.index(lines.len().div_ceil(2)).checked_mul(2).and_then(|n| n.checked_sub(1));
+        let n = n.unwrap_or(0);
+        let (mark, length) = lines[n].split_at_checked(1).unwrap_or_default();
+        prop_assume!(["*", "$"].contains(&mark) && length.parse::<u32>().is_ok());
+        let odd = format!("{mark}{before}{length}{after}");
+        let lines = [&lines[..n], &[odd.as_str()], &lines[n..][1..]].concat();
+        let mut store = occupied(now);
+        let before = state(&store);
+        prop_assert!(is_error(&store.execute(lines.join("\r\n").as_bytes(), now)));
+        prop_assert_eq!(state(&store), before);
+    }
+
+    #[test]
     fn a_part_of_a_command_and_two_commands_at_once_are_refused(
         (one, other) in (packed(), packed()),
         at in any::<Index>(),

@@ -165,16 +165,20 @@ impl Answer {
 }
 
 impl Question {
-    /// The vote that these bytes, which end as a reply does, are. It is written as Redis writes it, to the byte.
-    fn vote(self, reply: &[u8]) -> Option<Outcome> {
-        let yes: &[u8] = match self {
+    /// The one reply that means yes.
+    pub(super) fn yes(self) -> &'static [u8] {
+        match self {
             Self::Acquire => b"+OK\r\n",
             Self::Ping => b"+PONG\r\n",
             Self::Release | Self::Extend => b":1\r\n",
-        };
+        }
+    }
+
+    /// The vote that these bytes, which end as a reply does, are. It is written as Redis writes it, to the byte.
+    fn vote(self, reply: &[u8]) -> Option<Outcome> {
         let is_refusal = reply.starts_with(b"-") && str::from_utf8(reply).is_ok();
         match self {
-            _ if reply == yes => Some(Outcome::Granted),
+            _ if reply == self.yes() => Some(Outcome::Granted),
             Self::Ping if is_refusal => Some(Outcome::Granted),
             _ if is_refusal => Some(Outcome::Refused),
             Self::Acquire => (reply == b"$-1\r\n" || reply == b"*-1\r\n").then_some(Outcome::Held),

@@ -13,10 +13,13 @@ use super::super::socket::LONGEST_REPLY;
 use super::answer::{Answer, LONGEST_PACKET, MOST_PACKETS, Outcome, Question, Then};
 use super::check;
 
+/// Four times the usual number of cases, for the many ways to be wrong.
 fn config() -> ProptestConfig {
+    let usual = ProptestConfig::default();
     ProptestConfig {
+        cases: usual.cases * 4,
         failure_persistence: None,
-        ..ProptestConfig::default()
+        ..usual
     }
 }
 
@@ -72,27 +75,46 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// One reply or a few, as they are or with a wrong byte.
-fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    let mutated = (piece(), any::<Index>(), any::<u8>(), 0..4);
-    prop_oneof![
-        3 => piece(),
-        1 => vec(piece(), 0..4).prop_map(|pieces| pieces.concat()),
-        3 => mutated.prop_map(|(mut bytes, at, byte, kind)| {
-            let at = at.index(bytes.len() + 1);
-            match kind {
-                0 => bytes.truncate(at),
-                1 => bytes.insert(at, byte),
-                2 if at < bytes.len() => drop(bytes.remove(at)),
-                _ => if let Some(old) = bytes.get_mut(at) { *old = byte },
+/// A byte that means something in a reply, or any.
+fn byte() -> impl Strategy<Value = u8> {
+    prop_oneof![select(b"\r\n +-:$*01OKPNG\0".to_vec()), any::<u8>()]
+}
+
+/// The bytes with one byte wrong, more or less, or without what is behind it.
+fn mutated(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    (bytes, any::<Index>(), byte(), 0..4).prop_map(|(mut bytes, at, byte, kind)| {
+        let at = at.index(bytes.len() + 1);
+        match kind {
+            0 => bytes.truncate(at),
+            1 => bytes.insert(at, byte),
+            2 if at < bytes.len() => drop(bytes.remove(at)),
+            _ => {
+                if let Some(old) = bytes.get_mut(at) {
+                    *old = byte;
+                }
             }
-            bytes
-        }),
+        }
+        bytes
+    })
+}
+
+/// What means yes to a question, with all that may happen to it, or any other reply.
+fn bytes(question: Question) -> impl Strategy<Value = Vec<u8>> {
+    let yes = || Just(question.yes().to_vec());
+    prop_oneof![
+        1 => yes(),
+        4 => mutated(yes()),
+        2 => (yes(), piece()).prop_map(|(yes, more)| [yes, more].concat()),
+        2 => (piece(), yes()).prop_map(|(before, yes)| [before, yes].concat()),
+        4 => piece(),
+        4 => mutated(piece()),
+        1 => vec(piece(), 0..4).prop_map(|pieces| pieces.concat()),
     ]
 }
 
-fn answer(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Answer> {
-    (question(), bytes, cuts(), then()).prop_map(|(question, bytes, cuts, then)| Answer {
+fn answer() -> impl Strategy<Value = Answer> {
+    let question = question().prop_flat_map(|question| (Just(question), bytes(question)));
+    (question, cuts(), then()).prop_map(|((question, bytes), cuts, then)| Answer {
         question,
         bytes,
         cuts,
@@ -122,7 +144,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_vote_comes_of_nothing_but_the_reply_that_grants_it(answer in answer(bytes())) {
+    fn a_vote_comes_of_nothing_but_the_reply_that_grants_it(answer in answer()) {
         check(&answer);
     }
 }
