@@ -23,14 +23,17 @@ pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
 }
 
 /// The part of a time to live by which the clocks of client and nodes may differ at its end. Never less than the exact
-/// product, and more by a billionth of the ttl and a nanosecond at most.
+/// product, and for a ttl of up to a year by some nanoseconds more at most.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
-    const WHOLE: u128 = Duration::from_secs(1).as_nanos();
-    // In billionths, rounded up, so that whole numbers are multiplied: a floating-point product of long times is off by
-    // some nanoseconds either way.
-    let factor = Duration::try_from_secs_f64(factor).map_or(WHOLE, |factor| factor.as_nanos());
-    let share = ttl.as_nanos().saturating_mul(factor.saturating_add(1));
-    let share = u64::try_from(share.div_ceil(WHOLE)).map_or(ttl, Duration::from_nanos);
+    const BILLION: f64 = 1e9;
+    const WHOLE: u128 = 1_000_000_000_000_000_000;
+    // A floating-point product of a long time is off by nanoseconds either way. So the factor becomes a whole number of
+    // parts, as many as nanoseconds are in a billion seconds of which it is a share, with the 52nd bit rounded up.
+    let parts =
+        Duration::try_from_secs_f64(factor * BILLION).map_or(WHOLE, |parts| parts.as_nanos());
+    let parts = parts.saturating_add(parts >> 52).saturating_add(1);
+    let share = ttl.as_nanos().saturating_mul(parts).div_ceil(WHOLE);
+    let share = u64::try_from(share).map_or(ttl, Duration::from_nanos);
     share.saturating_add(DRIFT_FLOOR)
 }
 
