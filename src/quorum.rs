@@ -27,8 +27,8 @@ pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
     const BILLION: f64 = 1e9;
     const WHOLE: u128 = 1_000_000_000_000_000_000;
-    // A floating-point product of a long time is off by nanoseconds either way. So the factor becomes a whole number of
-    // parts, as many as nanoseconds are in a billion seconds of which it is a share, with the 52nd bit rounded up.
+    // In whole numbers and rounded up: a floating-point product of a long time is off by nanoseconds either way. A
+    // billion times the factor, in nanoseconds, is the factor in parts of the whole, right to its 52nd bit.
     let parts =
         Duration::try_from_secs_f64(factor * BILLION).map_or(WHOLE, |parts| parts.as_nanos());
     let parts = parts.saturating_add(parts >> 52).saturating_add(1);
