@@ -235,24 +235,41 @@ impl Builder {
         specs.sort_by(|(a, _), (b, _)| a.cmp(b));
 
         let clock = common_clock(&specs)?;
-        let options = self.checked_options()?;
-        let thread = one_thread("redlatch");
-        let timers = Timers::new(&clock, &thread);
         // The system's resolver can hang, and then only lookups should wait for it.
         let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
         let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
         let nodes = specs
             .into_iter()
             .filter_map(|(_, spec)| {
-                Some(Node::new(Setup {
-                    name: spec.name().into(),
-                    connector: spec.connector(&clock, lookups.as_ref(), self.node_timeout)?,
+                let name = spec.name().into();
+                let connector = spec.connector(&clock, lookups.as_ref(), self.node_timeout)?;
+                Some((name, connector))
+            })
+            .collect();
+        self.assemble(nodes, clock)
+    }
+
+    /// Makes the manager over nodes that are in the canonical order, each a name and what connects to it.
+    pub(crate) fn assemble(
+        self,
+        nodes: Vec<(Arc<str>, Box<dyn Connect>)>,
+        clock: Clock,
+    ) -> Result<LockManager, Error> {
+        let options = self.checked_options()?;
+        let thread = one_thread("redlatch");
+        let timers = Timers::new(&clock, &thread);
+        let nodes = nodes
+            .into_iter()
+            .map(|(name, connector)| {
+                Node::new(Setup {
+                    name,
+                    connector,
                     pool_size: self.pool_size,
                     timeout: self.node_timeout,
                     clock: &clock,
                     timers: &timers,
                     thread: &thread,
-                }))
+                })
             })
             .collect();
         wait_for_slots(&thread);
@@ -420,7 +437,7 @@ fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
             "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
         ));
     }
-    Ok(first.cloned().map_or_else(Clock::system, Clock::Fake))
+    Ok(first.cloned().map_or_else(Clock::system, Clock::from))
 }
 
 fn invalid(reason: impl Into<String>) -> Error {

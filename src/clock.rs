@@ -1,5 +1,6 @@
 //! Time: the only module that reads clocks, sleeps and schedules work for later.
 
+use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,12 +41,28 @@ impl Timestamp {
 
 const SLICE: Duration = Duration::from_millis(20);
 
-/// A clock that goes on while the machine is suspended, or a test's clock that moves on command.
+/// A clock that goes on while the machine is suspended, or one that a test moves.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
     /// With the word that nobody is going to wait on it any more, which clones share.
     System(Arc<AtomicBool>),
-    Fake(FakeClock),
+    Virtual(Arc<dyn VirtualTime>),
+}
+
+/// Time that a test moves: a [`FakeClock`], or a simulation with a scheduler of its own.
+pub(crate) trait VirtualTime: Debug + Send + Sync {
+    fn now(&self) -> Timestamp;
+
+    /// Returns when it is `until`; the time of the others who are on this clock has passed as well.
+    fn sleep_until(&self, until: Timestamp);
+
+    /// Runs a job off the caller's path when the time has come.
+    fn schedule(&self, delay: Duration, job: Box<dyn FnOnce() + Send>);
+
+    /// The chance that retries are spread by; of one's own, so that a run can be repeated.
+    fn random(&self) -> Result<u32, getrandom::Error> {
+        getrandom::u32()
+    }
 }
 
 impl Clock {
@@ -63,14 +80,14 @@ impl Clock {
     pub(crate) fn has_ended(&self) -> bool {
         match self {
             Self::System(has_ended) => has_ended.load(Ordering::Relaxed),
-            Self::Fake(_) => false,
+            Self::Virtual(_) => false,
         }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         match self {
             Self::System(_) => Timestamp(system_time()),
-            Self::Fake(clock) => Timestamp(clock.elapsed()),
+            Self::Virtual(time) => time.now(),
         }
     }
 
@@ -78,14 +95,21 @@ impl Clock {
         match self {
             #[expect(clippy::disallowed_methods, reason = "this is the seam")]
             Self::System(_) => std::thread::sleep(span),
-            // Not `advance`, whose end a wait may pass.
-            Self::Fake(clock) => clock.advance_to(clock.elapsed().saturating_add(span)),
+            Self::Virtual(time) => time.sleep_until(time.now().saturating_add(span)),
+        }
+    }
+
+    /// A random number that spreads retries.
+    pub(crate) fn random(&self) -> Result<u32, getrandom::Error> {
+        match self {
+            Self::System(_) => getrandom::u32(),
+            Self::Virtual(time) => time.random(),
         }
     }
 
     /// Waits on `condvar` until it is notified or `until` has come; may wake early.
     ///
-    /// On a fake clock nobody else is going to move time, so the wait itself does.
+    /// On virtual time nobody else is going to move time, so the wait itself does.
     pub(crate) fn wait<T>(
         &self,
         condvar: &Condvar,
@@ -97,8 +121,14 @@ impl Clock {
                 // In slices, for those who look whether the clock has ended.
                 condvar.wait_for(guard, until.saturating_since(self.now()).min(SLICE));
             }
-            Self::Fake(clock) => MutexGuard::unlocked(guard, || clock.advance_to(until.0)),
+            Self::Virtual(time) => MutexGuard::unlocked(guard, || time.sleep_until(until)),
         }
+    }
+}
+
+impl From<FakeClock> for Clock {
+    fn from(clock: FakeClock) -> Self {
+        Self::Virtual(Arc::new(clock))
     }
 }
 
@@ -129,11 +159,11 @@ pub(crate) fn until_instant(deadline: std::time::Instant) -> Duration {
     deadline.saturating_duration_since(std::time::Instant::now())
 }
 
-/// Runs jobs off the caller's path after a delay: on one thread, or when a fake clock gets there.
+/// Runs jobs off the caller's path after a delay: on one thread, or when virtual time gets there.
 #[derive(Clone)]
 pub(crate) enum Timers {
     Thread(Arc<ScheduledThreadPool>),
-    Fake(FakeClock),
+    Virtual(Arc<dyn VirtualTime>),
 }
 
 impl Timers {
@@ -141,7 +171,7 @@ impl Timers {
     pub(crate) fn new(clock: &Clock, thread: &Arc<ScheduledThreadPool>) -> Self {
         match clock {
             Clock::System(_) => Self::Thread(Arc::clone(thread)),
-            Clock::Fake(clock) => Self::Fake(clock.clone()),
+            Clock::Virtual(time) => Self::Virtual(Arc::clone(time)),
         }
     }
 
@@ -149,16 +179,16 @@ impl Timers {
         match self {
             // The handle could only cancel the job; the jobs look for themselves whether they are still wanted.
             Self::Thread(pool) => drop(pool.execute_after(delay, job)),
-            Self::Fake(clock) => clock.schedule(delay, Box::new(job)),
+            Self::Virtual(time) => time.schedule(delay, Box::new(job)),
         }
     }
 }
 
-impl std::fmt::Debug for Timers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Debug for Timers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Thread(_) => "Timers::Thread",
-            Self::Fake(_) => "Timers::Fake",
+            Self::Virtual(_) => "Timers::Virtual",
         })
     }
 }

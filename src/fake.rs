@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use redis::Value;
 
 mod connection;
-mod store;
+pub(crate) mod store;
 
 use self::store::Store;
 #[cfg(fuzzing)]
@@ -58,6 +58,8 @@ struct Server {
     id: u64,
     name: String,
     clock: Clock,
+    /// The same clock, if a test moves it.
+    fake_clock: Option<FakeClock>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -93,7 +95,7 @@ enum Fault {
 impl FakeNode {
     /// Makes a node that is up, empty, and on real time.
     pub fn new() -> Self {
-        Self::with_clock(Clock::system())
+        Self::with_clock(None)
     }
 
     /// Makes `n` nodes that are up, empty, and on real time.
@@ -104,18 +106,19 @@ impl FakeNode {
     /// Makes `n` nodes that are up, empty, and on `clock`; managers and guards over them are on it too.
     pub fn cluster_on(n: usize, clock: &FakeClock) -> Vec<Self> {
         (0..n)
-            .map(|_| Self::with_clock(Clock::Fake(clock.clone())))
+            .map(|_| Self::with_clock(Some(clock.clone())))
             .collect()
     }
 
-    fn with_clock(clock: Clock) -> Self {
+    fn with_clock(fake_clock: Option<FakeClock>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Self {
             server: Arc::new(Server {
                 id,
                 name: format!("fake-{id}"),
-                clock,
+                clock: fake_clock.clone().map_or_else(Clock::system, Clock::from),
+                fake_clock,
                 state: Mutex::default(),
                 changed: Condvar::new(),
             }),
@@ -253,10 +256,7 @@ impl FakeNode {
     }
 
     pub(crate) fn fake_clock(&self) -> Option<&FakeClock> {
-        match &self.server.clock {
-            Clock::System(_) => None,
-            Clock::Fake(clock) => Some(clock),
-        }
+        self.server.fake_clock.as_ref()
     }
 
     fn is_asked_in_background(&self) -> bool {

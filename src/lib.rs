@@ -137,6 +137,11 @@ pub use crate::builder::Builder;
 
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 
+/// Clients of this very code, over simulated nodes, network and clocks.
+#[cfg(test)]
+#[path = "../tests/sim/sim.rs"]
+mod sim;
+
 /// The code of these pages is run as doctests, so that it can't rot.
 #[cfg(doctest)]
 mod pages {

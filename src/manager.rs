@@ -262,7 +262,8 @@ impl LockManager {
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(error);
             }
-            let random = getrandom::u32().map_err(|source| Error::NoRandomness { source })?;
+            let random = self.clock().random();
+            let random = random.map_err(|source| Error::NoRandomness { source })?;
             let delay = retry::delay(options.retry_min, options.retry_max, random);
             self.clock()
                 .sleep(left.map_or(delay, |left| delay.min(left)));

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::{Timestamp, VirtualTime};
+
 /// A clock for unit tests that stands still until it is moved.
 ///
 /// Fake nodes made on it and every manager and guard over those nodes read this clock and no other,
@@ -74,7 +76,7 @@ impl FakeClock {
         self.0.lock().now
     }
 
-    pub(crate) fn advance_to(&self, target: Duration) {
+    fn advance_to(&self, target: Duration) {
         while self.run_due(target) {}
         let mut state = self.0.lock();
         state.now = state.now.max(target);
@@ -97,14 +99,6 @@ impl FakeClock {
         true
     }
 
-    pub(crate) fn schedule(&self, delay: Duration, run: Box<dyn FnOnce() + Send>) {
-        let mut state = self.0.lock();
-        let due = state.now.saturating_add(delay);
-        // A job that schedules its successor (a probe) runs once or twice in an advance, be it one of years.
-        let due = state.horizon.map_or(due, |horizon| due.max(horizon));
-        state.jobs.push(Job { due, run });
-    }
-
     /// Whether the caller is a scheduled job. It plays another thread, so its waits must not take the time of the one
     /// that moves the clock.
     pub(crate) fn is_in_job(&self) -> bool {
@@ -113,6 +107,25 @@ impl FakeClock {
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl VirtualTime for FakeClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.elapsed())
+    }
+
+    /// Not `advance`, whose end a wait may pass.
+    fn sleep_until(&self, until: Timestamp) {
+        self.advance_to(until.0);
+    }
+
+    fn schedule(&self, delay: Duration, run: Box<dyn FnOnce() + Send>) {
+        let mut state = self.0.lock();
+        let due = state.now.saturating_add(delay);
+        // A job that schedules its successor (a probe) runs once or twice in an advance, be it one of years.
+        let due = state.horizon.map_or(due, |horizon| due.max(horizon));
+        state.jobs.push(Job { due, run });
     }
 }
 

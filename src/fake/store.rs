@@ -16,18 +16,18 @@ mod properties;
 
 /// Keys with a time to live, on the node's own clock.
 #[derive(Default)]
-pub(super) struct Store {
+pub(crate) struct Store {
     keys: HashMap<String, Entry>,
 }
 
-pub(super) struct Entry {
-    pub(super) value: String,
-    pub(super) until: Duration,
+pub(crate) struct Entry {
+    pub(crate) value: String,
+    pub(crate) until: Duration,
 }
 
 impl Store {
     /// Executes one packed command. What Redis would not accept, or this crate never sends, is answered with an error.
-    pub(super) fn execute(&mut self, command: &[u8], now: Duration) -> Value {
+    pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Value {
         let Some(arguments) = arguments(command) else {
             return error("Protocol error: expected an array of bulk strings");
         };
@@ -66,14 +66,14 @@ impl Store {
         }
     }
 
-    pub(super) fn get(&mut self, key: &str, now: Duration) -> Option<&mut Entry> {
+    pub(crate) fn get(&mut self, key: &str, now: Duration) -> Option<&mut Entry> {
         if self.keys.get(key).is_some_and(|entry| entry.until <= now) {
             self.keys.remove(key);
         }
         self.keys.get_mut(key)
     }
 
-    pub(super) fn put(&mut self, key: &str, value: &str, until: Duration) {
+    pub(crate) fn put(&mut self, key: &str, value: &str, until: Duration) {
         let value = value.to_owned();
         self.keys.insert(key.to_owned(), Entry { value, until });
     }

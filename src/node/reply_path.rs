@@ -139,7 +139,7 @@ impl Stage {
             pool_size: 1,
             timeout,
             clock: &clock,
-            timers: &Timers::Fake(probes.clone()),
+            timers: &Timers::Virtual(Arc::new(probes.clone())),
             thread: &one_thread("stage"),
         });
         drop(node.pool.get_timeout(TTL).unwrap());

@@ -1,0 +1,205 @@
+//! A client: a program that takes locks through the crate's public API, uses them well or badly, and reports to the
+//! witness.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clocks::MILLI;
+use super::network::Dialer;
+use super::plan::{Plan, nanos, pick};
+use super::witness::key;
+use super::world::{ClientTime, World};
+use crate::clock::Clock;
+use crate::node::transport::Connect;
+use crate::{Error, LockGuard, LockManager};
+
+pub(crate) struct Client {
+    world: Arc<World>,
+    plan: Plan,
+    id: usize,
+    manager: LockManager,
+    rng: fastrand::Rng,
+    /// The locks of programs that ended without a word.
+    abandoned: Vec<LockGuard>,
+}
+
+impl Client {
+    pub(crate) fn new(world: &Arc<World>, plan: &Plan, id: usize) -> Self {
+        let nodes = (0..plan.nodes).map(|node| {
+            let dialer: Box<dyn Connect> = Box::new(Dialer {
+                world: Arc::clone(world),
+                client: id,
+                node,
+            });
+            (format!("n{node}").into(), dialer)
+        });
+        let time = ClientTime {
+            world: Arc::clone(world),
+            client: id,
+        };
+        let (retry_min, retry_max) = plan.retry;
+        let manager = LockManager::builder()
+            .node_timeout(plan.node_timeout)
+            .retry_delay(retry_min, retry_max)
+            // One for the client, one for its background thread.
+            .pool_size(2)
+            .assemble(nodes.collect(), Clock::Virtual(Arc::new(time)))
+            .unwrap();
+        let number = u64::try_from(id).unwrap() + 1;
+        Self {
+            world: Arc::clone(world),
+            plan: plan.clone(),
+            id,
+            manager,
+            rng: fastrand::Rng::with_seed(plan.seed.rotate_left(32) ^ number),
+            abandoned: Vec::new(),
+        }
+    }
+
+    /// The whole life of the program.
+    pub(crate) fn live(mut self) {
+        while self.is_stormy() {
+            self.work();
+            let usual = self.ttl() / 4;
+            let rest = self.some_time(usual);
+            self.sleep(rest);
+        }
+        self.world.assemble();
+        for _ in 0..2 {
+            self.work_in_calm_weather();
+        }
+        self.world.assemble();
+        // Now nothing gets through any more.
+        self.abandoned.clear();
+    }
+
+    fn is_stormy(&self) -> bool {
+        let state = self.world.state();
+        state.is_stormy && !state.is_over
+    }
+
+    fn ttl(&mut self) -> Duration {
+        pick(&mut self.rng, &self.plan.ttls)
+    }
+
+    /// Mostly short, never more than one and a half of `usual`.
+    fn some_time(&mut self, usual: Duration) -> Duration {
+        usual.mul_f64(self.rng.f64().powi(2) * 1.5)
+    }
+
+    fn sleep(&self, span: Duration) {
+        let until = self.world.state().now + nanos(span);
+        self.world.block(until, None);
+    }
+
+    /// Tries to get a lock, and does something with it.
+    fn work(&mut self) {
+        let (resource, ttl) = (self.rng.usize(0..self.plan.resources), self.ttl());
+        let timeout = match self.rng.u8(0..4) {
+            0 | 1 => Duration::ZERO,
+            2 => ttl,
+            _ => ttl * 3,
+        };
+        let name = key(resource);
+        let (id, manager) = (self.id, self.manager.clone());
+        let words = || format!("c{id} wants {name} for {ttl:?}, and waits for {timeout:?}");
+        self.world.state().note(words);
+        match manager.try_lock_for(&name, ttl, timeout) {
+            Ok(guard) => self.hold(resource, ttl, guard),
+            Err(error) => self.refused(&error),
+        }
+    }
+
+    fn refused(&self, error: &Error) {
+        let mut state = self.world.state();
+        state.witness.refused += 1;
+        let id = self.id;
+        state.note(|| format!("c{id} does not get it: {error}"));
+        drop(state);
+        if !matches!(
+            error,
+            Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
+        ) {
+            self.world
+                .broken_promise(format!("c{id} got an error that makes no sense: {error}"));
+        }
+    }
+
+    fn hold(&mut self, resource: usize, ttl: Duration, guard: LockGuard) {
+        let claim = self.world.acquired(self.id, resource, &guard);
+        for _ in 0..self.rng.usize(0..=3) {
+            let work = self.some_time(ttl);
+            self.sleep(work);
+            if self.rng.bool() {
+                let longer = self.ttl();
+                match guard.extend(longer) {
+                    Ok(()) => self.world.extended(claim, &guard),
+                    Err(error) => {
+                        let id = self.id;
+                        self.world
+                            .state()
+                            .note(|| format!("c{id} can't extend: {error}"));
+                        self.world.not_extended(claim, &guard);
+                    }
+                }
+            }
+        }
+        match self.rng.u8(0..10) {
+            0 if !self.plan.lossless => {
+                self.world.abandoned(&guard);
+                self.abandoned.push(guard);
+            }
+            0..=3 => {
+                self.world.gives_back(claim);
+                drop(guard);
+            }
+            _ => {
+                self.unlock(claim, guard);
+            }
+        }
+    }
+
+    fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
+        let returned = self.world.gives_back(claim);
+        let result = guard.unlock();
+        match &result {
+            Ok(()) => self.world.unlocked(&returned),
+            Err(error) => {
+                let id = self.id;
+                self.world
+                    .state()
+                    .note(|| format!("c{id} unlocks: {error}"));
+            }
+        }
+        result.is_ok()
+    }
+
+    /// Everything has been well for a while: a free lock is to be had, and nothing is left behind.
+    fn work_in_calm_weather(&mut self) {
+        let resource = self.rng.usize(0..self.plan.resources);
+        let longest = Duration::from_nanos(self.plan.longest_ttl());
+        let ttl = longest.max(Duration::from_secs(1));
+        let id = self.id;
+        match self.manager.try_lock_for(&key(resource), ttl, ttl * 5) {
+            Ok(guard) => {
+                let claim = self.world.acquired(id, resource, &guard);
+                let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
+                self.sleep(work);
+                if !self.unlock(claim, guard) {
+                    self.world
+                        .broken_promise(format!("c{id} could not unlock in calm weather"));
+                }
+            }
+            Err(error) => {
+                self.world
+                    .broken_promise(format!("c{id} got no lock in calm weather: {error}"));
+            }
+        }
+        self.world.nothing_is_left_of(id);
+        if let Ok(guard) = self.manager.try_lock(&key(resource), ttl) {
+            let claim = self.world.acquired(id, resource, &guard);
+            self.unlock(claim, guard);
+        }
+        self.world.nothing_is_left_of(id);
+    }
+}

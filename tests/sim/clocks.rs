@@ -1,0 +1,59 @@
+//! The time of a run, and clocks that go too fast or too slow by it.
+
+/// Nanoseconds: of the run's own, true time where nothing else is said.
+pub(crate) type Nanos = u64;
+
+pub(crate) const MICRO: Nanos = 1_000;
+pub(crate) const MILLI: Nanos = 1_000_000;
+pub(crate) const SECOND: Nanos = 1_000_000_000;
+
+/// A clock that started at some time and gains `rate` millionths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clockwork {
+    epoch: Nanos,
+    rate: i64,
+}
+
+impl Clockwork {
+    pub(crate) fn new(epoch: Nanos, rate: i64) -> Self {
+        Self { epoch, rate }
+    }
+
+    /// What the clock shows at a true time.
+    pub(crate) fn shows(&self, at: Nanos) -> Nanos {
+        let gained = i128::from(at) * i128::from(self.rate) / 1_000_000;
+        let shown = i128::from(self.epoch) + i128::from(at) + gained;
+        u64::try_from(shown).unwrap()
+    }
+
+    /// The first true time at which the clock shows `reading` or more.
+    pub(crate) fn when(&self, reading: Nanos) -> Nanos {
+        let ahead = i128::from(reading.saturating_sub(self.epoch));
+        let estimate = ahead * 1_000_000 / i128::from(1_000_000 + self.rate);
+        let mut at = u64::try_from(estimate)
+            .unwrap_or(Nanos::MAX)
+            .saturating_sub(2);
+        while self.shows(at) < reading {
+            at += 1;
+        }
+        at
+    }
+
+    pub(crate) fn jump(&mut self, by: Nanos) {
+        self.epoch += by;
+    }
+}
+
+#[test]
+fn a_clock_is_read_both_ways() {
+    for rate in [-4_950, -1, 0, 1, 4_950] {
+        let clock = Clockwork::new(7 * SECOND, rate);
+        for at in [0, 1, 999, 12_345_678_901, 4_000 * SECOND] {
+            let when = clock.when(clock.shows(at));
+            assert!(
+                when <= at && clock.shows(when) == clock.shows(at),
+                "{rate} {at} {when}"
+            );
+        }
+    }
+}

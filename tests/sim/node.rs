@@ -1,0 +1,120 @@
+//! A node of the simulation: the store of the fake nodes on a clock of its own, and the life of its process.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::clocks::{Clockwork, Nanos};
+use super::wire::Message;
+use crate::fake::store::Store;
+
+pub(crate) struct Node {
+    pub(crate) clock: Clockwork,
+    store: Store,
+    /// How many troubles hold it stopped, or down.
+    hung: u32,
+    down: u32,
+    /// Whether it comes up without memory.
+    forgets: bool,
+    /// Connections of an earlier life are gone.
+    pub(crate) life: u32,
+    /// What has arrived while it was stopped, with the connections it came on.
+    backlog: VecDeque<(usize, Message)>,
+}
+
+/// What a command did to the key that it was about.
+pub(crate) struct Executed {
+    pub(crate) reply: Value,
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
+}
+
+impl Node {
+    pub(crate) fn new(clock: Clockwork) -> Self {
+        Self {
+            clock,
+            store: Store::default(),
+            hung: 0,
+            down: 0,
+            forgets: false,
+            life: 0,
+            backlog: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn is_down(&self) -> bool {
+        self.down > 0
+    }
+
+    pub(crate) fn is_hung(&self) -> bool {
+        self.hung > 0
+    }
+
+    pub(crate) fn hang(&mut self) {
+        self.hung += 1;
+    }
+
+    /// Ends one cause of standing still; returns what is to be executed now.
+    pub(crate) fn go_on(&mut self) -> VecDeque<(usize, Message)> {
+        self.hung -= 1;
+        if self.is_hung() || self.is_down() {
+            return VecDeque::new();
+        }
+        std::mem::take(&mut self.backlog)
+    }
+
+    pub(crate) fn put_off(&mut self, connection: usize, message: Message) {
+        self.backlog.push_back((connection, message));
+    }
+
+    pub(crate) fn crash(&mut self, keeps: bool) {
+        self.down += 1;
+        self.life += 1;
+        self.forgets |= !keeps;
+        self.backlog.clear();
+    }
+
+    /// Ends one cause of being down.
+    pub(crate) fn come_up(&mut self) {
+        self.down -= 1;
+        if !self.is_down() && self.forgets {
+            // Until now nobody could be told that the keys are gone.
+            self.store = Store::default();
+            self.forgets = false;
+        }
+    }
+
+    /// Redis counts in milliseconds, so that a key may live for up to one less than it was told.
+    fn time(&self, now: Nanos) -> Duration {
+        Duration::from_millis(self.clock.shows(now) / 1_000_000)
+    }
+
+    pub(crate) fn execute(&mut self, message: &Message, now: Nanos) -> Executed {
+        let before = self.value(&message.key, now);
+        let time = self.time(now);
+        let reply = self.store.execute(&message.bytes, time);
+        let after = self.value(&message.key, now);
+        Executed {
+            reply,
+            before,
+            after,
+        }
+    }
+
+    pub(crate) fn value(&mut self, key: &str, now: Nanos) -> Option<String> {
+        let time = self.time(now);
+        self.store.get(key, time).map(|entry| entry.value.clone())
+    }
+
+    /// The true time at which the key with this token expires, if it is there.
+    pub(crate) fn expiry(&mut self, key: &str, token: &str, now: Nanos) -> Option<Nanos> {
+        let time = self.time(now);
+        let entry = self
+            .store
+            .get(key, time)
+            .filter(|entry| entry.value == token)?;
+        let until = u64::try_from(entry.until.as_nanos()).unwrap();
+        Some(self.clock.when(until))
+    }
+}

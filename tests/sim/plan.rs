@@ -1,0 +1,268 @@
+//! What a seed stands for: the deployment, the network, the workload, and the troubles to come.
+
+use std::time::Duration;
+
+use super::clocks::{MICRO, MILLI, Nanos, SECOND};
+
+/// What a run is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Every assumption of the algorithm holds, so every promise has to.
+    Sound,
+    /// Nodes restart at once and without memory: two holders at once are to be expected.
+    Amnesia,
+    /// The clocks of nodes jump ahead: two holders at once are to be expected.
+    Jumps,
+}
+
+/// A time of trouble.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Episode {
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) trouble: Trouble,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trouble {
+    /// The node's process is stopped: it takes what arrives and executes it when it goes on.
+    Hang { node: usize },
+    /// The node's process ends and comes up again, with its keys or without.
+    Crash { node: usize, keeps: bool },
+    /// The client's process is stopped.
+    Freeze { client: usize },
+    /// Nothing gets from the client to the node or back; it comes later, or never.
+    Partition {
+        client: usize,
+        node: usize,
+        holds: bool,
+    },
+    /// The node's clock jumps ahead.
+    Jump { node: usize, by: Nanos },
+}
+
+/// How messages fare while there is trouble.
+#[derive(Clone, Debug)]
+pub(crate) struct Weather {
+    /// The usual time of a message on its way.
+    pub(crate) delay: (Nanos, Nanos),
+    /// How likely a message takes far longer, in a million; and how long at most.
+    pub(crate) tail: u32,
+    pub(crate) longest: Nanos,
+    /// How likely a request, or a reply, and all that follows it on its connection, is lost, in a million.
+    pub(crate) lost_request: u32,
+    pub(crate) lost_reply: u32,
+    /// How likely a command can't be written by its deadline, and a connection can't be made, in a million.
+    pub(crate) stuck: u32,
+    /// How likely a client stands still for a moment, or for long, before a step, in a million.
+    pub(crate) stumble: u32,
+    pub(crate) pause: u32,
+    pub(crate) longest_pause: Nanos,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) kind: Kind,
+    pub(crate) nodes: usize,
+    pub(crate) clients: usize,
+    pub(crate) resources: usize,
+    pub(crate) ttls: Vec<Duration>,
+    pub(crate) node_timeout: Duration,
+    pub(crate) retry: (Duration, Duration),
+    /// By how much each clock runs too fast, in millionths.
+    pub(crate) node_rates: Vec<i64>,
+    pub(crate) client_rates: Vec<i64>,
+    /// Whether nothing is ever lost, so that no key may be left behind, however late it comes.
+    pub(crate) lossless: bool,
+    pub(crate) weather: Weather,
+    pub(crate) episodes: Vec<Episode>,
+    /// When the troubles end.
+    pub(crate) storm: Nanos,
+}
+
+/// Any two clocks at these rates differ by less than 1 % in their speed.
+const FASTEST: i64 = 4_950;
+
+impl Plan {
+    pub(crate) fn draw(seed: u64, kind: Kind) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let nodes = pick(&mut rng, &[5, 5, 5, 5, 3, 3, 1, 2, 4, 7]);
+        let clients = pick(&mut rng, &[4, 4, 4, 3, 2, 6]);
+        Self::with(seed, kind, nodes, clients, rng)
+    }
+
+    /// A plan for a deployment of this size.
+    pub(crate) fn sized(seed: u64, kind: Kind, nodes: usize, clients: usize) -> Self {
+        Self::with(seed, kind, nodes, clients, fastrand::Rng::with_seed(seed))
+    }
+
+    fn with(seed: u64, kind: Kind, nodes: usize, clients: usize, mut rng: fastrand::Rng) -> Self {
+        let rng = &mut rng;
+        let (lowest, highest) = pick(
+            rng,
+            &[(20, 200), (200, 2_000), (500, 5_000), (5_000, 10_000)],
+        );
+        let ttls = (0..rng.usize(1..=3))
+            .map(|_| Duration::from_millis(rng.u64(lowest..=highest)))
+            .collect::<Vec<_>>();
+        let longest_ttl = ttls.iter().max().map_or(SECOND, |ttl| nanos(*ttl));
+        let node_timeout = Duration::from_millis(match lowest {
+            20 => rng.u64(3..=10),
+            _ => pick(rng, &[5, 20, 50, 50, 200]),
+        });
+        let lossless = kind == Kind::Sound && rng.u8(0..3) == 0;
+        let storm = rng.u64(10 * SECOND..=60 * SECOND).max(3 * longest_ttl);
+        let weather = weather(rng, nanos(node_timeout), longest_ttl, lossless);
+        let fleet = Fleet {
+            nodes,
+            clients,
+            longest_ttl,
+            storm,
+            lossless,
+            kind,
+        };
+        let retry_min = rng.u64(1..=50);
+        let rates = |rng: &mut fastrand::Rng, count: usize| {
+            (0..count).map(|_| rng.i64(-FASTEST..=FASTEST)).collect()
+        };
+        Self {
+            seed,
+            kind,
+            nodes,
+            clients,
+            resources: pick(rng, &[1, 1, 1, 2, 3]),
+            node_timeout,
+            retry: (
+                Duration::from_millis(retry_min),
+                Duration::from_millis(retry_min + rng.u64(1..=200)),
+            ),
+            node_rates: rates(rng, nodes),
+            client_rates: rates(rng, clients),
+            lossless,
+            weather,
+            episodes: episodes(rng, &fleet),
+            storm,
+            ttls,
+        }
+    }
+
+    pub(crate) fn longest_ttl(&self) -> Nanos {
+        self.ttls.iter().max().map_or(0, |ttl| nanos(*ttl))
+    }
+}
+
+/// Each kind of bad weather is there in about half of the runs, so that rare ones meet a quiet background as well.
+fn weather(
+    rng: &mut fastrand::Rng,
+    node_timeout: Nanos,
+    longest_ttl: Nanos,
+    lossless: bool,
+) -> Weather {
+    let mut maybe = |share: u32| if rng.bool() { rng.u32(0..=share) } else { 0 };
+    let (tail, lost_request, lost_reply) = (maybe(100_000), maybe(30_000), maybe(30_000));
+    let (stuck, stumble, pause) = (maybe(20_000), maybe(50_000), maybe(5_000));
+    let lowest = rng.u64(20 * MICRO..=500 * MICRO);
+    Weather {
+        delay: (lowest, lowest + rng.u64(10 * MICRO..=node_timeout / 4)),
+        tail,
+        longest: pick(rng, &[node_timeout * 3, longest_ttl / 2, longest_ttl * 2]).max(MILLI),
+        lost_request: if lossless { 0 } else { lost_request },
+        lost_reply: if lossless { 0 } else { lost_reply },
+        stuck: if lossless { 0 } else { stuck },
+        // A release for which the time ran out while its client stood still may stay unsent.
+        stumble: if lossless { 0 } else { stumble },
+        pause: if lossless { 0 } else { pause },
+        longest_pause: longest_ttl * 2,
+    }
+}
+
+struct Fleet {
+    nodes: usize,
+    clients: usize,
+    longest_ttl: Nanos,
+    storm: Nanos,
+    lossless: bool,
+    kind: Kind,
+}
+
+fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
+    let menu = menu(rng, fleet);
+    if menu.is_empty() {
+        return Vec::new();
+    }
+    let apart = pick(rng, &[SECOND / 2, 2 * SECOND, 8 * SECOND]);
+    let mut episodes = Vec::new();
+    let mut start = rng.u64(0..=apart * 2);
+    while start < fleet.storm {
+        let mut lasts = exponential(rng, fleet.longest_ttl / 2);
+        let node = rng.usize(0..fleet.nodes);
+        let client = rng.usize(0..fleet.clients);
+        let trouble = match pick(rng, &menu) {
+            'h' => Trouble::Hang { node },
+            'k' => Trouble::Crash { node, keeps: true },
+            'c' => {
+                // The algorithm asks for it: whatever the node has forgotten has expired by now, on any clock.
+                lasts += fleet.longest_ttl + fleet.longest_ttl / 50 + 5 * MILLI;
+                Trouble::Crash { node, keeps: false }
+            }
+            'a' => {
+                lasts = rng.u64(MILLI..=20 * MILLI);
+                Trouble::Crash { node, keeps: false }
+            }
+            'f' => Trouble::Freeze { client },
+            'j' => Trouble::Jump {
+                node,
+                by: rng.u64(0..=fleet.longest_ttl * 2),
+            },
+            _ => Trouble::Partition {
+                client,
+                node,
+                holds: rng.bool(),
+            },
+        };
+        // But for the end of a wait that the algorithm asks for, all troubles end with the storm.
+        let is_wait = matches!(trouble, Trouble::Crash { keeps: false, .. });
+        let end = if is_wait {
+            start + lasts
+        } else {
+            (start + lasts).min(fleet.storm)
+        };
+        episodes.push(Episode {
+            start,
+            end,
+            trouble,
+        });
+        start += exponential(rng, apart);
+    }
+    episodes
+}
+
+/// The troubles of this run, a letter each, some of them more than once.
+fn menu(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<char> {
+    let possible: &[char] = match (fleet.kind, fleet.lossless) {
+        (Kind::Amnesia, _) => &['a', 'a', 'a', 'h', 'f'],
+        (Kind::Jumps, _) => &['j', 'j', 'j', 'h', 'f'],
+        (Kind::Sound, true) => &['h', 'h'],
+        (Kind::Sound, false) => &['h', 'h', 'k', 'c', 'f', 'p', 'p'],
+    };
+    match fleet.kind {
+        Kind::Sound => possible.iter().filter(|_| rng.bool()).copied().collect(),
+        Kind::Amnesia | Kind::Jumps => possible.to_vec(),
+    }
+}
+
+/// A time that is mostly short and now and then several times the mean.
+fn exponential(rng: &mut fastrand::Rng, mean: Nanos) -> Nanos {
+    let mean = Duration::from_nanos(mean.max(1)).as_secs_f64();
+    let drawn = -mean * (1.0 - rng.f64()).ln();
+    nanos(Duration::from_secs_f64(drawn.min(mean * 8.0)))
+}
+
+pub(crate) fn pick<T: Copy>(rng: &mut fastrand::Rng, from: &[T]) -> T {
+    from[rng.usize(0..from.len())]
+}
+
+pub(crate) fn nanos(span: Duration) -> Nanos {
+    u64::try_from(span.as_nanos()).unwrap()
+}

@@ -1,0 +1,201 @@
+//! Runs of one seed and of many.
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use generator::{Generator, Gn};
+
+use super::client::Client;
+use super::plan::Plan;
+use super::trace::Trace;
+use super::world::World;
+
+/// For each coroutine, in machine words.
+const STACK: usize = 0x1_0000;
+
+pub(crate) struct Outcome {
+    pub(crate) violation: Option<String>,
+    /// Differs between two runs as soon as one event does.
+    pub(crate) digest: u64,
+    pub(crate) events: u64,
+    pub(crate) trace: Trace,
+    time: Duration,
+    acquired: u64,
+    extended: u64,
+    refused: u64,
+    commands: u64,
+    troubles: u64,
+}
+
+/// Plays the plan to its end, or to the first promise that is broken.
+pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
+    let world = World::new(plan, trace);
+    let clients = (0..plan.clients).map(|id| {
+        let client = Client::new(&world, plan, id);
+        Gn::new_opt(STACK, move || client.live())
+    });
+    let backgrounds = (0..plan.clients).map(|id| {
+        let world = Arc::clone(&world);
+        Gn::new_opt(STACK, move || {
+            while let Some(job) = world.next_job(id) {
+                job();
+            }
+        })
+    });
+    let mut tasks: Vec<Generator<'static, (), ()>> = clients.chain(backgrounds).collect();
+    while let Some(task) = world.advance() {
+        resume(&world, &mut tasks[task]);
+    }
+    let mut state = world.state();
+    let time = Duration::from_nanos(state.now);
+    let digest = state.trace.finish();
+    drop(state);
+    for (i, task) in tasks.iter_mut().enumerate() {
+        world.state().switch_to(i);
+        while !task.is_done() {
+            resume(&world, task);
+        }
+    }
+    state = world.state();
+    let witness = std::mem::take(&mut state.witness);
+    Outcome {
+        violation: witness.violation,
+        digest,
+        events: state.events(),
+        trace: std::mem::take(&mut state.trace),
+        time,
+        acquired: witness.acquired,
+        extended: witness.extended,
+        refused: witness.refused,
+        commands: witness.commands,
+        troubles: witness.troubles,
+    }
+}
+
+fn resume(world: &World, task: &mut Generator<'static, (), ()>) {
+    if catch_unwind(AssertUnwindSafe(|| task.resume())).is_err() {
+        world.state().fail("a panic".into());
+    }
+}
+
+/// The last lines of a seed's trace. Playing it again gives the same violation, or there is something wrong here.
+pub(crate) fn replay_text(plan: &Plan, lines: usize) -> String {
+    let outcome = run_one(plan, Trace::text());
+    let violation = outcome
+        .violation
+        .as_deref()
+        .unwrap_or("no promise is broken");
+    format!("{}{violation}", outcome.trace.tail(lines))
+}
+
+/// What many runs came to.
+#[derive(Default)]
+pub(crate) struct Total {
+    pub(crate) runs: u64,
+    /// The seeds that broke a promise, in their order, and how.
+    pub(crate) violations: Vec<(u64, String)>,
+    pub(crate) acquired: u64,
+    pub(crate) extended: u64,
+    pub(crate) refused: u64,
+    pub(crate) troubles: u64,
+    commands: u64,
+    events: u64,
+    time: Duration,
+    took: Duration,
+}
+
+/// When to stop before the last seed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Every seed that is lower than the first one that breaks a promise has run then.
+    Broken,
+    TheEnd,
+}
+
+/// Runs the seeds on all cores. Each run is on one thread, so that this changes nothing in any of them.
+pub(crate) fn run_many(
+    seeds: Range<u64>,
+    until: Until,
+    plan: impl Fn(u64) -> Plan + Sync,
+) -> Total {
+    let clock = crate::clock::Clock::system();
+    let started = clock.now();
+    let next = AtomicU64::new(seeds.start);
+    let work = || {
+        let mut total = Total::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return total;
+            }
+            total.add(seed, run_one(&plan(seed), Trace::digest_only()));
+            if until == Until::Broken && !total.violations.is_empty() {
+                next.store(seeds.end, Ordering::Relaxed);
+            }
+        }
+    };
+    let mut total = thread::scope(|scope| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let mut totals = threads.into_iter().map(|thread| thread.join().unwrap());
+        let first = totals.next().unwrap();
+        totals.fold(first, Total::merge)
+    });
+    total.violations.sort();
+    total.took = clock.now().saturating_since(started);
+    total
+}
+
+impl Total {
+    fn add(&mut self, seed: u64, outcome: Outcome) {
+        self.runs += 1;
+        self.acquired += outcome.acquired;
+        self.extended += outcome.extended;
+        self.refused += outcome.refused;
+        self.troubles += outcome.troubles;
+        self.commands += outcome.commands;
+        self.events += outcome.events;
+        self.time += outcome.time;
+        self.violations
+            .extend(outcome.violation.map(|what| (seed, what)));
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        self.runs += other.runs;
+        self.acquired += other.acquired;
+        self.extended += other.extended;
+        self.refused += other.refused;
+        self.troubles += other.troubles;
+        self.commands += other.commands;
+        self.events += other.events;
+        self.time += other.time;
+        self.violations.extend(other.violations);
+        self
+    }
+}
+
+impl fmt::Display for Total {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let broken = self.violations.len();
+        write!(
+            f,
+            "{} seeds, {broken} of them with a broken promise; {:.0} simulated seconds in {:.1} s ({:.0} a minute); \
+             {} locks taken, {} refused, {} extensions, {} commands, {} troubles, {} events",
+            self.runs,
+            self.time.as_secs_f64(),
+            self.took.as_secs_f64(),
+            self.time.as_secs_f64() / self.took.as_secs_f64() * 60.0,
+            self.acquired,
+            self.refused,
+            self.extended,
+            self.commands,
+            self.troubles,
+            self.events,
+        )
+    }
+}

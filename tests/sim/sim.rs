@@ -1,0 +1,125 @@
+//! The simulation: clients that run the crate's own code over a network, nodes and clocks that a seed makes misbehave.
+//!
+//! It is compiled into the library's unit tests (`src/lib.rs` names this file), because it stands where servers and the
+//! system's clock stand otherwise: behind the crate's own seams for connections and time. What runs above these, from
+//! `LockManager` down to the pool of connections, is the code that ships.
+//!
+//! ```text
+//! cargo test --release --lib sim                                          a few hundred seeds
+//! REDLATCH_SIM_SEEDS=0..20000 cargo test --release --lib sim -- --nocapture
+//! REDLATCH_SIM_SEED=42 cargo test --release --lib sim::replay -- --nocapture
+//! ```
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
+mod client;
+mod clocks;
+mod network;
+mod node;
+mod plan;
+mod queue;
+mod run;
+mod trace;
+mod wire;
+mod witness;
+mod world;
+
+use self::plan::{Kind, Plan};
+use self::run::{Total, Until, replay_text, run_many, run_one};
+use self::trace::Trace;
+
+/// The seeds of a plain `cargo test`, which is not built for speed.
+const USUAL_SEEDS: std::ops::Range<u64> = 0..30;
+
+/// The seeds that the environment asks for, as `from..to`.
+fn seeds() -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("REDLATCH_SIM_SEEDS") else {
+        return USUAL_SEEDS;
+    };
+    let (from, to) = text.split_once("..").expect("REDLATCH_SIM_SEEDS=from..to");
+    from.parse().unwrap()..to.parse().unwrap()
+}
+
+#[test]
+fn no_seed_breaks_a_promise() {
+    let total = run_many(seeds(), Until::Broken, |seed| Plan::draw(seed, Kind::Sound));
+    println!("{total}");
+    if let Some((seed, what)) = total.violations.first() {
+        panic!(
+            "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_SEED={seed} cargo test --release --lib sim::replay -- --nocapture",
+            replay_text(&Plan::draw(*seed, Kind::Sound), 80)
+        );
+    }
+    assert_is_not_vacuous(&total);
+}
+
+/// A run in which nothing happens breaks no promise either.
+fn assert_is_not_vacuous(total: &Total) {
+    assert!(total.acquired > 20 * total.runs, "{total}");
+    assert!(total.extended > 2 * total.runs, "{total}");
+    assert!(total.refused > 5 * total.runs, "{total}");
+    assert!(total.troubles > total.runs, "{total}");
+}
+
+#[test]
+fn nodes_that_forget_are_seen_to_break_exclusion() {
+    assert_two_holders_are_seen(Kind::Amnesia);
+}
+
+#[test]
+fn clocks_that_jump_are_seen_to_break_exclusion() {
+    assert_two_holders_are_seen(Kind::Jumps);
+}
+
+/// The algorithm does not survive this, so that a checker that sees nothing is blind.
+#[track_caller]
+fn assert_two_holders_are_seen(kind: Kind) {
+    let total = run_many(seeds(), Until::TheEnd, |seed| Plan::draw(seed, kind));
+    println!("{kind:?}: {total}");
+    let broken = total.violations.iter();
+    let others = broken.filter(|(_, what)| !what.starts_with("two holders"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&(u64, String)>::new());
+    let seen = u64::try_from(total.violations.len()).unwrap();
+    assert!(seen > total.runs / 10, "{total}");
+}
+
+#[test]
+fn a_seed_is_the_same_run_each_time() {
+    for seed in 0..5 {
+        let plan = Plan::draw(seed, Kind::Sound);
+        let first = run_one(&plan, Trace::digest_only());
+        let again = run_one(&plan, Trace::text());
+        assert_eq!(first.digest, again.digest, "seed {seed}");
+        assert_eq!(first.events, again.events, "seed {seed}");
+        let other = run_one(&Plan::draw(seed + 100, Kind::Sound), Trace::digest_only());
+        assert_ne!(first.digest, other.digest, "seed {seed}");
+    }
+}
+
+/// The size that the speed is measured at.
+#[test]
+fn four_clients_on_five_nodes() {
+    let total = run_many(seeds(), Until::Broken, |seed| {
+        Plan::sized(seed, Kind::Sound, 5, 4)
+    });
+    println!("4 clients on 5 nodes: {total}");
+    assert!(total.violations.is_empty(), "{:?}", total.violations);
+}
+
+/// Prints everything that happens in the run of `REDLATCH_SIM_SEED`.
+#[test]
+fn replay() {
+    let Ok(seed) = std::env::var("REDLATCH_SIM_SEED") else {
+        return;
+    };
+    let kind = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
+        Ok("amnesia") => Kind::Amnesia,
+        Ok("jumps") => Kind::Jumps,
+        _ => Kind::Sound,
+    };
+    let plan = Plan::draw(seed.parse().unwrap(), kind);
+    println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
+}

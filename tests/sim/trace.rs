@@ -1,0 +1,70 @@
+//! What happened in a run: a digest of everything, and a text when one is wanted.
+
+use std::fmt::Write;
+use std::hash::{DefaultHasher, Hasher};
+
+use super::clocks::{Nanos, SECOND};
+use super::queue::Event;
+
+#[derive(Default)]
+pub(crate) struct Trace {
+    lines: Option<Vec<String>>,
+    digest: DefaultHasher,
+}
+
+impl Trace {
+    /// One that only tells whether two runs were the same.
+    pub(crate) fn digest_only() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn text() -> Self {
+        Self {
+            lines: Some(Vec::new()),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn note(&mut self, now: Nanos, what: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.lines {
+            let (seconds, nanos) = (now / SECOND, now % SECOND);
+            lines.push(format!("{seconds:4}.{nanos:09} {}", what()));
+        }
+    }
+
+    pub(crate) fn digest(&mut self, now: Nanos, event: &Event) {
+        self.digest.write_u64(now);
+        let (kind, id) = match event {
+            Event::Wake { task, .. } => (0, *task),
+            Event::Job { client, .. } => (1, *client),
+            Event::Request { connection, .. } => (2, *connection),
+            Event::Reply { connection, .. } => (3, *connection),
+            Event::Reset { connection } => (4, *connection),
+            Event::Begin { episode } => (5, *episode),
+            Event::End { episode } => (6, *episode),
+            Event::Calm => (7, 0),
+            Event::Next => (8, 0),
+        };
+        self.digest.write_u8(kind);
+        self.digest.write_usize(id);
+    }
+
+    /// A number that differs as soon as one event does.
+    pub(crate) fn finish(&self) -> u64 {
+        self.digest.finish()
+    }
+
+    /// The last lines.
+    pub(crate) fn tail(&self, lines: usize) -> String {
+        let all = self.lines.as_deref().unwrap_or_default();
+        let mut text = String::new();
+        let skipped = all.len().saturating_sub(lines);
+        if skipped > 0 {
+            writeln!(text, "({skipped} lines before)").unwrap();
+        }
+        for line in &all[skipped..] {
+            writeln!(text, "{line}").unwrap();
+        }
+        text
+    }
+}

@@ -1,0 +1,62 @@
+//! What the crate sends, as the simulation understands it.
+
+use redis::Value;
+
+use crate::node::command::{EXTEND, RELEASE, RETAKE};
+
+/// A command on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) verb: Verb,
+    pub(crate) key: String,
+    pub(crate) token: String,
+    pub(crate) ttl: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Set,
+    Retake,
+    Extend,
+    Release,
+    Ping,
+}
+
+impl Message {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
+        let Ok(Value::Array(items)) = redis::parse_redis_value(bytes) else {
+            panic!("not a command: {}", String::from_utf8_lossy(bytes));
+        };
+        let words: Vec<&str> = items
+            .iter()
+            .map(|item| {
+                let Value::BulkString(word) = item else {
+                    panic!("not a word: {item:?}");
+                };
+                std::str::from_utf8(word).unwrap()
+            })
+            .collect();
+        let (verb, key, token, ttl) = match words.as_slice() {
+            ["PING"] => (Verb::Ping, "", "", ""),
+            ["SET", key, token, "NX", "PX", ttl] => (Verb::Set, *key, *token, *ttl),
+            ["EVAL", script, "1", key, token, rest @ ..] => {
+                let verb = match *script {
+                    RETAKE => Verb::Retake,
+                    EXTEND => Verb::Extend,
+                    RELEASE => Verb::Release,
+                    other => panic!("an unknown script: {other}"),
+                };
+                (verb, *key, *token, rest.first().copied().unwrap_or(""))
+            }
+            other => panic!("an unknown command: {other:?}"),
+        };
+        Self {
+            bytes: bytes.to_vec(),
+            verb,
+            key: key.to_owned(),
+            token: token.to_owned(),
+            ttl: ttl.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! The scheduler: one thread, one queue of events in true time, and clients that run until they wait.
+//!
+//! Each client is a coroutine that runs the crate's own code. Wherever that code waits, reads a clock or touches the
+//! network, it comes here; whether it goes on at once, and who goes on next, is drawn from the seed.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::clocks::{Clockwork, MICRO, MILLI, Nanos, SECOND};
+use super::network::Network;
+use super::node::Node;
+use super::plan::{Plan, Trouble, nanos};
+use super::queue::{Event, Job, Queue};
+use super::trace::Trace;
+use super::witness::Witness;
+use crate::clock::{Timestamp, VirtualTime};
+
+/// No run needs near as many.
+const MOST_EVENTS: u64 = 20_000_000;
+
+pub(crate) struct World {
+    state: Mutex<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) plan: Plan,
+    pub(crate) now: Nanos,
+    pub(crate) rng: fastrand::Rng,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) network: Network,
+    pub(crate) witness: Witness,
+    pub(crate) trace: Trace,
+    /// Whether the troubles of the plan last.
+    pub(crate) is_stormy: bool,
+    /// Whether the run has ended: nobody waits any more, and nothing gets through.
+    pub(crate) is_over: bool,
+    /// Whether the witness is looking, for which no time passes.
+    is_witness: bool,
+    queue: Queue,
+    tasks: Vec<Task>,
+    current: usize,
+    /// The tasks that wait for all clients to have come as far.
+    assembled: Vec<usize>,
+    phase: Phase,
+}
+
+/// A client's process.
+pub(crate) struct Client {
+    pub(crate) clock: Clockwork,
+    /// Until when it is stopped.
+    stopped_until: Nanos,
+    /// What is due on its background thread, and the task that is that thread.
+    jobs: VecDeque<Job>,
+    background: usize,
+    is_idle: bool,
+}
+
+struct Task {
+    client: usize,
+    /// Counts its waits, so that what would have ended an earlier one ends no later one.
+    wait: u64,
+}
+
+/// Where the run is after the clients have first assembled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The troubles, and then the wait until all that was under way has arrived.
+    Storm,
+    /// The wait until all that may have been left behind has expired.
+    Settling,
+    /// The clients show that they can work again.
+    Calm,
+}
+
+impl World {
+    /// A world at its beginning; the tasks are the clients and then, in the same order, their background threads.
+    pub(crate) fn new(plan: &Plan, trace: Trace) -> Arc<Self> {
+        let clockwork = |rate: &i64| Clockwork::new(1_000 * SECOND, *rate);
+        let count = plan.clients;
+        let clients = plan
+            .client_rates
+            .iter()
+            .enumerate()
+            .map(|(i, rate)| Client {
+                clock: clockwork(rate),
+                stopped_until: 0,
+                jobs: VecDeque::new(),
+                background: count + i,
+                is_idle: false,
+            });
+        let mut state = State {
+            now: 0,
+            rng: fastrand::Rng::with_seed(plan.seed ^ 0x5ee_d0f7),
+            nodes: plan
+                .node_rates
+                .iter()
+                .map(clockwork)
+                .map(Node::new)
+                .collect(),
+            clients: clients.collect(),
+            network: Network::new(plan.nodes),
+            witness: Witness::new(plan),
+            trace,
+            is_stormy: true,
+            is_over: false,
+            is_witness: false,
+            queue: Queue::default(),
+            tasks: (0..2 * count)
+                .map(|task| Task {
+                    client: task % count,
+                    wait: 0,
+                })
+                .collect(),
+            current: 0,
+            assembled: Vec::new(),
+            phase: Phase::Storm,
+            plan: plan.clone(),
+        };
+        for task in 0..2 * count {
+            let at = state.rng.u64(0..MILLI);
+            state.push(at, Event::Wake { task, wait: 0 });
+        }
+        for (episode, plan) in plan.episodes.iter().enumerate() {
+            state.push(plan.start, Event::Begin { episode });
+            state.push(plan.end, Event::End { episode });
+        }
+        state.push(plan.storm, Event::Calm);
+        Arc::new(Self {
+            state: Mutex::new(state),
+        })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Goes on until a task has to run, and returns it; none when the run has ended.
+    pub(crate) fn advance(&self) -> Option<usize> {
+        let mut state = self.state.lock();
+        while !state.is_over {
+            let Some((due, event)) = state.queue.pop() else {
+                panic!("seed {}: nothing is ever going to happen", state.plan.seed);
+            };
+            assert!(
+                state.queue.popped() < MOST_EVENTS,
+                "seed {}: no end",
+                state.plan.seed
+            );
+            state.now = state.now.max(due);
+            if let Some(task) = state.handle(event) {
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    /// Waits, as the task that is running, until `until` or until something comes on the connection.
+    pub(crate) fn block(&self, until: Nanos, connection: Option<usize>) {
+        let mut state = self.state.lock();
+        if state.is_over {
+            if until < Nanos::MAX {
+                state.now = state.now.max(until);
+            }
+            return;
+        }
+        let task = state.current;
+        let wait = state.tasks[task].wait;
+        if let Some(connection) = connection {
+            state.network.expect(connection, (task, wait));
+        }
+        if until < Nanos::MAX {
+            state.push(until, Event::Wake { task, wait });
+        }
+        drop(state);
+        switch();
+    }
+
+    /// Perhaps stands still, as a thread may between any two steps.
+    pub(crate) fn step(&self) {
+        let mut state = self.state.lock();
+        if !state.is_stormy || state.is_witness || state.is_over {
+            return;
+        }
+        let chance = state.rng.u32(0..1_000_000);
+        let weather = &state.plan.weather;
+        let (pause, stumble, longest) = (weather.pause, weather.stumble, weather.longest_pause);
+        let span = if chance < pause {
+            // As often around a millisecond as around a second.
+            let share = state.rng.f64().powi(6);
+            nanos(Duration::from_nanos(longest).mul_f64(share))
+        } else if chance < pause + stumble {
+            state.rng.u64(MICRO..MILLI)
+        } else {
+            return;
+        };
+        let until = state.now + span;
+        if chance < pause {
+            let client = state.client();
+            state.note(|| {
+                format!(
+                    "c{client} stands still for {:?}",
+                    Duration::from_nanos(span)
+                )
+            });
+        }
+        drop(state);
+        self.block(until, None);
+    }
+
+    /// Looks at something without any time passing.
+    pub(crate) fn as_witness<T>(&self, look: impl FnOnce() -> T) -> T {
+        self.state.lock().is_witness = true;
+        let seen = look();
+        self.state.lock().is_witness = false;
+        seen
+    }
+
+    /// Waits until all clients have come as far.
+    pub(crate) fn assemble(&self) {
+        let mut state = self.state.lock();
+        let task = state.current;
+        state.assembled.push(task);
+        if state.assembled.len() == state.plan.clients {
+            let end = state.plan.episodes.iter().map(|episode| episode.end).max();
+            let arrived = state.queue.last_arrival().max(end.unwrap_or(0));
+            let at = arrived.max(state.now) + MILLI;
+            state.push(at, Event::Next);
+        }
+        drop(state);
+        self.block(Nanos::MAX, None);
+    }
+
+    /// Takes the next job of a client's background thread, waiting for one; none when the run has ended.
+    pub(crate) fn next_job(&self, client: usize) -> Option<Job> {
+        loop {
+            let mut state = self.state.lock();
+            if state.is_over {
+                return None;
+            }
+            if let Some(job) = state.clients[client].jobs.pop_front() {
+                return Some(job);
+            }
+            state.clients[client].is_idle = true;
+            drop(state);
+            self.block(Nanos::MAX, None);
+            self.state.lock().clients[client].is_idle = false;
+        }
+    }
+}
+
+/// Back to the scheduler, until it resumes this task.
+fn switch() {
+    #[expect(
+        deprecated,
+        reason = "a scope can't be handed down through the crate's code, and nothing is yielded that could mismatch"
+    )]
+    generator::yield_with(());
+}
+
+impl State {
+    pub(crate) fn push(&mut self, at: Nanos, event: Event) {
+        self.queue.push(at.max(self.now), event);
+    }
+
+    /// The client whose task is running.
+    pub(crate) fn client(&self) -> usize {
+        self.tasks[self.current].client
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.queue.popped()
+    }
+
+    pub(crate) fn note(&mut self, what: impl FnOnce() -> String) {
+        self.trace.note(self.now, what);
+    }
+
+    /// Resumes what still runs when the run has ended.
+    pub(crate) fn switch_to(&mut self, task: usize) {
+        self.current = task;
+    }
+
+    /// Lets what has come be noticed by the task that waits for it.
+    pub(crate) fn wake(&mut self, (task, wait): (usize, u64)) {
+        self.push(self.now, Event::Wake { task, wait });
+    }
+
+    fn handle(&mut self, event: Event) -> Option<usize> {
+        self.trace.digest(self.now, &event);
+        match event {
+            Event::Wake { task, wait } => return self.run_next(task, wait),
+            Event::Job { client, job } => {
+                let process = &mut self.clients[client];
+                process.jobs.push_back(job);
+                if process.is_idle {
+                    let task = process.background;
+                    let wait = self.tasks[task].wait;
+                    self.wake((task, wait));
+                }
+            }
+            Event::Request {
+                connection,
+                message,
+            } => self.arrive(connection, message),
+            Event::Reply { connection, value } => self.answer(connection, value),
+            Event::Reset { connection } => self.reset(connection),
+            Event::Begin { episode } => self.begin(episode),
+            Event::End { episode } => self.end(episode),
+            Event::Calm => {
+                self.is_stormy = false;
+                self.note(|| "the storm is over".into());
+            }
+            Event::Next => self.next_phase(),
+        }
+        None
+    }
+
+    fn run_next(&mut self, task: usize, wait: u64) -> Option<usize> {
+        if self.tasks[task].wait != wait {
+            return None;
+        }
+        let stopped_until = self.clients[self.tasks[task].client].stopped_until;
+        if self.now < stopped_until {
+            self.push(stopped_until, Event::Wake { task, wait });
+            return None;
+        }
+        self.tasks[task].wait += 1;
+        self.current = task;
+        Some(task)
+    }
+
+    fn begin(&mut self, episode: usize) {
+        let episode = self.plan.episodes[episode];
+        self.witness.troubles += 1;
+        self.note(|| format!("trouble begins: {:?}", episode.trouble));
+        match episode.trouble {
+            Trouble::Hang { node } => self.nodes[node].hang(),
+            Trouble::Crash { node, keeps } => {
+                self.nodes[node].crash(keeps);
+                self.disconnect(node);
+            }
+            Trouble::Freeze { client } => {
+                let until = &mut self.clients[client].stopped_until;
+                *until = episode.end.max(*until);
+            }
+            // Looked up in the plan by whoever sends something.
+            Trouble::Partition { .. } => {}
+            Trouble::Jump { node, by } => self.nodes[node].clock.jump(by),
+        }
+    }
+
+    fn end(&mut self, episode: usize) {
+        let trouble = self.plan.episodes[episode].trouble;
+        self.note(|| format!("trouble ends: {trouble:?}"));
+        match trouble {
+            Trouble::Hang { node } => {
+                for (connection, message) in self.nodes[node].go_on() {
+                    self.execute(connection, &message);
+                }
+            }
+            Trouble::Crash { node, .. } => self.nodes[node].come_up(),
+            Trouble::Freeze { .. } | Trouble::Partition { .. } | Trouble::Jump { .. } => {}
+        }
+    }
+
+    fn next_phase(&mut self) {
+        let phase = self.phase;
+        self.note(|| format!("the end of: {phase:?}"));
+        match self.phase {
+            Phase::Storm => {
+                self.nothing_was_left_behind();
+                self.phase = Phase::Settling;
+                let longest = self.plan.longest_ttl();
+                self.push(self.now + longest + longest / 50 + 5 * MILLI, Event::Next);
+            }
+            Phase::Settling => {
+                self.everything_has_expired();
+                self.phase = Phase::Calm;
+                self.go_on_together();
+            }
+            Phase::Calm => {
+                self.everything_has_expired();
+                self.is_over = true;
+            }
+        }
+    }
+
+    fn go_on_together(&mut self) {
+        for task in std::mem::take(&mut self.assembled) {
+            let wait = self.tasks[task].wait;
+            self.wake((task, wait));
+        }
+    }
+}
+
+/// The time of one client's process.
+pub(crate) struct ClientTime {
+    pub(crate) world: Arc<World>,
+    pub(crate) client: usize,
+}
+
+impl VirtualTime for ClientTime {
+    fn now(&self) -> Timestamp {
+        // Before the reading: one that is old when it is used is played by the pause before the next step.
+        self.world.step();
+        let state = self.world.state();
+        Timestamp::from_nanos(state.clients[self.client].clock.shows(state.now))
+    }
+
+    fn sleep_until(&self, until: Timestamp) {
+        let until = self.world.state().clients[self.client]
+            .clock
+            .when(until.as_nanos());
+        self.world.block(until, None);
+    }
+
+    fn schedule(&self, delay: Duration, job: Job) {
+        let mut state = self.world.state();
+        let clock = state.clients[self.client].clock;
+        let due = clock.when(clock.shows(state.now) + nanos(delay));
+        let client = self.client;
+        state.push(due, Event::Job { client, job });
+    }
+
+    fn random(&self) -> Result<u32, getrandom::Error> {
+        Ok(self.world.state().rng.u32(..))
+    }
+}
+
+impl fmt::Debug for ClientTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the clock of client {}", self.client)
+    }
+}
