@@ -18,6 +18,8 @@ mod connection;
 pub(crate) mod store;
 
 use self::store::Store;
+#[cfg(fuzzing)]
+pub(crate) use self::store::frame::{check as check_bytes, check_lines as check_words};
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};
 

@@ -116,6 +116,9 @@ mod builder;
 mod clock;
 mod error;
 pub mod fake;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod manager;
 mod node;

@@ -14,6 +14,8 @@ mod breaker;
 mod call;
 pub(crate) mod command;
 mod nonblocking;
+#[cfg(all(any(test, fuzzing), target_os = "linux"))]
+pub(crate) mod reply_path;
 mod resolve;
 mod slot;
 mod socket;

@@ -22,19 +22,28 @@ pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
     nodes.saturating_sub(against) < quorum(nodes)
 }
 
-/// The part of a time to live by which the clocks of client and nodes may differ at its end.
+/// The part of a time to live by which the clocks of client and nodes may differ at its end. Never less than the exact
+/// product, and for a ttl of up to a year by some nanoseconds more at most.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
-    // One more nanosecond makes up for what the floating-point product may have rounded away.
-    Duration::try_from_secs_f64(ttl.as_secs_f64() * factor)
-        .unwrap_or(ttl)
-        .saturating_add(Duration::from_nanos(1))
-        .saturating_add(DRIFT_FLOOR)
+    const BILLION: f64 = 1e9;
+    const WHOLE: u128 = 1_000_000_000_000_000_000;
+    // In whole numbers and rounded up: a floating-point product of a long time is off by nanoseconds either way. A
+    // billion times the factor, in nanoseconds, is the factor in parts of the whole, right to its 52nd bit.
+    let parts =
+        Duration::try_from_secs_f64(factor * BILLION).map_or(WHOLE, |parts| parts.as_nanos());
+    let parts = parts.saturating_add(parts >> 52).saturating_add(1);
+    let share = ttl.as_nanos().saturating_mul(parts).div_ceil(WHOLE);
+    let share = u64::try_from(share).map_or(ttl, Duration::from_nanos);
+    share.saturating_add(DRIFT_FLOOR)
 }
 
 /// What is left of a time to live, `elapsed` after the clock was read before the first send. Zero is not valid.
 pub(crate) fn validity(ttl: Duration, elapsed: Duration, drift: Duration) -> Duration {
     ttl.saturating_sub(drift).saturating_sub(elapsed)
 }
+
+#[cfg(test)]
+mod exhaustive;
 
 #[cfg(test)]
 mod tests {

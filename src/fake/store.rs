@@ -7,6 +7,13 @@ use redis::Value;
 
 use crate::node::command::{EXTEND, RELEASE, RETAKE};
 
+#[cfg(test)]
+mod differential;
+#[cfg(any(test, fuzzing))]
+pub(super) mod frame;
+#[cfg(test)]
+mod properties;
+
 /// Keys with a time to live, on the node's own clock.
 #[derive(Default)]
 pub(crate) struct Store {
@@ -24,7 +31,6 @@ impl Store {
         let Some(arguments) = arguments(command) else {
             return error("Protocol error: expected an array of bulk strings");
         };
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match arguments.as_slice() {
             ["PING"] => Value::SimpleString("PONG".into()),
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
@@ -48,14 +54,11 @@ impl Store {
                 }
             }
             ["EVAL", script, "1", key, token, ttl] if *script == EXTEND => {
-                let Some(ttl) = millis(ttl) else {
-                    return error("value is not an integer or out of range");
-                };
-                match self.own(key, token, now) {
-                    Ok(entry) => {
-                        entry.until = entry.until.max(now.saturating_add(ttl));
-                        Value::Int(1)
-                    }
+                match self
+                    .own(key, token, now)
+                    .and_then(|entry| entry.extend(ttl, now))
+                {
+                    Ok(()) => Value::Int(1),
                     Err(why_not) => why_not,
                 }
             }
@@ -76,13 +79,15 @@ impl Store {
     }
 
     fn acquire(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Value {
-        let Some(ttl) = millis(ttl).filter(|ttl| !ttl.is_zero()) else {
-            return error("invalid expire time in 'set' command");
+        // Redis looks at the number before it looks at the key.
+        let until = match until(ttl, now, "set") {
+            Ok(until) => until,
+            Err(refusal) => return refusal,
         };
         if self.get(key, now).is_some() {
             return Value::Nil;
         }
-        self.put(key, token, now.saturating_add(ttl));
+        self.put(key, token, until);
         Value::Okay
     }
 
@@ -99,6 +104,19 @@ impl Store {
     }
 }
 
+impl Entry {
+    /// Never shortens, so a ttl of nothing or less is accepted and has no effect, as in extend.lua. That a script also
+    /// compares numbers that Redis does not take for a time to live (`1e3`) is left out: those are refused here.
+    fn extend(&mut self, ttl: &str, now: Duration) -> Result<(), Value> {
+        let left_ms = self.until.saturating_sub(now).as_millis();
+        let is_longer = |ttl_ms: i64| u128::try_from(ttl_ms).is_ok_and(|ttl_ms| left_ms < ttl_ms);
+        if integer(ttl).is_none_or(is_longer) {
+            self.until = until(ttl, now, "pexpire")?;
+        }
+        Ok(())
+    }
+}
+
 fn why_not(pttl: i64) -> Value {
     Value::Array(vec![Value::Int(pttl)])
 }
@@ -108,20 +126,49 @@ fn error(message: &str) -> Value {
     redis::parse_redis_value(line.as_bytes()).unwrap_or(Value::Nil)
 }
 
-fn millis(text: &str) -> Option<Duration> {
-    text.parse().ok().map(Duration::from_millis)
+/// When a key with this time to live ends, or what Redis says of the number. As there, the end is in milliseconds that
+/// an `i64` can hold.
+fn until(ttl: &str, now: Duration, command: &str) -> Result<Duration, Value> {
+    let Some(ttl_ms) = integer(ttl) else {
+        return Err(error("value is not an integer or out of range"));
+    };
+    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+    match u64::try_from(ttl_ms) {
+        Ok(ttl @ 1..) if now_ms.checked_add(ttl_ms).is_some() => {
+            Ok(now.saturating_add(Duration::from_millis(ttl)))
+        }
+        _ => Err(error(&format!(
+            "invalid expire time in '{command}' command"
+        ))),
+    }
 }
 
-/// A packed command is what Redis also uses for replies, an array of bulk strings.
-fn arguments(command: &[u8]) -> Option<Vec<String>> {
-    let Ok(Value::Array(items)) = redis::parse_redis_value(command) else {
-        return None;
-    };
-    let text = |item: Value| {
-        let Value::BulkString(bytes) = item else {
-            return None;
-        };
-        String::from_utf8(bytes).ok()
-    };
-    items.into_iter().map(text).collect()
+/// A number as Redis reads it: without a plus, a space, or a zero that could be left out.
+fn integer(text: &str) -> Option<i64> {
+    let number: i64 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+/// Reads a packed command: an array of bulk strings in the one way to write it, and nothing behind it. Redis also takes
+/// strings that are not UTF-8, which this crate never sends.
+fn arguments(command: &[u8]) -> Option<Vec<&str>> {
+    let (count, mut rest) = header(command, b'*')?;
+    // The count is only a claim, so no memory is reserved for it.
+    let mut arguments = Vec::new();
+    for _ in 0..count {
+        let (length, text) = header(rest, b'$')?;
+        let (text, end) = text.split_at_checked(length)?;
+        arguments.push(str::from_utf8(text).ok()?);
+        rest = end.strip_prefix(b"\r\n")?;
+    }
+    rest.is_empty().then_some(arguments)
+}
+
+/// Reads a line of a mark and a length; returns the length and what is behind the line.
+fn header(bytes: &[u8], mark: u8) -> Option<(usize, &[u8])> {
+    let bytes = bytes.strip_prefix(&[mark])?;
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let (digits, rest) = bytes.split_at_checked(end)?;
+    let length = integer(str::from_utf8(digits).ok()?)?;
+    Some((usize::try_from(length).ok()?, rest.strip_prefix(b"\r\n")?))
 }

@@ -113,7 +113,7 @@ fn read(call: &mut Call<'_>, ask: Ask, again: &dyn Fn() -> Vec<u8>) -> Result<Vo
 }
 
 /// Reads the reply of release.lua or extend.lua.
-fn own_key_vote(reply: &Value) -> Option<Vote> {
+pub(super) fn own_key_vote(reply: &Value) -> Option<Vote> {
     let why_not = match reply {
         Value::Int(1) => return Some(Vote::Granted),
         Value::ServerError(error) => return Some(refused(error)),

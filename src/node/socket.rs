@@ -17,7 +17,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 
 /// No reply of this protocol comes near it; a server that sends more has lost its way.
-const LONGEST_REPLY: usize = 4 * 1024;
+pub(super) const LONGEST_REPLY: usize = 4 * 1024;
 
 /// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
 const ROUNDING: Duration = Duration::from_millis(20);
@@ -46,6 +46,16 @@ impl Socket {
         deadline: Timestamp,
     ) -> io::Result<Self> {
         nonblocking::connect(&raw, address, clock, deadline)?;
+        Self::over(raw, clock, timeout, deadline)
+    }
+
+    /// Takes a socket that is connected.
+    pub(super) fn over(
+        raw: RawSocket,
+        clock: &Clock,
+        timeout: Duration,
+        deadline: Timestamp,
+    ) -> io::Result<Self> {
         raw.set_write_timeout(Some(WRITE_SLICE))?;
         let blocking = timeout
             .checked_sub(ROUNDING.saturating_add(SLACK))
@@ -93,9 +103,16 @@ impl Transport for Socket {
     fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
         self.reader.deadline = deadline;
         self.reader.taken = 0;
-        self.parser
-            .parse_value(&mut self.reader)
-            .map_err(|error| fault(error, self.reader.taken))
+        let reply = self.parser.parse_value(&mut self.reader);
+        let reply = reply.map_err(|error| fault(error, self.reader.taken))?;
+        // The parser drops a byte that begins no reply, such as the first of "\n+OK", when a read ends there; and it
+        // takes `: +01` for a number. Then not all of the bytes are in what it has made of them.
+        if length(&reply).is_some_and(|length| length != self.reader.taken) {
+            return Err(Fault::protocol(
+                "a reply with bytes that don't belong there",
+            ));
+        }
+        Ok(reply)
     }
 
     fn has_surplus(&self) -> bool {
@@ -127,20 +144,22 @@ struct Reader {
 
 impl Read for Reader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.start == self.end {
-            self.start = 0;
-            self.end = 0;
-            self.end = self.fill()?;
-        }
-        if self.taken > LONGEST_REPLY {
+        // Before anything is waited for, and to the byte: how the reply was cut into packets must not decide.
+        let allowed = LONGEST_REPLY.saturating_sub(self.taken);
+        if allowed == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "a reply of more than 4 KiB",
             ));
         }
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            self.end = self.fill()?;
+        }
         let ready = self.bytes.get(self.start..self.end).unwrap_or_default();
         let line = ready.split_inclusive(|&byte| byte == b'\n').next();
-        let n = line.unwrap_or_default().len().min(out.len());
+        let n = line.unwrap_or_default().len().min(out.len()).min(allowed);
         for (to, from) in out.iter_mut().zip(ready.iter().take(n)) {
             *to = *from;
         }
@@ -188,6 +207,42 @@ impl Reader {
             }
         }
     }
+}
+
+/// How many bytes Redis writes for a reply, if it is of a type that it has for the commands of this crate.
+fn length(reply: &Value) -> Option<usize> {
+    const MARK_AND_END: usize = "+\r\n".len();
+    let line = |text: usize| Some(text.saturating_add(MARK_AND_END));
+    match reply {
+        Value::Nil => line("-1".len()),
+        Value::Okay => line("OK".len()),
+        Value::SimpleString(text) => line(text.len()),
+        Value::Int(number) => line(width(number.unsigned_abs(), number.is_negative())),
+        Value::ServerError(error) => {
+            let details = error
+                .details()
+                .map_or(0, |text| text.len().saturating_add(1));
+            line(error.code().len().saturating_add(details))
+        }
+        Value::Array(items) => {
+            let count = u64::try_from(items.len()).ok()?;
+            items
+                .iter()
+                .try_fold(line(width(count, false))?, |sum, item| {
+                    Some(sum.saturating_add(length(item)?))
+                })
+        }
+        Value::BulkString(_) | _ => None,
+    }
+}
+
+/// How many characters a number has.
+fn width(number: u64, is_negative: bool) -> usize {
+    let more_digits = number.checked_ilog10().unwrap_or_default();
+    let digits = usize::try_from(more_digits)
+        .unwrap_or_default()
+        .saturating_add(1);
+    digits.saturating_add(usize::from(is_negative))
 }
 
 /// What an error of `redis::Parser` means, given how much of the reply had come.

@@ -196,9 +196,10 @@ fn a_reply_that_is_not_to_a_set_is_never_a_vote() {
 
 #[test]
 fn bytes_that_are_no_reply_are_never_a_vote() {
-    let garbage: [&[u8]; 10] = [
+    let garbage: [&[u8]; 11] = [
         b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
         b"\r\n+OK\r\n",
+        b"\n+OK\r\n",
         b"\0\0\0\0\xff\xfe\r\n",
         b"+\xff\xfe\r\n",
         b":one\r\n",
@@ -300,6 +301,8 @@ fn a_misleading_reply_is_never_an_extension_or_a_release() {
         ":0\r\n",
         ":2\r\n",
         ":-1\r\n",
+        ":+1\r\n",
+        "\n:1\r\n",
         "$1\r\n1\r\n",
         "$-1\r\n",
         "*0\r\n",

@@ -29,6 +29,8 @@ mod own_threads;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
+mod rounds;
+#[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod server;

@@ -1,0 +1,190 @@
+//! The fake's store and a real `redis-server` are sent the same random commands, and have to answer the same.
+//!
+//! It is beside the store, and not with the other tests over real servers, because it compares single commands: the
+//! public API can't send a `retake.lua` or an odd time to live at will. The server is started as those tests do it.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::TestRunner;
+use redis::{Connection, ConnectionLike, RedisResult, Value};
+
+use super::frame::pack;
+use super::properties::{config, ttl_text};
+use super::*;
+
+#[expect(dead_code, reason = "only the tests over real servers use all of it")]
+#[path = "../../../tests/it/server.rs"]
+mod server;
+
+const KEYS: [&str; 4] = ["", "job", "\u{1F512} {a}\r\n*1", "jo"];
+const TOKENS: [&str; 3] = ["", "token", "token\r\n"];
+
+/// No key ends during a sequence, unless the sequence waits for it.
+const LONG: Duration = Duration::from_mins(1);
+
+/// A command, and how long to wait after it until what it made has ended.
+#[derive(Debug, Clone)]
+struct Step {
+    words: Vec<String>,
+    pause: Option<Duration>,
+}
+
+type Ttl = (String, Option<Duration>);
+
+fn step() -> impl Strategy<Value = Step> {
+    let long = (1..60_u32).prop_map(|n| (LONG.saturating_mul(n).as_millis().to_string(), None));
+    let short = (1..4_u64).prop_map(|ms| (ms.to_string(), Some(Duration::from_millis(ms))));
+    let odd = ttl_text()
+        .prop_filter("ends during the sequence", |text| {
+            let ttl: Result<i128, _> = text.trim().parse();
+            !ttl.is_ok_and(|ttl| (1..=120_000).contains(&ttl))
+        })
+        .prop_map(|text| (text, None));
+    let ttl = prop_oneof![6 => long, 1 => short, 3 => odd];
+    let kind = select(vec![
+        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "RELEASE", "PING",
+    ]);
+    let key_and_token = (select(KEYS.to_vec()), select(TOKENS.to_vec()));
+    (kind, key_and_token, ttl).prop_map(step_of)
+}
+
+fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, &str), Ttl)) -> Step {
+    let words = match kind {
+        "PING" => vec!["PING"],
+        "SET" => vec!["SET", key, token, "NX", "PX", &ttl],
+        "RETAKE" => vec!["EVAL", RETAKE, "1", key, token, &ttl],
+        "EXTEND" => vec!["EVAL", EXTEND, "1", key, token, &ttl],
+        _ => vec!["EVAL", RELEASE, "1", key, token],
+    };
+    Step {
+        words: words.into_iter().map(str::to_owned).collect(),
+        pause,
+    }
+}
+
+/// A server, and a store that lives in the server's time.
+struct Pair {
+    connection: Connection,
+    store: Store,
+    began: Duration,
+}
+
+impl Pair {
+    fn new(server: &server::Server) -> Self {
+        server.command(&["FLUSHALL"]);
+        let client = redis::Client::open(server.url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        Self {
+            began: time(&mut connection),
+            connection,
+            store: Store::default(),
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        let packed = pack(&step.words);
+        let now = time(&mut self.connection);
+        let fake = self.store.execute(&packed, now);
+        let real = as_value(self.connection.req_packed_command(&packed));
+        self.compare(&fake, &real, step);
+        if let Some(pause) = step.pause {
+            let end = time(&mut self.connection) + pause + Duration::from_millis(2);
+            while time(&mut self.connection) <= end {
+                server::pause(Duration::from_millis(1));
+            }
+        }
+        self.compare_keys(step);
+    }
+
+    fn compare(&mut self, fake: &Value, real: &Value, step: &Step) {
+        match (fake, real) {
+            (Value::ServerError(fake), Value::ServerError(real)) => {
+                assert_eq!(fake.code(), real.code(), "{step:?}");
+                // A script adds its name and line.
+                let (fake, real) = (fake.details().unwrap(), real.details().unwrap());
+                let is_of_lua = real.contains("attempt to compare");
+                assert!(is_of_lua || real.starts_with(fake), "{step:?}: {real}");
+            }
+            // The numbers that only Lua takes for numbers: see `Entry::extend`.
+            (Value::ServerError(_), Value::Int(1)) => {
+                let ttl = step.words.last().unwrap();
+                assert!(
+                    step.words[1] == EXTEND && integer(ttl).is_none(),
+                    "{step:?}"
+                );
+            }
+            (Value::Array(fake), Value::Array(real)) => match (&fake[..], &real[..]) {
+                ([Value::Int(fake)], [Value::Int(real)]) => self.compare_pttl(*fake, *real, step),
+                _ => panic!("{step:?}: {fake:?} {real:?}"),
+            },
+            _ => assert_eq!(fake, real, "{step:?}"),
+        }
+    }
+
+    /// What the server does comes later than what the store does, by the time since the beginning at most.
+    fn compare_pttl(&mut self, fake: i64, real: i64, step: &Step) {
+        let passed = time(&mut self.connection).saturating_sub(self.began);
+        // Lua's numbers have 53 bits.
+        let rounding = fake.unsigned_abs() >> 52;
+        let slack = u64::try_from(passed.as_millis()).unwrap() + 2 + rounding;
+        let is_close = fake == real || fake >= 0 && real >= 0 && fake.abs_diff(real) <= slack;
+        assert!(is_close, "{step:?}: {fake} {real} after {passed:?}");
+    }
+
+    fn compare_keys(&mut self, step: &Step) {
+        for key in KEYS {
+            let now = time(&mut self.connection);
+            let get = redis::cmd("GET").arg(key).query(&mut self.connection);
+            let pttl = redis::cmd("PTTL").arg(key).query(&mut self.connection);
+            let entry = self.store.get(key, now);
+            let left = entry.as_ref().map_or(-2, |entry| {
+                i64::try_from(entry.until.saturating_sub(now).as_millis()).unwrap()
+            });
+            let value = entry.map(|entry| entry.value.clone());
+            assert_eq!(Ok(value), get, "{step:?}: {key:?}");
+            self.compare_pttl(left, pttl.unwrap(), step);
+        }
+    }
+}
+
+fn as_value(reply: RedisResult<Value>) -> Value {
+    match reply {
+        Ok(value) => value,
+        Err(error) => {
+            let (code, detail) = (error.code().unwrap(), error.detail().unwrap());
+            redis::parse_redis_value(format!("-{code} {detail}\r\n").as_bytes()).unwrap()
+        }
+    }
+}
+
+/// The server's clock.
+fn time(connection: &mut Connection) -> Duration {
+    let (seconds, micros) = redis::cmd("TIME").query(connection).unwrap();
+    Duration::from_secs(seconds) + Duration::from_micros(micros)
+}
+
+#[test]
+fn the_store_answers_as_a_redis_server_does() {
+    let server = server::Server::start();
+    let mut config = config();
+    // A sequence has many commands, and some of them wait.
+    config.cases = (config.cases / 4).max(1);
+    config.max_shrink_iters = 200;
+    let mut runner = TestRunner::new(config);
+    let result = runner.run(&vec(step(), 1..40), |steps| {
+        let mut pair = Pair::new(&server);
+        for step in &steps {
+            pair.step(step);
+        }
+        Ok(())
+    });
+    result.unwrap();
+}

@@ -1,0 +1,239 @@
+//! Properties of the fake's parser and store, over random commands and what is left of them after an accident.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use redis::Value;
+
+use super::frame::{check, check_words, is_error, occupied, pack, state};
+use super::*;
+use crate::node::command::{Command, ping};
+
+/// Some day in this century.
+const NOW: Duration = Duration::from_secs(1_700_000_000);
+
+/// Numbers at their bounds, and what is almost a number.
+const ODD_NUMBERS: [&str; 29] = [
+    "0",
+    "-0",
+    "-1",
+    "+5",
+    "05",
+    "00",
+    " 5",
+    "5 ",
+    "5\n",
+    "5\0",
+    "",
+    "-",
+    "5.0",
+    "5,0",
+    "٣",
+    "1e3",
+    "0x10",
+    "inf",
+    "nan",
+    "five",
+    "--5",
+    "9223372036854775806",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "18446744073709551615",
+    "18446744073709551616",
+    "99999999999999999999999999",
+];
+
+/// What was found once becomes a test of its own, so no file of failures is kept.
+pub(super) fn config() -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn key() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => select(vec!["held", "over", "free", ""]).prop_map(str::to_owned),
+        4 => any::<String>(),
+        4 => "[ -~]{0,3}\r\n[*$:+-]?[0-9]{0,3}(\r\n)?",
+        1 => (1_000..70_000_usize).prop_map(|n| "é".repeat(n)),
+    ]
+}
+
+fn token() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => select(vec!["token", "other", ""]).prop_map(str::to_owned),
+        1 => any::<String>(),
+    ]
+}
+
+pub(super) fn ttl_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        2 => (1_u64..100_000).prop_map(|ttl| ttl.to_string()),
+        1 => any::<u64>().prop_map(|ttl| ttl.to_string()),
+        1 => any::<i64>().prop_map(|ttl| ttl.to_string()),
+        2 => select(ODD_NUMBERS.to_vec()).prop_map(str::to_owned),
+    ]
+}
+
+/// The commands of this crate, with any ttl that a `Duration` can be.
+fn packed() -> impl Strategy<Value = Vec<u8>> {
+    (key(), token(), any::<Duration>(), 0..5).prop_map(|(key, token, ttl, kind)| {
+        let (key, token) = (key.as_str(), token.as_str());
+        let command = Command { key, token };
+        match kind {
+            0 => command.acquire(ttl),
+            1 => command.retake(ttl),
+            2 => command.extend(ttl),
+            3 => command.release(),
+            _ => ping(),
+        }
+    })
+}
+
+/// Times of the node's clock, which a test may move anywhere.
+fn now() -> impl Strategy<Value = Duration> {
+    let edges = [
+        Duration::ZERO,
+        Duration::MAX,
+        Duration::from_millis(u64::MAX),
+    ];
+    prop_oneof![
+        2 => Just(NOW),
+        1 => any::<Duration>(),
+        1 => select(edges.to_vec()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn any_bytes_are_answered_and_have_no_effect_unless_they_are_a_command(
+        bytes in vec(any::<u8>(), 0..200),
+        now in now(),
+    ) {
+        check(&bytes, now);
+    }
+
+    #[test]
+    fn what_looks_like_a_command_is_answered_and_has_no_effect_unless_it_is_one(
+        bytes in r"(\*[0-9+ -]{0,3}(\r\n|\n))?(\$[0-9+-]{1,2}\r\n(PING|SET|NX|[a-z]{0,4})(\r\n)?){0,6}",
+        now in now(),
+    ) {
+        check(bytes.as_bytes(), now);
+    }
+
+    #[test]
+    fn words_are_read_back_as_they_were_packed(
+        words in vec(prop_oneof![vec(any::<u8>(), 0..20), key().prop_map(String::into_bytes)], 1..8),
+        now in now(),
+    ) {
+        check_words(words.iter().map(Vec::as_slice), now);
+    }
+
+    #[test]
+    fn a_command_with_any_key_token_and_ttl_changes_its_own_key_at_most(
+        (key, token, ttl) in (key(), token(), ttl_text()),
+        name in select(vec!["SET", RETAKE, EXTEND, RELEASE]),
+        now in now(),
+    ) {
+        let words = match name {
+            "SET" => vec!["SET", &key, &token, "NX", "PX", &ttl],
+            RELEASE => vec!["EVAL", RELEASE, "1", &key, &token],
+            script => vec!["EVAL", script, "1", &key, &token, &ttl],
+        };
+        check_words(words.iter().map(|word| word.as_bytes()), now);
+        check_words(words.iter().rev().map(|word| word.as_bytes()), now);
+    }
+
+    #[test]
+    fn a_mutated_command_is_answered_and_has_no_effect_unless_it_is_one(
+        mut bytes in packed(),
+        (at, byte) in (any::<Index>(), any::<u8>()),
+        kind in 0..4,
+        now in now(),
+    ) {
+        let at = at.index(bytes.len());
+        match kind {
+            0 => bytes[at] = byte,
+            1 => bytes.insert(at, byte),
+            2 => drop(bytes.remove(at)),
+            _ => bytes.swap(at, 0),
+        }
+        check(&bytes, now);
+    }
+
+    #[test]
+    fn a_length_in_another_spelling_is_refused(
+        bytes in packed(),
+        header in any::<Index>(),
+        (before, after) in select(vec![("+", ""), ("0", ""), (" ", ""), ("-", ""), ("", " "), ("", ".0")]),
+        now in now(),
+    ) {
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<&str> = text.split("\r\n").collect();
+        // The first line, and every second one after it, if no word has a line break of its own.
+        let n = header.index(lines.len().div_ceil(2)).checked_mul(2).and_then(|n| n.checked_sub(1));
+        let n = n.unwrap_or(0);
+        let (mark, length) = lines[n].split_at_checked(1).unwrap_or_default();
+        prop_assume!(["*", "$"].contains(&mark) && length.parse::<u32>().is_ok());
+        let odd = format!("{mark}{before}{length}{after}");
+        let lines = [&lines[..n], &[odd.as_str()], &lines[n..][1..]].concat();
+        let mut store = occupied(now);
+        let before = state(&store);
+        prop_assert!(is_error(&store.execute(lines.join("\r\n").as_bytes(), now)));
+        prop_assert_eq!(state(&store), before);
+    }
+
+    #[test]
+    fn a_part_of_a_command_and_two_commands_at_once_are_refused(
+        (one, other) in (packed(), packed()),
+        at in any::<Index>(),
+        now in now(),
+    ) {
+        let mut store = occupied(now);
+        let before = state(&store);
+        for bytes in [&one[..at.index(one.len())], &[one.as_slice(), &other].concat()] {
+            prop_assert!(is_error(&store.execute(bytes, now)));
+            prop_assert_eq!(state(&store), before.clone());
+        }
+    }
+
+    #[test]
+    fn a_set_accepts_the_times_that_redis_accepts(ttl in ttl_text()) {
+        let mut store = Store::default();
+        let reply = store.execute(&pack(&["SET", "k", "t", "NX", "PX", &ttl]), NOW);
+        let is_canonical = !ttl.starts_with('0') && ttl.bytes().all(|byte| byte.is_ascii_digit());
+        let number: i128 = if is_canonical { ttl.parse().unwrap_or(0) } else { 0 };
+        let most = i64::MAX.saturating_sub_unsigned(NOW.as_secs().saturating_mul(1000));
+        if number > 0 && number <= i128::from(most) {
+            prop_assert_eq!(reply, Value::Okay);
+            let left = store.get("k", NOW).unwrap().until.saturating_sub(NOW);
+            prop_assert_eq!(i128::try_from(left.as_millis()).unwrap(), number);
+        } else {
+            prop_assert!(is_error(&reply), "{:?}", reply);
+            prop_assert!(store.get("k", NOW).is_none());
+        }
+    }
+
+    #[test]
+    fn times_that_no_clock_can_count_do_not_panic(
+        (until, at, later) in (now(), now(), now()),
+        ttl in any::<Duration>(),
+    ) {
+        let mut store = Store::default();
+        store.put("k", "t", until);
+        for token in ["t", "u"] {
+            let command = Command { key: "k", token };
+            store.execute(&command.extend(ttl), at);
+            store.execute(&command.acquire(ttl), later);
+            store.execute(&command.retake(ttl), at);
+            store.execute(&command.release(), later);
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Any bytes as a server's answer, from the socket up to the vote, and what has to come of them.
+//!
+//! A pair of `SOCK_SEQPACKET` sockets stands for the connection, so that the code under test is all of the real one: each
+//! read gives out one packet, as TCP may. Nothing waits: the packets are there before the node is asked, and behind them
+//! is the end of the stream, or nothing at a deadline that has passed.
+
+#![expect(clippy::unwrap_used, reason = "the system has sockets and threads")]
+
+use std::io;
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use r2d2::ManageConnection;
+use redis::Value;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown,
+    socketpair,
+};
+
+use super::ask_all::{Ask, ask_all, own_key_vote};
+use super::command::Command;
+use super::slot::{Readiness, Slot, Slots};
+use super::socket::Socket;
+use super::transport::{Connect, Fault, Transport};
+use super::{Node, Setup, acquire_vote, is_alive};
+use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
+use crate::error::{NodeError, Vote};
+
+pub(crate) mod answer;
+#[cfg(test)]
+mod properties;
+
+use self::answer::{Answer, Outcome, Question, Then};
+
+const TTL: Duration = Duration::from_mins(1);
+
+/// Checks what comes of an answer at the slot and at the node.
+pub(crate) fn check(answer: &Answer) {
+    check_slot(answer);
+    STAGE.with(|stages| match answer.then {
+        Then::Silence | Then::End => stages.0.check(answer),
+        Then::EarlyEnd => stages.1.check(answer),
+    });
+}
+
+/// One reply is given out at most, and none after an error.
+fn check_slot(answer: &Answer) {
+    let clock = Clock::system();
+    let deadline = clock.now().saturating_add(answer.then.timeout());
+    let (socket, peer) = stage(answer, &clock).unwrap();
+    let mut slot = Slot::default();
+    slot.open(Box::new(socket), 0);
+    slot.send(b"?", deadline).unwrap();
+    let reply = slot.recv(deadline);
+    let came = match &reply {
+        Ok(reply) => read(answer.question, reply).ok_or(Outcome::NoReply),
+        Err(fault) => Err(outcome(&fault.clone().into_vote())),
+    };
+    answer.assert_came(came);
+    if reply.is_err() {
+        if answer.then == Then::Silence {
+            send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).unwrap();
+        }
+        let second = slot.recv(deadline);
+        assert!(second.is_err(), "{second:?} after {reply:?}");
+        assert!(Slots.has_broken(&mut slot) || slot.check(0) == Readiness::Empty);
+    }
+}
+
+/// A connected socket, with all the packets in it, and its other end.
+fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Socket, OwnedFd)> {
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    for packet in answer.packets() {
+        let bytes = answer.bytes.get(packet).unwrap_or_default();
+        send(&theirs, bytes, SendFlags::DONTWAIT)?;
+    }
+    if answer.then != Then::Silence {
+        shutdown(&theirs, Shutdown::Write)?;
+    }
+    let socket = Socket::over(ours.into(), clock, answer.then.timeout(), clock.now())?;
+    Ok((socket, theirs))
+}
+
+/// The vote that a reply is to the code under test.
+fn read(question: Question, reply: &Value) -> Option<Outcome> {
+    match question {
+        Question::Acquire => acquire_vote(reply).as_ref().map(outcome),
+        Question::Release | Question::Extend => own_key_vote(reply).as_ref().map(outcome),
+        Question::Ping => is_alive(reply).map(|()| Outcome::Granted),
+    }
+}
+
+std::thread_local! {
+    /// Nodes with a short and a long timeout; threads are made once.
+    static STAGE: (Stage, Stage) = (
+        Stage::new(Then::Silence.timeout()),
+        Stage::new(Then::EarlyEnd.timeout()),
+    );
+}
+
+/// A node whose next connection is what the inbox holds.
+struct Stage {
+    node: Arc<Node>,
+    clock: Clock,
+    inbox: Arc<Inbox>,
+    /// The probes run when it is moved.
+    probes: FakeClock,
+}
+
+type Inbox = Mutex<Option<Socket>>;
+
+struct FromInbox(Arc<Inbox>);
+
+impl Connect for FromInbox {
+    fn connect(&self, _deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
+        match self.0.lock().take() {
+            Some(socket) => Ok(Box::new(socket)),
+            None => Err(Fault::connect(io::ErrorKind::ConnectionRefused.into())),
+        }
+    }
+}
+
+impl Stage {
+    fn new(timeout: Duration) -> Self {
+        let (clock, probes) = (Clock::system(), FakeClock::new());
+        let inbox = Arc::new(Inbox::default());
+        let node = Node::new(Setup {
+            name: "staged".into(),
+            connector: Box::new(FromInbox(Arc::clone(&inbox))),
+            pool_size: 1,
+            timeout,
+            clock: &clock,
+            timers: &Timers::Virtual(Arc::new(probes.clone())),
+            thread: &one_thread("stage"),
+        });
+        drop(node.pool.get_timeout(TTL).unwrap());
+        Self {
+            node,
+            clock,
+            inbox,
+            probes,
+        }
+    }
+
+    fn check(&self, answer: &Answer) {
+        if answer.question == Question::Ping && self.node.is_closed() {
+            // Without a connection, the breaker opens.
+            self.ask(Question::Acquire);
+        }
+        let (socket, peer) = stage(answer, &self.clock).unwrap();
+        *self.inbox.lock() = Some(socket);
+        let outcome = self.ask(answer.question);
+        answer.assert_came(match outcome {
+            Outcome::TimedOut | Outcome::Broken | Outcome::NoReply => Err(outcome),
+            Outcome::Granted
+            | Outcome::Held
+            | Outcome::Missing
+            | Outcome::NotALock
+            | Outcome::Refused => Ok(outcome),
+        });
+        assert!(self.inbox.lock().is_none());
+
+        // A reply that comes now is to nothing: no other command is told it.
+        if answer.then == Then::Silence {
+            // The node may have closed the connection, as it should if anything was wrong.
+            send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).ok();
+        }
+        assert_eq!(self.ask(Question::Acquire), Outcome::Broken, "{answer:?}");
+        if answer.question == Question::Acquire {
+            check_undo(&peer, outcome);
+        }
+    }
+
+    fn ask(&self, question: Question) -> Outcome {
+        let command = Command {
+            key: "job",
+            token: "token",
+        };
+        let release = command.release();
+        let all = |ask, command: &[u8]| {
+            let mut reports = ask_all(iter::once((&*self.node, true)), ask, command);
+            reports
+                .pop()
+                .map_or(Outcome::NoReply, |report| outcome(&report.vote))
+        };
+        match question {
+            Question::Acquire => {
+                let ballot = self
+                    .node
+                    .acquire(command, TTL, &command.acquire(TTL), &release);
+                outcome(&ballot.report.vote)
+            }
+            Question::Release => all(Ask::Release, &release),
+            Question::Extend => all(Ask::Extend, &command.extend(TTL)),
+            Question::Ping => {
+                self.probes.advance(Duration::from_secs(1));
+                if self.node.is_closed() {
+                    Outcome::Granted
+                } else {
+                    Outcome::NoReply
+                }
+            }
+        }
+    }
+}
+
+/// A SET whose outcome is unknown has its undo behind it, on the same connection, wherever that is still open.
+fn check_undo(peer: &OwnedFd, outcome: Outcome) {
+    let mut heard = [0; 2048];
+    let mut next = || {
+        let mut packet = recv(peer, heard.as_mut_slice(), RecvFlags::DONTWAIT);
+        if matches!(packet, Err(Errno::CONNRESET)) {
+            // Says once that not all of the answer was read; what was sent before is still there.
+            packet = recv(peer, heard.as_mut_slice(), RecvFlags::DONTWAIT);
+        }
+        let length = packet.map_or(0, |(n, _)| n);
+        heard.get(..length).unwrap_or_default().to_vec()
+    };
+    assert!(next().starts_with(b"*6\r\n$3\r\nSET\r\n"));
+    let is_undone = next().starts_with(b"*5\r\n$4\r\nEVAL\r\n");
+    assert_eq!(
+        is_undone,
+        matches!(outcome, Outcome::TimedOut | Outcome::NoReply)
+    );
+}
+
+fn outcome(vote: &Vote) -> Outcome {
+    match vote {
+        Vote::Granted => Outcome::Granted,
+        Vote::Held { .. } => Outcome::Held,
+        Vote::Missing => Outcome::Missing,
+        Vote::TimedOut => Outcome::TimedOut,
+        Vote::Failed(NodeError::NotALock { .. }) => Outcome::NotALock,
+        Vote::Failed(NodeError::Refused { .. }) => Outcome::Refused,
+        Vote::Failed(NodeError::Protocol { .. }) => Outcome::NoReply,
+        Vote::Failed(_) => Outcome::Broken,
+        Vote::BreakerOpen { .. } | Vote::NotAsked => unreachable!("a node that is asked"),
+    }
+}

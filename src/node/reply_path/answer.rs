@@ -1,0 +1,217 @@
+//! What a server may answer, and what has to come of it, told from the bytes alone.
+
+use std::fmt;
+use std::iter;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::super::socket::LONGEST_REPLY;
+
+/// What a reader of a socket takes at once.
+pub(super) const LONGEST_PACKET: usize = 1024;
+
+/// How many packets a socket holds before they are read; more bytes come in packets of the longest kind.
+pub(super) const MOST_PACKETS: usize = 128;
+
+/// Bytes that a server sends, and how.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    pub(super) question: Question,
+    pub(super) bytes: Vec<u8>,
+    /// The lengths of the first packets.
+    pub(super) cuts: Vec<usize>,
+    pub(super) then: Then,
+}
+
+/// What the server was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Question {
+    Acquire,
+    Release,
+    Extend,
+    Ping,
+}
+
+/// What comes behind the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Nothing, at the deadline.
+    Silence,
+    /// The end of the stream, at the deadline.
+    End,
+    /// The end of the stream long before the deadline, so that the reads are blocking ones.
+    EarlyEnd,
+}
+
+/// What came of an answer, as far as it matters to the algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Granted,
+    Held,
+    Missing,
+    NotALock,
+    Refused,
+    TimedOut,
+    /// The connection is gone.
+    Broken,
+    /// No reply to what was asked.
+    NoReply,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let packets = self.packets().into_iter();
+        let packets = packets.map(|packet| self.bytes.get(packet).unwrap_or_default());
+        write!(f, "{:?}:", self.question)?;
+        for packet in packets {
+            write!(f, " b\"{}\"", packet.escape_ascii())?;
+        }
+        write!(f, " {:?}", self.then)
+    }
+}
+
+impl Answer {
+    /// An answer that any bytes stand for: a byte for the question and what comes behind, the number of cuts, the
+    /// cuts, and the answer itself.
+    #[cfg(fuzzing)]
+    pub(crate) fn from_input(input: &[u8]) -> Option<Self> {
+        let (&[kind, cuts], rest) = input.split_first_chunk()?;
+        let (cuts, bytes) = rest.split_at_checked(usize::from(cuts % 16))?;
+        Some(Self {
+            question: match kind % 4 {
+                0 => Question::Acquire,
+                1 => Question::Release,
+                2 => Question::Extend,
+                _ => Question::Ping,
+            },
+            then: match kind / 4 % 4 {
+                0 => Then::Silence,
+                1 => Then::End,
+                _ => Then::EarlyEnd,
+            },
+            cuts: cuts.iter().copied().map(usize::from).collect(),
+            // More than the longest reply says nothing new.
+            bytes: bytes.get(..2 * LONGEST_REPLY).unwrap_or(bytes).to_vec(),
+        })
+    }
+
+    /// Where the packets begin and end.
+    pub(super) fn packets(&self) -> Vec<Range<usize>> {
+        let mut start = 0_usize;
+        let cuts = self.cuts.iter().copied().take(MOST_PACKETS);
+        let mut packets = Vec::new();
+        for cut in cuts.chain(iter::repeat(LONGEST_PACKET)) {
+            let cut = cut.clamp(1, LONGEST_PACKET);
+            let end = start.saturating_add(cut).min(self.bytes.len());
+            if start == end {
+                break;
+            }
+            packets.push(start..end);
+            start = end;
+        }
+        packets
+    }
+
+    /// What has to come of the question, told from the bytes alone: the vote that they are, if they are one. How they
+    /// are cut decides only whether those behind the reply are seen at once.
+    pub(super) fn expected(&self) -> Result<Outcome, Why> {
+        let Some(end) = end_of_reply(&self.bytes) else {
+            let can_be_one_line = matches!(self.bytes.first(), None | Some(b'+' | b'-' | b':'));
+            let is_short = self.bytes.len() < LONGEST_REPLY;
+            return Err(match self.then {
+                Then::Silence if can_be_one_line && is_short => Why::Fault(Outcome::TimedOut),
+                Then::End | Then::EarlyEnd if can_be_one_line => Why::Fault(Outcome::Broken),
+                Then::Silence | Then::End | Then::EarlyEnd => Why::NoVote,
+            });
+        };
+        if end > LONGEST_REPLY || !self.packets().iter().any(|packet| packet.end == end) {
+            return Err(Why::NoVote);
+        }
+        let reply = self.bytes.get(..end).unwrap_or_default();
+        self.question.vote(reply).ok_or(Why::NoVote)
+    }
+}
+
+/// Why there is no vote.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Why {
+    Fault(Outcome),
+    /// For a reason that may depend on how the bytes are cut.
+    NoVote,
+}
+
+impl Answer {
+    /// The parser has more spellings for nil than Redis, such as `$-2`. That is a no, and so does no harm.
+    fn is_almost_nil(&self) -> bool {
+        self.question == Question::Acquire && self.bytes.get(3..5) == Some(b"\r\n")
+    }
+
+    #[track_caller]
+    pub(super) fn assert_came(&self, came: Result<Outcome, Outcome>) {
+        let is_expected = match (self.expected(), came) {
+            (Ok(expected), Ok(vote)) => expected == vote,
+            // A probe tells no more, and a release connects once more when the connection ends before the reply.
+            (Err(Why::Fault(fault)), Err(came)) => came == fault || self.question == Question::Ping,
+            (Err(Why::NoVote), Err(_)) => true,
+            (Err(Why::NoVote), Ok(Outcome::Held)) => self.is_almost_nil(),
+            _ => false,
+        };
+        assert!(
+            is_expected,
+            "{self:?} should give {:?}, not {came:?}",
+            self.expected()
+        );
+    }
+}
+
+impl Question {
+    /// The one reply that means yes.
+    pub(super) fn yes(self) -> &'static [u8] {
+        match self {
+            Self::Acquire => b"+OK\r\n",
+            Self::Ping => b"+PONG\r\n",
+            Self::Release | Self::Extend => b":1\r\n",
+        }
+    }
+
+    /// The vote that these bytes, which end as a reply does, are. It is written as Redis writes it, to the byte.
+    fn vote(self, reply: &[u8]) -> Option<Outcome> {
+        let is_refusal = reply.starts_with(b"-") && str::from_utf8(reply).is_ok();
+        match self {
+            _ if reply == self.yes() => Some(Outcome::Granted),
+            Self::Ping if is_refusal => Some(Outcome::Granted),
+            _ if is_refusal => Some(Outcome::Refused),
+            Self::Acquire => (reply == b"$-1\r\n" || reply == b"*-1\r\n").then_some(Outcome::Held),
+            Self::Ping => None,
+            Self::Release | Self::Extend => {
+                let line = reply.strip_prefix(b"*1\r\n:")?.strip_suffix(b"\r\n")?;
+                let number: i64 = str::from_utf8(line).ok()?.parse().ok()?;
+                let is_canonical = number.to_string().as_bytes() == line;
+                match number {
+                    _ if !is_canonical => None,
+                    -2 => Some(Outcome::Missing),
+                    -1 | -3 => Some(Outcome::NotALock),
+                    0.. => Some(Outcome::Held),
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+/// Where the first line ends, or the second if the first is the beginning of an array of one.
+fn end_of_reply(bytes: &[u8]) -> Option<usize> {
+    let from = if bytes.starts_with(b"*1\r\n") { 4 } else { 0 };
+    let lines = bytes.get(from..)?;
+    let end = lines.windows(2).position(|pair| pair == b"\r\n")?;
+    end.checked_add(from)?.checked_add(2)
+}
+
+impl Then {
+    pub(super) fn timeout(self) -> Duration {
+        match self {
+            Self::Silence | Self::End => Duration::ZERO,
+            Self::EarlyEnd => Duration::from_mins(1),
+        }
+    }
+}
