@@ -7,6 +7,9 @@ use std::time::Duration;
 /// The constant part of the drift: Redis expires keys with a precision of a millisecond, here and on the node.
 const DRIFT_FLOOR: Duration = Duration::from_millis(2);
 
+/// More than a floating-point product of a year can be rounded by.
+const ROUNDING: Duration = Duration::from_nanos(100);
+
 /// The smallest number of votes that any two winners must share a node in.
 pub(crate) fn quorum(nodes: usize) -> usize {
     (nodes / 2).saturating_add(1)
@@ -23,18 +26,12 @@ pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
 }
 
 /// The part of a time to live by which the clocks of client and nodes may differ at its end. Never less than the exact
-/// product, and for a ttl of up to a year by some nanoseconds more at most.
+/// product, and for a ttl of up to a year hardly more.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
-    const BILLION: f64 = 1e9;
-    const WHOLE: u128 = 1_000_000_000_000_000_000;
-    // In whole numbers and rounded up: a floating-point product of a long time is off by nanoseconds either way. A
-    // billion times the factor, in nanoseconds, is the factor in parts of the whole, right to its 52nd bit.
-    let parts =
-        Duration::try_from_secs_f64(factor * BILLION).map_or(WHOLE, |parts| parts.as_nanos());
-    let parts = parts.saturating_add(parts >> 52).saturating_add(1);
-    let share = ttl.as_nanos().saturating_mul(parts).div_ceil(WHOLE);
-    let share = u64::try_from(share).map_or(ttl, Duration::from_nanos);
-    share.saturating_add(DRIFT_FLOOR)
+    Duration::try_from_secs_f64(ttl.as_secs_f64() * factor)
+        .unwrap_or(ttl)
+        .saturating_add(ROUNDING)
+        .saturating_add(DRIFT_FLOOR)
 }
 
 /// What is left of a time to live, `elapsed` after the clock was read before the first send. Zero is not valid.

@@ -44,8 +44,8 @@ fn the_token_and_the_ttl_are_on_every_node() {
         assert_eq!(node.token_of("report").as_deref(), Some(guard.token()));
         assert_eq!(node.ttl_of("report"), Some(TTL));
     }
-    // Exactly the ttl less 1 % and 2 ms, because no time has passed, and a nanosecond for rounding.
-    assert_eq!(guard.remaining() + Duration::from_nanos(1), ms(9_898));
+    // Exactly the ttl less 1 % and 2 ms, because no time has passed, and 100 ns for rounding.
+    assert_eq!(guard.remaining() + Duration::from_nanos(100), ms(9_898));
     guard.unlock().unwrap();
     assert_no_keys(&nodes, "report");
 }
@@ -223,6 +223,20 @@ fn a_foreign_holder_is_respected_until_it_expires() {
     let guard = manager.lock("report", TTL).unwrap();
     assert!(clock.elapsed() >= ms(700) && clock.elapsed() <= ms(700 + 250));
     assert_eq!(nodes[0].token_of("report").as_deref(), Some(guard.token()));
+}
+
+#[test]
+fn attempts_are_a_retry_delay_apart() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.retry_delay(ms(100), ms(100)).build().unwrap();
+    for node in &nodes {
+        node.hold("report", "another", ms(950));
+    }
+    let _guard = manager.lock("report", TTL).unwrap();
+    // The first attempt was at once, and the eleventh found the lock free.
+    assert_eq!(clock.elapsed(), ms(1_000));
 }
 
 #[test]

@@ -34,7 +34,7 @@ use self::run::{Total, Until, replay_text, run_many, run_one};
 use self::trace::Trace;
 
 /// The seeds of a plain `cargo test`, which is not built for speed.
-const USUAL_SEEDS: Range<u64> = 0..30;
+const USUAL_SEEDS: Range<u64> = 0..12;
 
 /// The seeds that the environment asks for, as `from..to`.
 fn seeds() -> Range<u64> {
