@@ -176,9 +176,10 @@ impl Server {
     }
 }
 
-/// A process that kills the servers, by pid, should this one end without doing so (a kill, an abort, a time limit).
+/// A process that kills the servers, by pid, should this one end without doing so (a kill, an abort, a time limit), and
+/// that removes their folders in any case.
 static REAPER: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| {
-    // It knows the servers that are up; its input ends with this process.
+    // It knows the processes that are up; its input ends with this process.
     let script = r#"
         trap '' INT TERM HUP
         up=
@@ -186,9 +187,12 @@ static REAPER: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| {
             if [ "$what" = up ]; then up="$up $pid"; continue; fi
             rest=; for p in $up; do [ "$p" = "$pid" ] || rest="$rest $p"; done; up=$rest
         done
-        [ -z "$up" ] || kill -9 $up"#;
+        [ -z "$up" ] || kill -9 $up
+        # A server that is being killed may still write into its folder.
+        rm -rf "$1" || { sleep 1; rm -rf "$1"; }"#;
     let reaper = Command::new("sh")
-        .args(["-c", script])
+        .args(["-c", script, "reaper"])
+        .arg(scratch())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -196,7 +200,8 @@ static REAPER: LazyLock<Mutex<Option<ChildStdin>>> = LazyLock::new(|| {
     Mutex::new(reaper.ok().and_then(|mut reaper| reaper.stdin.take()))
 });
 
-fn tell_reaper(what: &str, child: &Child) {
+/// Tells the reaper that a child is `up`, or `down`; the latter before it is waited for, while the pid is still its own.
+pub(crate) fn tell_reaper(what: &str, child: &Child) {
     if let Some(reaper) = REAPER.lock().as_mut() {
         writeln!(reaper, "{what} {}", child.id()).ok();
     }
@@ -268,11 +273,17 @@ pub(crate) fn free_port() -> u16 {
     panic!("no port is free");
 }
 
+/// The folder of this process, which the reaper removes.
+fn scratch() -> PathBuf {
+    std::env::temp_dir().join(format!("redlatch-{}", std::process::id()))
+}
+
 fn scratch_dir(port: u16) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("redlatch-{}-{port}-{n}", std::process::id());
-    let dir = std::env::temp_dir().join(name);
+    // The reaper is there before the first folder is.
+    LazyLock::force(&REAPER);
+    let dir = scratch().join(format!("{port}-{n}"));
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }

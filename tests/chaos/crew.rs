@@ -1,0 +1,193 @@
+//! The workers as the driver sees them: processes that it starts, stops, kills and listens to.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::event::Event;
+use crate::plan::WORKERS;
+use crate::server::{eventually, tell_reaper};
+use crate::witness::Witness;
+use crate::worker::ABRUPT;
+
+/// All workers. They end when it is dropped, and also when this process is killed.
+pub(crate) struct Crew {
+    workers: Vec<Worker>,
+    groups: Vec<Ipv4Addr>,
+    ports: Vec<u16>,
+    seed: u64,
+    witness: Arc<Mutex<Witness>>,
+    /// How many workers there were so far.
+    started: u32,
+    /// How many ended by themselves without giving anything back.
+    pub(crate) abrupt: u32,
+}
+
+/// One process. The next one in its place is another.
+struct Worker {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    done: Arc<AtomicU32>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl Crew {
+    /// Starts the workers, in turn for each of the groups.
+    pub(crate) fn start(
+        groups: &[Ipv4Addr],
+        ports: &[u16],
+        seed: u64,
+        witness: &Arc<Mutex<Witness>>,
+    ) -> Self {
+        let mut crew = Self {
+            workers: Vec::new(),
+            groups: groups.to_vec(),
+            ports: ports.to_vec(),
+            seed,
+            witness: Arc::clone(witness),
+            started: 0,
+            abrupt: 0,
+        };
+        for i in 0..WORKERS {
+            let worker = crew.spawn(i);
+            crew.workers.push(worker);
+        }
+        crew
+    }
+
+    fn spawn(&mut self, place: usize) -> Worker {
+        self.started += 1;
+        let id = self.started;
+        let host = self.groups[place % self.groups.len()];
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .arg("--worker")
+            .arg((self.seed ^ u64::from(id)).to_string())
+            .args(
+                self.ports
+                    .iter()
+                    .map(|port| format!("redis://{host}:{port}")),
+            )
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It ends with its input, but not while it is stopped.
+        tell_reaper("up", &child);
+        let stdin = child.stdin.take();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let witness = Arc::clone(&self.witness);
+        let done = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&done);
+        let listener = thread::spawn(move || {
+            let mut line = String::new();
+            while stdout.read_line(&mut line).is_ok_and(|n| n > 0) {
+                match Event::from_line(&line) {
+                    Some(Event::Done) => {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Some(event) => witness.lock().hear(id, event),
+                    // A line that was cut off by a kill is the last.
+                    None if !line.ends_with('\n') => {}
+                    None => witness.lock().wrong(format!("worker {id} said {line:?}")),
+                }
+                line.clear();
+            }
+        });
+        Worker {
+            child,
+            stdin,
+            done,
+            listener: Some(listener),
+        }
+    }
+
+    pub(crate) fn stop(&self, place: usize) {
+        self.workers[place].signal(Signal::STOP);
+    }
+
+    pub(crate) fn resume(&self, place: usize) {
+        self.workers[place].signal(Signal::CONT);
+    }
+
+    /// Kills a worker and starts another one in its place.
+    pub(crate) fn replace(&mut self, place: usize) {
+        let next = self.spawn(place);
+        drop(std::mem::replace(&mut self.workers[place], next));
+    }
+
+    /// Starts others in the places of those that ended by themselves.
+    pub(crate) fn look_after(&mut self) {
+        for place in 0..self.workers.len() {
+            let Some(status) = self.workers[place].child.try_wait().unwrap() else {
+                continue;
+            };
+            if status.code() == Some(ABRUPT) {
+                self.abrupt += 1;
+            } else {
+                let text = format!("the worker in place {place} ended: {status}");
+                self.witness.lock().wrong(text);
+            }
+            self.replace(place);
+        }
+    }
+
+    /// Tells all workers something.
+    pub(crate) fn tell(&mut self, order: &str) {
+        for worker in &mut self.workers {
+            let stdin = worker.stdin.as_mut().unwrap();
+            // One that has ended is found by `look_after`, or by `finish`.
+            writeln!(stdin, "{order}").ok();
+        }
+    }
+
+    /// Waits until all have said this many times that they released everything.
+    pub(crate) fn wait_until_done(&self, times: u32) {
+        let done = |worker: &Worker| worker.done.load(Ordering::Relaxed) >= times;
+        let limit = Duration::from_secs(20);
+        if !eventually(limit, || self.workers.iter().all(done)) {
+            let text = "the workers did not stop in time".to_owned();
+            self.witness.lock().wrong(text);
+        }
+    }
+
+    /// Lets those that are done end.
+    pub(crate) fn finish(mut self) {
+        for worker in &mut self.workers {
+            worker.stdin = None;
+            let mut status = None;
+            eventually(Duration::from_secs(10), || {
+                status = worker.child.try_wait().unwrap();
+                status.is_some()
+            });
+            if !status.is_some_and(|status| status.success()) {
+                let text = format!("a worker ended with {status:?} when it was to end");
+                self.witness.lock().wrong(text);
+            }
+        }
+    }
+}
+
+impl Worker {
+    fn signal(&self, signal: Signal) {
+        // One that has just ended by itself is not waited for yet, so its pid is its own.
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Also one that is stopped.
+        self.child.kill().ok();
+        tell_reaper("down", &self.child);
+        self.child.wait().ok();
+        // What it had said before is in the pipe, which ends now.
+        self.listener.take().map(JoinHandle::join);
+    }
+}
