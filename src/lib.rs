@@ -109,8 +109,9 @@
 //! # More
 //!
 //! In the package: `docs/algorithm.md` (each step, each deviation from the Redis documentation page "Distributed Locks
-//! with Redis", and why), `docs/testing.md` (a complete example of a service under test), `docs/architecture.md`
-//! (modules and dependencies), and three programs in `examples/`.
+//! with Redis", and why), `docs/correctness.md` (what is promised, how that is checked, and what is not promised),
+//! `docs/testing.md` (a complete example of a service under test), `docs/architecture.md` (modules and dependencies),
+//! and three programs in `examples/`.
 
 mod builder;
 mod clock;
@@ -153,6 +154,9 @@ mod pages {
 
     #[doc = include_str!("../docs/architecture.md")]
     mod architecture {}
+
+    #[doc = include_str!("../docs/correctness.md")]
+    mod correctness {}
 
     #[doc = include_str!("../docs/testing.md")]
     mod testing {}

@@ -143,3 +143,24 @@ fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
         }
     }
 }
+
+#[test]
+fn every_mutant_says_what_catches_it_and_is_in_the_table() {
+    let page = fs::read_to_string(root().join("docs/correctness.md")).unwrap();
+    let section = page.split("\n## ").find(|text| text.starts_with("Mutants"));
+    // The first two lines of a table are its head.
+    let rows = section
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with('|'));
+    let mut listed: Vec<String> = rows.skip(2).map(str::to_owned).collect();
+    for (name, text) in files("tests/mutants", "patch") {
+        assert!(text.contains("\nCaught-by: "), "{name}");
+        let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap();
+        let beginning = format!("| {stem} | {} | ", text.lines().next().unwrap());
+        let place = listed.iter().position(|row| row.starts_with(&beginning));
+        listed
+            .remove(place.unwrap_or_else(|| panic!("docs/correctness.md has no row {beginning}")));
+    }
+    assert!(listed.is_empty(), "mutants that are gone: {listed:?}");
+}
