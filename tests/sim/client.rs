@@ -118,6 +118,7 @@ impl Worker {
     fn refused(&self, error: &Error) {
         let mut state = self.world.state();
         state.witness.refused += 1;
+        state.count(outcome(error));
         let id = self.id;
         state.note(|| format!("c{id} does not get it: {error}"));
         drop(state);
@@ -140,10 +141,15 @@ impl Worker {
                 match guard.extend(longer) {
                     Ok(()) => self.world.extended(claim, &guard),
                     Err(error) => {
-                        let id = self.id;
-                        self.world
-                            .state()
-                            .note(|| format!("c{id} can't extend: {error}"));
+                        let (id, mut state) = (self.id, self.world.state());
+                        let is_lost = matches!(error, Error::Lost { .. });
+                        state.count(if is_lost {
+                            "extension: lost"
+                        } else {
+                            "extension: not told"
+                        });
+                        state.note(|| format!("c{id} can't extend: {error}"));
+                        drop(state);
                         self.world.not_extended(claim, &guard);
                     }
                 }
@@ -206,5 +212,15 @@ impl Worker {
             self.unlock(claim, guard);
         }
         self.world.nothing_is_left();
+    }
+}
+
+fn outcome(error: &Error) -> &'static str {
+    if matches!(error, Error::Held { .. }) {
+        "held"
+    } else if matches!(error, Error::TooSlow { .. }) {
+        "too slow"
+    } else {
+        "unavailable"
     }
 }

@@ -105,6 +105,7 @@ impl State {
         }
         let longest = self.plan.weather.longest;
         // A Pareto distribution: the longer, the rarer, and nothing is too long to be drawn.
+        self.count("long delay");
         let factor = (1.0 - self.rng.f64()).powf(-1.5) * 3.0;
         let drawn = Duration::from_nanos(delay).as_secs_f64() * factor;
         super::plan::nanos(Duration::from_secs_f64(drawn.min(1e6))).min(longest)
@@ -130,8 +131,18 @@ impl State {
     fn fate(&mut self, client: usize, node: usize, loss: u32) -> Fate {
         let delay = self.long_delay();
         match self.partition(client, node) {
-            Some((_, false)) => Fate::Lost,
-            Some((end, true)) => Fate::Arrives(end + delay),
+            Some((end, holds)) => {
+                self.count(if holds {
+                    "message held back"
+                } else {
+                    "message cut off"
+                });
+                if holds {
+                    Fate::Arrives(end + delay)
+                } else {
+                    Fate::Lost
+                }
+            }
             None if self.is_unlucky(loss) => Fate::Lost,
             None => Fate::Arrives(self.now + delay),
         }
@@ -142,7 +153,7 @@ impl State {
         let connection = &self.network.connections[id];
         let (client, node) = (connection.client, connection.node);
         let (verb, is_spent, unread) = (message.verb, connection.is_spent, connection.unread);
-        let is_undo = verb == Verb::Release && message.token == connection.last;
+        let is_undo = unread > 0 && verb == Verb::Release && message.token == connection.last;
         if unread > 0 && !is_undo {
             let what = format!(
                 "c{client} sends {verb:?} to n{node} before the reply to another command is read"
@@ -155,6 +166,12 @@ impl State {
         message.token.clone_into(&mut connection.last);
         let task = self.task();
         self.witness.sent(task, &message);
+        match verb {
+            Verb::Retake => self.count("SET repeated"),
+            Verb::Ping => self.count("probe"),
+            Verb::Release if is_undo => self.count("undo"),
+            Verb::Set | Verb::Extend | Verb::Release => {}
+        }
         let fate = self.fate(client, node, self.plan.weather.lost_request);
         let arrival = self.network.connections[id].there.take(fate);
         let words = self.witness.describe(&message);
@@ -170,6 +187,7 @@ impl State {
                 },
             );
         } else {
+            self.count("lost request");
             self.note(|| format!("c{client} -> n{node} #{id} {words}, lost"));
         }
     }
@@ -201,6 +219,7 @@ impl State {
             let (connection, value) = (id, executed.reply);
             self.push(at, Event::Reply { connection, value });
         } else {
+            self.count("lost reply");
             self.note(|| format!("       n{node} #{id} the reply is lost"));
         }
     }
@@ -218,6 +237,7 @@ impl State {
     /// The client learns that the node has ended the connection.
     pub(crate) fn reset(&mut self, id: usize) {
         self.network.connections[id].is_reset = true;
+        self.count("connection reset");
         self.notify(id);
     }
 
@@ -227,7 +247,7 @@ impl State {
         }
     }
 
-    /// The node's process has ended, and its machine says so to whom it can.
+    /// All connections of a node end, and its machine says so to whom it can.
     pub(crate) fn disconnect(&mut self, node: usize) {
         for id in std::mem::take(&mut self.network.open[node]) {
             let client = self.network.connections[id].client;
@@ -236,8 +256,11 @@ impl State {
                 Some((end, true)) => end,
                 None => self.now,
             };
-            // Behind what the node has sent before.
-            let at = (at + self.delay()).max(self.network.connections[id].back.arrival + 1);
+            let mut at = at + self.delay();
+            // Behind what the node has sent before, or in its place.
+            if self.rng.bool() {
+                at = at.max(self.network.connections[id].back.arrival + 1);
+            }
             self.push(at, Event::Reset { connection: id });
         }
     }
@@ -283,6 +306,9 @@ impl Connect for Dialer {
         let chance = state.plan.weather.stuck;
         let is_stuck = state.is_unlucky(chance);
         let done = state.now + state.delay() + state.delay();
+        if is_stuck {
+            state.count("connection not made");
+        }
         if is_stuck || state.partition(client, node).is_some() || done > deadline {
             state.note(|| format!("c{client} == n{node} can't connect in time"));
             drop(state);
@@ -293,6 +319,7 @@ impl Connect for Dialer {
         self.world.block(done, None);
         let mut state = self.world.state();
         if state.nodes[node].is_down() || state.is_over {
+            state.count("connection refused");
             return Err(refused());
         }
         let id = state.open(client, node);
@@ -346,6 +373,7 @@ impl Transport for Line {
         if state.is_unlucky(chance) {
             let deadline = state.clients[self.client].clock.when(deadline.as_nanos());
             let id = self.id;
+            state.count("stuck write");
             state.note(|| format!("#{id} takes no more bytes"));
             drop(state);
             self.world.block(deadline, None);

@@ -70,8 +70,12 @@ impl Node {
 
     pub(crate) fn crash(&mut self, keeps: bool) {
         self.down += 1;
-        self.life += 1;
         self.forgets |= !keeps;
+        self.disconnect();
+    }
+
+    pub(crate) fn disconnect(&mut self) {
+        self.life += 1;
         self.backlog.clear();
     }
 

@@ -29,6 +29,8 @@ pub(crate) enum Trouble {
     Hang { node: usize },
     /// The node's process ends and comes up again, with its keys or without.
     Crash { node: usize, keeps: bool },
+    /// The node ends all its connections, and what is on its way on them is lost.
+    Disconnect { node: usize },
     /// The client's process is stopped.
     Freeze { client: usize },
     /// Nothing gets from the client to the node or back; it comes later, or never.
@@ -39,6 +41,20 @@ pub(crate) enum Trouble {
     },
     /// The node's clock jumps ahead.
     Jump { node: usize, by: Nanos },
+}
+
+impl Trouble {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hang { .. } => "node stopped",
+            Self::Crash { keeps: true, .. } => "node died and remembers",
+            Self::Crash { keeps: false, .. } => "node died and forgets",
+            Self::Disconnect { .. } => "connections ended",
+            Self::Freeze { .. } => "client stopped",
+            Self::Partition { .. } => "cut",
+            Self::Jump { .. } => "clock jump",
+        }
+    }
 }
 
 /// How messages fare while there is trouble.
@@ -222,6 +238,7 @@ fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
                 lasts = rng.u64(MILLI..=20 * MILLI);
                 Trouble::Crash { node, keeps: false }
             }
+            'd' => Trouble::Disconnect { node },
             'f' => Trouble::Freeze { client },
             'j' => Trouble::Jump {
                 node,
@@ -256,7 +273,7 @@ fn menu(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<char> {
         (Kind::Amnesia, _) => &['a', 'a', 'a', 'h', 'f'],
         (Kind::Jumps, _) => &['j', 'j', 'j', 'h', 'f'],
         (Kind::Sound, true) => &['h', 'h'],
-        (Kind::Sound, false) => &['h', 'h', 'k', 'c', 'f', 'p', 'p'],
+        (Kind::Sound, false) => &['h', 'h', 'k', 'c', 'd', 'd', 'f', 'p', 'p'],
     };
     match fleet.kind {
         Kind::Sound => possible.iter().filter(|_| rng.bool()).copied().collect(),

@@ -13,6 +13,7 @@ use generator::{Generator, Gn};
 use super::client::Worker;
 use super::plan::Plan;
 use super::trace::Trace;
+use super::witness::Tally;
 use super::world::World;
 
 /// For each coroutine, in machine words.
@@ -29,7 +30,7 @@ pub(crate) struct Outcome {
     extended: u64,
     refused: u64,
     commands: u64,
-    troubles: u64,
+    tally: Tally,
 }
 
 /// Plays the plan to its end, or to the first promise that is broken.
@@ -71,7 +72,7 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
         extended: witness.extended,
         refused: witness.refused,
         commands: witness.commands,
-        troubles: witness.troubles,
+        tally: witness.tally,
     }
 }
 
@@ -100,7 +101,7 @@ pub(crate) struct Total {
     pub(crate) acquired: u64,
     pub(crate) extended: u64,
     pub(crate) refused: u64,
-    pub(crate) troubles: u64,
+    pub(crate) tally: Tally,
     commands: u64,
     events: u64,
     time: Duration,
@@ -155,7 +156,7 @@ impl Total {
         self.acquired += outcome.acquired;
         self.extended += outcome.extended;
         self.refused += outcome.refused;
-        self.troubles += outcome.troubles;
+        self.tell(&outcome.tally);
         self.commands += outcome.commands;
         self.events += outcome.events;
         self.time += outcome.time;
@@ -163,12 +164,18 @@ impl Total {
             .extend(outcome.violation.map(|what| (seed, what)));
     }
 
+    fn tell(&mut self, tally: &Tally) {
+        for (what, count) in tally {
+            *self.tally.entry(what).or_default() += count;
+        }
+    }
+
     fn merge(mut self, other: Self) -> Self {
         self.runs += other.runs;
         self.acquired += other.acquired;
         self.extended += other.extended;
         self.refused += other.refused;
-        self.troubles += other.troubles;
+        self.tell(&other.tally);
         self.commands += other.commands;
         self.events += other.events;
         self.time += other.time;
@@ -183,7 +190,7 @@ impl fmt::Display for Total {
         write!(
             f,
             "{} seeds, {broken} of them with a broken promise; {:.0} simulated seconds in {:.1} s ({:.0} a minute); \
-             {} locks taken, {} refused, {} extensions, {} commands, {} troubles, {} events",
+             {} locks taken, {} refused, {} extensions, {} commands, {} events\n{:?}",
             self.runs,
             self.time.as_secs_f64(),
             self.took.as_secs_f64(),
@@ -192,8 +199,8 @@ impl fmt::Display for Total {
             self.refused,
             self.extended,
             self.commands,
-            self.troubles,
             self.events,
+            self.tally,
         )
     }
 }

@@ -1,6 +1,6 @@
 //! The witness: knows the truth, and compares every claim with it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use super::clocks::Nanos;
@@ -20,13 +20,18 @@ pub(crate) struct Witness {
     tokens: HashMap<String, Token>,
     /// Tokens whose guards are never going to be given back.
     abandoned: Vec<String>,
+    /// The tokens that each node was told to release.
+    released: HashSet<(usize, String)>,
     pub(crate) violation: Option<String>,
     pub(crate) acquired: u64,
     pub(crate) extended: u64,
     pub(crate) refused: u64,
     pub(crate) commands: u64,
-    pub(crate) troubles: u64,
+    /// How often each thing has happened that does not happen by itself.
+    pub(crate) tally: Tally,
 }
+
+pub(crate) type Tally = BTreeMap<&'static str, u64>;
 
 /// A guard, and until which true time it says to be valid.
 struct Claim {
@@ -78,6 +83,10 @@ impl Witness {
 }
 
 impl State {
+    pub(crate) fn count(&mut self, what: &'static str) {
+        *self.witness.tally.entry(what).or_default() += 1;
+    }
+
     /// Notes a broken promise; the first one ends the run.
     pub(crate) fn fail(&mut self, what: String) {
         self.note(|| format!("VIOLATION: {what}"));
@@ -102,6 +111,19 @@ impl State {
         {
             let words = self.witness.describe(message);
             self.fail(format!("{words} touched another holder's key on n{node}"));
+        }
+        match message.verb {
+            Verb::Release => {
+                let told = (node, message.token.clone());
+                self.witness.released.insert(told);
+            }
+            Verb::Set | Verb::Retake => {
+                let told = (node, message.token.clone());
+                if self.witness.released.contains(&told) {
+                    self.count("SET after its release");
+                }
+            }
+            Verb::Extend | Verb::Ping => {}
         }
         self.check_claims();
     }

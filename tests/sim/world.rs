@@ -200,6 +200,7 @@ impl World {
         let until = state.now + span;
         if chance < pause {
             let client = state.client();
+            state.count("pause");
             state.note(|| {
                 format!(
                     "c{client} stands still for {:?}",
@@ -339,12 +340,16 @@ impl State {
 
     fn begin(&mut self, episode: usize) {
         let episode = self.plan.episodes[episode];
-        self.witness.troubles += 1;
+        self.count(episode.trouble.name());
         self.note(|| format!("trouble begins: {:?}", episode.trouble));
         match episode.trouble {
             Trouble::Hang { node } => self.nodes[node].hang(),
             Trouble::Crash { node, keeps } => {
                 self.nodes[node].crash(keeps);
+                self.disconnect(node);
+            }
+            Trouble::Disconnect { node } => {
+                self.nodes[node].disconnect();
                 self.disconnect(node);
             }
             Trouble::Freeze { client } => {
@@ -367,7 +372,10 @@ impl State {
                 }
             }
             Trouble::Crash { node, .. } => self.nodes[node].come_up(),
-            Trouble::Freeze { .. } | Trouble::Partition { .. } | Trouble::Jump { .. } => {}
+            Trouble::Disconnect { .. }
+            | Trouble::Freeze { .. }
+            | Trouble::Partition { .. }
+            | Trouble::Jump { .. } => {}
         }
     }
 
