@@ -197,6 +197,12 @@ impl State {
         let connection = &self.network.connections[id];
         let node = &mut self.nodes[connection.node];
         if node.is_down() || node.life != connection.life {
+            // The node's machine knows no such connection, and says so.
+            let (client, node) = (connection.client, connection.node);
+            if self.partition(client, node).is_none() {
+                let at = self.now + self.delay();
+                self.push(at, Event::Reset { connection: id });
+            }
             return;
         }
         if node.is_hung() {
@@ -236,9 +242,10 @@ impl State {
 
     /// The client learns that the node has ended the connection.
     pub(crate) fn reset(&mut self, id: usize) {
-        self.network.connections[id].is_reset = true;
-        self.count("connection reset");
-        self.notify(id);
+        if !std::mem::replace(&mut self.network.connections[id].is_reset, true) {
+            self.count("connection reset");
+            self.notify(id);
+        }
     }
 
     fn notify(&mut self, id: usize) {
