@@ -318,6 +318,11 @@ impl Builder {
 }
 
 impl Options {
+    /// The part of a time to live by which clocks may differ at its end.
+    pub(crate) fn drift(&self, ttl: Duration) -> Duration {
+        quorum::drift(ttl, self.drift_factor)
+    }
+
     /// Returns the ttl in whole milliseconds, and how long it is valid from the moment before the first send.
     pub(crate) fn validity(&self, ttl: Duration) -> Result<(Duration, Duration), Error> {
         let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
@@ -328,7 +333,7 @@ impl Options {
             ));
         }
         let whole = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-        let drift = quorum::drift(whole, self.drift_factor);
+        let drift = self.drift(whole);
         let validity = quorum::validity(whole, Duration::ZERO, drift);
         if validity.is_zero() {
             return refuse(format!(

@@ -92,6 +92,9 @@
 //! name as `host:port`, its [`Vote`], and how long it took. Nodes that failed lately are left out while the others are
 //! enough, and tried again in the background.
 //!
+//! **Looking.** [`LockManager::status`] tells who holds a lock, for how long, and what each node has, and touches
+//! nothing. It is for people and monitoring: who wants the lock asks for it.
+//!
 //! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, a thread of
 //! its own (two if a node is given by a host name), and connects when it first needs to. A [`LockGuard`] may go to
 //! another thread and be dropped there. In a forked child neither works ([`Error::Forked`]), and dropping a guard there
@@ -126,6 +129,7 @@ mod node;
 mod quorum;
 mod request;
 mod retry;
+mod status;
 mod token;
 
 pub use crate::manager::LockManager;
@@ -135,6 +139,8 @@ pub use crate::guard::LockGuard;
 pub use crate::request::LockRequest;
 
 pub use crate::builder::Builder;
+
+pub use crate::status::{LockStatus, NodeStatus, View};
 
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 

@@ -16,8 +16,8 @@ use crate::request::LockRequest;
 use crate::retry;
 use crate::token::Token;
 
-/// Keys are short; a bound keeps a mistake (a file's content as a name) from going to five servers.
-const LONGEST_KEY: usize = 64 * 1024;
+mod key;
+mod status;
 
 /// Takes locks on a majority of independent Redis servers.
 ///
@@ -221,10 +221,6 @@ impl LockManager {
         std::process::id() != self.shared.process
     }
 
-    pub(crate) fn key(&self, resource: &str) -> String {
-        [self.shared.options.key_prefix.as_str(), resource].concat()
-    }
-
     /// How long a lease of `ttl` is valid from the moment before the first send. The ttl is in whole milliseconds, as
     /// the nodes count it.
     pub(crate) fn validity(&self, ttl: Duration) -> Result<(Duration, Duration), Error> {
@@ -242,14 +238,7 @@ impl LockManager {
             return Err(Error::Forked);
         }
         let lease = self.validity(ttl)?;
-        let key = self.key(resource);
-        if resource.is_empty() || key.len() > LONGEST_KEY {
-            let reason = format!(
-                "a name has 1 to {LONGEST_KEY} bytes with its prefix, this has {}",
-                key.len()
-            );
-            return Err(Error::InvalidResource { reason });
-        }
+        let key = self.checked_key(resource)?;
         let options = &self.shared.options;
         // No deadline where the sum is beyond what time can count.
         let deadline = self.clock().now().checked_add(timeout);
@@ -323,8 +312,7 @@ impl LockManager {
     /// Nodes that failed a moment ago come last, and only if a majority needs them.
     fn round(&self, ask: impl Fn(&Node) -> Ballot) -> Vec<Ballot> {
         let nodes = self.nodes();
-        let closed = nodes.iter().filter(|node| node.is_closed()).count();
-        let heed_breakers = quorum::is_reached(nodes.len(), closed);
+        let heed_breakers = self.heeds_breakers();
 
         let mut round = Round::new(nodes.len());
         for node in nodes {
@@ -341,6 +329,12 @@ impl LockManager {
             }
         }
         ballots
+    }
+
+    /// Nodes that failed a moment ago are left out as long as the others are a majority.
+    fn heeds_breakers(&self) -> bool {
+        let closed = self.nodes().iter().filter(|node| node.is_closed()).count();
+        quorum::is_reached(self.nodes().len(), closed)
     }
 
     pub(crate) fn each(&self) -> impl Iterator<Item = &Node> + Clone {

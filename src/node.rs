@@ -1,4 +1,4 @@
-//! One Redis instance as the algorithm sees it: acquire, extend and release, each by a deadline.
+//! One Redis instance as the algorithm sees it: acquire, extend, release and inspect, each by a deadline.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -13,6 +13,7 @@ pub(crate) mod ask_all;
 mod breaker;
 mod call;
 pub(crate) mod command;
+pub(crate) mod inspect;
 mod nonblocking;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
@@ -28,7 +29,7 @@ use self::call::Call;
 use self::command::Command;
 use self::slot::Slots;
 use self::transport::{Connect, Fault, clean};
-use crate::clock::{Clock, Timers};
+use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 
 /// A node: its connections, and what is known of its health.
@@ -210,6 +211,10 @@ impl Node {
                 .compare_exchange(generation, next, Ordering::AcqRel, Ordering::Acquire);
     }
 
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -235,10 +240,14 @@ fn is_alive(reply: &Value) -> Option<()> {
 }
 
 fn refused(error: &redis::ServerError) -> Vote {
-    Vote::Failed(NodeError::Refused {
+    Vote::Failed(refusal(error))
+}
+
+fn refusal(error: &redis::ServerError) -> NodeError {
+    NodeError::Refused {
         code: clean(error.code()),
         message: clean(error.details().unwrap_or_default()),
-    })
+    }
 }
 
 impl std::fmt::Debug for Node {

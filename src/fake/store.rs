@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use crate::node::command::{EXTEND, RELEASE, RETAKE};
+use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
 
 #[cfg(test)]
 mod differential;
@@ -13,6 +13,9 @@ mod differential;
 pub(super) mod frame;
 #[cfg(test)]
 mod properties;
+
+/// How much of a value inspect.lua returns.
+const LONGEST_VALUE: usize = 512;
 
 /// Keys with a time to live, on the node's own clock.
 #[derive(Default)]
@@ -62,6 +65,7 @@ impl Store {
                     Err(why_not) => why_not,
                 }
             }
+            ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
             _ => error("a command that a fake node does not know"),
         }
     }
@@ -91,20 +95,35 @@ impl Store {
         Value::Okay
     }
 
+    fn inspect(&mut self, key: &str, now: Duration) -> Value {
+        let Some(entry) = self.get(key, now) else {
+            return why_not(-2);
+        };
+        let value = entry.value.as_bytes();
+        let beginning = value.get(..LONGEST_VALUE).unwrap_or(value);
+        Value::Array(vec![
+            Value::Int(entry.pttl(now)),
+            Value::Int(i64::try_from(value.len()).unwrap_or(i64::MAX)),
+            Value::BulkString(beginning.to_vec()),
+        ])
+    }
+
     /// The entry with this token, or what the scripts answer where there is none.
     fn own(&mut self, key: &str, token: &str, now: Duration) -> Result<&mut Entry, Value> {
         match self.get(key, now) {
             Some(entry) if entry.value == token => Ok(entry),
-            Some(entry) => {
-                let left = entry.until.saturating_sub(now).as_millis();
-                Err(why_not(i64::try_from(left).unwrap_or(i64::MAX)))
-            }
+            Some(entry) => Err(why_not(entry.pttl(now))),
             None => Err(why_not(-2)),
         }
     }
 }
 
 impl Entry {
+    fn pttl(&self, now: Duration) -> i64 {
+        let left = self.until.saturating_sub(now).as_millis();
+        i64::try_from(left).unwrap_or(i64::MAX)
+    }
+
     /// Never shortens, so a ttl of nothing or less is accepted and has no effect, as in extend.lua. That a script also
     /// compares numbers that Redis does not take for a time to live (`1e3`) is left out: those are refused here.
     fn extend(&mut self, ttl: &str, now: Duration) -> Result<(), Value> {

@@ -1,4 +1,4 @@
-//! One command to all nodes that may have our key: release and extend.
+//! One command to all nodes before any reply is read: release and extend, and what else needs no order.
 
 use std::time::Duration;
 
@@ -28,9 +28,32 @@ pub(crate) fn ask_all<'n>(
     ask: Ask,
     command: &[u8],
 ) -> Vec<NodeReport> {
+    let insist = |node| Ok(Call::insistent(node));
+    let answers = send_to_all(nodes.clone(), command, insist, |call, again| {
+        read(call, ask, again)
+    });
+    let reports = nodes.zip(answers).map(|((node, _), answer)| {
+        let (answer, elapsed) = answer.unwrap_or((Ok(Vote::NotAsked), Duration::ZERO));
+        node.report(answer.unwrap_or_else(Fault::into_vote), elapsed)
+    });
+    reports.collect()
+}
+
+/// What came of a call, and after which time; none where the node was not asked.
+pub(super) type Answer<T> = Option<(Result<T, Fault>, Duration)>;
+
+/// Sends a packed command to every node that is asked, and then reads the replies. It is one that does no harm when it is
+/// executed twice. A node whose connections are all in use comes last, and `wait` says for what.
+pub(super) fn send_to_all<'n, T>(
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
+    command: &[u8],
+    wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>,
+    read: impl Fn(&mut Call<'n>, &dyn Fn() -> Vec<u8>) -> Result<T, Fault>,
+) -> Vec<Answer<T>> {
     let again = || command.to_vec();
-    let begin = |(node, asked)| Step::begin(node, asked);
-    let mut steps: Vec<Step<'n>> = nodes.clone().map(begin).collect();
+    let mut steps: Vec<Step<'n, T>> = nodes
+        .map(|(node, asked)| Step::begin(node, asked))
+        .collect();
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     for step in &mut steps {
         step.advance(|call| call.is_warm().then(|| call.send_anew(command, &again)));
@@ -40,39 +63,43 @@ pub(crate) fn ask_all<'n>(
     }
     // From those that have answered: a node that hangs must not keep the connections to the others busy.
     for step in &mut steps {
-        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call, ask, &again)));
+        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call, &again)));
     }
     // Only now, with those given back, to the nodes whose connections were all in use.
     for step in &mut steps {
-        step.wait_for_a_slot();
+        step.wait_for_a_slot(&wait);
         step.advance(|call| (!call.is_sent()).then(|| call.send_anew(command, &again)));
-        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call, ask, &again)));
+        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call, &again)));
     }
     for step in &mut steps {
-        step.finish(|call| Some(read(call, ask, &again)));
+        step.finish(|call| Some(read(call, &again)));
     }
-    let steps = steps.into_iter().zip(nodes);
-    steps.map(|(step, (node, _))| step.report(node)).collect()
+    steps.into_iter().map(Step::answer).collect()
 }
 
-/// Where one node is in [`ask_all`].
-enum Step<'n> {
+/// Where one node is in [`send_to_all`].
+enum Step<'n, T> {
+    NotAsked,
     NoSlot(&'n Node),
     UnderWay(Call<'n>),
-    Ended(Vote, Duration),
+    Ended(Result<T, Fault>, Duration),
 }
 
-impl<'n> Step<'n> {
+impl<'n, T> Step<'n, T> {
     fn begin(node: &'n Node, asked: bool) -> Self {
         if !asked {
-            return Self::Ended(Vote::NotAsked, Duration::ZERO);
+            return Self::NotAsked;
         }
         Call::at_once(node).map_or(Self::NoSlot(node), Self::UnderWay)
     }
 
-    fn wait_for_a_slot(&mut self) {
+    fn wait_for_a_slot(&mut self, wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>) {
         if let Self::NoSlot(node) = self {
-            *self = Self::UnderWay(Call::insistent(node));
+            let started = node.now();
+            *self = match wait(node) {
+                Ok(call) => Self::UnderWay(call),
+                Err(fault) => Self::Ended(Err(fault), node.now().saturating_since(started)),
+            };
         }
     }
 
@@ -85,19 +112,20 @@ impl<'n> Step<'n> {
     }
 
     /// Does something with a call that is under way, which ends if there is a result.
-    fn finish(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<Vote, Fault>>) {
+    fn finish(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<T, Fault>>) {
         if let Self::UnderWay(call) = self
             && let Some(result) = act(call)
         {
-            *self = Self::Ended(result.unwrap_or_else(Fault::into_vote), call.elapsed());
+            *self = Self::Ended(result, call.elapsed());
         }
     }
 
-    fn report(self, node: &Node) -> NodeReport {
+    fn answer(self) -> Answer<T> {
         match self {
-            Self::Ended(vote, elapsed) => node.report(vote, elapsed),
-            Self::UnderWay(call) => node.report(Vote::TimedOut, call.elapsed()),
-            Self::NoSlot(_) => node.report(Vote::TimedOut, Duration::ZERO),
+            Self::NotAsked => None,
+            Self::Ended(result, elapsed) => Some((result, elapsed)),
+            Self::UnderWay(call) => Some((Err(Fault::TimedOut), call.elapsed())),
+            Self::NoSlot(_) => Some((Err(Fault::TimedOut), Duration::ZERO)),
         }
     }
 }

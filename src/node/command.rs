@@ -7,6 +7,7 @@ use redis::Cmd;
 pub(crate) const RELEASE: &str = include_str!("release.lua");
 pub(crate) const EXTEND: &str = include_str!("extend.lua");
 pub(crate) const RETAKE: &str = include_str!("retake.lua");
+pub(crate) const INSPECT: &str = include_str!("inspect.lua");
 
 /// What one attempt sends: the same key and token to every node.
 #[derive(Clone, Copy)]
@@ -48,6 +49,14 @@ impl Command<'_> {
         }
         cmd.get_packed_command()
     }
+}
+
+/// Asks what is under a key, and changes nothing.
+pub(crate) fn inspect(key: &str) -> Vec<u8> {
+    let size = INSPECT.len().saturating_add(key.len());
+    let mut cmd = Cmd::with_capacity(4, size.saturating_add(40));
+    cmd.arg("EVAL").arg(INSPECT).arg(1_u8).arg(key);
+    cmd.get_packed_command()
 }
 
 /// A command that every server answers, also while it is loading.

@@ -232,7 +232,12 @@ fn length(reply: &Value) -> Option<usize> {
                     Some(sum.saturating_add(length(item)?))
                 })
         }
-        Value::BulkString(_) | _ => None,
+        Value::BulkString(bytes) => {
+            let count = u64::try_from(bytes.len()).ok()?;
+            let text = line(width(count, false))?.saturating_add(bytes.len());
+            Some(text.saturating_add("\r\n".len()))
+        }
+        Value::Map(_) | _ => None,
     }
 }
 

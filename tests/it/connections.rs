@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
 
 use crate::server::{Server, eventually, free_port, now};
 
@@ -93,10 +93,48 @@ fn an_acl_user_with_the_documented_commands_can_lock() {
         .build()
         .unwrap();
     assert_works(&allowed);
+    let guard = allowed.lock("report", TTL).unwrap();
+    let status = allowed.status("report").unwrap();
+    let is_mine = matches!(&status, LockStatus::Held { token, .. } if token == guard.token());
+    assert!(is_mine, "{status}");
 
     let elsewhere = LockManager::new([&url]).unwrap();
     let error = elsewhere.try_lock("report", TTL).unwrap_err();
     assert!(error.to_string().contains("NOPERM"), "{error}");
+    let status = elsewhere.status("report").unwrap();
+    assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
+    assert!(status.to_string().contains("NOPERM"), "{status}");
+}
+
+#[test]
+fn an_acl_user_for_looking_alone_needs_eval_get_and_pttl() {
+    let server = Server::start();
+    server.hold("report", "someone", 60_000);
+    let user = [
+        "ACL",
+        "SETUSER",
+        "watcher",
+        "on",
+        ">secret",
+        "~*",
+        "nocommands",
+    ];
+    server.command(&[&user[..], &["+eval", "+get", "+pttl"]].concat());
+    let url = format!("redis://watcher:secret@127.0.0.1:{}", server.port());
+    let watcher = LockManager::new([&url]).unwrap();
+    let status = watcher.status("report").unwrap();
+    assert!(
+        matches!(&status, LockStatus::Held { token, .. } if token == "someone"),
+        "{status}"
+    );
+    // It is told apart from a key of another type.
+    server.command(&["ACL", "SETUSER", "watcher", "-get"]);
+    let status = watcher.status("report").unwrap();
+    assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
+    assert!(matches!(
+        watcher.try_lock("report", TTL),
+        Err(Error::Unavailable { .. })
+    ));
 }
 
 #[test]

@@ -35,6 +35,8 @@ mod scripted;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod status;
+#[cfg(test)]
 mod threads;
 #[cfg(test)]
 mod tidy;

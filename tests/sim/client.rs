@@ -11,7 +11,7 @@ use super::witness::key;
 use super::world::{ClientTime, World};
 use crate::clock::Clock;
 use crate::node::transport::Connect;
-use crate::{Error, LockGuard, LockManager};
+use crate::{Error, LockGuard, LockManager, LockStatus, View};
 
 /// One thread of a client.
 pub(crate) struct Worker {
@@ -109,6 +109,7 @@ impl Worker {
         let (id, manager) = (self.id, self.manager.clone());
         let words = || format!("c{id} wants {name} for {ttl:?}, and waits for {timeout:?}");
         self.world.state().note(words);
+        self.look(resource, None);
         match manager.try_lock_for(&name, ttl, timeout) {
             Ok(guard) => self.hold(resource, ttl, guard),
             Err(error) => self.refused(&error),
@@ -136,6 +137,7 @@ impl Worker {
         for _ in 0..self.rng.usize(0..=3) {
             let work = self.some_time(ttl);
             self.sleep(work);
+            self.look(resource, Some(&guard));
             if self.rng.bool() {
                 let longer = self.ttl();
                 match guard.extend(longer) {
@@ -167,6 +169,46 @@ impl Worker {
             _ => {
                 self.unlock(claim, guard);
             }
+        }
+    }
+
+    /// Looks at a lock, if the plan says so: its own if there is a guard. That it changes nothing, the witness sees.
+    fn look(&self, resource: usize, guard: Option<&LockGuard>) {
+        if !self.plan.looks {
+            return;
+        }
+        let Ok(status) = self.manager.status(&key(resource)) else {
+            return self
+                .world
+                .broken_promise(format!("c{} can't look", self.id));
+        };
+        // Read after the nodes have answered, so that it is no more than it was then.
+        let mine = guard.map_or(Duration::ZERO, |guard| {
+            self.world.as_witness(|| guard.remaining())
+        });
+        let (seen, is_true) = match &status {
+            LockStatus::Held {
+                token, remaining, ..
+            } => {
+                let is_mine = guard.is_some_and(|guard| guard.token() == token);
+                // A node that is silent may be one of those that were extended.
+                let has_all = status
+                    .nodes()
+                    .iter()
+                    .all(|node| matches!(node.view, View::Held { .. } | View::Free));
+                let enough = !has_all || *remaining + Duration::from_millis(1) >= mine;
+                ("looked: held", is_mine && enough)
+            }
+            LockStatus::Free { .. } => ("looked: free", false),
+            LockStatus::Blocked { .. } => ("looked: blocked", false),
+            LockStatus::Unknown { .. } => ("looked: unknown", true),
+        };
+        self.world.state().count(seen);
+        if !mine.is_zero() && !is_true {
+            self.world.broken_promise(format!(
+                "c{} has r{resource} for {mine:?}, and sees: {status}",
+                self.id
+            ));
         }
     }
 

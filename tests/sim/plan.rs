@@ -93,6 +93,8 @@ pub(crate) struct Plan {
     pub(crate) client_rates: Vec<i64>,
     /// Whether nothing is ever lost, so that no key may be left behind, however late it comes.
     pub(crate) lossless: bool,
+    /// Whether clients look at locks as well, their own and others'.
+    pub(crate) looks: bool,
     pub(crate) weather: Weather,
     pub(crate) episodes: Vec<Episode>,
     /// When the troubles end.
@@ -166,6 +168,7 @@ impl Plan {
             node_rates: rates(rng, nodes),
             client_rates: rates(rng, clients),
             lossless,
+            looks: false,
             weather,
             episodes: episodes(rng, &fleet),
             storm,

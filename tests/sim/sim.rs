@@ -145,6 +145,26 @@ fn four_clients_on_five_nodes() {
     assert!(total.violations.is_empty(), "{:?}", total.violations);
 }
 
+/// Looks between all other calls: every promise holds as without them, and what they tell a holder is true.
+#[test]
+fn to_look_at_a_lock_disturbs_nothing_and_tells_the_truth() {
+    let total = run_many(fewer_seeds(), Until::Broken, |seed| Plan {
+        looks: true,
+        ..Plan::draw(seed, Kind::Sound)
+    });
+    println!("with looks: {total}");
+    assert!(total.violations.is_empty(), "{:?}", total.violations);
+    assert_is_not_vacuous(&total);
+    for seen in [
+        "looked: held",
+        "looked: free",
+        "looked: blocked",
+        "looked: unknown",
+    ] {
+        assert!(total.tally.contains_key(seen), "{seen}: {total}");
+    }
+}
+
 /// Prints everything that happens in the run of `REDLATCH_SIM_SEED`.
 #[test]
 fn replay() {

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::node::command::{EXTEND, RELEASE, RETAKE};
+use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
 
 /// A command on its way.
 #[derive(Clone, Debug)]
@@ -20,6 +20,7 @@ pub(crate) enum Verb {
     Retake,
     Extend,
     Release,
+    Inspect,
     Ping,
 }
 
@@ -40,6 +41,7 @@ impl Message {
         let (verb, key, token, ttl) = match words.as_slice() {
             ["PING"] => (Verb::Ping, "", "", ""),
             ["SET", key, token, "NX", "PX", ttl] => (Verb::Set, *key, *token, *ttl),
+            ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
             ["EVAL", script, "1", key, token, rest @ ..] => {
                 let verb = match *script {
                     RETAKE => Verb::Retake,

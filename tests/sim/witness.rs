@@ -123,7 +123,10 @@ impl State {
                     self.count("SET after its release");
                 }
             }
-            Verb::Extend | Verb::Ping => {}
+            Verb::Inspect if executed.before != executed.after => {
+                self.fail(format!("a look at {} changed it on n{node}", message.key));
+            }
+            Verb::Extend | Verb::Inspect | Verb::Ping => {}
         }
         self.check_claims();
     }

@@ -37,6 +37,16 @@ struct Step {
     pause: Option<Duration>,
 }
 
+/// The last one is longer than what is told of it, and is cut in the middle of a character.
+fn tokens() -> Vec<String> {
+    let long = "ab".to_owned() + &"\u{1F512}".repeat(150);
+    TOKENS
+        .map(str::to_owned)
+        .into_iter()
+        .chain([long])
+        .collect()
+}
+
 type Ttl = (String, Option<Duration>);
 
 fn step() -> impl Strategy<Value = Step> {
@@ -50,19 +60,20 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|text| (text, None));
     let ttl = prop_oneof![6 => long, 1 => short, 3 => odd];
     let kind = select(vec![
-        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "RELEASE", "PING",
+        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "PING",
     ]);
-    let key_and_token = (select(KEYS.to_vec()), select(TOKENS.to_vec()));
+    let key_and_token = (select(KEYS.to_vec()), select(tokens()));
     (kind, key_and_token, ttl).prop_map(step_of)
 }
 
-fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, &str), Ttl)) -> Step {
+fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> Step {
     let words = match kind {
         "PING" => vec!["PING"],
-        "SET" => vec!["SET", key, token, "NX", "PX", &ttl],
-        "RETAKE" => vec!["EVAL", RETAKE, "1", key, token, &ttl],
-        "EXTEND" => vec!["EVAL", EXTEND, "1", key, token, &ttl],
-        _ => vec!["EVAL", RELEASE, "1", key, token],
+        "SET" => vec!["SET", key, &token, "NX", "PX", &ttl],
+        "RETAKE" => vec!["EVAL", RETAKE, "1", key, &token, &ttl],
+        "EXTEND" => vec!["EVAL", EXTEND, "1", key, &token, &ttl],
+        "INSPECT" => vec!["EVAL", INSPECT, "1", key],
+        _ => vec!["EVAL", RELEASE, "1", key, &token],
     };
     Step {
         words: words.into_iter().map(str::to_owned).collect(),
@@ -122,7 +133,10 @@ impl Pair {
                 );
             }
             (Value::Array(fake), Value::Array(real)) => match (&fake[..], &real[..]) {
-                ([Value::Int(fake)], [Value::Int(real)]) => self.compare_pttl(*fake, *real, step),
+                ([Value::Int(fake), fakes @ ..], [Value::Int(real), reals @ ..]) => {
+                    self.compare_pttl(*fake, *real, step);
+                    assert_eq!(fakes, reals, "{step:?}");
+                }
                 _ => panic!("{step:?}: {fake:?} {real:?}"),
             },
             _ => assert_eq!(fake, real, "{step:?}"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::Store;
-use crate::node::command::{EXTEND, RELEASE, RETAKE};
+use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
 
 /// The keys with their values and ends.
 pub(super) type State = BTreeMap<String, (String, Duration)>;
@@ -46,6 +46,17 @@ pub(crate) fn check(bytes: &[u8], now: Duration) {
             if [RETAKE, RELEASE, EXTEND].contains(script) =>
         {
             check_effect(&reply, &before, &mut after, (key, token), now);
+        }
+        Some(["EVAL", INSPECT, "1", key]) => {
+            assert_eq!(
+                is_found(&reply),
+                before.get(*key).is_some_and(|(_, end)| *end > now)
+            );
+            // What has expired may be swept away, and nothing else.
+            let old = before.get(*key);
+            if let Some(old) = old.filter(|(_, end)| *end <= now) {
+                after.insert((*key).to_owned(), old.clone());
+            }
         }
         _ => assert!(is_error(&reply), "{reply:?}"),
     }
@@ -98,6 +109,7 @@ pub(crate) fn check_lines(input: &[u8], now: Duration) {
     let words = words.map(|word| match word {
         b"@a" => RETAKE.as_bytes(),
         b"@e" => EXTEND.as_bytes(),
+        b"@i" => INSPECT.as_bytes(),
         b"@r" => RELEASE.as_bytes(),
         word => word,
     });
@@ -110,6 +122,11 @@ pub(super) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
         cmd.arg(word);
     }
     cmd.get_packed_command()
+}
+
+/// Whether a reply to inspect.lua tells of a key.
+fn is_found(reply: &Value) -> bool {
+    matches!(reply, Value::Array(items) if items.len() == 3)
 }
 
 pub(super) fn is_error(reply: &Value) -> bool {

@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::frame::{check, check_words, is_error, occupied, pack, state};
 use super::*;
-use crate::node::command::{Command, ping};
+use crate::node::command::{Command, inspect, ping};
 
 /// Some day in this century.
 const NOW: Duration = Duration::from_secs(1_700_000_000);
@@ -82,7 +82,7 @@ pub(super) fn ttl_text() -> impl Strategy<Value = String> {
 
 /// The commands of this crate, with any ttl that a `Duration` can be.
 fn packed() -> impl Strategy<Value = Vec<u8>> {
-    (key(), token(), any::<Duration>(), 0..5).prop_map(|(key, token, ttl, kind)| {
+    (key(), token(), any::<Duration>(), 0..6).prop_map(|(key, token, ttl, kind)| {
         let (key, token) = (key.as_str(), token.as_str());
         let command = Command { key, token };
         match kind {
@@ -90,6 +90,7 @@ fn packed() -> impl Strategy<Value = Vec<u8>> {
             1 => command.retake(ttl),
             2 => command.extend(ttl),
             3 => command.release(),
+            4 => inspect(key),
             _ => ping(),
         }
     })
@@ -139,12 +140,13 @@ proptest! {
     #[test]
     fn a_command_with_any_key_token_and_ttl_changes_its_own_key_at_most(
         (key, token, ttl) in (key(), token(), ttl_text()),
-        name in select(vec!["SET", RETAKE, EXTEND, RELEASE]),
+        name in select(vec!["SET", RETAKE, EXTEND, RELEASE, INSPECT]),
         now in now(),
     ) {
         let words = match name {
             "SET" => vec!["SET", &key, &token, "NX", "PX", &ttl],
             RELEASE => vec!["EVAL", RELEASE, "1", &key, &token],
+            INSPECT => vec!["EVAL", INSPECT, "1", &key],
             script => vec!["EVAL", script, "1", &key, &token, &ttl],
         };
         check_words(words.iter().map(|word| word.as_bytes()), now);
@@ -233,6 +235,7 @@ proptest! {
             store.execute(&command.extend(ttl), at);
             store.execute(&command.acquire(ttl), later);
             store.execute(&command.retake(ttl), at);
+            store.execute(&inspect("k"), at);
             store.execute(&command.release(), later);
         }
     }

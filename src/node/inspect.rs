@@ -1,0 +1,156 @@
+//! What the nodes say of a key that nobody touches.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::ask_all::send_to_all;
+use super::call::Call;
+use super::transport::Fault;
+use super::{Node, refusal};
+use crate::error::NodeError;
+use crate::status::{NodeStatus, View, shown};
+
+/// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
+///
+/// It only looks, so it takes no connection beside a pool that is used up: it waits for one as an acquire does. Returns
+/// the views of the nodes that are asked, in order.
+pub(crate) fn inspect_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &[u8],
+) -> Vec<Option<NodeStatus>> {
+    let answers = send_to_all(nodes.clone(), command, Call::new, |call, again| {
+        call.reply(again, view)
+    });
+    let statuses = nodes.zip(answers).map(|((node, _), answer)| {
+        let (answer, elapsed) = answer?;
+        Some(node.status(answer.unwrap_or_else(silence), elapsed))
+    });
+    statuses.collect()
+}
+
+impl Node {
+    /// What is said of a node that is left out.
+    pub(crate) fn left_out(&self, failure: Arc<str>) -> NodeStatus {
+        self.status(View::BreakerOpen { failure }, Duration::ZERO)
+    }
+
+    fn status(&self, view: View, elapsed: Duration) -> NodeStatus {
+        NodeStatus {
+            node: Arc::clone(&self.name),
+            view,
+            elapsed,
+        }
+    }
+}
+
+fn silence(fault: Fault) -> View {
+    match fault {
+        Fault::TimedOut => View::TimedOut,
+        Fault::Closed(source) => View::Failed(NodeError::Broken { source }),
+        Fault::Error(error) => View::Failed(error),
+    }
+}
+
+/// Reads the reply of inspect.lua.
+pub(super) fn view(reply: &Value) -> Option<View> {
+    let items = match reply {
+        Value::ServerError(error) => return Some(View::Failed(refusal(error))),
+        Value::Array(items) => items.as_slice(),
+        Value::Nil | _ => &[],
+    };
+    match items {
+        [Value::Int(-2)] => Some(View::Free),
+        [Value::Int(-3)] => Some(View::OtherType),
+        [Value::Int(-1), Value::Int(length), Value::BulkString(value)] => {
+            let token = token(value, *length)?;
+            Some(View::NeverExpires { token })
+        }
+        [
+            Value::Int(pttl @ 0..),
+            Value::Int(length),
+            Value::BulkString(value),
+        ] => {
+            let token = token(value, *length)?;
+            let remaining = Duration::from_millis(pttl.unsigned_abs());
+            Some(View::Held { token, remaining })
+        }
+        _ => None,
+    }
+}
+
+/// A value as it is shown; of a long one there is only the beginning.
+fn token(beginning: &[u8], length: i64) -> Option<String> {
+    let more = usize::try_from(length).ok()?.checked_sub(beginning.len())?;
+    let token = shown(beginning);
+    Some(match more {
+        0 => token,
+        _ => format!("{token}\u{2026} ({length} bytes)"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    /// What is read from a reply as it is on the wire.
+    fn read(reply: &[u8]) -> Option<String> {
+        view(&parse_redis_value(reply).unwrap()).map(|view| view.to_string())
+    }
+
+    #[test]
+    fn every_reply_of_the_script_has_its_meaning() {
+        for (reply, meaning) in [
+            (&b"*1\r\n:-2\r\n"[..], "no key"),
+            (
+                b"*1\r\n:-3\r\n",
+                "the key is not a lock: it holds a value of another type",
+            ),
+            (
+                b"*3\r\n:-1\r\n:2\r\n$2\r\nme\r\n",
+                "the key is not a lock: it never expires; its value is me",
+            ),
+            (b"*3\r\n:1500\r\n:2\r\n$2\r\nme\r\n", "held by me for 1.5s"),
+            (b"*3\r\n:0\r\n:0\r\n$0\r\n\r\n", "held by  for 0.0ns"),
+            (
+                b"*3\r\n:1500\r\n:9000\r\n$2\r\n\xff\n\r\n",
+                "held by \\xff\\n\u{2026} (9000 bytes) for 1.5s",
+            ),
+            (
+                b"-LOADING wait\r\n",
+                "the server answered LOADING wait (the server is loading its data: it votes once that is done)",
+            ),
+        ] {
+            assert_eq!(read(reply).as_deref(), Some(meaning));
+        }
+    }
+
+    #[test]
+    fn any_other_reply_says_nothing() {
+        for reply in [
+            &b"+OK\r\n"[..],
+            b":1\r\n",
+            b":-2\r\n",
+            b"$-1\r\n",
+            b"$2\r\nme\r\n",
+            b"*0\r\n",
+            b"*1\r\n:-1\r\n",
+            b"*1\r\n:-4\r\n",
+            b"*1\r\n:1500\r\n",
+            b"*1\r\n$2\r\n-2\r\n",
+            b"*2\r\n:1500\r\n$2\r\nme\r\n",
+            b"*3\r\n:-2\r\n:2\r\n$2\r\nme\r\n",
+            b"*3\r\n:1500\r\n:2\r\n:2\r\n",
+            b"*3\r\n:1500\r\n:2\r\n$-1\r\n",
+            // More of the value than there is.
+            b"*3\r\n:1500\r\n:1\r\n$2\r\nme\r\n",
+            b"*3\r\n:1500\r\n:-1\r\n$2\r\nme\r\n",
+            b"*4\r\n:1500\r\n:2\r\n$2\r\nme\r\n:1\r\n",
+        ] {
+            assert_eq!(read(reply), None, "{}", reply.escape_ascii());
+        }
+    }
+}

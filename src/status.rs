@@ -1,0 +1,296 @@
+//! Pure: what is known of a lock, from what each node says of its key.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::NodeError;
+use crate::quorum;
+
+/// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
+///
+/// Every case is one of these four, so a `match` on it needs no arm for the rest. Each has what every node said, which
+/// [`nodes`](Self::nodes) gives for whichever it is.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::{LockManager, LockStatus};
+/// # use redlatch::fake::FakeNode;
+/// # let nodes = FakeNode::cluster(5);
+///
+/// let manager = LockManager::builder().fakes(&nodes).build()?;
+/// let guard = manager.lock("nightly-report", Duration::from_secs(30))?;
+/// match manager.status("nightly-report")? {
+///     LockStatus::Held { token, remaining, .. } => println!("{token} has it for {remaining:.0?}"),
+///     LockStatus::Free { .. } => println!("to be had"),
+///     LockStatus::Blocked { nodes, .. } => println!("nobody's, and not to be had: {nodes:?}"),
+///     LockStatus::Unknown { nodes, .. } => println!("too few nodes answer: {nodes:?}"),
+/// }
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub enum LockStatus {
+    /// A majority of the nodes has the same token, each with a time to live.
+    #[non_exhaustive]
+    Held {
+        /// The holder's token, as in [`View::Held`]; equal to [`LockGuard::token`](crate::LockGuard::token) if the
+        /// lock is that guard's.
+        token: String,
+        /// How long a majority goes on having the token, less the drift: the quorum-th largest time to live of the
+        /// nodes that have it, less `drift_factor` of that and 2 ms, from the moment they answered.
+        ///
+        /// It is at least that long, unless the lock is given back: nodes that did not answer can only add to it, and so
+        /// can an extension. Where all nodes answered, it is also the most that the holder may rely on: its own
+        /// [`remaining`](crate::LockGuard::remaining) is no more, to the millisecond in which Redis counts, since it
+        /// leaves out the drift of its whole time to live and counts from before the keys were set. Zero means that the
+        /// keys are in their last moments: no holder relies on them any more, and they still refuse others.
+        remaining: Duration,
+        /// What each node said, in the order in which they are asked to lock.
+        nodes: Vec<NodeStatus>,
+    },
+    /// A majority of the nodes has no key: nobody holds the lock, and who asks these nodes now gets it.
+    ///
+    /// A minority may have keys, as of an attempt that is under way or of a holder that was lost.
+    #[non_exhaustive]
+    Free {
+        /// What each node said, in the order in which they are asked to lock.
+        nodes: Vec<NodeStatus>,
+    },
+    /// Nobody holds the lock, whatever the nodes say that did not answer, and yet a majority is not to be had.
+    ///
+    /// Too many nodes have the key of one that has no majority, or something under the key that is no lock, or don't
+    /// answer. Keys of contenders are gone within their time to live, mostly at once; what is no lock has to be deleted
+    /// by someone.
+    #[non_exhaustive]
+    Blocked {
+        /// What each node said, in the order in which they are asked to lock.
+        nodes: Vec<NodeStatus>,
+    },
+    /// Too few nodes answered to tell: those that did not may make someone's majority.
+    #[non_exhaustive]
+    Unknown {
+        /// What each node said, in the order in which they are asked to lock.
+        nodes: Vec<NodeStatus>,
+    },
+}
+
+/// What one node said about the key of a lock.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::View;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # nodes[1].refuse();
+///
+/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+/// for node in manager.status("invoices")?.nodes() {
+///     if !matches!(node.view, View::Held { .. }) {
+///         println!("{node}");
+///     }
+/// }
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NodeStatus {
+    /// The node as `host:port`, or as the path of its socket.
+    pub node: Arc<str>,
+    /// Its answer.
+    pub view: View,
+    /// The time from the beginning of the call to this node to its answer.
+    pub elapsed: Duration,
+}
+
+/// The key of a lock as one node sees it, or why the node does not say.
+///
+/// A token is the value of the key. Those of this crate are 40 hexadecimal characters; those of other programs may be any
+/// bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`, and
+/// `\\` for a backslash). Two that are shown alike are alike. Of more than 512 bytes the first 512 and the
+/// length are taken, and what has these in common counts as one.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum View {
+    /// There is a key with a time to live.
+    Held {
+        /// The value of the key.
+        token: String,
+        /// The time to live that the key has left on this node.
+        remaining: Duration,
+    },
+    /// There is no key.
+    Free,
+    /// There is a key that never expires, which is no lock: nobody gets the lock on this node until it is deleted.
+    NeverExpires {
+        /// The value of the key.
+        token: String,
+    },
+    /// There is a key of another type, such as a list, which is no lock: nobody gets the lock on this node until it is
+    /// deleted.
+    OtherType,
+    /// The node did not answer within the node timeout.
+    TimedOut,
+    /// The node could not be asked, or its answer says nothing of the key.
+    Failed(NodeError),
+    /// The node was left out because it failed a moment ago, and the others were enough to tell.
+    BreakerOpen {
+        /// How it failed.
+        failure: Arc<str>,
+    },
+}
+
+impl LockStatus {
+    /// What the nodes' answers come to; `drift` is that of a time to live.
+    pub(crate) fn of(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Duration) -> Self {
+        let count = |kind: fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
+        if let Some((token, alive)) = held(&nodes) {
+            let (token, remaining) = (token.to_owned(), alive.saturating_sub(drift(alive)));
+            return Self::Held {
+                token,
+                remaining,
+                nodes,
+            };
+        }
+        if quorum::is_reached(nodes.len(), count(|view| matches!(view, View::Free))) {
+            return Self::Free { nodes };
+        }
+        // Those that are silent could all have the token that most others have.
+        let best_case = count(View::is_silent).saturating_add(most_votes(&nodes));
+        if quorum::is_reached(nodes.len(), best_case) {
+            Self::Unknown { nodes }
+        } else {
+            Self::Blocked { nodes }
+        }
+    }
+
+    /// Returns what each node said, in the order in which they are asked to lock.
+    pub fn nodes(&self) -> &[NodeStatus] {
+        match self {
+            Self::Held { nodes, .. }
+            | Self::Free { nodes }
+            | Self::Blocked { nodes }
+            | Self::Unknown { nodes } => nodes,
+        }
+    }
+
+    pub(crate) fn into_nodes(self) -> Vec<NodeStatus> {
+        match self {
+            Self::Held { nodes, .. }
+            | Self::Free { nodes }
+            | Self::Blocked { nodes }
+            | Self::Unknown { nodes } => nodes,
+        }
+    }
+
+    /// Whether no further answer could change it.
+    pub(crate) fn is_decided(&self) -> bool {
+        matches!(self, Self::Held { .. } | Self::Free { .. })
+    }
+}
+
+/// The tokens of the keys that are locks, with their times to live.
+fn votes(nodes: &[NodeStatus]) -> impl Iterator<Item = (&str, Duration)> {
+    nodes.iter().filter_map(|node| {
+        if let View::Held { token, remaining } = &node.view {
+            Some((token.as_str(), *remaining))
+        } else {
+            None
+        }
+    })
+}
+
+/// The times to live of the keys with this token, the longest first.
+fn times(nodes: &[NodeStatus], token: &str) -> Vec<Duration> {
+    let own = votes(nodes).filter(|(other, _)| *other == token);
+    let mut times: Vec<Duration> = own.map(|(_, remaining)| remaining).collect();
+    times.sort_unstable_by(|a, b| b.cmp(a));
+    times
+}
+
+/// The token that a majority has, and how long a majority still has it: until the quorum-th of its keys ends.
+fn held(nodes: &[NodeStatus]) -> Option<(&str, Duration)> {
+    let last_needed = quorum::quorum(nodes.len()).checked_sub(1)?;
+    votes(nodes).find_map(|(token, _)| Some((token, *times(nodes, token).get(last_needed)?)))
+}
+
+fn most_votes(nodes: &[NodeStatus]) -> usize {
+    let counts = votes(nodes).map(|(token, _)| times(nodes, token).len());
+    counts.max().unwrap_or_default()
+}
+
+impl View {
+    /// Whether the node does not say what it has.
+    fn is_silent(&self) -> bool {
+        matches!(
+            self,
+            Self::TimedOut | Self::Failed(_) | Self::BreakerOpen { .. }
+        )
+    }
+}
+
+/// Shows any bytes as text, and different ones differently.
+pub(crate) fn shown(value: &[u8]) -> String {
+    let mut text = String::with_capacity(value.len());
+    for chunk in value.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\'' | '"' => text.push(c),
+                _ => text.extend(c.escape_debug()),
+            }
+        }
+        text.extend(chunk.invalid().escape_ascii().map(char::from));
+    }
+    text
+}
+
+impl fmt::Display for LockStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held {
+                token, remaining, ..
+            } => write!(f, "held by {token} for {remaining:.1?}")?,
+            Self::Free { .. } => f.write_str("free")?,
+            Self::Blocked { .. } => {
+                f.write_str("held by nobody, and a majority is not to be had")?;
+            }
+            Self::Unknown { .. } => f.write_str("unknown, too few nodes answered")?,
+        }
+        for (i, node) in self.nodes().iter().enumerate() {
+            let mark = if i == 0 { ":" } else { ";" };
+            write!(f, "{mark} {node}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.node, self.view)
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held { token, remaining } => write!(f, "held by {token} for {remaining:.1?}"),
+            Self::Free => f.write_str("no key"),
+            Self::NeverExpires { token } => {
+                write!(
+                    f,
+                    "the key is not a lock: it never expires; its value is {token}"
+                )
+            }
+            Self::OtherType => {
+                f.write_str("the key is not a lock: it holds a value of another type")
+            }
+            Self::TimedOut => f.write_str("no answer within the node timeout"),
+            Self::Failed(error) => write!(f, "{error}"),
+            Self::BreakerOpen { failure } => {
+                write!(f, "left out, it failed a moment ago: {failure}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod exhaustive;

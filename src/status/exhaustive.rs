@@ -1,0 +1,291 @@
+//! Every answer of up to seven nodes, against what the words mean when they are taken literally.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
+use std::collections::HashSet;
+
+use super::*;
+
+const MOST_NODES: usize = 7;
+
+/// What a node may say, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Key(char, u64),
+    NoKey,
+    NoLock,
+    Nothing,
+}
+
+use Says::{Key, NoKey, NoLock, Nothing};
+
+impl Says {
+    /// As the code under test sees it; how a node is silent, or its key no lock, goes by its place.
+    fn view(self, place: usize) -> View {
+        match (self, place % 3) {
+            (Key(token, seconds), _) => View::Held {
+                token: token.to_string(),
+                remaining: Duration::from_secs(seconds),
+            },
+            (NoKey, _) => View::Free,
+            (NoLock, 0) => View::OtherType,
+            // The holder's own token, which still is no vote.
+            (NoLock, _) => View::NeverExpires { token: "a".into() },
+            (Nothing, 0) => View::TimedOut,
+            (Nothing, 1) => View::Failed(NodeError::PoolExhausted),
+            (Nothing, _) => View::BreakerOpen {
+                failure: "down".into(),
+            },
+        }
+    }
+}
+
+fn status(round: &[Says], drift: impl Fn(Duration) -> Duration) -> LockStatus {
+    let node = |(place, says): (usize, &Says)| NodeStatus {
+        node: format!("n{place}").into(),
+        view: says.view(place),
+        elapsed: Duration::ZERO,
+    };
+    LockStatus::of(round.iter().enumerate().map(node).collect(), drift)
+}
+
+/// Calls `check` with all ways in which `nodes` nodes may answer.
+fn each_round(nodes: usize, answers: &[Says], check: &mut impl FnMut(&[Says])) {
+    fn go_on(round: &mut Vec<Says>, nodes: usize, all: &[Says], check: &mut impl FnMut(&[Says])) {
+        if round.len() == nodes {
+            return check(round);
+        }
+        for says in all {
+            round.push(*says);
+            go_on(round, nodes, all, check);
+            round.pop();
+        }
+    }
+    go_on(&mut Vec::new(), nodes, answers, check);
+}
+
+fn is_majority(round: &[Says], kind: impl Fn(&Says) -> bool) -> bool {
+    2 * round.iter().filter(|says| kind(says)).count() > round.len()
+}
+
+/// Whether more than half of the nodes have a key with this token that is there after so many seconds.
+fn holds(round: &[Says], token: char, after: u64) -> bool {
+    is_majority(
+        round,
+        |says| matches!(says, Key(t, ends) if *t == token && *ends > after),
+    )
+}
+
+/// The specification: what is true of every way, or of some way, in which the silent nodes might have answered.
+#[derive(Debug, PartialEq, Eq)]
+enum Expected {
+    /// By whom, and for how many seconds.
+    Held(char, u64),
+    Free,
+    Blocked,
+    Unknown,
+}
+
+fn expected(round: &[Says]) -> Expected {
+    let of_some = |token| {
+        let best_case = round.iter().map(|says| match says {
+            Nothing => Key(token, u64::MAX),
+            Key(..) | NoKey | NoLock => *says,
+        });
+        holds(&best_case.collect::<Vec<_>>(), token, 0)
+    };
+    // Somebody of whom nothing was heard is `z`.
+    let candidates = ['a', 'b', 'z'];
+    if let Some(holder) = candidates.into_iter().find(|token| holds(round, *token, 0)) {
+        let ended = |second: &u64| !holds(round, holder, *second);
+        return Expected::Held(holder, (0..=9).find(ended).unwrap());
+    }
+    if is_majority(round, |says| *says == NoKey) {
+        return Expected::Free;
+    }
+    if candidates.into_iter().any(of_some) {
+        Expected::Unknown
+    } else {
+        Expected::Blocked
+    }
+}
+
+fn is_as_expected(status: &LockStatus, expected: &Expected) -> bool {
+    match (status, expected) {
+        (
+            LockStatus::Held {
+                token, remaining, ..
+            },
+            Expected::Held(holder, seconds),
+        ) => *token == holder.to_string() && *remaining == Duration::from_secs(*seconds),
+        (LockStatus::Free { .. }, Expected::Free)
+        | (LockStatus::Blocked { .. }, Expected::Blocked)
+        | (LockStatus::Unknown { .. }, Expected::Unknown) => true,
+        _ => false,
+    }
+}
+
+fn assert_all_rounds(most_nodes: usize, answers: &[Says]) {
+    let mut seen = [0; 4];
+    for nodes in 1..=most_nodes {
+        each_round(nodes, answers, &mut |round| {
+            let expected = expected(round);
+            let status = status(round, |_| Duration::ZERO);
+            assert!(
+                is_as_expected(&status, &expected),
+                "{round:?}: {status} and not {expected:?}"
+            );
+            assert_eq!(status.nodes().len(), nodes);
+            seen[match expected {
+                Expected::Held(..) => 0,
+                Expected::Free => 1,
+                Expected::Blocked => 2,
+                Expected::Unknown => 3,
+            }] += 1;
+        });
+    }
+    assert!(seen.iter().all(|rounds| *rounds > 100), "{seen:?}");
+}
+
+#[test]
+fn every_answer_of_up_to_seven_nodes_means_what_the_words_say() {
+    assert_all_rounds(
+        MOST_NODES,
+        &[
+            Key('a', 2),
+            Key('a', 5),
+            Key('b', 3),
+            NoKey,
+            NoLock,
+            Nothing,
+        ],
+    );
+}
+
+#[test]
+fn a_lock_is_held_until_the_quorumth_of_its_keys_ends_whatever_their_times() {
+    assert_all_rounds(
+        5,
+        &[
+            Key('a', 1),
+            Key('a', 2),
+            Key('a', 3),
+            Key('a', 9),
+            Key('b', 1),
+            Key('b', 4),
+            NoKey,
+            NoLock,
+            Nothing,
+        ],
+    );
+}
+
+#[test]
+fn two_majorities_never_contradict_each_other() {
+    let answers = [Key('a', 2), Key('b', 3), NoKey, NoLock, Nothing];
+    for nodes in 1..=MOST_NODES {
+        each_round(nodes, &answers, &mut |round| {
+            let claims = [
+                holds(round, 'a', 0),
+                holds(round, 'b', 0),
+                is_majority(round, |says| *says == NoKey),
+            ];
+            assert!(claims.into_iter().filter(|claim| *claim).count() <= 1);
+        });
+    }
+}
+
+#[test]
+fn one_more_answer_never_takes_back_what_was_told() {
+    let answers = [Key('a', 2), Key('b', 3), NoKey, NoLock, Nothing];
+    let kind = |round: &[Says]| std::mem::discriminant(&status(round, |_| Duration::ZERO));
+    let unknown = kind(&[Nothing]);
+    let blocked = kind(&[NoLock]);
+    for nodes in 1..=5 {
+        each_round(nodes, &answers, &mut |round| {
+            let before = kind(round);
+            for place in (0..nodes).filter(|place| round[*place] == Nothing) {
+                for says in [Key('a', 2), Key('b', 3), NoKey, NoLock] {
+                    let mut round = round.to_vec();
+                    round[place] = says;
+                    let after = kind(&round);
+                    // What blocks may be a silent node, which turns out to be free.
+                    let is_free =
+                        matches!(status(&round, |_| Duration::ZERO), LockStatus::Free { .. });
+                    let may_change = before == unknown || before == blocked && is_free;
+                    assert!(after == before || may_change, "{round:?}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn the_drift_is_that_of_what_is_left_and_no_remainder_is_negative() {
+    let drift = |ttl: Duration| ttl / 100 + Duration::from_millis(2);
+    for (seconds, millis) in [(10, 9_898), (1, 988), (0, 0)] {
+        let round = [Key('a', 60), Key('a', seconds), NoKey];
+        let LockStatus::Held { remaining, .. } = status(&round, drift) else {
+            panic!("two of three have it");
+        };
+        assert_eq!(remaining, Duration::from_millis(millis));
+    }
+}
+
+#[test]
+fn no_nodes_hold_nothing() {
+    assert!(matches!(
+        status(&[], |_| Duration::ZERO),
+        LockStatus::Blocked { .. }
+    ));
+}
+
+#[test]
+fn a_value_is_shown_as_text_and_different_values_differently() {
+    for (value, text) in [
+        (&b"9f3a"[..], "9f3a"),
+        (b"{\"host\":'a'}", "{\"host\":'a'}"),
+        ("J\u{fc}rgen".as_bytes(), "J\u{fc}rgen"),
+        (b"a\\b", "a\\\\b"),
+        (b"a\r\nb\0\x1b[31m", "a\\r\\nb\\0\\u{1b}[31m"),
+        (b"\xff\xfe ok \xc3", "\\xff\\xfe ok \\xc3"),
+        (b"", ""),
+    ] {
+        assert_eq!(shown(value), text);
+        assert!(!shown(value).contains(char::is_control));
+    }
+    let bytes = [b'\\', b'x', b'f', b'0', 0, 0xff, 0xc3, 0xbc];
+    let mut seen = HashSet::new();
+    let mut all = vec![Vec::new()];
+    for _ in 0..5 {
+        let longer = |value: &Vec<u8>| bytes.map(|byte| [value.as_slice(), &[byte]].concat());
+        let next: Vec<Vec<u8>> = all.iter().flat_map(longer).collect();
+        for value in std::mem::replace(&mut all, next) {
+            assert!(seen.insert(shown(&value)), "{value:?}");
+        }
+    }
+}
+
+#[test]
+fn each_kind_is_told_in_one_line() {
+    let line = |round: &[Says]| status(round, |_| Duration::ZERO).to_string();
+    assert_eq!(
+        line(&[Key('a', 5), Key('a', 4), Nothing]),
+        "held by a for 4.0s: n0: held by a for 5.0s; n1: held by a for 4.0s; \
+         n2: left out, it failed a moment ago: down"
+    );
+    assert_eq!(line(&[NoKey]), "free: n0: no key");
+    assert_eq!(
+        line(&[NoLock, NoLock]),
+        "held by nobody, and a majority is not to be had: \
+         n0: the key is not a lock: it holds a value of another type; \
+         n1: the key is not a lock: it never expires; its value is a"
+    );
+    assert_eq!(
+        line(&[Nothing]),
+        "unknown, too few nodes answered: n0: no answer within the node timeout"
+    );
+}
