@@ -9,6 +9,7 @@ use scheduled_thread_pool::ScheduledThreadPool;
 use crate::clock::{Clock, Timers, one_thread, wait_for};
 use crate::error::Error;
 use crate::fake::{FakeClock, FakeNode};
+use crate::fencing::{Protocol, Rules};
 use crate::manager::LockManager;
 use crate::node::address::{Address, NEEDS_TLS};
 use crate::node::transport::Connect;
@@ -40,6 +41,7 @@ const LARGEST_POOL: u32 = 10_000;
 ///     .default_ttl(Duration::from_secs(10))
 ///     .max_ttl(Duration::from_secs(300))
 ///     .drift_factor(0.02)
+///     .protocol(redlatch::Protocol::Fenced)
 ///     .build()?;
 /// # Ok::<(), redlatch::Error>(())
 /// ```
@@ -63,6 +65,7 @@ pub(crate) struct Options {
     pub(crate) default_ttl: Duration,
     drift_factor: f64,
     max_ttl: Duration,
+    protocol: Protocol,
 }
 
 /// A node as it was given, or why it can't be used. Holds a password, so it says no more than the name.
@@ -87,6 +90,7 @@ impl Default for Builder {
                 default_ttl: Duration::from_secs(30),
                 drift_factor: 0.01,
                 max_ttl: Duration::from_hours(1),
+                protocol: Protocol::Classic,
             },
         }
     }
@@ -204,6 +208,15 @@ impl Builder {
         self
     }
 
+    /// Sets how locks are asked for. All clients that rely on fencing tokens have to use [`Protocol::Fenced`], with the same
+    /// nodes, `max_ttl` and `drift_factor`.
+    ///
+    /// Defaults to [`Protocol::Classic`], the published algorithm.
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.options.protocol = protocol;
+        self
+    }
+
     /// Makes the manager. It connects to nothing, so dead servers are no error here.
     ///
     /// # Errors
@@ -266,6 +279,7 @@ impl Builder {
                     connector,
                     pool_size: self.pool_size,
                     timeout: self.node_timeout,
+                    is_fenced: options.protocol == Protocol::Fenced,
                     clock: &clock,
                     timers: &timers,
                     thread: &thread,
@@ -321,6 +335,19 @@ impl Options {
     /// The part of a time to live by which clocks may differ at its end.
     pub(crate) fn drift(&self, ttl: Duration) -> Duration {
         quorum::drift(ttl, self.drift_factor)
+    }
+
+    /// What all clients of the fenced protocol have to agree on; none with the classic one.
+    pub(crate) fn rules(&self, nodes: usize) -> Option<Rules> {
+        let rules = || {
+            Rules::new(
+                &self.key_prefix,
+                nodes,
+                self.max_ttl,
+                self.drift(self.max_ttl),
+            )
+        };
+        (self.protocol == Protocol::Fenced).then(rules)
     }
 
     /// Returns the ttl in whole milliseconds, and how long it is valid from the moment before the first send.

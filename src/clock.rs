@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, MutexGuard};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
@@ -53,6 +53,11 @@ pub(crate) enum Clock {
 pub(crate) trait VirtualTime: Debug + Send + Sync {
     fn now(&self) -> Timestamp;
 
+    /// The wall clock, in microseconds since the Unix epoch: in virtual time, years after it.
+    fn wall_micros(&self) -> u64 {
+        VIRTUAL_EPOCH.saturating_add(micros(Duration::from_nanos(self.now().as_nanos())))
+    }
+
     /// Returns when it is `until`; the time of the others who are on this clock has passed as well.
     fn sleep_until(&self, until: Timestamp);
 
@@ -63,6 +68,13 @@ pub(crate) trait VirtualTime: Debug + Send + Sync {
     fn random(&self) -> Result<u32, getrandom::Error> {
         getrandom::u32()
     }
+}
+
+/// What the wall clock shows when virtual time begins.
+pub(crate) const VIRTUAL_EPOCH: u64 = 1_700_000_000_000_000;
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Clock {
@@ -88,6 +100,21 @@ impl Clock {
         match self {
             Self::System(_) => Timestamp(system_time()),
             Self::Virtual(time) => time.now(),
+        }
+    }
+
+    /// The wall clock, in microseconds since the Unix epoch. It may jump, so it only tells about when something was.
+    pub(crate) fn wall_micros(&self) -> u64 {
+        match self {
+            Self::System(_) => {
+                #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+                let now = SystemTime::now();
+                micros(
+                    now.duration_since(SystemTime::UNIX_EPOCH)
+                        .unwrap_or_default(),
+                )
+            }
+            Self::Virtual(time) => time.wall_micros(),
         }
     }
 

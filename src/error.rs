@@ -1,9 +1,12 @@
 //! What can go wrong, and what each node said.
 
 use std::fmt;
-use std::io;
-use std::sync::Arc;
 use std::time::Duration;
+
+mod node;
+
+pub(crate) use self::node::one_vote_each;
+pub use self::node::{NodeError, NodeReport, QuarantineCause, Vote};
 
 /// Why a lock was not acquired, extended or given back.
 ///
@@ -57,6 +60,11 @@ pub enum Error {
         /// What each node said; empty when the clock alone told.
         nodes: Vec<NodeReport>,
     },
+    /// With the fenced protocol: the nodes were not opened, none of them.
+    NotOpened {
+        /// What each node said, in the order in which they are asked.
+        nodes: Vec<NodeReport>,
+    },
     /// The time to live can't be used.
     InvalidTtl {
         /// What was asked for.
@@ -98,133 +106,6 @@ pub enum LossCause {
     Vanished,
 }
 
-/// What one node said in one round.
-///
-/// ```
-/// # use std::time::Duration;
-/// use redlatch::Vote;
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-/// # nodes[1].refuse();
-///
-/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-/// for report in guard.votes() {
-///     if !matches!(report.vote, Vote::Granted) {
-///         println!("{report}");
-///     }
-/// }
-/// # Ok::<(), redlatch::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct NodeReport {
-    /// The node as `host:port`, or as the path of its socket.
-    pub node: Arc<str>,
-    /// Its answer.
-    pub vote: Vote,
-    /// The time from the beginning of the attempt on this node to its answer.
-    pub elapsed: Duration,
-}
-
-/// One node's answer.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Vote {
-    /// The node did what it was asked: it set the key, extended it or deleted it.
-    Granted,
-    /// Someone else holds the key on this node.
-    Held {
-        /// The time to live that the key has left on this node, where the node could still be asked.
-        remaining: Option<Duration>,
-    },
-    /// The key to extend or delete is not on this node any more.
-    Missing,
-    /// The node did not answer within the node timeout.
-    TimedOut,
-    /// The node could not be asked, or its answer was no vote.
-    Failed(NodeError),
-    /// The node was left out because it failed a moment ago; it is tried again in the background.
-    BreakerOpen {
-        /// How it failed.
-        failure: Arc<str>,
-    },
-    /// The round was decided before it came to this node, or there is nothing of this lock on it.
-    NotAsked,
-}
-
-impl Vote {
-    pub(crate) fn is_granted(&self) -> bool {
-        matches!(self, Self::Granted)
-    }
-
-    /// Whether this is a fault of the node, as against an answer about the lock.
-    pub(crate) fn is_failure(&self) -> bool {
-        matches!(
-            self,
-            Self::TimedOut | Self::Failed(_) | Self::BreakerOpen { .. }
-        )
-    }
-
-    fn failure(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Failed(error) => Some(error),
-            Self::TimedOut => Some(&TIMED_OUT),
-            Self::Granted
-            | Self::Held { .. }
-            | Self::Missing
-            | Self::BreakerOpen { .. }
-            | Self::NotAsked => None,
-        }
-    }
-
-    /// Whether the node certainly has no key of this lock.
-    pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::Missing | Self::NotAsked)
-    }
-}
-
-/// Why a node could not be asked, or why its answer was no vote.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum NodeError {
-    /// No connection: refused, unreachable, an unknown host, a failed TLS handshake.
-    Connect {
-        /// What the operating system or the TLS library said.
-        source: Arc<io::Error>,
-    },
-    /// The node refused the login (`AUTH`) or the choice of the database (`SELECT`).
-    Login {
-        /// The command that was refused.
-        command: &'static str,
-        /// The server's error code, such as `WRONGPASS`.
-        code: String,
-    },
-    /// The connection broke before the answer was complete.
-    Broken {
-        /// What the operating system or the TLS library said.
-        source: Arc<io::Error>,
-    },
-    /// The node answered with an error, such as `LOADING`, `READONLY` or `NOAUTH`.
-    Refused {
-        /// The server's error code.
-        code: String,
-        /// The rest of the server's message.
-        message: String,
-    },
-    /// The node's answer is not one to the command that was sent.
-    Protocol {
-        /// What came instead.
-        got: String,
-    },
-    /// The key exists on the node and is no lock: it holds another type, or it never expires.
-    NotALock {
-        /// Which of the two.
-        reason: &'static str,
-    },
-    /// All connections of the node's pool were in use for half of the node timeout.
-    PoolExhausted,
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -250,6 +131,11 @@ impl fmt::Display for Error {
             Self::Lost { cause, nodes } => {
                 write!(f, "the lock is no longer held: {cause}: {}", Reports(nodes))
             }
+            Self::NotOpened { nodes } => write!(
+                f,
+                "the nodes were not opened, because not all of them are fresh: {}",
+                Reports(nodes)
+            ),
             Self::InvalidTtl { ttl, reason } => write!(f, "invalid ttl of {ttl:?}: {reason}"),
             Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
             Self::InvalidConfig { reason } => write!(f, "invalid configuration: {reason}"),
@@ -266,7 +152,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unavailable { nodes } | Self::Lost { nodes, .. } => {
+            Self::Unavailable { nodes } | Self::NotOpened { nodes } | Self::Lost { nodes, .. } => {
                 nodes.iter().find_map(|report| report.vote.failure())
             }
             Self::NoRandomness { source } => Some(source),
@@ -279,20 +165,6 @@ impl std::error::Error for Error {
         }
     }
 }
-
-/// The source of an [`Error::Unavailable`] whose first failure is a node that did not answer.
-#[derive(Debug)]
-struct TimedOut;
-
-static TIMED_OUT: TimedOut = TimedOut;
-
-impl fmt::Display for TimedOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no answer within the node timeout")
-    }
-}
-
-impl std::error::Error for TimedOut {}
 
 impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -316,85 +188,5 @@ impl fmt::Display for Reports<'_> {
             write!(f, "{report}")?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for NodeReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.node, self.vote)
-    }
-}
-
-impl fmt::Display for Vote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Granted => f.write_str("granted"),
-            Self::Held {
-                remaining: Some(remaining),
-            } => write!(f, "held by another for {remaining:.1?}"),
-            Self::Held { remaining: None } => f.write_str("held by another"),
-            Self::Missing => f.write_str("the key is gone"),
-            Self::TimedOut => write!(f, "{TIMED_OUT}"),
-            Self::Failed(error) => write!(f, "{error}"),
-            Self::BreakerOpen { failure } => {
-                write!(f, "left out, it failed a moment ago: {failure}")
-            }
-            Self::NotAsked => f.write_str("not asked"),
-        }
-    }
-}
-
-impl fmt::Display for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connect { source } => write!(f, "no connection: {source}"),
-            Self::Login { command, code } => {
-                write!(f, "{command} was refused with {code}{}", advice(code))
-            }
-            Self::Broken { source } => write!(f, "the connection broke: {source}"),
-            Self::Refused { code, message } => {
-                write!(f, "the server answered {code} {message}{}", advice(code))
-            }
-            Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
-            Self::NotALock { reason } => write!(
-                f,
-                "the key is not a lock: it {reason}; choose another resource or key_prefix, or delete the key"
-            ),
-            Self::PoolExhausted => f.write_str(
-                "all connections of the pool were in use for half of the node_timeout; raise pool_size",
-            ),
-        }
-    }
-}
-
-/// What an operator can do about an error that a server answers with.
-fn advice(code: &str) -> &'static str {
-    match code {
-        "NOAUTH" => " (the server demands a password: redis://:password@host:port)",
-        "WRONGPASS" => " (the user or the password in the URL is wrong)",
-        "NOPERM" => {
-            " (the user's ACL forbids it: allow SET, EVAL, GET, DEL, PTTL, PEXPIRE and PING)"
-        }
-        "READONLY" => " (this is a replica: every node has to be an independent master)",
-        "LOADING" => " (the server is loading its data: it votes once that is done)",
-        "MOVED" | "ASK" | "CLUSTERDOWN" => {
-            " (this is a Redis Cluster: every node has to be an independent master)"
-        }
-        "OOM" => " (the server is out of memory)",
-        "MISCONF" => " (the server refuses writes because it can't save to disk)",
-        _ => "",
-    }
-}
-
-impl std::error::Error for NodeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Connect { source } | Self::Broken { source } => Some(source),
-            Self::Login { .. }
-            | Self::Refused { .. }
-            | Self::Protocol { .. }
-            | Self::NotALock { .. }
-            | Self::PoolExhausted => None,
-        }
     }
 }

@@ -67,6 +67,8 @@ struct Server {
 #[derive(Default)]
 struct State {
     store: Store,
+    /// The number of its process.
+    life: u64,
     /// How far the node's own clock is ahead.
     ahead: Duration,
     fault: Fault,
@@ -113,13 +115,20 @@ impl FakeNode {
     fn with_clock(fake_clock: Option<FakeClock>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let clock = fake_clock.clone().map_or_else(Clock::system, Clock::from);
+        let elapsed = Duration::from_nanos(clock.now().as_nanos()).as_micros();
+        let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        let state = State {
+            store: Store::new(id, clock.wall_micros().saturating_sub(elapsed)),
+            ..State::default()
+        };
         Self {
             server: Arc::new(Server {
                 id,
                 name: format!("fake-{id}"),
-                clock: fake_clock.clone().map_or_else(Clock::system, Clock::from),
+                clock,
                 fake_clock,
-                state: Mutex::default(),
+                state: Mutex::new(state),
                 changed: Condvar::new(),
             }),
         }
@@ -185,7 +194,12 @@ impl FakeNode {
 
     /// Restarts the node without persistence: all keys and connections are gone, and no fault is left.
     pub fn restart(&self) {
-        self.come_up(|state| state.store = Store::default());
+        self.come_up(|state| state.store.flush());
+    }
+
+    /// Deletes all keys, as `FLUSHALL` does; connections stay.
+    pub fn flush(&self) {
+        self.server.state.lock().store.flush();
     }
 
     /// Restarts the node with every key persisted: the connections are gone, and no fault is left.
@@ -196,6 +210,9 @@ impl FakeNode {
     fn come_up(&self, load: impl FnOnce(&mut State)) {
         let mut state = self.server.state.lock();
         load(&mut state);
+        state.life = state.life.wrapping_add(1);
+        let life = state.life;
+        state.store.restart(self.server.id, life);
         state.fault = Fault::None;
         state.disconnect();
         self.server.changed.notify_all();

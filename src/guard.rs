@@ -9,10 +9,12 @@ use parking_lot::Mutex;
 
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::fencing::FencingToken;
 use crate::manager::LockManager;
 use crate::node::Ballot;
 use crate::node::ask_all::{Ask, ask_all};
-use crate::node::command::Command;
+use crate::node::command::{Command, Packed};
+use crate::node::fenced::Fence;
 use crate::quorum;
 use crate::token::Token;
 
@@ -36,8 +38,9 @@ pub struct LockGuard {
     manager: LockManager,
     resource: String,
     token: Token,
+    fencing: Option<FencingToken>,
     /// The packed release.
-    release: Vec<u8>,
+    release: Packed,
     /// Where a key of this lock may be, in the order of the nodes.
     owed: Vec<bool>,
     votes: Vec<NodeReport>,
@@ -52,8 +55,8 @@ impl LockGuard {
     pub(crate) fn new(
         manager: &LockManager,
         resource: &str,
-        token: Token,
-        release: Vec<u8>,
+        (token, fencing): (Token, Option<FencingToken>),
+        release: Packed,
         ballots: Vec<Ballot>,
         deadline: Timestamp,
     ) -> Self {
@@ -62,6 +65,7 @@ impl LockGuard {
             manager: manager.clone(),
             resource: resource.to_owned(),
             token,
+            fencing,
             release,
             owed,
             votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
@@ -79,6 +83,26 @@ impl LockGuard {
     /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has.
     pub fn token(&self) -> &str {
         self.token.as_str()
+    }
+
+    /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
+    ///
+    /// It is larger than that of every guard of this resource before. The locked resource should refuse what comes with
+    /// a smaller one than it has seen; see [`FencingToken`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{LockManager, Protocol};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// let manager = LockManager::builder().fakes(&nodes).protocol(Protocol::Fenced).build()?;
+    /// manager.open_nodes()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// println!("write with {:?}", guard.fencing_token());
+    /// # assert!(guard.fencing_token().is_some());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.fencing
     }
 
     /// Returns how long the lock is still ours, or zero when it no longer is.
@@ -160,9 +184,11 @@ impl LockGuard {
         }
         let (ttl, validity) = self.manager.validity(ttl)?;
         let key = self.manager.key(&self.resource);
+        let fence = self.manager.rules().zip(self.fencing);
         let command = Command {
             key: &key,
             token: self.token(),
+            fence: fence.map(|(rules, token)| Fence { rules, token }),
         }
         .extend(ttl);
 
@@ -243,7 +269,7 @@ impl LockGuard {
         nodes
     }
 
-    fn ask_all(&self, ask: Ask, command: &[u8]) -> Vec<NodeReport> {
+    fn ask_all(&self, ask: Ask, command: &Packed) -> Vec<NodeReport> {
         let nodes = self.manager.each().zip(self.owed.iter().copied());
         ask_all(nodes, ask, command)
     }

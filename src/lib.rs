@@ -120,6 +120,7 @@ mod builder;
 mod clock;
 mod error;
 pub mod fake;
+mod fencing;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -140,9 +141,11 @@ pub use crate::request::LockRequest;
 
 pub use crate::builder::Builder;
 
+pub use crate::fencing::{FencingToken, Protocol};
+
 pub use crate::status::{LockStatus, NodeStatus, View};
 
-pub use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
+pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
 
 /// Clients of this very code, over simulated nodes, network and clocks.
 #[cfg(test)]

@@ -6,18 +6,21 @@ use std::time::{Duration, Instant};
 
 use crate::builder::{Builder, Options};
 use crate::clock::{self, Clock};
-use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::error::{Error, Vote};
+use crate::fencing::{Proposals, Rules};
 use crate::guard::LockGuard;
-use crate::node::ask_all::{Ask, ask_all};
-use crate::node::command::Command;
-use crate::node::{Ballot, Node};
+use crate::node::Node;
 use crate::quorum;
 use crate::request::LockRequest;
 use crate::retry;
-use crate::token::Token;
 
 mod key;
+mod open;
+mod round;
 mod status;
+
+/// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
+const MOST_RAISES: u32 = 8;
 
 /// Takes locks on a majority of independent Redis servers.
 ///
@@ -52,6 +55,9 @@ struct Shared {
     nodes: Vec<Arc<Node>>,
     clock: Clock,
     options: Options,
+    /// With the fenced protocol.
+    rules: Option<Rules>,
+    proposals: Proposals,
     /// The process that made the connections.
     process: u32,
 }
@@ -197,6 +203,8 @@ impl LockManager {
     pub(crate) fn with_nodes(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
         Self {
             shared: Arc::new(Shared {
+                rules: options.rules(nodes.len()),
+                proposals: Proposals::default(),
                 nodes,
                 clock,
                 options,
@@ -211,6 +219,11 @@ impl LockManager {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.shared.clock
+    }
+
+    /// With the fenced protocol, what all its clients have to agree on.
+    pub(crate) fn rules(&self) -> Option<&Rules> {
+        self.shared.rules.as_ref()
     }
 
     pub(crate) fn default_ttl(&self) -> Duration {
@@ -242,11 +255,18 @@ impl LockManager {
         let options = &self.shared.options;
         // No deadline where the sum is beyond what time can count.
         let deadline = self.clock().now().checked_add(timeout);
+        let mut raised = 0_u32;
         loop {
             let error = match self.attempt(resource, &key, lease) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
+            // Not contention: the next proposal is above what the nodes have seen.
+            if is_stale(&error) && raised < MOST_RAISES {
+                raised = raised.saturating_add(1);
+                continue;
+            }
+            raised = 0;
             let left = deadline.map(|deadline| deadline.saturating_since(self.clock().now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(error);
@@ -257,78 +277,6 @@ impl LockManager {
             self.clock()
                 .sleep(left.map_or(delay, |left| delay.min(left)));
         }
-    }
-
-    /// One attempt, with a token of its own: one round over the nodes, and the release of what it left if it failed.
-    fn attempt(
-        &self,
-        resource: &str,
-        key: &str,
-        (ttl, validity): (Duration, Duration),
-    ) -> Result<LockGuard, Error> {
-        let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
-        let command = Command {
-            key,
-            token: token.as_str(),
-        };
-        let set = command.acquire(ttl);
-        let release = command.release();
-
-        let started = self.clock().now();
-        let ballots = self.round(|node| node.acquire(command, ttl, &set, &release));
-        let granted = ballots
-            .iter()
-            .filter(|b| b.report.vote.is_granted())
-            .count();
-
-        if quorum::is_reached(self.nodes().len(), granted) {
-            let deadline = started.saturating_add(validity);
-            let guard = LockGuard::new(self, resource, token, release, ballots, deadline);
-            // The last look at the clock. A guard that is dropped gives everything back.
-            if !guard.remaining().is_zero() {
-                return Ok(guard);
-            }
-            let elapsed = self.clock().now().saturating_since(started);
-            let nodes = guard.votes().to_vec();
-            return Err(Error::TooSlow { elapsed, nodes });
-        }
-
-        let owed = ballots.iter().map(|ballot| ballot.owed);
-        let released = ask_all(self.each().zip(owed), Ask::Release, &release);
-        let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
-        let failed = nodes
-            .iter()
-            .filter(|report| report.vote.is_failure())
-            .count();
-        if quorum::is_ruled_out(nodes.len(), failed) {
-            Err(Error::Unavailable { nodes })
-        } else {
-            Err(Error::Held { nodes })
-        }
-    }
-
-    /// Asks the nodes one after the other, in the canonical order, until a majority is impossible.
-    ///
-    /// Nodes that failed a moment ago come last, and only if a majority needs them.
-    fn round(&self, ask: impl Fn(&Node) -> Ballot) -> Vec<Ballot> {
-        let nodes = self.nodes();
-        let heed_breakers = self.heeds_breakers();
-
-        let mut round = Round::new(nodes.len());
-        for node in nodes {
-            let ballot = match node.recent_failure() {
-                Some(failure) if heed_breakers => node.unasked(Vote::BreakerOpen { failure }),
-                _ => round.cast(node, &ask),
-            };
-            round.ballots.push(ballot);
-        }
-        let mut ballots = std::mem::take(&mut round.ballots);
-        for (node, ballot) in nodes.iter().zip(&mut ballots) {
-            if round.is_open() && matches!(ballot.report.vote, Vote::BreakerOpen { .. }) {
-                *ballot = round.cast(node, &ask);
-            }
-        }
-        ballots
     }
 
     /// Nodes that failed a moment ago are left out as long as the others are a majority.
@@ -355,70 +303,14 @@ impl Drop for Shared {
     }
 }
 
-/// The count of a round that is under way.
-struct Round {
-    nodes: usize,
-    granted: usize,
-    /// Nodes that were asked and did not grant.
-    against: usize,
-    ballots: Vec<Ballot>,
-}
-
-impl Round {
-    fn new(nodes: usize) -> Self {
-        Self {
-            nodes,
-            granted: 0,
-            against: 0,
-            ballots: Vec::with_capacity(nodes),
-        }
+/// Whether nodes would have granted a larger fencing token.
+fn is_stale(error: &Error) -> bool {
+    match error {
+        Error::Held { nodes } | Error::Unavailable { nodes } => nodes
+            .iter()
+            .any(|report| matches!(report.vote, Vote::Stale { .. })),
+        _ => false,
     }
-
-    /// Asks the node, unless a majority is impossible already.
-    fn cast(&mut self, node: &Node, ask: impl Fn(&Node) -> Ballot) -> Ballot {
-        if self.is_lost() {
-            return node.unasked(Vote::NotAsked);
-        }
-        let ballot = ask(node);
-        let count = if ballot.report.vote.is_granted() {
-            &mut self.granted
-        } else {
-            &mut self.against
-        };
-        *count = count.saturating_add(1);
-        ballot
-    }
-
-    fn is_lost(&self) -> bool {
-        quorum::is_ruled_out(self.nodes, self.against)
-    }
-
-    /// Whether further votes can decide it.
-    fn is_open(&self) -> bool {
-        !self.is_lost() && !quorum::is_reached(self.nodes, self.granted)
-    }
-}
-
-/// Puts into a node's vote what its answer to the release has told about the key that was in the way.
-fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
-    let mut report = ballot.report;
-    if matches!(report.vote, Vote::Held { .. }) {
-        match released.vote {
-            Vote::Held { .. } | Vote::Failed(NodeError::NotALock { .. }) => {
-                report.vote = released.vote;
-            }
-            Vote::Missing => {
-                let remaining = Some(Duration::ZERO);
-                report.vote = Vote::Held { remaining };
-            }
-            Vote::Granted
-            | Vote::TimedOut
-            | Vote::Failed(_)
-            | Vote::BreakerOpen { .. }
-            | Vote::NotAsked => {}
-        }
-    }
-    report
 }
 
 fn is_worth_a_retry(error: &Error) -> bool {

@@ -13,6 +13,8 @@ pub(crate) mod ask_all;
 mod breaker;
 mod call;
 pub(crate) mod command;
+pub(crate) mod fenced;
+mod identity;
 pub(crate) mod inspect;
 mod nonblocking;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
@@ -26,11 +28,13 @@ pub(crate) mod transport;
 
 use self::breaker::{Breaker, Probe};
 use self::call::Call;
-use self::command::Command;
+use self::command::{Command, Packed};
+use self::fenced::{Answer, Reading};
 use self::slot::Slots;
 use self::transport::{Connect, Fault, clean};
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
+use crate::fencing::Rules;
 
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
@@ -38,6 +42,8 @@ pub(crate) struct Node {
     pool: Pool<Slots>,
     connector: Box<dyn Connect>,
     timeout: Duration,
+    /// Whether a server that does not tell its run id can't vote.
+    is_fenced: bool,
     clock: Clock,
     timers: Timers,
     /// Goes up when the server turns out to have closed connections: those opened before are discarded.
@@ -53,6 +59,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) connector: Box<dyn Connect>,
     pub(crate) pool_size: u32,
     pub(crate) timeout: Duration,
+    pub(crate) is_fenced: bool,
     pub(crate) clock: &'a Clock,
     pub(crate) timers: &'a Timers,
     /// Where r2d2 makes its slots.
@@ -83,6 +90,7 @@ impl Node {
             pool,
             connector: setup.connector,
             timeout: setup.timeout,
+            is_fenced: setup.is_fenced,
             clock: setup.clock.clone(),
             timers: setup.timers.clone(),
             generation: AtomicU64::new(0),
@@ -91,18 +99,24 @@ impl Node {
         })
     }
 
-    pub(crate) fn report(&self, vote: Vote, elapsed: Duration) -> NodeReport {
+    pub(crate) fn report(
+        &self,
+        vote: Vote,
+        elapsed: Duration,
+        server: Option<Arc<str>>,
+    ) -> NodeReport {
         NodeReport {
             node: Arc::clone(&self.name),
             vote,
             elapsed,
+            server,
         }
     }
 
     /// The ballot of a node that is left out.
     pub(crate) fn unasked(&self, vote: Vote) -> Ballot {
         Ballot {
-            report: self.report(vote, Duration::ZERO),
+            report: self.report(vote, Duration::ZERO, None),
             owed: false,
         }
     }
@@ -122,31 +136,56 @@ impl Node {
         &self,
         attempt: Command<'_>,
         ttl: Duration,
-        set: &[u8],
-        release: &[u8],
+        set: &Packed,
+        release: &Packed,
     ) -> Ballot {
         let started = self.clock.now();
         let again = || attempt.retake(ttl);
-        let ballot = |vote, owed| Ballot {
-            report: self.report(vote, self.clock.now().saturating_since(started)),
-            owed,
-        };
+        let elapsed = || self.clock.now().saturating_since(started);
         let mut call = match self.call() {
             Ok(call) => call,
-            Err(fault) => return ballot(fault.into_vote(), false),
+            Err(fault) => {
+                return Ballot::new(self.report(fault.into_vote(), elapsed(), None), false);
+            }
+        };
+        let ballot = |call: &Call<'_>, vote, owed| {
+            Ballot::new(self.report(vote, elapsed(), call.server()), owed)
         };
         // A command that was not sent whole is not executed, so nothing is owed yet.
         if let Err(fault) = call.send(set, &again) {
-            return ballot(fault.into_vote(), false);
+            return ballot(&call, fault.into_vote(), false);
         }
-        let fault = match call.reply(&again, acquire_vote) {
-            Ok(vote) => return ballot(vote, true),
+        let fault = match self.vote(&mut call, attempt, &again) {
+            Ok(vote) => return ballot(&call, vote, true),
             Err(fault) => fault,
         };
         // The outcome is unknown. The undo goes behind the command, on the same connection: on another one it could
         // arrive first, and the key would stay.
         let undone = call.undo(release, &fault);
-        ballot(fault.into_vote(), !undone)
+        ballot(&call, fault.into_vote(), !undone)
+    }
+
+    fn vote(
+        &self,
+        call: &mut Call<'_>,
+        attempt: Command<'_>,
+        again: &dyn Fn() -> Packed,
+    ) -> Result<Vote, Fault> {
+        let Some(fence) = attempt.fence else {
+            return call.reply(again, acquire_vote);
+        };
+        let answer = call.reply(again, fenced::answer)?;
+        Ok(self.read(answer, fence.rules, Rules::fence(attempt.key)))
+    }
+
+    /// What an answer of the fenced protocol means at this moment.
+    fn read(&self, answer: Answer, rules: &Rules, counter: String) -> Vote {
+        let reading = Reading {
+            rules,
+            counter,
+            wall_micros: self.clock.wall_micros(),
+        };
+        reading.vote(answer)
     }
 
     /// Checks a slot out of the pool, without any I/O beyond a look whether its connection is still open.
@@ -217,6 +256,12 @@ impl Node {
 
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+}
+
+impl Ballot {
+    fn new(report: NodeReport, owed: bool) -> Self {
+        Self { report, owed }
     }
 }
 

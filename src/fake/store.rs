@@ -9,6 +9,7 @@ use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
 
 #[cfg(test)]
 mod differential;
+mod fenced;
 #[cfg(any(test, fuzzing))]
 pub(super) mod frame;
 #[cfg(test)]
@@ -18,23 +19,56 @@ mod properties;
 const LONGEST_VALUE: usize = 512;
 
 /// Keys with a time to live, on the node's own clock.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Store {
     keys: HashMap<String, Entry>,
+    /// What the node's wall clock shows, in microseconds since the Unix epoch, when its own clock is at zero.
+    epoch_micros: u64,
+    /// Which process this is.
+    run_id: String,
 }
 
+#[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) value: String,
     pub(crate) until: Duration,
 }
 
 impl Store {
+    /// An empty store of the first process of a node.
+    pub(crate) fn new(node: u64, epoch_micros: u64) -> Self {
+        Self {
+            keys: HashMap::new(),
+            epoch_micros,
+            run_id: run_id(node, 0),
+        }
+    }
+
+    /// What the node's process of this number has after it has started.
+    pub(crate) fn restart(&mut self, node: u64, life: u64) {
+        self.run_id = run_id(node, life);
+    }
+
+    /// Which process has the keys.
+    #[cfg(test)]
+    pub(crate) fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// Deletes every key, as `FLUSHALL` does.
+    pub(crate) fn flush(&mut self) {
+        self.keys.clear();
+    }
+
     /// Executes one packed command. What Redis would not accept, or this crate never sends, is answered with an error.
     pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Value {
         let Some(arguments) = arguments(command) else {
             return error("Protocol error: expected an array of bulk strings");
         };
         match arguments.as_slice() {
+            ["INFO", "server"] => {
+                Value::BulkString(format!("# Server\r\nrun_id:{}\r\n", self.run_id).into())
+            }
             ["PING"] => Value::SimpleString("PONG".into()),
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
@@ -48,13 +82,7 @@ impl Store {
                 }
             }
             ["EVAL", script, "1", key, token] if *script == RELEASE => {
-                match self.own(key, token, now) {
-                    Ok(_) => {
-                        self.keys.remove(*key);
-                        Value::Int(1)
-                    }
-                    Err(why_not) => why_not,
-                }
+                self.release(key, token, now)
             }
             ["EVAL", script, "1", key, token, ttl] if *script == EXTEND => {
                 match self
@@ -66,7 +94,9 @@ impl Store {
                 }
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
-            _ => error("a command that a fake node does not know"),
+            other => self
+                .execute_fenced(other, now)
+                .unwrap_or_else(|| error("a command that a fake node does not know")),
         }
     }
 
@@ -95,6 +125,16 @@ impl Store {
         Value::Okay
     }
 
+    fn release(&mut self, key: &str, token: &str, now: Duration) -> Value {
+        match self.own(key, token, now) {
+            Ok(_) => {
+                self.keys.remove(key);
+                Value::Int(1)
+            }
+            Err(why_not) => why_not,
+        }
+    }
+
     fn inspect(&mut self, key: &str, now: Duration) -> Value {
         let Some(entry) = self.get(key, now) else {
             return why_not(-2);
@@ -119,7 +159,13 @@ impl Store {
 }
 
 impl Entry {
+    /// The end of a key that has none.
+    const NEVER: Duration = Duration::MAX;
+
     fn pttl(&self, now: Duration) -> i64 {
+        if self.until == Self::NEVER {
+            return -1;
+        }
         let left = self.until.saturating_sub(now).as_millis();
         i64::try_from(left).unwrap_or(i64::MAX)
     }
@@ -134,6 +180,11 @@ impl Entry {
         }
         Ok(())
     }
+}
+
+/// As the random ones of Redis look, but the same in each run of a test.
+fn run_id(node: u64, life: u64) -> String {
+    format!("{node:020x}{life:020x}")
 }
 
 fn why_not(pttl: i64) -> Value {

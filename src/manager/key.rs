@@ -2,6 +2,7 @@
 
 use super::LockManager;
 use crate::error::Error;
+use crate::fencing::Rules;
 
 /// Keys are short; a bound keeps a mistake (a file's content as a name) from going to five servers.
 const LONGEST_KEY: usize = 64 * 1024;
@@ -20,6 +21,11 @@ impl LockManager {
                 "a name has 1 to {LONGEST_KEY} bytes with its prefix, this has {}",
                 key.len()
             );
+            return Err(Error::InvalidResource { reason });
+        }
+        let objection = self.rules().and_then(|_| Rules::objection(resource));
+        if let Some(objection) = objection {
+            let reason = format!("{resource:?}: {objection}");
             return Err(Error::InvalidResource { reason });
         }
         Ok(key)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::LockManager;
 use crate::error::Error;
 use crate::node::Node;
-use crate::node::command;
+use crate::node::command::{self, Packed};
 use crate::node::inspect::inspect_all;
 use crate::status::{LockStatus, NodeStatus, View};
 
@@ -62,7 +62,7 @@ impl LockManager {
     }
 
     /// Asks the nodes that did not fail lately, or all if these are no majority.
-    fn look(&self, command: &[u8]) -> Vec<NodeStatus> {
+    fn look(&self, command: &Packed) -> Vec<NodeStatus> {
         let heed_breakers = self.heeds_breakers();
         let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
         // Looked up once, because a breaker may close meanwhile.
@@ -78,7 +78,7 @@ impl LockManager {
     }
 
     /// Asks the nodes that were left out.
-    fn look_again(&self, command: &[u8], nodes: &mut [NodeStatus]) {
+    fn look_again(&self, command: &Packed, nodes: &mut [NodeStatus]) {
         let is_left_out = |node: &NodeStatus| matches!(node.view, View::BreakerOpen { .. });
         let asked: Vec<bool> = nodes.iter().map(is_left_out).collect();
         let answers = inspect_all(self.each().zip(asked.iter().copied()), command);

@@ -1,13 +1,15 @@
 //! One command to all nodes before any reply is read: release and extend, and what else needs no order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
 
 use super::call::Call;
+use super::command::Packed;
 use super::transport::Fault;
 use super::{Node, refused};
-use crate::error::{NodeError, NodeReport, Vote};
+use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 
 /// How long the reading of replies stays with a node that has not answered while others may have.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -26,31 +28,41 @@ pub(crate) enum Ask {
 pub(crate) fn ask_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     ask: Ask,
-    command: &[u8],
+    command: &Packed,
 ) -> Vec<NodeReport> {
     let insist = |node| Ok(Call::insistent(node));
     let answers = send_to_all(nodes.clone(), command, insist, |call, again| {
         read(call, ask, again)
     });
     let reports = nodes.zip(answers).map(|((node, _), answer)| {
-        let (answer, elapsed) = answer.unwrap_or((Ok(Vote::NotAsked), Duration::ZERO));
-        node.report(answer.unwrap_or_else(Fault::into_vote), elapsed)
+        let Some(answer) = answer else {
+            return node.report(Vote::NotAsked, Duration::ZERO, None);
+        };
+        let vote = answer.result.unwrap_or_else(Fault::into_vote);
+        node.report(vote, answer.elapsed, answer.server)
     });
-    reports.collect()
+    let mut reports: Vec<NodeReport> = reports.collect();
+    one_vote_each(&mut reports);
+    reports
 }
 
-/// What came of a call, and after which time; none where the node was not asked.
-pub(super) type Answer<T> = Option<(Result<T, Fault>, Duration)>;
+/// What came of a call.
+pub(super) struct Answer<T> {
+    pub(super) result: Result<T, Fault>,
+    pub(super) elapsed: Duration,
+    /// The run id of the server that answered, where it is known.
+    pub(super) server: Option<Arc<str>>,
+}
 
 /// Sends a packed command to every node that is asked, and then reads the replies. It is one that does no harm when it is
 /// executed twice. A node whose connections are all in use comes last, and `wait` says for what.
 pub(super) fn send_to_all<'n, T>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
-    command: &[u8],
+    command: &Packed,
     wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>,
-    read: impl Fn(&mut Call<'n>, &dyn Fn() -> Vec<u8>) -> Result<T, Fault>,
-) -> Vec<Answer<T>> {
-    let again = || command.to_vec();
+    read: impl Fn(&mut Call<'n>, &dyn Fn() -> Packed) -> Result<T, Fault>,
+) -> Vec<Option<Answer<T>>> {
+    let again = || command.clone();
     let mut steps: Vec<Step<'n, T>> = nodes
         .map(|(node, asked)| Step::begin(node, asked))
         .collect();
@@ -82,7 +94,7 @@ enum Step<'n, T> {
     NotAsked,
     NoSlot(&'n Node),
     UnderWay(Call<'n>),
-    Ended(Result<T, Fault>, Duration),
+    Ended(Answer<T>),
 }
 
 impl<'n, T> Step<'n, T> {
@@ -98,7 +110,11 @@ impl<'n, T> Step<'n, T> {
             let started = node.now();
             *self = match wait(node) {
                 Ok(call) => Self::UnderWay(call),
-                Err(fault) => Self::Ended(Err(fault), node.now().saturating_since(started)),
+                Err(fault) => Self::Ended(Answer {
+                    result: Err(fault),
+                    elapsed: node.now().saturating_since(started),
+                    server: None,
+                }),
             };
         }
     }
@@ -116,23 +132,37 @@ impl<'n, T> Step<'n, T> {
         if let Self::UnderWay(call) = self
             && let Some(result) = act(call)
         {
-            *self = Self::Ended(result, call.elapsed());
+            *self = Self::Ended(Answer::of(call, result));
         }
     }
 
-    fn answer(self) -> Answer<T> {
+    fn answer(self) -> Option<Answer<T>> {
         match self {
             Self::NotAsked => None,
-            Self::Ended(result, elapsed) => Some((result, elapsed)),
-            Self::UnderWay(call) => Some((Err(Fault::TimedOut), call.elapsed())),
-            Self::NoSlot(_) => Some((Err(Fault::TimedOut), Duration::ZERO)),
+            Self::Ended(answer) => Some(answer),
+            Self::UnderWay(call) => Some(Answer::of(&call, Err(Fault::TimedOut))),
+            Self::NoSlot(_) => Some(Answer {
+                result: Err(Fault::TimedOut),
+                elapsed: Duration::ZERO,
+                server: None,
+            }),
+        }
+    }
+}
+
+impl<T> Answer<T> {
+    fn of(call: &Call<'_>, result: Result<T, Fault>) -> Self {
+        Self {
+            result,
+            elapsed: call.elapsed(),
+            server: call.server(),
         }
     }
 }
 
 /// Reads one node's vote. When the command was sent twice because the connection broke, the first may have deleted the
 /// key, so that the second finds none or a successor's: then nobody can tell.
-fn read(call: &mut Call<'_>, ask: Ask, again: &dyn Fn() -> Vec<u8>) -> Result<Vote, Fault> {
+fn read(call: &mut Call<'_>, ask: Ask, again: &dyn Fn() -> Packed) -> Result<Vote, Fault> {
     let vote = call.reply(again, own_key_vote)?;
     match (ask, call.first_fault(), &vote) {
         (Ask::Release, Some(fault), Vote::Missing | Vote::Held { .. }) => Err(fault),
@@ -150,9 +180,17 @@ pub(super) fn own_key_vote(reply: &Value) -> Option<Vote> {
     };
     match why_not {
         [Value::Int(-2)] => Some(Vote::Missing),
-        [Value::Int(-1)] => Some(not_a_lock("never expires")),
-        [Value::Int(-3)] => Some(not_a_lock("holds a value of another type")),
-        [Value::Int(pttl @ 0..)] => Some(Vote::Held {
+        [Value::Int(pttl)] => not_ours(*pttl),
+        _ => None,
+    }
+}
+
+/// Reads what the scripts say of a key that is not ours.
+pub(super) fn not_ours(pttl: i64) -> Option<Vote> {
+    match pttl {
+        -1 => Some(not_a_lock("never expires")),
+        -3 => Some(not_a_lock("holds a value of another type")),
+        0.. => Some(Vote::Held {
             remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
         }),
         _ => None,

@@ -1,12 +1,14 @@
 //! One command to one node: checkout, connect, write, read, all by one deadline.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::time::Duration;
 
 use r2d2::PooledConnection;
 use redis::Value;
 
 use super::Node;
+use super::command::Packed;
 use super::slot::{Readiness, Slot, Slots};
 use super::transport::{Fault, clean};
 use crate::clock::Timestamp;
@@ -110,6 +112,11 @@ impl<'n> Call<'n> {
         self.slot.is_ready(until.min(self.deadline))
     }
 
+    /// Which server has been asked, where that is known.
+    pub(super) fn server(&self) -> Option<Arc<str>> {
+        self.slot.run_id().cloned()
+    }
+
     pub(super) fn elapsed(&self) -> Duration {
         self.node.clock.now().saturating_since(self.started)
     }
@@ -122,8 +129,8 @@ impl<'n> Call<'n> {
     /// Sends a command that does no harm when it is executed twice, and has a node timeout from now for it.
     pub(super) fn send_anew(
         &mut self,
-        command: &[u8],
-        again: &dyn Fn() -> Vec<u8>,
+        command: &Packed,
+        again: &dyn Fn() -> Packed,
     ) -> Result<(), Fault> {
         self.deadline = self.node.clock.now().saturating_add(self.node.timeout);
         self.was_queued = false;
@@ -135,14 +142,14 @@ impl<'n> Call<'n> {
     /// turn out to have been closed by the server while it was idle.
     pub(super) fn send(
         &mut self,
-        command: &[u8],
-        again: &dyn Fn() -> Vec<u8>,
+        command: &Packed,
+        again: &dyn Fn() -> Packed,
     ) -> Result<(), Fault> {
         self.try_send(command, again)
             .inspect_err(|fault| self.note(fault))
     }
 
-    fn try_send(&mut self, command: &[u8], again: &dyn Fn() -> Vec<u8>) -> Result<(), Fault> {
+    fn try_send(&mut self, command: &Packed, again: &dyn Fn() -> Packed) -> Result<(), Fault> {
         if self.stage == Stage::Warm {
             self.stage = Stage::SentWarm;
             match self.slot.send(command, self.deadline) {
@@ -158,7 +165,7 @@ impl<'n> Call<'n> {
     /// command is sent once more on a fresh one. A reply that `read` makes nothing of is a fault.
     pub(super) fn reply<T>(
         &mut self,
-        again: &dyn Fn() -> Vec<u8>,
+        again: &dyn Fn() -> Packed,
         read: fn(&Value) -> Option<T>,
     ) -> Result<T, Fault> {
         let mut reply = self.slot.recv(self.deadline);
@@ -203,22 +210,28 @@ impl<'n> Call<'n> {
 
     /// Sends what undoes a command whose outcome is unknown behind it, and closes the connection. Returns whether the
     /// server is going to see it.
-    pub(super) fn undo(&mut self, command: &[u8], fault: &Fault) -> bool {
+    pub(super) fn undo(&mut self, command: &Packed, fault: &Fault) -> bool {
         let sent = !is_broken(fault) && self.slot.send(command, self.deadline).is_ok();
         self.slot.close();
         sent
     }
 
     /// Connects, discarding all older connections if the server had closed the one in use, and sends the command.
-    fn send_fresh(&mut self, command: &[u8]) -> Result<(), Fault> {
+    fn send_fresh(&mut self, command: &Packed) -> Result<(), Fault> {
         if self.stage == Stage::SentWarm {
             self.node.retire(self.generation);
         }
         self.slot.close();
         self.stage = Stage::SentFresh;
         self.generation = self.node.generation();
-        let transport = self.node.connector.connect(self.deadline)?;
-        self.slot.open(transport, self.generation);
+        let mut transport = self.node.connector.connect(self.deadline)?;
+        let connector = &self.node.connector;
+        let run_id = connector.identify(transport.as_mut(), self.deadline)?;
+        if let (Err(reason), true) = (&run_id, self.node.is_fenced) {
+            let reason = reason.clone();
+            return Err(Fault::Error(NodeError::Unidentified { reason }));
+        }
+        self.slot.open(transport, run_id.ok(), self.generation);
         self.slot.send(command, self.deadline)
     }
 }

@@ -1,70 +1,133 @@
 //! The commands of the algorithm, packed once for a whole round.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use redis::Cmd;
+
+use super::fenced::Fence;
 
 pub(crate) const RELEASE: &str = include_str!("release.lua");
 pub(crate) const EXTEND: &str = include_str!("extend.lua");
 pub(crate) const RETAKE: &str = include_str!("retake.lua");
 pub(crate) const INSPECT: &str = include_str!("inspect.lua");
 
+/// A command as it goes over the wire.
+#[derive(Clone)]
+pub(crate) struct Packed {
+    bytes: Vec<u8>,
+    /// Whether the last argument is still to come: the run id of the server that it is sent to.
+    names_server: bool,
+}
+
+impl Packed {
+    pub(super) fn new(cmd: &Cmd) -> Self {
+        Self {
+            bytes: cmd.get_packed_command(),
+            names_server: false,
+        }
+    }
+
+    /// A command whose last argument is the run id of the server.
+    pub(super) fn naming_server(cmd: &mut Cmd) -> Self {
+        let mut bytes = cmd.arg("").get_packed_command();
+        // The empty argument is counted, and then left to `for_server`.
+        bytes.truncate(bytes.len().saturating_sub("$0\r\n\r\n".len()));
+        Self {
+            bytes,
+            names_server: true,
+        }
+    }
+
+    /// What is sent to the server with this run id; none if it takes one to know and there is none.
+    pub(crate) fn for_server(&self, run_id: Option<&str>) -> Option<Cow<'_, [u8]>> {
+        if !self.names_server {
+            return Some(Cow::Borrowed(&self.bytes));
+        }
+        let run_id = run_id?;
+        let last = format!("${}\r\n{run_id}\r\n", run_id.len());
+        Some(Cow::Owned(
+            [self.bytes.as_slice(), last.as_bytes()].concat(),
+        ))
+    }
+}
+
 /// What one attempt sends: the same key and token to every node.
 #[derive(Clone, Copy)]
 pub(crate) struct Command<'a> {
     pub(crate) key: &'a str,
     pub(crate) token: &'a str,
+    /// With the fenced protocol.
+    pub(crate) fence: Option<Fence<'a>>,
 }
 
 impl Command<'_> {
-    /// `SET key token NX PX ttl`, the acquire of the published algorithm.
-    pub(crate) fn acquire(&self, ttl: Duration) -> Vec<u8> {
+    /// `SET key token NX PX ttl`, the acquire of the published algorithm; or that of the fenced protocol.
+    pub(crate) fn acquire(&self, ttl: Duration) -> Packed {
+        if let Some(fence) = &self.fence {
+            return fence.acquire(self, ttl, false);
+        }
         let mut cmd = Cmd::with_capacity(6, self.key.len().saturating_add(80));
         cmd.arg("SET").arg(self.key).arg(self.token);
         cmd.arg("NX").arg("PX").arg(millis(ttl));
-        cmd.get_packed_command()
+        Packed::new(&cmd)
     }
 
     /// The acquire for a second connection, when the first broke before it answered.
-    pub(crate) fn retake(&self, ttl: Duration) -> Vec<u8> {
-        self.script(RETAKE, Some(ttl))
-    }
-
-    pub(crate) fn extend(&self, ttl: Duration) -> Vec<u8> {
-        self.script(EXTEND, Some(ttl))
-    }
-
-    pub(crate) fn release(&self) -> Vec<u8> {
-        self.script(RELEASE, None)
-    }
-
-    /// A plain `EVAL`: these scripts are short, and no server ever answers it with `NOSCRIPT`.
-    fn script(&self, script: &str, ttl: Option<Duration>) -> Vec<u8> {
-        let size = script.len().saturating_add(self.key.len());
-        let mut cmd = Cmd::with_capacity(6, size.saturating_add(80));
-        cmd.arg("EVAL").arg(script).arg(1_u8);
-        cmd.arg(self.key).arg(self.token);
-        if let Some(ttl) = ttl {
-            cmd.arg(millis(ttl));
+    pub(crate) fn retake(&self, ttl: Duration) -> Packed {
+        match &self.fence {
+            Some(fence) => fence.acquire(self, ttl, true),
+            None => Packed::new(self.script(RETAKE, &[self.key]).arg(millis(ttl))),
         }
-        cmd.get_packed_command()
     }
+
+    pub(crate) fn extend(&self, ttl: Duration) -> Packed {
+        match &self.fence {
+            Some(fence) => fence.extend(self, ttl),
+            None => Packed::new(self.script(EXTEND, &[self.key]).arg(millis(ttl))),
+        }
+    }
+
+    pub(crate) fn release(&self) -> Packed {
+        match &self.fence {
+            Some(fence) => fence.release(self),
+            None => Packed::new(&self.script(RELEASE, &[self.key])),
+        }
+    }
+
+    /// A plain `EVAL` of a script whose first argument is the token: these scripts are short, and no server ever answers
+    /// it with `NOSCRIPT`.
+    pub(super) fn script(&self, script: &str, keys: &[&str]) -> Cmd {
+        let mut cmd = eval(script, keys);
+        cmd.arg(self.token);
+        cmd
+    }
+}
+
+pub(super) fn eval(script: &str, keys: &[&str]) -> Cmd {
+    let size: usize = keys.iter().map(|key| key.len()).sum();
+    let mut cmd = Cmd::with_capacity(14, size.saturating_add(script.len()).saturating_add(200));
+    cmd.arg("EVAL").arg(script).arg(keys.len()).arg(keys);
+    cmd
 }
 
 /// Asks what is under a key, and changes nothing.
-pub(crate) fn inspect(key: &str) -> Vec<u8> {
-    let size = INSPECT.len().saturating_add(key.len());
-    let mut cmd = Cmd::with_capacity(4, size.saturating_add(40));
-    cmd.arg("EVAL").arg(INSPECT).arg(1_u8).arg(key);
-    cmd.get_packed_command()
+pub(crate) fn inspect(key: &str) -> Packed {
+    Packed::new(&eval(INSPECT, &[key]))
 }
 
 /// A command that every server answers, also while it is loading.
-pub(crate) fn ping() -> Vec<u8> {
-    redis::cmd("PING").get_packed_command()
+pub(crate) fn ping() -> Packed {
+    Packed::new(&redis::cmd("PING"))
+}
+
+/// Asks which server this is.
+pub(super) fn info(section: &str) -> Packed {
+    let mut cmd = redis::cmd("INFO");
+    Packed::new(cmd.arg(section))
 }
 
 /// Whole milliseconds, as Redis counts them: a part of one is not promised to anyone.
-fn millis(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -7,6 +7,7 @@ use redis::Value;
 
 use super::ask_all::send_to_all;
 use super::call::Call;
+use super::command::Packed;
 use super::transport::Fault;
 use super::{Node, refusal};
 use crate::error::NodeError;
@@ -18,14 +19,14 @@ use crate::status::{NodeStatus, View, shown};
 /// the views of the nodes that are asked, in order.
 pub(crate) fn inspect_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
-    command: &[u8],
+    command: &Packed,
 ) -> Vec<Option<NodeStatus>> {
     let answers = send_to_all(nodes.clone(), command, Call::new, |call, again| {
         call.reply(again, view)
     });
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
-        let (answer, elapsed) = answer?;
-        Some(node.status(answer.unwrap_or_else(silence), elapsed))
+        let answer = answer?;
+        Some(node.status(answer.result.unwrap_or_else(silence), answer.elapsed))
     });
     statuses.collect()
 }

@@ -22,7 +22,8 @@ use rustix::net::{
 };
 
 use super::ask_all::{Ask, ask_all, own_key_vote};
-use super::command::Command;
+use super::command::{Command, Packed, ping};
+use super::identity::Identity;
 use super::slot::{Readiness, Slot, Slots};
 use super::socket::Socket;
 use super::transport::{Connect, Fault, Transport};
@@ -53,8 +54,8 @@ fn check_slot(answer: &Answer) {
     let deadline = clock.now().saturating_add(answer.then.timeout());
     let (socket, peer) = stage(answer, &clock).unwrap();
     let mut slot = Slot::default();
-    slot.open(Box::new(socket), 0);
-    slot.send(b"?", deadline).unwrap();
+    slot.open(Box::new(socket), None, 0);
+    slot.send(&ping(), deadline).unwrap();
     let reply = slot.recv(deadline);
     let came = match &reply {
         Ok(reply) => read(answer.question, reply).ok_or(Outcome::NoReply),
@@ -127,6 +128,11 @@ impl Connect for FromInbox {
             None => Err(Fault::connect(io::ErrorKind::ConnectionRefused.into())),
         }
     }
+
+    /// The answer in the inbox is to the first command.
+    fn identify(&self, _: &mut dyn Transport, _: Timestamp) -> Identity {
+        Ok(Err("not asked".into()))
+    }
 }
 
 impl Stage {
@@ -138,6 +144,7 @@ impl Stage {
             connector: Box::new(FromInbox(Arc::clone(&inbox))),
             pool_size: 1,
             timeout,
+            is_fenced: false,
             clock: &clock,
             timers: &Timers::Virtual(Arc::new(probes.clone())),
             thread: &one_thread("stage"),
@@ -184,9 +191,10 @@ impl Stage {
         let command = Command {
             key: "job",
             token: "token",
+            fence: None,
         };
         let release = command.release();
-        let all = |ask, command: &[u8]| {
+        let all = |ask, command: &Packed| {
             let mut reports = ask_all(iter::once((&*self.node, true)), ask, command);
             reports
                 .pop()
@@ -243,6 +251,8 @@ fn outcome(vote: &Vote) -> Outcome {
         Vote::Failed(NodeError::Refused { .. }) => Outcome::Refused,
         Vote::Failed(NodeError::Protocol { .. }) => Outcome::NoReply,
         Vote::Failed(_) => Outcome::Broken,
-        Vote::BreakerOpen { .. } | Vote::NotAsked => unreachable!("a node that is asked"),
+        Vote::Stale { .. } | Vote::BreakerOpen { .. } | Vote::NotAsked => {
+            unreachable!("a node that is asked")
+        }
     }
 }

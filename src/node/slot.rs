@@ -1,10 +1,12 @@
 //! What the r2d2 pool of a node holds: slots that a connection may be in, and never a stale one.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use r2d2::ManageConnection;
 use redis::Value;
 
+use super::command::Packed;
 use super::transport::{Fault, Transport};
 use crate::clock::Timestamp;
 
@@ -20,6 +22,8 @@ struct Connection {
     in_flight: u32,
     /// The node's generation when it was opened.
     generation: u64,
+    /// Which process is at the other end, where it said so.
+    run_id: Option<Arc<str>>,
     /// A receive failed: the next bytes would belong to a command that nobody waits for any more.
     spent: bool,
 }
@@ -41,11 +45,17 @@ impl Slot {
         }
     }
 
-    pub(crate) fn open(&mut self, transport: Box<dyn Transport>, generation: u64) {
+    pub(crate) fn open(
+        &mut self,
+        transport: Box<dyn Transport>,
+        run_id: Option<Arc<str>>,
+        generation: u64,
+    ) {
         self.connection = Some(Connection {
             transport,
             in_flight: 0,
             generation,
+            run_id,
             spent: false,
         });
     }
@@ -61,13 +71,20 @@ impl Slot {
         self.connection = None;
     }
 
+    /// The run id of the server at the other end, where it is known.
+    pub(crate) fn run_id(&self) -> Option<&Arc<str>> {
+        self.connection.as_ref()?.run_id.as_ref()
+    }
+
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
-    pub(crate) fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
+    pub(crate) fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), Fault> {
         let connection = self.connection.as_mut().ok_or_else(no_connection)?;
+        let bytes = command.for_server(connection.run_id.as_deref());
+        let bytes = bytes.ok_or_else(|| Fault::protocol("no run_id of the server"))?;
         connection.in_flight = connection.in_flight.saturating_add(1);
         connection
             .transport
-            .send(command, deadline)
+            .send(&bytes, deadline)
             .inspect_err(|_| self.close())
     }
 
@@ -146,11 +163,11 @@ impl ManageConnection for Slots {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
     use crate::clock::Clock;
+    use crate::node::command::ping;
 
     /// Times out once, and would then give the late reply out.
     #[derive(Default)]
@@ -192,14 +209,15 @@ mod tests {
             Box::new(Late {
                 received: Arc::clone(&received),
             }),
+            None,
             0,
         );
-        slot.send(b"SET", now).unwrap();
+        slot.send(&ping(), now).unwrap();
         assert!(matches!(slot.recv(now), Err(Fault::TimedOut)));
         assert!(slot.recv(now).is_err());
         assert_eq!(received.load(Ordering::SeqCst), 1);
         // The undo may still go behind the command.
-        slot.send(b"EVAL", now).unwrap();
+        slot.send(&ping(), now).unwrap();
         assert!(!Slots.has_broken(&mut slot));
         assert_eq!(slot.check(0), Readiness::Empty);
     }
@@ -208,9 +226,9 @@ mod tests {
     fn a_connection_with_a_reply_outstanding_does_not_come_back() {
         let now = Clock::system().now();
         let mut slot = Slot::default();
-        slot.open(Box::new(Late::default()), 0);
+        slot.open(Box::new(Late::default()), None, 0);
         assert_eq!(slot.check(0), Readiness::Ready);
-        slot.send(b"SET", now).unwrap();
+        slot.send(&ping(), now).unwrap();
         assert!(!Slots.has_broken(&mut slot));
         assert_eq!(slot.check(0), Readiness::Empty);
     }
@@ -218,7 +236,7 @@ mod tests {
     #[test]
     fn a_connection_of_an_older_generation_is_discarded() {
         let mut slot = Slot::default();
-        slot.open(Box::new(Late::default()), 0);
+        slot.open(Box::new(Late::default()), None, 0);
         assert_eq!(slot.check(1), Readiness::Empty);
         assert_eq!(slot.check(0), Readiness::Empty);
     }

@@ -205,6 +205,12 @@ impl Peer {
                 words: words(&raw),
                 raw,
             };
+            // Asked on every connection, before what it was made for; no part of the play.
+            if command.words.first().is_some_and(|word| word == "INFO") {
+                let text = format!("run_id:{:p}\r\n", Arc::as_ptr(&self.stage));
+                self.say(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
+                continue;
+            }
             number += 1;
             let stage = Arc::clone(&self.stage);
             stage.heard.lock().push(command.clone());

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::clocks::MILLI;
 use super::network::Dialer;
-use super::plan::{Plan, nanos, pick};
+use super::plan::{Kind, Plan, nanos, pick};
 use super::witness::key;
 use super::world::{ClientTime, World};
 use crate::clock::Clock;
 use crate::node::transport::Connect;
-use crate::{Error, LockGuard, LockManager, LockStatus, View};
+use crate::{Error, LockGuard, LockManager, LockStatus, Protocol, View};
 
 /// One thread of a client.
 pub(crate) struct Worker {
@@ -41,7 +41,12 @@ impl Worker {
             client: id,
         };
         let (retry_min, retry_max) = plan.retry;
-        let manager = LockManager::builder()
+        let mut builder = LockManager::builder();
+        if plan.kind == Kind::Fenced {
+            let longest = Duration::from_nanos(plan.longest_ttl());
+            builder = builder.protocol(Protocol::Fenced).max_ttl(longest);
+        }
+        let manager = builder
             .node_timeout(plan.node_timeout)
             .retry_delay(retry_min, retry_max)
             // One for each worker and one for the background thread: to wait for another's would take real time.
@@ -231,9 +236,18 @@ impl Worker {
     fn work_in_calm_weather(&mut self) {
         let resource = self.rng.usize(0..self.plan.resources);
         let longest = Duration::from_nanos(self.plan.longest_ttl());
-        let ttl = longest.max(Duration::from_secs(1));
+        let second = Duration::from_secs(1);
+        // With the fenced protocol there is none above the longest.
+        let ttl = if self.plan.kind == Kind::Fenced {
+            longest
+        } else {
+            longest.max(second)
+        };
         let id = self.id;
-        match self.manager.try_lock_for(&key(resource), ttl, ttl * 5) {
+        match self
+            .manager
+            .try_lock_for(&key(resource), ttl, ttl.max(second) * 5)
+        {
             Ok(guard) => {
                 let claim = self.world.acquired(id, resource, &guard);
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));

@@ -165,12 +165,12 @@ impl State {
         connection.is_spent = is_spent || unread > 0;
         message.token.clone_into(&mut connection.last);
         let task = self.task();
-        self.witness.sent(task, &message);
+        self.witness.sent(task, self.now, &message);
         match verb {
             Verb::Retake => self.count("SET repeated"),
             Verb::Ping => self.count("probe"),
             Verb::Release if is_undo => self.count("undo"),
-            Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect => {}
+            Verb::Info | Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect => {}
         }
         let fate = self.fate(client, node, self.plan.weather.lost_request);
         let arrival = self.network.connections[id].there.take(fate);

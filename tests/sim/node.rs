@@ -6,12 +6,20 @@ use std::time::Duration;
 use redis::Value;
 
 use super::clocks::{Clockwork, Nanos};
+use super::plan::Plan;
 use super::wire::Message;
+use crate::clock::VIRTUAL_EPOCH;
 use crate::fake::store::Store;
+use crate::node::fenced::Opening;
 
 pub(crate) struct Node {
     pub(crate) clock: Clockwork,
     store: Store,
+    number: u64,
+    /// Counts its processes.
+    process: u64,
+    /// What is on its disk, or on a replica.
+    saved: Vec<Store>,
     /// How many troubles hold it stopped, or down.
     hung: u32,
     down: u32,
@@ -31,10 +39,20 @@ pub(crate) struct Executed {
 }
 
 impl Node {
-    pub(crate) fn new(clock: Clockwork) -> Self {
+    pub(crate) fn new(number: u64, clock: Clockwork, plan: &Plan) -> Self {
+        let mut store = Store::new(number, VIRTUAL_EPOCH);
+        if let Some(rules) = plan.rules() {
+            let open = Opening::Open.command(&rules);
+            let open = open.for_server(Some(store.run_id())).unwrap();
+            let shows = Duration::from_nanos(clock.shows(0));
+            assert_eq!(store.execute(&open, shows), Value::Okay);
+        }
         Self {
             clock,
-            store: Store::default(),
+            store,
+            number,
+            process: 0,
+            saved: Vec::new(),
             hung: 0,
             down: 0,
             forgets: false,
@@ -82,11 +100,34 @@ impl Node {
     /// Ends one cause of being down.
     pub(crate) fn come_up(&mut self) {
         self.down -= 1;
-        if !self.is_down() && self.forgets {
+        if !self.is_down() {
             // Until now nobody could be told that the keys are gone.
-            self.store = Store::default();
+            if self.forgets {
+                self.store.flush();
+            }
             self.forgets = false;
+            self.begin_process();
         }
+    }
+
+    fn begin_process(&mut self) {
+        self.process += 1;
+        self.store.restart(self.number, self.process);
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.store.flush();
+    }
+
+    pub(crate) fn save(&mut self) {
+        self.saved.push(self.store.clone());
+    }
+
+    /// Ends, and comes up with what was saved first.
+    pub(crate) fn go_back(&mut self) {
+        self.store = self.saved.remove(0);
+        self.begin_process();
+        self.disconnect();
     }
 
     /// Redis counts in milliseconds, so that a key may live for up to one less than it was told.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
+use crate::fencing::Rules;
+use crate::quorum;
 
 /// What a run is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub(crate) enum Kind {
     Sound,
     /// Nodes restart at once and without memory: two holders at once are to be expected.
     Amnesia,
+    /// The fenced protocol, and nodes that forget: every promise has to hold nevertheless.
+    Fenced,
     /// The clocks of nodes jump ahead: two holders at once are to be expected.
     Jumps,
 }
@@ -39,6 +43,11 @@ pub(crate) enum Trouble {
         node: usize,
         holds: bool,
     },
+    /// The node forgets what came since the beginning, and is another process then: it was restored from a snapshot, or
+    /// a replica that lags was promoted.
+    GoBack { node: usize },
+    /// All keys of the node are deleted.
+    Flush { node: usize },
     /// The node's clock jumps ahead.
     Jump { node: usize, by: Nanos },
 }
@@ -52,6 +61,8 @@ impl Trouble {
             Self::Disconnect { .. } => "connections ended",
             Self::Freeze { .. } => "client stopped",
             Self::Partition { .. } => "cut",
+            Self::GoBack { .. } => "node went back",
+            Self::Flush { .. } => "node flushed",
             Self::Jump { .. } => "clock jump",
         }
     }
@@ -150,8 +161,14 @@ impl Plan {
             kind,
         };
         let retry_min = rng.u64(1..=50);
+        // With the fenced protocol wall clocks may differ by the longest ttl, and these are never set.
+        let fastest = if kind == Kind::Fenced {
+            FASTEST / 100
+        } else {
+            FASTEST
+        };
         let rates = |rng: &mut fastrand::Rng, count: usize| {
-            (0..count).map(|_| rng.i64(-FASTEST..=FASTEST)).collect()
+            (0..count).map(|_| rng.i64(-fastest..=fastest)).collect()
         };
         Self {
             seed,
@@ -174,6 +191,13 @@ impl Plan {
             storm,
             ttls,
         }
+    }
+
+    /// What the managers of the fenced protocol agree on.
+    pub(crate) fn rules(&self) -> Option<Rules> {
+        let longest = Duration::from_nanos(self.longest_ttl());
+        let drift = quorum::drift(longest, 0.01);
+        (self.kind == Kind::Fenced).then(|| Rules::new("", self.nodes, longest, drift))
     }
 
     pub(crate) fn longest_ttl(&self) -> Nanos {
@@ -243,6 +267,8 @@ fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
             }
             'd' => Trouble::Disconnect { node },
             'f' => Trouble::Freeze { client },
+            'b' => Trouble::GoBack { node },
+            'x' => Trouble::Flush { node },
             'j' => Trouble::Jump {
                 node,
                 by: rng.u64(0..=fleet.longest_ttl * 2),
@@ -274,12 +300,13 @@ fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
 fn menu(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<char> {
     let possible: &[char] = match (fleet.kind, fleet.lossless) {
         (Kind::Amnesia, _) => &['a', 'a', 'a', 'h', 'f'],
+        (Kind::Fenced, _) => &['a', 'a', 'b', 'b', 'x', 'h', 'k', 'd', 'f', 'p', 'p'],
         (Kind::Jumps, _) => &['j', 'j', 'j', 'h', 'f'],
         (Kind::Sound, true) => &['h', 'h'],
         (Kind::Sound, false) => &['h', 'h', 'k', 'c', 'd', 'd', 'f', 'p', 'p'],
     };
     match fleet.kind {
-        Kind::Sound => possible.iter().filter(|_| rng.bool()).copied().collect(),
+        Kind::Sound | Kind::Fenced => possible.iter().filter(|_| rng.bool()).copied().collect(),
         Kind::Amnesia | Kind::Jumps => possible.to_vec(),
     }
 }

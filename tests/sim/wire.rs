@@ -3,6 +3,7 @@
 use redis::Value;
 
 use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
+use crate::node::fenced;
 
 /// A command on its way.
 #[derive(Clone, Debug)]
@@ -21,6 +22,7 @@ pub(crate) enum Verb {
     Extend,
     Release,
     Inspect,
+    Info,
     Ping,
 }
 
@@ -39,8 +41,28 @@ impl Message {
             })
             .collect();
         let (verb, key, token, ttl) = match words.as_slice() {
+            ["INFO", _] => (Verb::Info, "", "", ""),
             ["PING"] => (Verb::Ping, "", "", ""),
             ["SET", key, token, "NX", "PX", ttl] => (Verb::Set, *key, *token, *ttl),
+            [
+                "EVAL",
+                fenced::ACQUIRE,
+                "3",
+                key,
+                _,
+                _,
+                value,
+                ttl,
+                rest @ ..,
+            ] => {
+                let is_again = rest.get(4) == Some(&"1");
+                let verb = if is_again { Verb::Retake } else { Verb::Set };
+                (verb, *key, *value, *ttl)
+            }
+            ["EVAL", fenced::EXTEND, "3", key, _, _, value, ttl, ..] => {
+                (Verb::Extend, *key, *value, *ttl)
+            }
+            ["EVAL", fenced::RELEASE, "2", key, _, value, ..] => (Verb::Release, *key, *value, ""),
             ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
             ["EVAL", script, "1", key, token, rest @ ..] => {
                 let verb = match *script {

@@ -8,6 +8,7 @@ use super::node::Executed;
 use super::plan::{Kind, Plan};
 use super::wire::{Message, Verb};
 use super::world::{State, World};
+use crate::fencing::FencingToken;
 use crate::guard::LockGuard;
 
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub(crate) struct Witness {
     /// Who had each resource last.
     last: Vec<Option<(u64, Nanos)>>,
     tokens: HashMap<String, Token>,
+    /// The fencing tokens of each resource, with the times when their guards were returned.
+    pub(super) fencing: Vec<Vec<(Nanos, FencingToken)>>,
     /// Tokens whose guards are never going to be given back.
     abandoned: Vec<String>,
     /// The tokens that each node was told to release.
@@ -47,6 +50,8 @@ struct Token {
     number: usize,
     /// Who made it.
     task: usize,
+    /// When it was first sent.
+    since: Nanos,
 }
 
 /// The name of a resource, and its key.
@@ -58,18 +63,26 @@ impl Witness {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             last: vec![None; plan.resources],
+            fencing: vec![Vec::new(); plan.resources],
             ..Self::default()
         }
     }
 
-    pub(crate) fn sent(&mut self, task: usize, message: &Message) {
+    pub(crate) fn sent(&mut self, task: usize, now: Nanos, message: &Message) {
         self.commands += 1;
         if message.verb == Verb::Set {
             let number = self.tokens.len();
-            self.tokens
-                .entry(message.token.clone())
-                .or_insert(Token { number, task });
+            self.tokens.entry(message.token.clone()).or_insert(Token {
+                number,
+                task,
+                since: now,
+            });
         }
+    }
+
+    /// When the attempt with this value began.
+    pub(super) fn began(&self, value: &str) -> Nanos {
+        self.tokens.get(value).map_or(0, |token| token.since)
     }
 
     /// Tokens are random; a trace that can be compared with another has numbers.
@@ -97,8 +110,8 @@ impl State {
     }
 
     /// A promise that is given only while the assumptions of the algorithm hold.
-    fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
-        if !holds && self.plan.kind == Kind::Sound {
+    pub(super) fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds && matches!(self.plan.kind, Kind::Sound | Kind::Fenced) {
             self.fail(what());
         }
     }
@@ -111,6 +124,12 @@ impl State {
         {
             let words = self.witness.describe(message);
             self.fail(format!("{words} touched another holder's key on n{node}"));
+        }
+        if matches!(message.verb, Verb::Set | Verb::Retake) {
+            self.count_answer(&executed.reply);
+        }
+        if message.verb == Verb::Extend && executed.before.is_none() && executed.after.is_some() {
+            self.count("a healed key");
         }
         match message.verb {
             Verb::Release => {
@@ -126,12 +145,13 @@ impl State {
             Verb::Inspect if executed.before != executed.after => {
                 self.fail(format!("a look at {} changed it on n{node}", message.key));
             }
-            Verb::Extend | Verb::Inspect | Verb::Ping => {}
+            Verb::Extend | Verb::Inspect | Verb::Info | Verb::Ping => {}
         }
         self.check_claims();
     }
 
-    /// Every valid guard's key is on a quorum of nodes, and stays there for as long as the guard says.
+    /// Every valid guard's key is on a quorum of nodes, and stays there for as long as the guard says, unless nodes
+    /// forget.
     fn check_claims(&mut self) {
         if self.plan.kind != Kind::Sound {
             return;
@@ -257,6 +277,7 @@ impl World {
         });
         state.check_exclusion(id);
         state.check_claims();
+        state.check_order(client, resource, guard);
         state.witness.last[resource] = Some((id, now));
         id
     }

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::clocks::{Clockwork, MICRO, MILLI, Nanos, SECOND};
 use super::network::Network;
 use super::node::Node;
-use super::plan::{Plan, Trouble, nanos};
+use super::plan::{Plan, nanos};
 use super::queue::{Event, Job, Queue};
 use super::trace::Trace;
 use super::witness::Witness;
@@ -53,7 +53,7 @@ pub(crate) struct State {
 pub(crate) struct Client {
     pub(crate) clock: Clockwork,
     /// Until when it is stopped.
-    stopped_until: Nanos,
+    pub(super) stopped_until: Nanos,
     /// What is due on its background thread, and the task that is that thread.
     jobs: VecDeque<Job>,
     background: usize,
@@ -96,11 +96,9 @@ impl World {
         let mut state = State {
             now: 0,
             rng: fastrand::Rng::with_seed(plan.seed ^ 0x5ee_d0f7),
-            nodes: plan
-                .node_rates
-                .iter()
-                .map(clockwork)
-                .map(Node::new)
+            nodes: (0..)
+                .zip(plan.node_rates.iter().map(clockwork))
+                .map(|(number, clock)| Node::new(number, clock, plan))
                 .collect(),
             clients: clients.collect(),
             network: Network::new(plan.nodes),
@@ -336,47 +334,6 @@ impl State {
         self.tasks[task].wait += 1;
         self.current = task;
         Some(task)
-    }
-
-    fn begin(&mut self, episode: usize) {
-        let episode = self.plan.episodes[episode];
-        self.count(episode.trouble.name());
-        self.note(|| format!("trouble begins: {:?}", episode.trouble));
-        match episode.trouble {
-            Trouble::Hang { node } => self.nodes[node].hang(),
-            Trouble::Crash { node, keeps } => {
-                self.nodes[node].crash(keeps);
-                self.disconnect(node);
-            }
-            Trouble::Disconnect { node } => {
-                self.nodes[node].disconnect();
-                self.disconnect(node);
-            }
-            Trouble::Freeze { client } => {
-                let until = &mut self.clients[client].stopped_until;
-                *until = episode.end.max(*until);
-            }
-            // Looked up in the plan by whoever sends something.
-            Trouble::Partition { .. } => {}
-            Trouble::Jump { node, by } => self.nodes[node].clock.jump(by),
-        }
-    }
-
-    fn end(&mut self, episode: usize) {
-        let trouble = self.plan.episodes[episode].trouble;
-        self.note(|| format!("trouble ends: {trouble:?}"));
-        match trouble {
-            Trouble::Hang { node } => {
-                for (connection, message) in self.nodes[node].go_on() {
-                    self.execute(connection, &message);
-                }
-            }
-            Trouble::Crash { node, .. } => self.nodes[node].come_up(),
-            Trouble::Disconnect { .. }
-            | Trouble::Freeze { .. }
-            | Trouble::Partition { .. }
-            | Trouble::Jump { .. } => {}
-        }
     }
 
     fn next_phase(&mut self) {

@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::frame::{check, check_words, is_error, occupied, pack, state};
 use super::*;
-use crate::node::command::{Command, inspect, ping};
+use crate::node::command::{Command, Packed, inspect, ping};
 
 /// Some day in this century.
 const NOW: Duration = Duration::from_secs(1_700_000_000);
@@ -80,19 +80,28 @@ pub(super) fn ttl_text() -> impl Strategy<Value = String> {
     ]
 }
 
+/// What is sent to a server whose run id is `run`.
+fn bytes(command: &Packed) -> Vec<u8> {
+    command.for_server(Some("run")).unwrap().into_owned()
+}
+
 /// The commands of this crate, with any ttl that a `Duration` can be.
 fn packed() -> impl Strategy<Value = Vec<u8>> {
     (key(), token(), any::<Duration>(), 0..6).prop_map(|(key, token, ttl, kind)| {
         let (key, token) = (key.as_str(), token.as_str());
-        let command = Command { key, token };
-        match kind {
+        let command = Command {
+            key,
+            token,
+            fence: None,
+        };
+        bytes(&match kind {
             0 => command.acquire(ttl),
             1 => command.retake(ttl),
             2 => command.extend(ttl),
             3 => command.release(),
             4 => inspect(key),
             _ => ping(),
-        }
+        })
     })
 }
 
@@ -231,12 +240,12 @@ proptest! {
         let mut store = Store::default();
         store.put("k", "t", until);
         for token in ["t", "u"] {
-            let command = Command { key: "k", token };
-            store.execute(&command.extend(ttl), at);
-            store.execute(&command.acquire(ttl), later);
-            store.execute(&command.retake(ttl), at);
-            store.execute(&inspect("k"), at);
-            store.execute(&command.release(), later);
+            let command = Command { key: "k", token, fence: None };
+            store.execute(&bytes(&command.extend(ttl)), at);
+            store.execute(&bytes(&command.acquire(ttl)), later);
+            store.execute(&bytes(&command.retake(ttl)), at);
+            store.execute(&bytes(&inspect("k")), at);
+            store.execute(&bytes(&command.release()), later);
         }
     }
 }

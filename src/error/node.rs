@@ -1,0 +1,386 @@
+//! What one node said, and why it said no more.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fencing::FencingToken;
+
+/// What one node said in one round.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::Vote;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # nodes[1].refuse();
+///
+/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+/// for report in guard.votes() {
+///     if !matches!(report.vote, Vote::Granted) {
+///         println!("{report}");
+///     }
+/// }
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// The node as `host:port`, or as the path of its socket.
+    pub node: Arc<str>,
+    /// Its answer.
+    pub vote: Vote,
+    /// The time from the beginning of the attempt on this node to its answer.
+    pub elapsed: Duration,
+    /// The run id of the server behind it, where that is known.
+    pub(crate) server: Option<Arc<str>>,
+}
+
+/// Takes all votes of a server but the first away: it has one, whatever the number of names it goes by.
+pub(crate) fn one_vote_each(nodes: &mut [NodeReport]) {
+    for i in 1..nodes.len() {
+        let (before, rest) = nodes.split_at_mut(i);
+        if let Some(report) = rest.first_mut() {
+            report.be_an_alias_of(before.iter());
+        }
+    }
+}
+
+impl NodeReport {
+    /// Makes the vote a failure if one of these is a vote of the same server.
+    pub(crate) fn be_an_alias_of<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
+        if !self.vote.is_granted() || self.server.is_none() {
+            return;
+        }
+        let same = |other: &&Self| other.vote.is_granted() && other.server == self.server;
+        if let Some(other) = others.find(same) {
+            let other = Arc::clone(&other.node);
+            self.vote = Vote::Failed(NodeError::SameServer { other });
+        }
+    }
+}
+
+/// One node's answer.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Vote {
+    /// The node did what it was asked: it set the key, extended it or deleted it.
+    Granted,
+    /// Someone else holds the key on this node.
+    Held {
+        /// The time to live that the key has left on this node, where the node could still be asked.
+        remaining: Option<Duration>,
+    },
+    /// With the fenced protocol: the proposed token was not above the node's counter.
+    ///
+    /// Another client's clock is ahead, or a newer attempt came first. The manager tries again at once, with a token above.
+    Stale {
+        /// The node's counter.
+        counter: FencingToken,
+    },
+    /// The key to extend or delete is not on this node any more.
+    Missing,
+    /// The node did not answer within the node timeout.
+    TimedOut,
+    /// The node could not be asked, or its answer was no vote.
+    Failed(NodeError),
+    /// The node was left out because it failed a moment ago; it is tried again in the background.
+    BreakerOpen {
+        /// How it failed.
+        failure: Arc<str>,
+    },
+    /// The round was decided before it came to this node, or there is nothing of this lock on it.
+    NotAsked,
+}
+
+impl Vote {
+    pub(crate) fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted)
+    }
+
+    /// Whether this is a fault of the node, as against an answer about the lock.
+    pub(crate) fn is_failure(&self) -> bool {
+        matches!(
+            self,
+            Self::TimedOut | Self::Failed(_) | Self::BreakerOpen { .. }
+        )
+    }
+
+    pub(super) fn failure(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::TimedOut => Some(&TIMED_OUT),
+            Self::Granted
+            | Self::Held { .. }
+            | Self::Stale { .. }
+            | Self::Missing
+            | Self::BreakerOpen { .. }
+            | Self::NotAsked => None,
+        }
+    }
+
+    /// Whether the node certainly has no key of this lock.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Self::Held { .. } | Self::Missing | Self::NotAsked)
+    }
+}
+
+/// Why a node could not be asked, or why its answer was no vote.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// No connection: refused, unreachable, an unknown host, a failed TLS handshake.
+    Connect {
+        /// What the operating system or the TLS library said.
+        source: Arc<io::Error>,
+    },
+    /// The node refused the login (`AUTH`) or the choice of the database (`SELECT`).
+    Login {
+        /// The command that was refused.
+        command: &'static str,
+        /// The server's error code, such as `WRONGPASS`.
+        code: String,
+    },
+    /// The connection broke before the answer was complete.
+    Broken {
+        /// What the operating system or the TLS library said.
+        source: Arc<io::Error>,
+    },
+    /// The node answered with an error, such as `LOADING`, `READONLY` or `NOAUTH`.
+    Refused {
+        /// The server's error code.
+        code: String,
+        /// The rest of the server's message.
+        message: String,
+    },
+    /// The node's answer is not one to the command that was sent.
+    Protocol {
+        /// What came instead.
+        got: String,
+    },
+    /// The key exists on the node and is no lock: it holds another type, or it never expires.
+    NotALock {
+        /// Which of the two.
+        reason: &'static str,
+    },
+    /// All connections of the node's pool were in use for half of the node timeout.
+    PoolExhausted,
+    /// The node is the same server as another, which has voted: a server has one vote.
+    SameServer {
+        /// The other one.
+        other: Arc<str>,
+    },
+    /// With the fenced protocol: the server does not say which process it is, so nobody can tell whether it was
+    /// restarted.
+    Unidentified {
+        /// What it said in place of that.
+        reason: String,
+    },
+    /// With the fenced protocol: the node abstains, because it may have forgotten locks.
+    Quarantined {
+        /// For how long still.
+        remaining: Duration,
+        /// How that came.
+        cause: QuarantineCause,
+    },
+    /// With the fenced protocol: other clients have other settings.
+    ///
+    /// Both texts are `nodes:quorum:max_ttl:quarantine`, the last two in milliseconds.
+    ConfigMismatch {
+        /// What this manager has.
+        ours: String,
+        /// What is written on the node.
+        theirs: String,
+    },
+    /// With the fenced protocol: the wall clocks of the node and of this machine differ by more than is allowed.
+    ClockSkew {
+        /// By how much at least.
+        difference: Duration,
+        /// Which of the two is ahead.
+        node_is_ahead: bool,
+        /// How much is allowed: `max_ttl` and the drift.
+        allowed: Duration,
+    },
+    /// With the fenced protocol: the counter of the resource is ahead of the node's clock by more than any client could
+    /// have made it.
+    FutureCounter {
+        /// By how much.
+        ahead: Duration,
+    },
+    /// With the fenced protocol: a key that is reserved for it holds something else.
+    InvalidKey {
+        /// The key.
+        key: String,
+        /// What is wrong with its value.
+        reason: &'static str,
+    },
+    /// The node is not fresh, so it can't be opened: it is or was in use.
+    Serving,
+}
+
+/// Why a node may have forgotten locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QuarantineCause {
+    /// It has no marker of the fenced protocol: it is new, or was flushed.
+    Unmarked,
+    /// Its marker is that of another process: it was restarted, restored from a snapshot, or promoted.
+    Reborn,
+}
+
+/// The source of an [`Error::Unavailable`] whose first failure is a node that did not answer.
+#[derive(Debug)]
+struct TimedOut;
+
+static TIMED_OUT: TimedOut = TimedOut;
+
+impl fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no answer within the node timeout")
+    }
+}
+
+impl std::error::Error for TimedOut {}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.node, self.vote)
+    }
+}
+
+impl fmt::Display for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => f.write_str("granted"),
+            Self::Held {
+                remaining: Some(remaining),
+            } => write!(f, "held by another for {remaining:.1?}"),
+            Self::Held { remaining: None } => f.write_str("held by another"),
+            Self::Stale { counter } => {
+                write!(
+                    f,
+                    "the proposed fencing token is not above its counter, {counter}"
+                )
+            }
+            Self::Missing => f.write_str("the key is gone"),
+            Self::TimedOut => write!(f, "{TIMED_OUT}"),
+            Self::Failed(error) => write!(f, "{error}"),
+            Self::BreakerOpen { failure } => {
+                write!(f, "left out, it failed a moment ago: {failure}")
+            }
+            Self::NotAsked => f.write_str("not asked"),
+        }
+    }
+}
+
+impl fmt::Display for QuarantineCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unmarked => {
+                "it has no marker, so it is new or was flushed; open a brand-new deployment with open_nodes()"
+            }
+            Self::Reborn => "it was restarted, restored or promoted, and may have forgotten locks",
+        })
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect { source } => write!(f, "no connection: {source}"),
+            Self::Login { command, code } => {
+                write!(f, "{command} was refused with {code}{}", advice(code))
+            }
+            Self::Broken { source } => write!(f, "the connection broke: {source}"),
+            Self::Refused { code, message } => {
+                write!(f, "the server answered {code} {message}{}", advice(code))
+            }
+            Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
+            Self::NotALock { reason } => write!(
+                f,
+                "the key is not a lock: it {reason}; choose another resource or key_prefix, or delete the key"
+            ),
+            Self::PoolExhausted => f.write_str(
+                "all connections of the pool were in use for half of the node_timeout; raise pool_size",
+            ),
+            Self::SameServer { other } => write!(
+                f,
+                "the same server as {other}, which has voted; give each server once, and under one name"
+            ),
+            Self::Unidentified { reason } => write!(
+                f,
+                "the server does not tell its run_id ({reason}), which Protocol::Fenced needs; allow INFO"
+            ),
+            Self::Quarantined { remaining, cause } => {
+                write!(f, "abstains for another {remaining:.1?}: {cause}")
+            }
+            Self::ConfigMismatch { ours, theirs } => write!(
+                f,
+                "other clients have nodes:quorum:max_ttl:quarantine of {theirs}, this one has {ours}; give all clients \
+                 the same nodes, max_ttl and drift_factor"
+            ),
+            Self::ClockSkew {
+                difference,
+                node_is_ahead,
+                allowed,
+            } => write!(
+                f,
+                "its clock is {difference:.1?} {} that of this machine, and {allowed:.1?} is allowed; set the clocks",
+                if *node_is_ahead { "ahead of" } else { "behind" }
+            ),
+            Self::FutureCounter { ahead } => write!(
+                f,
+                "its counter for this resource is {ahead:.1?} ahead of its clock, so that was set back, or another \
+                 program wrote the counter; set the clock right"
+            ),
+            Self::InvalidKey { key, reason } => write!(
+                f,
+                "the key {key:?} is in the way: {reason}; find out who wrote it, then delete it and the node's marker"
+            ),
+            Self::Serving => {
+                f.write_str("is or was in use, so it can't be opened; if it abstains, wait for the end of that")
+            }
+        }
+    }
+}
+
+/// What an operator can do about an error that a server answers with.
+fn advice(code: &str) -> &'static str {
+    match code {
+        "NOAUTH" => " (the server demands a password: redis://:password@host:port)",
+        "WRONGPASS" => " (the user or the password in the URL is wrong)",
+        "NOPERM" => {
+            " (the user's ACL forbids it: allow SET, EVAL, GET, DEL, PTTL, PEXPIRE, PING and, with Protocol::Fenced, TIME and INFO)"
+        }
+        "READONLY" => " (this is a replica: every node has to be an independent master)",
+        "LOADING" => " (the server is loading its data: it votes once that is done)",
+        "MOVED" | "ASK" | "CLUSTERDOWN" => {
+            " (this is a Redis Cluster: every node has to be an independent master)"
+        }
+        "OOM" => " (the server is out of memory)",
+        "MISCONF" => " (the server refuses writes because it can't save to disk)",
+        _ => "",
+    }
+}
+
+impl std::error::Error for NodeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Connect { source } | Self::Broken { source } => Some(source),
+            Self::Login { .. }
+            | Self::Refused { .. }
+            | Self::Protocol { .. }
+            | Self::NotALock { .. }
+            | Self::PoolExhausted
+            | Self::SameServer { .. }
+            | Self::Unidentified { .. }
+            | Self::Quarantined { .. }
+            | Self::ConfigMismatch { .. }
+            | Self::ClockSkew { .. }
+            | Self::FutureCounter { .. }
+            | Self::InvalidKey { .. }
+            | Self::Serving => None,
+        }
+    }
+}

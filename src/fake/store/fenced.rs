@@ -1,0 +1,276 @@
+//! The scripts of the fenced protocol, as a fake node plays them.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::{Entry, Store, error, integer, until, why_not};
+use crate::node::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE};
+
+/// No number that the protocol writes is longer.
+const LONGEST_NUMBER: usize = 16;
+
+/// A node's marker: `run_id|config|open_at|why`, the time in microseconds of its wall clock.
+struct Marker<'a> {
+    run_id: &'a str,
+    config: &'a str,
+    open_at: i64,
+    why: &'a str,
+}
+
+impl<'a> Marker<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let mut parts = text.split('|');
+        let (run_id, config) = (parts.next()?, parts.next()?);
+        let (open_at, why) = (parts.next()?, parts.next()?);
+        let is_word = !why.is_empty() && why.bytes().all(|byte| byte.is_ascii_lowercase());
+        (parts.next().is_none() && !run_id.is_empty() && !config.is_empty() && is_word).then_some(
+            Self {
+                run_id,
+                config,
+                open_at: number(open_at)?,
+                why,
+            },
+        )
+    }
+}
+
+/// A number of digits only, as the scripts take it.
+fn number(text: &str) -> Option<i64> {
+    let is_good = text.len() <= LONGEST_NUMBER && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_good.then(|| text.parse().ok()).flatten()
+}
+
+fn micros(millis: &str) -> Option<i64> {
+    integer(millis)?.checked_mul(1000)
+}
+
+fn answer(word: &str, rest: impl IntoIterator<Item = Value>) -> Value {
+    let word = Value::BulkString(word.into());
+    Value::Array(std::iter::once(word).chain(rest).collect())
+}
+
+fn bulk(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+/// What is said where a script would fail on its arguments, which this crate never sends.
+fn bad_arguments() -> Value {
+    error("arguments that a fake node does not know")
+}
+
+impl Store {
+    /// Executes a script of the fenced protocol, if it is one.
+    pub(super) fn execute_fenced(&mut self, arguments: &[&str], now: Duration) -> Option<Value> {
+        let reply = match arguments {
+            ["EVAL", script, "3", lock, counter, marker, rest @ ..] if *script == ACQUIRE => {
+                let keys = [*lock, *counter, *marker];
+                self.fenced_acquire(keys, rest, now)
+            }
+            ["EVAL", script, "3", lock, counter, marker, rest @ ..] if *script == EXTEND => {
+                let keys = [*lock, *counter, *marker];
+                self.fenced_extend(keys, rest, now)
+            }
+            ["EVAL", script, "2", lock, counter, rest @ ..] if *script == RELEASE => {
+                self.fenced_release([*lock, *counter], rest, now)
+            }
+            ["EVAL", script, "1", marker, rest @ ..] if *script == OPEN => {
+                self.open(marker, rest, now)
+            }
+            _ => return None,
+        };
+        Some(reply.unwrap_or_else(bad_arguments))
+    }
+
+    /// What the wall clock of the node shows, in microseconds since the Unix epoch.
+    fn wall(&self, now: Duration) -> i64 {
+        let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
+        micros.saturating_add(i64::try_from(self.epoch_micros).unwrap_or(i64::MAX))
+    }
+
+    fn value(&mut self, key: &str, now: Duration) -> Option<String> {
+        self.get(key, now).map(|entry| entry.value.clone())
+    }
+
+    fn set_marker(&mut self, key: &str, (run_id, config): (&str, &str), open: i64, why: &str) {
+        self.put(
+            key,
+            &format!("{run_id}|{config}|{open}|{why}"),
+            Entry::NEVER,
+        );
+    }
+
+    fn fenced_acquire(
+        &mut self,
+        [lock, counter_key, marker_key]: [&str; 3],
+        arguments: &[&str],
+        now: Duration,
+    ) -> Option<Value> {
+        let [value, ttl, token, quarantine, idle, config, again, run_id] = arguments else {
+            return None;
+        };
+        let (wall, span) = (self.wall(now), micros(quarantine)?);
+        let (token, idle_micros) = (number(token)?, micros(idle)?);
+
+        let written = self.value(marker_key, now);
+        let marker = match &written {
+            None => None,
+            Some(text) => match Marker::read(text) {
+                None => return Some(answer("MARKER", [])),
+                Some(marker) if marker.config != *config => {
+                    return Some(answer("CONFIG", [bulk(marker.config)]));
+                }
+                marker => marker,
+            },
+        };
+        let (open, why) = match marker {
+            Some(marker) if marker.run_id == *run_id => (marker.open_at, marker.why),
+            other => {
+                let why = if other.is_some() { "reborn" } else { "new" };
+                let open = wall.checked_add(span)?;
+                self.set_marker(marker_key, (run_id, config), open, why);
+                (open, why)
+            }
+        };
+        if wall < open {
+            let left = Value::Int(open.saturating_sub(wall));
+            return Some(answer("CLOSED", [left, bulk(why)]));
+        }
+        if let Some(entry) = self.get(lock, now) {
+            return Some(if entry.value == *value && *again == "1" {
+                Value::Okay
+            } else {
+                why_not(entry.pttl(now))
+            });
+        }
+        let floor = match self.value(counter_key, now) {
+            None => wall.saturating_sub(idle_micros).saturating_add(span),
+            Some(text) => match number(&text) {
+                None => return Some(answer("COUNTER", [])),
+                Some(counter) if counter > wall.saturating_add(span).saturating_add(1) => {
+                    let ahead = counter.saturating_sub(wall);
+                    return Some(answer("FUTURE", [Value::Int(ahead)]));
+                }
+                Some(counter) => counter,
+            },
+        };
+        if token > wall.saturating_add(span) {
+            return Some(answer("SKEW", [Value::Int(wall)]));
+        }
+        let floor = floor.max(open);
+        if token <= floor {
+            return Some(answer("STALE", [Value::Int(floor)]));
+        }
+        let ends = until(idle, now, "set").and_then(|idle| Ok((idle, until(ttl, now, "set")?)));
+        let (idle, ttl) = match ends {
+            Ok(ends) => ends,
+            Err(refusal) => return Some(refusal),
+        };
+        self.put(counter_key, &token.to_string(), idle);
+        self.put(lock, value, ttl);
+        Some(Value::Okay)
+    }
+
+    fn fenced_extend(
+        &mut self,
+        [lock, counter_key, marker_key]: [&str; 3],
+        arguments: &[&str],
+        now: Duration,
+    ) -> Option<Value> {
+        let [value, ttl, token, idle, run_id] = arguments else {
+            return None;
+        };
+        let number_of_token = number(token)?;
+        let keep = match until(idle, now, "pexpire") {
+            Ok(end) => end,
+            Err(refusal) => return Some(refusal),
+        };
+        match self.own(lock, value, now) {
+            Ok(entry) => {
+                if let Err(refusal) = entry.extend(ttl, now) {
+                    return Some(refusal);
+                }
+                if let Some(counter) = self.get(counter_key, now) {
+                    counter.until = keep;
+                }
+                return Some(Value::Int(1));
+            }
+            Err(other) if other != why_not(-2) => return Some(other),
+            Err(_missing) => (),
+        }
+        if self.value(counter_key, now).as_deref() != Some(token) {
+            return Some(why_not(-2));
+        }
+        let written = self.value(marker_key, now).unwrap_or_default();
+        let is_ours = Marker::read(&written)
+            .is_some_and(|marker| marker.run_id == *run_id && marker.open_at < number_of_token);
+        if !is_ours {
+            return Some(why_not(-2));
+        }
+        let end = match until(ttl, now, "set") {
+            Ok(end) => end,
+            Err(refusal) => return Some(refusal),
+        };
+        self.put(lock, value, end);
+        self.put(counter_key, token, keep);
+        Some(Value::Int(1))
+    }
+
+    fn fenced_release(
+        &mut self,
+        [lock, counter_key]: [&str; 2],
+        arguments: &[&str],
+        now: Duration,
+    ) -> Option<Value> {
+        let [value, tombstone, quarantine, idle] = arguments else {
+            return None;
+        };
+        let (tombstone, wall) = (number(tombstone)?, self.wall(now));
+        let floor = wall
+            .saturating_sub(micros(idle)?)
+            .saturating_add(micros(quarantine)?);
+        let keep = match until(idle, now, "set") {
+            Ok(end) => end,
+            Err(refusal) => return Some(refusal),
+        };
+        match self.value(counter_key, now) {
+            None => self.put(counter_key, &floor.max(tombstone).to_string(), keep),
+            Some(text) => {
+                if number(&text).is_some_and(|counter| counter < tombstone) {
+                    self.put(counter_key, &tombstone.to_string(), keep);
+                }
+            }
+        }
+        Some(self.release(lock, value, now))
+    }
+
+    fn open(&mut self, key: &str, arguments: &[&str], now: Duration) -> Option<Value> {
+        let [action, quarantine, config, run_id] = arguments else {
+            return None;
+        };
+        let (wall, span) = (self.wall(now), micros(quarantine)?);
+        let written = self.value(key, now);
+        let (is_fresh, is_opened) = match written.as_deref().map(Marker::read) {
+            None => (true, false),
+            Some(None) => return Some(answer("MARKER", [])),
+            Some(Some(marker)) if marker.config != *config => {
+                return Some(answer("CONFIG", [bulk(marker.config)]));
+            }
+            Some(Some(marker)) => {
+                let is_ours = marker.run_id == *run_id;
+                (
+                    is_ours && marker.why == "new" && wall < marker.open_at,
+                    is_ours && marker.why == "opened",
+                )
+            }
+        };
+        if *action == "close" && is_opened {
+            self.set_marker(key, (run_id, config), wall.saturating_add(span), "new");
+        } else if !is_fresh {
+            return Some(answer("SERVING", []));
+        } else if *action == "open" {
+            self.set_marker(key, (run_id, config), wall, "opened");
+        }
+        Some(Value::Okay)
+    }
+}

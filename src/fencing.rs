@@ -1,0 +1,208 @@
+//! Pure: fencing tokens, the proposals of a manager, and what all clients of the fenced protocol have to agree on.
+//!
+//! The protocol is described, step by step, in `docs/algorithm.md`.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::quorum;
+
+/// How a manager asks for locks.
+///
+/// Both protocols use the same key with the same value, so managers of either kind, and the ports of Redlock to other
+/// languages, exclude each other. Which promises come with which is in the crate's `docs/safety.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// The published Redlock: `SET key token NX PX ttl`.
+    ///
+    /// A node that forgets its keys can give its vote twice, and a holder that is paused may write late.
+    #[default]
+    Classic,
+    /// Redlock with fencing tokens, and with nodes that abstain while they may have forgotten a lock.
+    ///
+    /// The same number of round trips, by scripts in place of `SET`. A node has a counter for each resource, which
+    /// grants raise to the proposed token, and a marker, by which it is noticed that the node was restarted, promoted,
+    /// rolled back or flushed: then it abstains for `max_ttl` and the drift. The nodes of a brand-new deployment have
+    /// no marker yet and abstain as well, unless [`LockManager::open_nodes`](crate::LockManager::open_nodes) is called
+    /// once.
+    ///
+    /// The clocks of clients and nodes may differ by `max_ttl`; the order of tokens depends on no clock.
+    Fenced,
+}
+
+/// A number that grows with each acquisition of a resource.
+///
+/// Of two guards of [`Protocol::Fenced`] for one resource, no two have the same token, and the one whose acquisition began
+/// when the other's had ended has the larger one. A resource that remembers the largest token it has seen, and refuses
+/// what comes with a smaller one, can't be written to by a holder that was paused for too long. The comparison and the
+/// write have to be one atomic step, and a new holder writes its token there before it reads anything.
+///
+/// The number is close to the microseconds since the Unix epoch at which the lock was taken; nothing depends on that. It
+/// fits into a signed 64-bit integer, and up to the year 2255 a floating-point number holds it exactly.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::{FencingToken, LockManager, Protocol};
+/// # use redlatch::fake::FakeNode;
+/// # let nodes = FakeNode::cluster(3);
+/// let manager = LockManager::builder().fakes(&nodes).protocol(Protocol::Fenced).build()?;
+/// manager.open_nodes()?;
+///
+/// let first = manager.lock("ledger", Duration::from_secs(10))?.fencing_token();
+/// let second = manager.lock("ledger", Duration::from_secs(10))?.fencing_token();
+/// assert!(first < second);
+/// println!("UPDATE ledger SET .., token = {} WHERE token <= {}", u64::from(second.unwrap()), second.unwrap());
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    pub(crate) fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// What a release leaves in the counter, so that what comes late of its attempt is refused.
+    pub(crate) fn tombstone(self) -> u64 {
+        self.0.saturating_add(1)
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A hybrid logical clock, after Kulkarni and others: the wall clock in microseconds, but above all that was proposed
+/// and seen before.
+#[derive(Debug, Default)]
+pub(crate) struct Proposals {
+    last: AtomicU64,
+}
+
+impl Proposals {
+    pub(crate) fn next(&self, wall_micros: u64) -> FencingToken {
+        let next = |last: u64| last.saturating_add(1).max(wall_micros);
+        let last = self
+            .last
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
+        FencingToken(next(last.unwrap_or_else(|last| last)))
+    }
+
+    /// Notes a node's counter, so that the next proposal is above it.
+    pub(crate) fn saw(&self, counter: u64) {
+        self.last.fetch_max(counter, Ordering::AcqRel);
+    }
+
+    /// Goes back to the wall clock, after a proposal that was too far ahead.
+    pub(crate) fn reset(&self) {
+        self.last.store(0, Ordering::Release);
+    }
+}
+
+/// What all clients have to agree on, and where it is written down.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    /// The key of the node's marker.
+    pub(crate) marker: String,
+    /// The fingerprint of the settings that must not differ: number of nodes, quorum, longest ttl, quarantine.
+    pub(crate) config: String,
+    /// How long a node abstains that may have forgotten locks: until the last one has ended. It is also by how much a
+    /// token may be ahead of a node's clock, so that what was granted before is below the end of the quarantine.
+    pub(crate) quarantine: Duration,
+}
+
+impl Rules {
+    pub(crate) fn new(key_prefix: &str, nodes: usize, max_ttl: Duration, drift: Duration) -> Self {
+        let sum = max_ttl.saturating_add(drift).as_millis().saturating_add(1);
+        let quarantine = Duration::from_millis(u64::try_from(sum).unwrap_or(u64::MAX));
+        Self {
+            marker: format!("{key_prefix}{MARKER}"),
+            config: format!(
+                "{nodes}:{}:{}:{}",
+                quorum::quorum(nodes),
+                max_ttl.as_millis(),
+                quarantine.as_millis()
+            ),
+            quarantine,
+        }
+    }
+
+    /// Why a resource can't have this name, if it can't: the keys of the protocol are beside those of the locks.
+    pub(crate) fn objection(resource: &str) -> Option<&'static str> {
+        if resource == MARKER {
+            Some("it is the key of the node's marker in the fenced protocol; choose another")
+        } else if resource.ends_with(FENCE) {
+            Some(
+                "names that end in `:fence` are the counters of the fenced protocol; choose another",
+            )
+        } else {
+            None
+        }
+    }
+
+    /// The key of the counter of the lock with this key.
+    pub(crate) fn fence(key: &str) -> String {
+        format!("{key}{FENCE}")
+    }
+}
+
+const MARKER: &str = "redlatch:node";
+const FENCE: &str = ":fence";
+
+/// How long the counter of a resource that nobody asks for is kept.
+pub(crate) const FENCE_IDLE: Duration = Duration::from_hours(24);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proposals_are_the_wall_clock_but_above_all_before() {
+        let proposals = Proposals::default();
+        let next = |wall| u64::from(proposals.next(wall));
+        assert_eq!(
+            [next(100), next(100), next(50), next(200)],
+            [100, 101, 102, 200]
+        );
+        proposals.saw(500);
+        proposals.saw(300);
+        assert_eq!([next(200), next(600)], [501, 600]);
+        proposals.reset();
+        assert_eq!(next(200), 200);
+    }
+
+    #[test]
+    fn threads_never_propose_the_same() {
+        let proposals = Proposals::default();
+        let mut all: Vec<FencingToken> = std::thread::scope(|scope| {
+            let take = || (0..1000).map(|_| proposals.next(7)).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+            threads
+                .into_iter()
+                .flat_map(|t| t.join().unwrap())
+                .collect()
+        });
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 4000);
+    }
+
+    #[test]
+    fn the_fingerprint_has_what_must_not_differ() {
+        let max_ttl = Duration::from_secs(10);
+        let rules = Rules::new("p:", 5, max_ttl, quorum::drift(max_ttl, 0.01));
+        assert_eq!(rules.marker, "p:redlatch:node");
+        assert_eq!(rules.config, "5:3:10000:10103");
+        assert!(rules.quarantine >= max_ttl + quorum::drift(max_ttl, 0.01));
+    }
+}

@@ -1,0 +1,270 @@
+//! The fenced protocol on one node: its commands, and what the node answers to them.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::ask_all::{not_ours, send_to_all};
+use super::call::Call;
+use super::command::{Command, Packed, eval, millis};
+use super::transport::{Fault, clean};
+use super::{Node, refused};
+use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
+use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
+
+pub(crate) const ACQUIRE: &str = include_str!("fenced_acquire.lua");
+pub(crate) const EXTEND: &str = include_str!("fenced_extend.lua");
+pub(crate) const RELEASE: &str = include_str!("fenced_release.lua");
+pub(crate) const OPEN: &str = include_str!("open.lua");
+
+/// What an attempt sends beside its key and value.
+#[derive(Clone, Copy)]
+pub(crate) struct Fence<'a> {
+    pub(crate) rules: &'a Rules,
+    pub(crate) token: FencingToken,
+}
+
+impl Fence<'_> {
+    /// Asks for the lock; `again` if the first command may have been executed, so that our own key is a vote.
+    pub(super) fn acquire(&self, attempt: &Command<'_>, ttl: Duration, again: bool) -> Packed {
+        let counter = Rules::fence(attempt.key);
+        let keys = [attempt.key, counter.as_str(), self.rules.marker.as_str()];
+        let mut cmd = attempt.script(ACQUIRE, &keys);
+        cmd.arg(millis(ttl)).arg(u64::from(self.token));
+        cmd.arg(millis(self.rules.quarantine))
+            .arg(millis(FENCE_IDLE));
+        cmd.arg(&self.rules.config).arg(u8::from(again));
+        Packed::naming_server(&mut cmd)
+    }
+
+    /// Extends, or sets the key again where it is gone and nobody else can have had it.
+    pub(super) fn extend(&self, attempt: &Command<'_>, ttl: Duration) -> Packed {
+        let counter = Rules::fence(attempt.key);
+        let keys = [attempt.key, counter.as_str(), self.rules.marker.as_str()];
+        let mut cmd = attempt.script(EXTEND, &keys);
+        cmd.arg(millis(ttl)).arg(u64::from(self.token));
+        cmd.arg(millis(FENCE_IDLE));
+        Packed::naming_server(&mut cmd)
+    }
+
+    /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
+    pub(super) fn release(&self, attempt: &Command<'_>) -> Packed {
+        let counter = Rules::fence(attempt.key);
+        let mut cmd = attempt.script(RELEASE, &[attempt.key, &counter]);
+        cmd.arg(self.token.tombstone());
+        cmd.arg(millis(self.rules.quarantine))
+            .arg(millis(FENCE_IDLE));
+        Packed::new(&cmd)
+    }
+}
+
+/// What is done about the marker of a node that may never have been in use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// Nothing: says whether the node is fresh.
+    Look,
+    /// A fresh node votes from now on.
+    Open,
+    /// A node that was opened is fresh again.
+    Close,
+}
+
+impl Opening {
+    pub(crate) fn command(self, rules: &Rules) -> Packed {
+        let mut cmd = eval(OPEN, &[&rules.marker]);
+        cmd.arg(match self {
+            Self::Look => "look",
+            Self::Open => "open",
+            Self::Close => "close",
+        });
+        cmd.arg(millis(rules.quarantine)).arg(&rules.config);
+        Packed::naming_server(&mut cmd)
+    }
+}
+
+/// Sends open.lua to every node, before it reads any reply.
+pub(crate) fn open_all<'n>(
+    nodes: impl Iterator<Item = &'n Node> + Clone,
+    rules: &Rules,
+    opening: Opening,
+) -> Vec<NodeReport> {
+    let command = opening.command(rules);
+    let all = nodes.clone().map(|node| (node, true));
+    let answers = send_to_all(all, &command, Call::new, |call, again| {
+        call.reply(again, answer)
+    });
+    let reports = nodes.zip(answers.into_iter().flatten());
+    let reports = reports.map(|(node, answer)| {
+        let vote = answer.result.map_or_else(Fault::into_vote, |answer| {
+            node.read(answer, rules, rules.marker.clone())
+        });
+        node.report(vote, answer.elapsed, answer.server)
+    });
+    let mut reports: Vec<NodeReport> = reports.collect();
+    one_vote_each(&mut reports);
+    reports
+}
+
+/// What a node answers to the acquire of the fenced protocol, or to open.lua.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Granted,
+    /// The lock is held, or its key is no lock.
+    Taken(Vote),
+    Marker,
+    Counter,
+    Config(String),
+    Closed(u64, QuarantineCause),
+    Future(u64),
+    /// The node's time.
+    Skew(u64),
+    /// The node's counter, or what stands in for it.
+    Stale(u64),
+    Serving,
+    Error(redis::ServerError),
+}
+
+/// Reads an answer. Anything but exactly one of those of the scripts is none.
+pub(super) fn answer(reply: &Value) -> Option<Answer> {
+    let items = match reply {
+        Value::Okay => return Some(Answer::Granted),
+        Value::ServerError(error) => return Some(Answer::Error(error.clone())),
+        Value::Array(items) => items.as_slice(),
+        Value::Nil | _ => return None,
+    };
+    if let [Value::Int(pttl)] = items {
+        return not_ours(*pttl).map(Answer::Taken);
+    }
+    let (word, rest) = items.split_first()?;
+    match (bytes(word)?, rest) {
+        (b"MARKER", []) => Some(Answer::Marker),
+        (b"COUNTER", []) => Some(Answer::Counter),
+        (b"SERVING", []) => Some(Answer::Serving),
+        (b"CONFIG", [config]) => {
+            let config = String::from_utf8_lossy(bytes(config)?);
+            Some(Answer::Config(clean(&config)))
+        }
+        (b"CLOSED", [left, why]) => {
+            let why = match bytes(why)? {
+                b"new" => QuarantineCause::Unmarked,
+                _ => QuarantineCause::Reborn,
+            };
+            Some(Answer::Closed(number(left)?, why))
+        }
+        (b"FUTURE", [ahead]) => Some(Answer::Future(number(ahead)?)),
+        (b"SKEW", [now]) => Some(Answer::Skew(number(now)?)),
+        (b"STALE", [counter]) => Some(Answer::Stale(number(counter)?)),
+        _ => None,
+    }
+}
+
+fn bytes(value: &Value) -> Option<&[u8]> {
+    if let Value::BulkString(bytes) = value {
+        Some(bytes)
+    } else {
+        None
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    if let Value::Int(number) = value {
+        u64::try_from(*number).ok()
+    } else {
+        None
+    }
+}
+
+/// What an answer means for a client whose wall clock shows this.
+pub(super) struct Reading<'a> {
+    pub(super) rules: &'a Rules,
+    /// The counter that a vote is about.
+    pub(super) counter: String,
+    pub(super) wall_micros: u64,
+}
+
+impl Reading<'_> {
+    pub(super) fn vote(self, answer: Answer) -> Vote {
+        let error = match answer {
+            Answer::Granted => return Vote::Granted,
+            Answer::Taken(vote) => return vote,
+            Answer::Error(error) => return refused(&error),
+            Answer::Stale(counter) if counter <= self.latest() => {
+                let counter = FencingToken::new(counter);
+                return Vote::Stale { counter };
+            }
+            // To follow it would be to propose what no other node takes.
+            Answer::Stale(counter) => self.skew(counter),
+            Answer::Skew(now) => self.skew(now),
+            Answer::Marker => NodeError::InvalidKey {
+                key: self.rules.marker.clone(),
+                reason: "it is not a marker of the fenced protocol",
+            },
+            Answer::Counter => NodeError::InvalidKey {
+                key: self.counter,
+                reason: "it is not a counter of fencing tokens",
+            },
+            Answer::Config(theirs) => NodeError::ConfigMismatch {
+                ours: self.rules.config.clone(),
+                theirs,
+            },
+            Answer::Closed(left, cause) => NodeError::Quarantined {
+                remaining: Duration::from_micros(left),
+                cause,
+            },
+            Answer::Future(ahead) => NodeError::FutureCounter {
+                ahead: Duration::from_micros(ahead),
+            },
+            Answer::Serving => NodeError::Serving,
+        };
+        Vote::Failed(error)
+    }
+
+    /// The largest counter that a client of this time can go above, and be granted by nodes that share its time.
+    fn latest(&self) -> u64 {
+        let span = u64::try_from(self.rules.quarantine.as_micros()).unwrap_or(u64::MAX);
+        self.wall_micros.saturating_add(span)
+    }
+
+    fn skew(&self, node_micros: u64) -> NodeError {
+        NodeError::ClockSkew {
+            difference: Duration::from_micros(node_micros.abs_diff(self.wall_micros)),
+            node_is_ahead: node_micros > self.wall_micros,
+            allowed: self.rules.quarantine,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anything_but_the_answers_of_the_scripts_is_none() {
+        let word = |word: &str| Value::BulkString(word.into());
+        let good = [
+            Value::Okay,
+            Value::Array(vec![Value::Int(5)]),
+            Value::Array(vec![word("CLOSED"), Value::Int(5), word("new")]),
+            Value::Array(vec![word("STALE"), Value::Int(5)]),
+        ];
+        assert!(good.iter().all(|reply| answer(reply).is_some()));
+        for bad in [
+            Value::Nil,
+            Value::Int(1),
+            word("OK"),
+            Value::SimpleString("ok".into()),
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Int(-4)]),
+            Value::Array(vec![Value::Int(-2)]),
+            Value::Array(vec![word("OK")]),
+            Value::Array(vec![Value::Okay]),
+            Value::Array(vec![word("STALE")]),
+            Value::Array(vec![word("STALE"), Value::Int(-1)]),
+            Value::Array(vec![word("STALE"), word("5")]),
+            Value::Array(vec![word("CLOSED"), Value::Int(5)]),
+            Value::Array(vec![word("MARKER"), Value::Int(5)]),
+        ] {
+            assert!(answer(&bad).is_none(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The order of fencing tokens.
+
+use redis::Value;
+
+use super::world::State;
+use crate::guard::LockGuard;
+
+impl State {
+    /// Notes what a node of the fenced protocol has said, beside yes and no.
+    pub(super) fn count_answer(&mut self, reply: &Value) {
+        let Value::Array(items) = reply else {
+            return;
+        };
+        match items.first() {
+            Some(Value::BulkString(word)) if word == b"STALE" => self.count("a larger token"),
+            Some(Value::BulkString(word)) if word == b"CLOSED" => self.count("abstained"),
+            Some(Value::BulkString(word)) => {
+                let word = String::from_utf8_lossy(word);
+                self.fail(format!("a node says {word}"));
+            }
+            _ => (),
+        }
+    }
+
+    /// No two guards have the same fencing token, and who began when another had been returned has the larger one.
+    pub(super) fn check_order(&mut self, client: usize, resource: usize, guard: &LockGuard) {
+        let Some(token) = guard.fencing_token() else {
+            return;
+        };
+        let began = self.witness.began(guard.token());
+        let before = &self.witness.fencing[resource];
+        let wrong = before
+            .iter()
+            .find(|(returned, other)| *other == token || (*returned <= began && *other > token));
+        if let Some((_, other)) = wrong {
+            let other = *other;
+            self.require(false, || {
+                format!("c{client} has r{resource} with the fencing token {token}, and {other} was before")
+            });
+        }
+        let now = self.now;
+        self.witness.fencing[resource].push((now, token));
+    }
+}

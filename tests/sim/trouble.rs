@@ -1,0 +1,54 @@
+//! The beginning and the end of each trouble.
+
+use super::plan::Trouble;
+use super::world::State;
+
+impl State {
+    pub(super) fn begin(&mut self, episode: usize) {
+        let episode = self.plan.episodes[episode];
+        self.count(episode.trouble.name());
+        self.note(|| format!("trouble begins: {:?}", episode.trouble));
+        match episode.trouble {
+            Trouble::Hang { node } => self.nodes[node].hang(),
+            Trouble::Crash { node, keeps } => {
+                self.nodes[node].crash(keeps);
+                self.disconnect(node);
+            }
+            Trouble::Disconnect { node } => {
+                self.nodes[node].disconnect();
+                self.disconnect(node);
+            }
+            Trouble::Freeze { client } => {
+                let until = &mut self.clients[client].stopped_until;
+                *until = episode.end.max(*until);
+            }
+            // Looked up in the plan by whoever sends something.
+            Trouble::Partition { .. } => {}
+            Trouble::Jump { node, by } => self.nodes[node].clock.jump(by),
+            Trouble::GoBack { node } => self.nodes[node].save(),
+            Trouble::Flush { node } => self.nodes[node].flush(),
+        }
+    }
+
+    pub(super) fn end(&mut self, episode: usize) {
+        let trouble = self.plan.episodes[episode].trouble;
+        self.note(|| format!("trouble ends: {trouble:?}"));
+        match trouble {
+            Trouble::Hang { node } => {
+                for (connection, message) in self.nodes[node].go_on() {
+                    self.execute(connection, &message);
+                }
+            }
+            Trouble::Crash { node, .. } => self.nodes[node].come_up(),
+            Trouble::GoBack { node } => {
+                self.nodes[node].go_back();
+                self.disconnect(node);
+            }
+            Trouble::Disconnect { .. }
+            | Trouble::Freeze { .. }
+            | Trouble::Partition { .. }
+            | Trouble::Flush { .. }
+            | Trouble::Jump { .. } => {}
+        }
+    }
+}
