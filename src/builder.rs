@@ -1,20 +1,20 @@
 //! The options of a manager, their defaults and their bounds.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::clock::{Clock, Timers, one_thread, wait_for};
 use crate::error::Error;
 use crate::fake::{FakeClock, FakeNode};
 use crate::fencing::{Protocol, Rules};
 use crate::manager::LockManager;
-use crate::node::address::{Address, NEEDS_TLS};
 use crate::node::transport::Connect;
 use crate::node::{Node, Setup};
 use crate::quorum;
+
+mod spec;
+
+use self::spec::Spec;
 
 /// A lock that is held for longer than a year is not a lease.
 const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
@@ -66,13 +66,6 @@ pub(crate) struct Options {
     drift_factor: f64,
     max_ttl: Duration,
     protocol: Protocol,
-}
-
-/// A node as it was given, or why it can't be used. Holds a password, so it says no more than the name.
-#[derive(Clone)]
-enum Spec {
-    Server(Box<Result<Address, String>>),
-    Fake(FakeNode),
 }
 
 impl Default for Builder {
@@ -279,7 +272,6 @@ impl Builder {
                     connector,
                     pool_size: self.pool_size,
                     timeout: self.node_timeout,
-                    is_fenced: options.protocol == Protocol::Fenced,
                     clock: &clock,
                     timers: &timers,
                     thread: &thread,
@@ -371,81 +363,6 @@ impl Options {
     }
 }
 
-impl Spec {
-    fn parse(url: &str) -> Self {
-        // The error of redis is left out: nothing of a URL, which can hold a password, may come into a message.
-        let has_fragment = redis::parse_redis_url(url).is_some_and(|url| url.fragment().is_some());
-        let address = match redis::Client::open(url) {
-            Ok(client) if has_fragment && !url.ends_with("#insecure") => {
-                drop(client);
-                Err("a # outside a password; percent-encode it as %23 within one".into())
-            }
-            Ok(client) => return Self::from_client(&client),
-            Err(_) if url.starts_with("rediss://") && cfg!(not(feature = "tls-rustls")) => {
-                Err(NEEDS_TLS.into())
-            }
-            Err(_) => Err(
-                "not a URL of a Redis server; expected redis://[user:password@]host[:port][/db], \
-                 rediss://… or unix:///path (percent-encode special characters of a password)"
-                    .into(),
-            ),
-        };
-        Self::Server(Box::new(address))
-    }
-
-    fn from_client(client: &redis::Client) -> Self {
-        Self::Server(Box::new(Address::new(client.get_connection_info().clone())))
-    }
-
-    fn name(&self) -> String {
-        match self {
-            Self::Server(address) => match address.as_ref() {
-                Ok(address) => address.name(),
-                Err(_) => String::new(),
-            },
-            Self::Fake(node) => node.name().to_owned(),
-        }
-    }
-
-    /// What two specs of one server have in common, and what the canonical order sorts by.
-    fn identity(&self) -> Result<String, String> {
-        match self {
-            Self::Server(address) => address
-                .as_ref()
-                .as_ref()
-                .map(Address::identity)
-                .map_err(Clone::clone),
-            Self::Fake(node) => Ok(node.identity()),
-        }
-    }
-
-    fn connector(
-        self,
-        clock: &Clock,
-        lookups: Option<&Arc<ScheduledThreadPool>>,
-        timeout: Duration,
-    ) -> Option<Box<dyn Connect>> {
-        match self {
-            Self::Server(address) => Some((*address).ok()?.connector(clock, lookups, timeout)),
-            Self::Fake(node) => Some(Box::new(node)),
-        }
-    }
-
-    fn needs_lookups(&self) -> bool {
-        match self {
-            Self::Server(address) => address.as_ref().as_ref().is_ok_and(Address::has_host_name),
-            Self::Fake(_) => false,
-        }
-    }
-
-    fn fake_clock(&self) -> Option<&FakeClock> {
-        match self {
-            Self::Server(_) => None,
-            Self::Fake(node) => node.fake_clock(),
-        }
-    }
-}
-
 /// The clock that all nodes are on.
 fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
     let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
@@ -466,11 +383,5 @@ fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
 fn invalid(reason: impl Into<String>) -> Error {
     Error::InvalidConfig {
         reason: reason.into(),
-    }
-}
-
-impl fmt::Debug for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name())
     }
 }

@@ -305,12 +305,11 @@ impl Drop for Shared {
 
 /// Whether nodes would have granted a larger fencing token.
 fn is_stale(error: &Error) -> bool {
-    match error {
-        Error::Held { nodes } | Error::Unavailable { nodes } => nodes
-            .iter()
-            .any(|report| matches!(report.vote, Vote::Stale { .. })),
-        _ => false,
-    }
+    let (Error::Held { nodes } | Error::Unavailable { nodes }) = error else {
+        return false;
+    };
+    let mut votes = nodes.iter().map(|report| &report.vote);
+    votes.any(|vote| matches!(vote, Vote::Stale { .. }))
 }
 
 fn is_worth_a_retry(error: &Error) -> bool {

@@ -42,8 +42,6 @@ pub(crate) struct Node {
     pool: Pool<Slots>,
     connector: Box<dyn Connect>,
     timeout: Duration,
-    /// Whether a server that does not tell its run id can't vote.
-    is_fenced: bool,
     clock: Clock,
     timers: Timers,
     /// Goes up when the server turns out to have closed connections: those opened before are discarded.
@@ -59,7 +57,6 @@ pub(crate) struct Setup<'a> {
     pub(crate) connector: Box<dyn Connect>,
     pub(crate) pool_size: u32,
     pub(crate) timeout: Duration,
-    pub(crate) is_fenced: bool,
     pub(crate) clock: &'a Clock,
     pub(crate) timers: &'a Timers,
     /// Where r2d2 makes its slots.
@@ -90,7 +87,6 @@ impl Node {
             pool,
             connector: setup.connector,
             timeout: setup.timeout,
-            is_fenced: setup.is_fenced,
             clock: setup.clock.clone(),
             timers: setup.timers.clone(),
             generation: AtomicU64::new(0),

@@ -224,14 +224,8 @@ impl<'n> Call<'n> {
         self.slot.close();
         self.stage = Stage::SentFresh;
         self.generation = self.node.generation();
-        let mut transport = self.node.connector.connect(self.deadline)?;
-        let connector = &self.node.connector;
-        let run_id = connector.identify(transport.as_mut(), self.deadline)?;
-        if let (Err(reason), true) = (&run_id, self.node.is_fenced) {
-            let reason = reason.clone();
-            return Err(Fault::Error(NodeError::Unidentified { reason }));
-        }
-        self.slot.open(transport, run_id.ok(), self.generation);
+        let transport = self.node.connector.connect(self.deadline)?;
+        self.slot.open(transport, self.generation, self.deadline)?;
         self.slot.send(command, self.deadline)
     }
 }

@@ -16,39 +16,63 @@ pub(crate) const INSPECT: &str = include_str!("inspect.lua");
 #[derive(Clone)]
 pub(crate) struct Packed {
     bytes: Vec<u8>,
-    /// Whether the last argument is still to come: the run id of the server that it is sent to.
-    names_server: bool,
+    last: Last,
 }
+
+/// The last argument of a command, which may differ from server to server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// It is there.
+    Given,
+    /// The run id of the server, without which the command is not sent.
+    RunId,
+    /// The run id of the server, or one that no server has.
+    RunIdIfKnown,
+}
+
+/// The run id of no server.
+const NO_SERVER: &str = "-";
 
 impl Packed {
     pub(super) fn new(cmd: &Cmd) -> Self {
         Self {
             bytes: cmd.get_packed_command(),
-            names_server: false,
+            last: Last::Given,
         }
     }
 
     /// A command whose last argument is the run id of the server.
     pub(super) fn naming_server(cmd: &mut Cmd) -> Self {
+        Self::open_ended(cmd, Last::RunId)
+    }
+
+    /// A command whose last argument is the run id of the server, where it is known without asking.
+    pub(super) fn naming_known_server(cmd: &mut Cmd) -> Self {
+        Self::open_ended(cmd, Last::RunIdIfKnown)
+    }
+
+    fn open_ended(cmd: &mut Cmd, last: Last) -> Self {
         let mut bytes = cmd.arg("").get_packed_command();
         // The empty argument is counted, and then left to `for_server`.
         bytes.truncate(bytes.len().saturating_sub("$0\r\n\r\n".len()));
-        Self {
-            bytes,
-            names_server: true,
-        }
+        Self { bytes, last }
+    }
+
+    /// Whether it can't be sent before it is known which server it goes to.
+    pub(super) fn needs_run_id(&self) -> bool {
+        self.last == Last::RunId
     }
 
     /// What is sent to the server with this run id; none if it takes one to know and there is none.
     pub(crate) fn for_server(&self, run_id: Option<&str>) -> Option<Cow<'_, [u8]>> {
-        if !self.names_server {
-            return Some(Cow::Borrowed(&self.bytes));
-        }
-        let run_id = run_id?;
+        let run_id = match self.last {
+            Last::Given => return Some(Cow::Borrowed(&self.bytes)),
+            Last::RunId => run_id?,
+            Last::RunIdIfKnown => run_id.unwrap_or(NO_SERVER),
+        };
         let last = format!("${}\r\n{run_id}\r\n", run_id.len());
-        Some(Cow::Owned(
-            [self.bytes.as_slice(), last.as_bytes()].concat(),
-        ))
+        let bytes = [self.bytes.as_slice(), last.as_bytes()].concat();
+        Some(Cow::Owned(bytes))
     }
 }
 

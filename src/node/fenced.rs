@@ -44,7 +44,8 @@ impl Fence<'_> {
         let mut cmd = attempt.script(EXTEND, &keys);
         cmd.arg(millis(ttl)).arg(u64::from(self.token));
         cmd.arg(millis(FENCE_IDLE));
-        Packed::naming_server(&mut cmd)
+        // Own keys are extended in any case, and a server that hangs must not hold up the others.
+        Packed::naming_known_server(&mut cmd)
     }
 
     /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.

@@ -23,7 +23,6 @@ use rustix::net::{
 
 use super::ask_all::{Ask, ask_all, own_key_vote};
 use super::command::{Command, Packed, ping};
-use super::identity::Identity;
 use super::slot::{Readiness, Slot, Slots};
 use super::socket::Socket;
 use super::transport::{Connect, Fault, Transport};
@@ -54,7 +53,7 @@ fn check_slot(answer: &Answer) {
     let deadline = clock.now().saturating_add(answer.then.timeout());
     let (socket, peer) = stage(answer, &clock).unwrap();
     let mut slot = Slot::default();
-    slot.open(Box::new(socket), None, 0);
+    slot.open(Box::new(socket), 0, deadline).unwrap();
     slot.send(&ping(), deadline).unwrap();
     let reply = slot.recv(deadline);
     let came = match &reply {
@@ -72,6 +71,9 @@ fn check_slot(answer: &Answer) {
     }
 }
 
+/// The answer to the question that is asked first on each connection.
+const INFO: &[u8] = b"$10\r\nrun_id:abc\r\n";
+
 /// A connected socket, with all the packets in it, and its other end.
 fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Socket, OwnedFd)> {
     let (ours, theirs) = socketpair(
@@ -80,6 +82,7 @@ fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Socket, OwnedFd)> {
         SocketFlags::CLOEXEC,
         None,
     )?;
+    send(&theirs, INFO, SendFlags::DONTWAIT)?;
     for packet in answer.packets() {
         let bytes = answer.bytes.get(packet).unwrap_or_default();
         send(&theirs, bytes, SendFlags::DONTWAIT)?;
@@ -128,11 +131,6 @@ impl Connect for FromInbox {
             None => Err(Fault::connect(io::ErrorKind::ConnectionRefused.into())),
         }
     }
-
-    /// The answer in the inbox is to the first command.
-    fn identify(&self, _: &mut dyn Transport, _: Timestamp) -> Identity {
-        Ok(Err("not asked".into()))
-    }
 }
 
 impl Stage {
@@ -144,7 +142,6 @@ impl Stage {
             connector: Box::new(FromInbox(Arc::clone(&inbox))),
             pool_size: 1,
             timeout,
-            is_fenced: false,
             clock: &clock,
             timers: &Timers::Virtual(Arc::new(probes.clone())),
             thread: &one_thread("stage"),
@@ -233,6 +230,7 @@ fn check_undo(peer: &OwnedFd, outcome: Outcome) {
         let length = packet.map_or(0, |(n, _)| n);
         heard.get(..length).unwrap_or_default().to_vec()
     };
+    assert!(next().starts_with(b"*2\r\n$4\r\nINFO\r\n"));
     assert!(next().starts_with(b"*6\r\n$3\r\nSET\r\n"));
     let is_undone = next().starts_with(b"*5\r\n$4\r\nEVAL\r\n");
     assert_eq!(

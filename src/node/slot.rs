@@ -7,13 +7,15 @@ use r2d2::ManageConnection;
 use redis::Value;
 
 use super::command::Packed;
+use super::identity::{self, Place};
 use super::transport::{Fault, Transport};
 use crate::clock::Timestamp;
+use crate::error::NodeError;
 
 /// A place for one connection. r2d2 makes it empty and without I/O; the thread that checks it out connects.
 #[derive(Default)]
 pub(crate) struct Slot {
-    connection: Option<Connection>,
+    connection: Option<Box<Connection>>,
 }
 
 struct Connection {
@@ -22,10 +24,21 @@ struct Connection {
     in_flight: u32,
     /// The node's generation when it was opened.
     generation: u64,
-    /// Which process is at the other end, where it said so.
-    run_id: Option<Arc<str>>,
+    identity: Identity,
+    /// What is known of the server may be in another place.
+    may_ask_again: bool,
+    /// What the server answered to the question who it is, if it was an error.
+    refusal: Option<Value>,
     /// A receive failed: the next bytes would belong to a command that nobody waits for any more.
     spent: bool,
+}
+
+/// Which process is at the other end.
+enum Identity {
+    /// The first command on the connection asks for it, and its answer was not read yet.
+    Asked(Place),
+    Known(Arc<str>),
+    Unknown(NodeError),
 }
 
 impl Slot {
@@ -45,19 +58,26 @@ impl Slot {
         }
     }
 
+    /// Takes a new connection in, and asks who is at the other end. The answer is read when it is needed, or before the
+    /// first reply: a server that hangs must get what is sent next all the same.
     pub(crate) fn open(
         &mut self,
         transport: Box<dyn Transport>,
-        run_id: Option<Arc<str>>,
         generation: u64,
-    ) {
-        self.connection = Some(Connection {
+        deadline: Timestamp,
+    ) -> Result<(), Fault> {
+        let connection = self.connection.insert(Box::new(Connection {
             transport,
             in_flight: 0,
             generation,
-            run_id,
+            identity: Identity::Unknown(identity::nowhere()),
+            may_ask_again: false,
+            refusal: None,
             spent: false,
-        });
+        }));
+        connection
+            .ask_identity(Place::RunId, deadline)
+            .inspect_err(|_| self.close())
     }
 
     /// Makes sure that no reply is read from this connection any more; an undo may still be sent.
@@ -73,18 +93,17 @@ impl Slot {
 
     /// The run id of the server at the other end, where it is known.
     pub(crate) fn run_id(&self) -> Option<&Arc<str>> {
-        self.connection.as_ref()?.run_id.as_ref()
+        match &self.connection.as_ref()?.identity {
+            Identity::Known(run_id) => Some(run_id),
+            Identity::Asked(_) | Identity::Unknown(_) => None,
+        }
     }
 
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
     pub(crate) fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), Fault> {
         let connection = self.connection.as_mut().ok_or_else(no_connection)?;
-        let bytes = command.for_server(connection.run_id.as_deref());
-        let bytes = bytes.ok_or_else(|| Fault::protocol("no run_id of the server"))?;
-        connection.in_flight = connection.in_flight.saturating_add(1);
         connection
-            .transport
-            .send(&bytes, deadline)
+            .send(command, deadline)
             .inspect_err(|_| self.close())
     }
 
@@ -92,7 +111,7 @@ impl Slot {
     pub(crate) fn is_ready(&mut self, until: Timestamp) -> bool {
         self.connection
             .as_mut()
-            .is_some_and(|connection| connection.transport.is_ready(until))
+            .is_some_and(|connection| connection.is_ready(until))
     }
 
     /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
@@ -103,13 +122,89 @@ impl Slot {
             .as_mut()
             .filter(|connection| !connection.spent)
             .ok_or_else(no_connection)?;
-        let reply = connection
+        connection.reply(deadline)
+    }
+}
+
+impl Connection {
+    fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), Fault> {
+        if command.needs_run_id() {
+            self.identify(deadline)?;
+        }
+        let run_id = match &self.identity {
+            Identity::Known(run_id) => Some(&**run_id),
+            Identity::Unknown(error) if command.needs_run_id() => {
+                return Err(Fault::Error(error.clone()));
+            }
+            Identity::Asked(_) | Identity::Unknown(_) => None,
+        };
+        let bytes = command.for_server(run_id);
+        let bytes = bytes.ok_or_else(|| Fault::Error(identity::nowhere()))?;
+        self.in_flight = self.in_flight.saturating_add(1);
+        self.transport.send(&bytes, deadline)
+    }
+
+    /// Finds out who is at the other end, if that is not known yet, before anything that depends on it is sent.
+    fn identify(&mut self, deadline: Timestamp) -> Result<(), Fault> {
+        while let Identity::Asked(place) = self.identity {
+            self.hear_identity(deadline)?;
+            if let (Identity::Unknown(NodeError::Unidentified { .. }), Some(next), true) =
+                (&self.identity, place.next(), self.may_ask_again)
+            {
+                self.ask_identity(next, deadline)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ask_identity(&mut self, place: Place, deadline: Timestamp) -> Result<(), Fault> {
+        self.identity = Identity::Asked(place);
+        self.send(&place.question(), deadline)
+    }
+
+    /// Reads the answer to the question that was sent first on this connection.
+    fn hear_identity(&mut self, deadline: Timestamp) -> Result<(), Fault> {
+        let Identity::Asked(place) = self.identity else {
+            return Ok(());
+        };
+        let reply = self.recv(deadline)?;
+        let found = place.find(&reply);
+        self.may_ask_again = found.is_ok();
+        self.identity = match found {
+            Ok(Some(run_id)) => Identity::Known(run_id),
+            Ok(None) => Identity::Unknown(identity::nowhere()),
+            Err(error) => Identity::Unknown(error),
+        };
+        self.refusal = Some(reply).filter(|reply| matches!(reply, Value::ServerError(_)));
+        Ok(())
+    }
+
+    fn is_ready(&mut self, until: Timestamp) -> bool {
+        if !self.transport.is_ready(until) {
+            return false;
+        }
+        // What has come may be no more than the first answer. If it can't be read, that is told to who reads next.
+        let is_first = matches!(self.identity, Identity::Asked(_));
+        !is_first || self.hear_identity(until).is_err() || self.transport.is_ready(until)
+    }
+
+    fn reply(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+        self.hear_identity(deadline)?;
+        match (self.recv(deadline), self.refusal.take()) {
+            // A server that takes nobody in says so once, and closes.
+            (Err(Fault::Closed(_)), Some(refusal)) => Ok(refusal),
+            (reply, _) => reply,
+        }
+    }
+
+    fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+        let reply = self
             .transport
             .recv(deadline)
-            .inspect_err(|_| connection.spent = true)?;
-        connection.in_flight = connection.in_flight.saturating_sub(1);
-        if connection.in_flight == 0 && connection.transport.has_surplus() {
-            connection.spent = true;
+            .inspect_err(|_| self.spent = true)?;
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if self.in_flight == 0 && self.transport.has_surplus() {
+            self.spent = true;
             return Err(Fault::protocol("more than the reply to what was sent"));
         }
         Ok(reply)
@@ -165,9 +260,9 @@ impl ManageConnection for Slots {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use super::super::command::ping;
     use super::*;
     use crate::clock::Clock;
-    use crate::node::command::ping;
 
     /// Times out once, and would then give the late reply out.
     #[derive(Default)]
@@ -205,13 +300,10 @@ mod tests {
         let now = Clock::system().now();
         let received = Arc::default();
         let mut slot = Slot::default();
-        slot.open(
-            Box::new(Late {
-                received: Arc::clone(&received),
-            }),
-            None,
-            0,
-        );
+        let late = Late {
+            received: Arc::clone(&received),
+        };
+        slot.open(Box::new(late), 0, now).unwrap();
         slot.send(&ping(), now).unwrap();
         assert!(matches!(slot.recv(now), Err(Fault::TimedOut)));
         assert!(slot.recv(now).is_err());
@@ -226,7 +318,7 @@ mod tests {
     fn a_connection_with_a_reply_outstanding_does_not_come_back() {
         let now = Clock::system().now();
         let mut slot = Slot::default();
-        slot.open(Box::new(Late::default()), None, 0);
+        slot.open(Box::new(Late::default()), 0, now).unwrap();
         assert_eq!(slot.check(0), Readiness::Ready);
         slot.send(&ping(), now).unwrap();
         assert!(!Slots.has_broken(&mut slot));
@@ -235,8 +327,9 @@ mod tests {
 
     #[test]
     fn a_connection_of_an_older_generation_is_discarded() {
+        let now = Clock::system().now();
         let mut slot = Slot::default();
-        slot.open(Box::new(Late::default()), None, 0);
+        slot.open(Box::new(Late::default()), 0, now).unwrap();
         assert_eq!(slot.check(1), Readiness::Empty);
         assert_eq!(slot.check(0), Readiness::Empty);
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::identity::{self, Identity};
 use crate::clock::Timestamp;
 use crate::error::{NodeError, Vote};
 
@@ -32,11 +31,6 @@ pub(crate) trait Transport: Send {
 /// Opens connections to one node.
 pub(crate) trait Connect: Send + Sync {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, Fault>;
-
-    /// Asks which process is at the other end; the inner error is why that is not known.
-    fn identify(&self, transport: &mut dyn Transport, deadline: Timestamp) -> Identity {
-        identity::ask(transport, deadline)
-    }
 }
 
 /// Why there was no reply.

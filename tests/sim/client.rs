@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::clocks::MILLI;
-use super::network::Dialer;
+use super::dialer::Dialer;
 use super::plan::{Kind, Plan, nanos, pick};
 use super::witness::key;
 use super::world::{ClientTime, World};

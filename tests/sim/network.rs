@@ -13,7 +13,7 @@ use super::queue::Event;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::clock::Timestamp;
-use crate::node::transport::{Connect, Fault, Transport};
+use crate::node::transport::{Fault, Transport};
 
 pub(crate) struct Network {
     connections: Vec<Connection>,
@@ -33,6 +33,8 @@ struct Connection {
     is_closed: bool,
     /// What has come and was not read.
     inbox: VecDeque<Value>,
+    /// How often the node was asked who it is, before anything else, and the reply was not read.
+    unheard: u32,
     /// Commands whose replies were not read, and the token of the last.
     unread: u32,
     last: String,
@@ -88,12 +90,12 @@ enum Fate {
 
 impl State {
     /// The usual time of a message on its way.
-    fn delay(&mut self) -> Nanos {
+    pub(super) fn delay(&mut self) -> Nanos {
         let (lowest, highest) = self.plan.weather.delay;
         self.rng.u64(lowest..=highest)
     }
 
-    fn is_unlucky(&mut self, chance: u32) -> bool {
+    pub(super) fn is_unlucky(&mut self, chance: u32) -> bool {
         self.is_stormy && self.rng.u32(0..1_000_000) < chance
     }
 
@@ -112,7 +114,7 @@ impl State {
     }
 
     /// Until when nothing gets through between the two, and whether it does so then.
-    fn partition(&self, client: usize, node: usize) -> Option<(Nanos, bool)> {
+    pub(super) fn partition(&self, client: usize, node: usize) -> Option<(Nanos, bool)> {
         let episodes = self.plan.episodes.iter();
         let mut now = episodes.filter(|e| (e.start..e.end).contains(&self.now));
         now.find_map(|episode| {
@@ -161,9 +163,13 @@ impl State {
             self.fail(what);
         }
         let connection = &mut self.network.connections[id];
-        connection.unread += 1;
-        connection.is_spent = is_spent || unread > 0;
-        message.token.clone_into(&mut connection.last);
+        if verb == Verb::Info {
+            connection.unheard += 1;
+        } else {
+            connection.unread += 1;
+            connection.is_spent = is_spent || unread > 0;
+            message.token.clone_into(&mut connection.last);
+        }
         let task = self.task();
         self.witness.sent(task, self.now, &message);
         match verb {
@@ -272,7 +278,7 @@ impl State {
         }
     }
 
-    fn open(&mut self, client: usize, node: usize) -> usize {
+    pub(super) fn open(&mut self, client: usize, node: usize) -> usize {
         let id = self.network.connections.len();
         self.network.connections.push(Connection {
             client,
@@ -283,6 +289,7 @@ impl State {
             is_reset: false,
             is_closed: false,
             inbox: VecDeque::new(),
+            unheard: 0,
             unread: 0,
             last: String::new(),
             is_spent: false,
@@ -294,57 +301,11 @@ impl State {
     }
 }
 
-/// What a manager connects with.
-pub(crate) struct Dialer {
-    pub(crate) world: Arc<World>,
-    pub(crate) client: usize,
-    pub(crate) node: usize,
-}
-
-impl Connect for Dialer {
-    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
-        self.world.step();
-        let mut state = self.world.state();
-        if state.is_over {
-            return Err(refused());
-        }
-        let (client, node) = (self.client, self.node);
-        let deadline = state.clients[client].clock.when(deadline.as_nanos());
-        let chance = state.plan.weather.stuck;
-        let is_stuck = state.is_unlucky(chance);
-        let done = state.now + state.delay() + state.delay();
-        if is_stuck {
-            state.count("connection not made");
-        }
-        if is_stuck || state.partition(client, node).is_some() || done > deadline {
-            state.note(|| format!("c{client} == n{node} can't connect in time"));
-            drop(state);
-            self.world.block(deadline, None);
-            return Err(Fault::TimedOut);
-        }
-        drop(state);
-        self.world.block(done, None);
-        let mut state = self.world.state();
-        if state.nodes[node].is_down() || state.is_over {
-            state.count("connection refused");
-            return Err(refused());
-        }
-        let id = state.open(client, node);
-        drop(state);
-        let world = Arc::clone(&self.world);
-        Ok(Box::new(Line { world, client, id }))
-    }
-}
-
-fn refused() -> Fault {
-    Fault::connect(io::ErrorKind::ConnectionRefused.into())
-}
-
 /// The client's end of a connection.
-struct Line {
-    world: Arc<World>,
-    client: usize,
-    id: usize,
+pub(super) struct Line {
+    pub(super) world: Arc<World>,
+    pub(super) client: usize,
+    pub(super) id: usize,
 }
 
 impl Line {
@@ -412,7 +373,11 @@ impl Transport for Line {
         let connection = &mut state.network.connections[self.id];
         if let Some(value) = connection.inbox.pop_front() {
             connection.is_spent = false;
-            connection.unread -= 1;
+            if connection.unheard > 0 {
+                connection.unheard -= 1;
+            } else {
+                connection.unread -= 1;
+            }
             return Ok(value);
         }
         if has_come {

@@ -19,6 +19,7 @@ use std::ops::Range;
 
 mod client;
 mod clocks;
+mod dialer;
 mod network;
 mod node;
 mod order;
