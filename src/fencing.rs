@@ -91,11 +91,14 @@ pub(crate) struct Proposals {
 
 impl Proposals {
     pub(crate) fn next(&self, wall_micros: u64) -> FencingToken {
-        let next = |last: u64| last.saturating_add(1).max(wall_micros);
+        let next = |last: u64| FencingToken(last.saturating_add(1).max(wall_micros));
         let last = self
             .last
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| Some(next(last)));
-        FencingToken(next(last.unwrap_or_else(|last| last)))
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
+                // The one after it has to be above what its release leaves behind.
+                Some(next(last).tombstone())
+            });
+        next(last.unwrap_or_else(|last| last))
     }
 
     /// Notes a node's counter, so that the next proposal is above it.
@@ -172,11 +175,16 @@ mod tests {
         let next = |wall| u64::from(proposals.next(wall));
         assert_eq!(
             [next(100), next(100), next(50), next(200)],
-            [100, 101, 102, 200]
+            [100, 102, 104, 200]
         );
         proposals.saw(500);
         proposals.saw(300);
         assert_eq!([next(200), next(600)], [501, 600]);
+        assert_eq!(
+            next(601),
+            602,
+            "a token that is its predecessor's tombstone"
+        );
         proposals.reset();
         assert_eq!(next(200), 200);
     }

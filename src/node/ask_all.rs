@@ -12,7 +12,7 @@ use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 
 /// How long the reading of replies stays with a node that has not answered while others may have.
-const PATIENCE: Duration = Duration::from_millis(2);
+pub(super) const PATIENCE: Duration = Duration::from_millis(2);
 
 /// What the nodes are asked to do with our key.
 #[derive(Clone, Copy, PartialEq, Eq)]

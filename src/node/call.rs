@@ -8,6 +8,7 @@ use r2d2::PooledConnection;
 use redis::Value;
 
 use super::Node;
+use super::ask_all::PATIENCE;
 use super::command::Packed;
 use super::slot::{Readiness, Slot, Slots};
 use super::transport::{Fault, clean};
@@ -226,6 +227,10 @@ impl<'n> Call<'n> {
         self.generation = self.node.generation();
         let transport = self.node.connector.connect(self.deadline)?;
         self.slot.open(transport, self.generation, self.deadline)?;
+        if command.wants_run_id() {
+            let until = self.node.clock.now().saturating_add(PATIENCE);
+            self.slot.get_acquainted(until.min(self.deadline));
+        }
         self.slot.send(command, self.deadline)
     }
 }

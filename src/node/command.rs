@@ -63,6 +63,11 @@ impl Packed {
         self.last == Last::RunId
     }
 
+    /// Whether it does more where it is known which server it goes to.
+    pub(super) fn wants_run_id(&self) -> bool {
+        self.last == Last::RunIdIfKnown
+    }
+
     /// What is sent to the server with this run id; none if it takes one to know and there is none.
     pub(crate) fn for_server(&self, run_id: Option<&str>) -> Option<Cow<'_, [u8]>> {
         let run_id = match self.last {

@@ -99,6 +99,16 @@ impl Slot {
         }
     }
 
+    /// Gives a server that was just connected to until `until` to say which it is.
+    pub(crate) fn get_acquainted(&mut self, until: Timestamp) {
+        if let Some(connection) = &mut self.connection
+            && connection.transport.is_ready(until)
+        {
+            // What goes wrong here goes wrong when the next reply is read as well.
+            drop(connection.hear_identity(until));
+        }
+    }
+
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
     pub(crate) fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), Fault> {
         let connection = self.connection.as_mut().ok_or_else(no_connection)?;

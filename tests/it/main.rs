@@ -16,6 +16,10 @@ mod fakes;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod fenced;
+#[cfg(test)]
+mod fenced_input;
+#[cfg(test)]
 mod guard;
 #[cfg(test)]
 mod hostile;
@@ -26,6 +30,8 @@ mod logs;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;
+#[cfg(test)]
+mod rebirth;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
