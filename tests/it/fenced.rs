@@ -75,7 +75,7 @@ fn tokens_of_eight_threads_on_real_servers_are_unique_and_in_order() {
                 let mut tokens = Vec::new();
                 for _ in 0..10 {
                     let guard = manager
-                        .try_lock_for("job", TTL, Duration::from_secs(60))
+                        .try_lock_for("job", TTL, Duration::from_mins(1))
                         .unwrap();
                     // Later than the first, so that the order of these pairs is that of the lock.
                     tokens.push(guard.fencing_token().unwrap());
@@ -153,7 +153,7 @@ fn a_proposal_that_is_too_small_is_raised_at_once_also_in_a_single_try() {
     let before = clock.elapsed();
     // A client whose clock is a minute ahead was here.
     for node in &nodes {
-        node.hold("job:fence", &ahead.to_string(), Duration::from_secs(3600));
+        node.hold("job:fence", &ahead.to_string(), Duration::from_hours(1));
     }
     let guard = manager.try_lock("job", TTL).unwrap();
     assert_eq!(guard.fencing_token().map(u64::from), Some(ahead + 1));
@@ -187,7 +187,7 @@ fn an_extension_sets_no_key_again_where_another_was_granted_or_memory_was_lost()
         // Another attempt came by and is gone.
         |node, token| {
             let next = (u64::from(*token) + 1).to_string();
-            node.hold("job:fence", &next, Duration::from_secs(3600));
+            node.hold("job:fence", &next, Duration::from_hours(1));
             node.hold("job", "another", Duration::from_millis(1));
         },
     ];
@@ -224,7 +224,7 @@ fn real_servers_extend_heal_and_release_as_the_fakes_do() {
     let manager = over_servers(&servers);
     let guard = manager.try_lock("job", TTL).unwrap();
     servers[0].command(&["DEL", "job"]);
-    guard.extend(Duration::from_secs(60)).unwrap();
+    guard.extend(Duration::from_mins(1)).unwrap();
     for server in &servers {
         assert_eq!(server.get("job").as_deref(), Some(guard.token()));
         assert!(server.pttl("job") > 50_000);
@@ -232,11 +232,11 @@ fn real_servers_extend_heal_and_release_as_the_fakes_do() {
     // The counter is another's now, so nothing is made again.
     servers[0].command(&["DEL", "job"]);
     servers[0].command(&["INCR", "job:fence"]);
-    guard.extend(Duration::from_secs(120)).unwrap();
+    guard.extend(Duration::from_mins(2)).unwrap();
     assert_eq!(servers[0].get("job"), None);
     // Without the marker nobody knows what the node has forgotten.
     servers[1].command(&["DEL", "job", "redlatch:node"]);
-    let error = guard.extend(Duration::from_secs(180)).unwrap_err();
+    let error = guard.extend(Duration::from_mins(3)).unwrap_err();
     assert!(matches!(error, Error::Lost { .. }), "{error}");
     assert_eq!(servers[1].get("job"), None);
     drop(guard);

@@ -11,7 +11,7 @@ use crate::scripted::Scripted;
 use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// The reports of an attempt that failed for want of nodes that vote.
 #[track_caller]
@@ -24,10 +24,10 @@ fn unavailable(result: Result<redlatch::LockGuard, Error>) -> Vec<NodeReport> {
 
 #[track_caller]
 fn failure(vote: &Vote) -> &NodeError {
-    match vote {
-        Vote::Failed(error) => error,
-        other => panic!("{other:?}"),
-    }
+    let Vote::Failed(error) = vote else {
+        panic!("{vote:?}");
+    };
+    error
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn managers_with_other_settings_are_told_so_and_get_nothing() {
     let others = [
         fenced()
             .nodes(urls())
-            .max_ttl(Duration::from_secs(60))
+            .max_ttl(Duration::from_mins(1))
             .default_ttl(TTL),
         fenced().nodes(urls()).drift_factor(0.02),
         fenced().nodes(urls().take(2)),

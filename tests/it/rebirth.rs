@@ -13,7 +13,7 @@ use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, QuarantineCa
 use crate::fenced::fenced;
 use crate::server::{Server, eventually};
 
-const TTL: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_mins(1);
 
 /// Three servers, of which the second one forgets. It is reached by a path that can lead to another server.
 struct Deployment {

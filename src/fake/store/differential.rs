@@ -22,7 +22,7 @@ use super::*;
 
 #[expect(dead_code, reason = "only the tests over real servers use all of it")]
 #[path = "../../../tests/it/server.rs"]
-mod server;
+pub(super) mod server;
 
 const KEYS: [&str; 4] = ["", "job", "\u{1F512} {a}\r\n*1", "jo"];
 const TOKENS: [&str; 3] = ["", "token", "token\r\n"];
@@ -169,7 +169,7 @@ impl Pair {
     }
 }
 
-fn as_value(reply: RedisResult<Value>) -> Value {
+pub(super) fn as_value(reply: RedisResult<Value>) -> Value {
     match reply {
         Ok(value) => value,
         Err(error) => {
@@ -180,7 +180,7 @@ fn as_value(reply: RedisResult<Value>) -> Value {
 }
 
 /// The server's clock.
-fn time(connection: &mut Connection) -> Duration {
+pub(super) fn time(connection: &mut Connection) -> Duration {
     let (seconds, micros) = redis::cmd("TIME").query(connection).unwrap();
     Duration::from_secs(seconds) + Duration::from_micros(micros)
 }

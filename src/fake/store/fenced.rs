@@ -7,6 +7,9 @@ use redis::Value;
 use super::{Entry, Store, error, integer, until, why_not};
 use crate::node::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE};
 
+#[cfg(test)]
+mod differential;
+
 /// No number that the protocol writes is longer.
 const LONGEST_NUMBER: usize = 16;
 

@@ -1,0 +1,277 @@
+//! The fake's fenced protocol and a real `redis-server` are sent the same random scripts, and have to answer the same.
+//!
+//! The two read their clocks one after the other, so what depends on the clock may differ by the time in between.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::test_runner::TestRunner;
+use redis::{Connection, ConnectionLike, Value};
+
+use super::super::differential::{as_value, server, time};
+use super::super::frame::pack;
+use super::super::properties::config;
+use super::{ACQUIRE, EXTEND, OPEN, RELEASE, Store};
+
+const KEYS: [&str; 5] = ["a", "a:fence", "b", "b:fence", "m"];
+const MINUTE_MICROS: i64 = 60_000_000;
+/// More than a busy machine lets pass between the two.
+const SLACK_MICROS: u64 = 20_000_000;
+
+/// Words in which a number of minutes stands for a token that is as far from the beginning.
+#[derive(Debug, Clone)]
+enum Word {
+    Text(&'static str),
+    Token(i64),
+    Tombstone(i64),
+}
+
+fn token() -> impl Strategy<Value = i64> {
+    // Far beyond, and within, what a quarantine of none, ten minutes or an hour allows.
+    select(vec![-3000, -90, -5, -1, 1, 5, 30, 90, 3000])
+}
+
+fn one(texts: &[&'static str]) -> impl Strategy<Value = Word> + use<> {
+    select(texts.to_vec()).prop_map(Word::Text)
+}
+
+fn step() -> impl Strategy<Value = Vec<Word>> {
+    use Word::{Text, Token, Tombstone};
+    let lock = || select(vec![("a", "a:fence"), ("b", "b:fence")]);
+    let value = || one(&["v1", "v2"]);
+    let ttl = || one(&["600000", "1200000"]);
+    let quarantine = || one(&["0", "0", "600000", "3600000"]);
+    let idle = || one(&["86400000", "3600000"]);
+    let config = || one(&["c1", "c1", "c1", "c2"]);
+    let run_id = || one(&["r1", "r1", "r1", "r2"]);
+    let acquire = (
+        (lock(), value(), ttl(), token(), quarantine()),
+        (idle(), config(), one(&["0", "1"]), run_id()),
+    );
+    let acquire = acquire.prop_map(
+        |((lock, value, ttl, token, quarantine), (idle, config, again, run_id))| {
+            let head = [Text("EVAL"), Text(ACQUIRE), Text("3")];
+            let keys = [Text(lock.0), Text(lock.1), Text("m")];
+            let rest = [
+                value,
+                ttl,
+                Token(token),
+                quarantine,
+                idle,
+                config,
+                again,
+                run_id,
+            ];
+            head.into_iter().chain(keys).chain(rest).collect::<Vec<_>>()
+        },
+    );
+    let extend = (lock(), value(), ttl(), token(), idle(), run_id());
+    let extend = extend.prop_map(|(lock, value, ttl, token, idle, run_id)| {
+        let head = [Text("EVAL"), Text(EXTEND), Text("3")];
+        let keys = [Text(lock.0), Text(lock.1), Text("m")];
+        let rest = [value, ttl, Token(token), idle, run_id];
+        head.into_iter().chain(keys).chain(rest).collect()
+    });
+    let release = (lock(), value(), token(), quarantine(), idle());
+    let release = release.prop_map(|(lock, value, token, quarantine, idle)| {
+        let head = [Text("EVAL"), Text(RELEASE), Text("2")];
+        let keys = [Text(lock.0), Text(lock.1)];
+        let rest = [value, Tombstone(token), quarantine, idle];
+        head.into_iter().chain(keys).chain(rest).collect()
+    });
+    let open = (
+        one(&["look", "open", "close"]),
+        quarantine(),
+        config(),
+        run_id(),
+    );
+    let open = open.prop_map(|(action, quarantine, config, run_id)| {
+        let head = [Text("EVAL"), Text(OPEN), Text("1"), Text("m")];
+        head.into_iter()
+            .chain([action, quarantine, config, run_id])
+            .collect()
+    });
+    // What another program may have put there; NX, so that it is seldom.
+    let garbage = (
+        select(KEYS.to_vec()),
+        one(&[
+            "v1",
+            "5",
+            "x",
+            "",
+            "-5",
+            "1.5",
+            "9999999999999999",
+            "r1|c1|1|opened",
+            "r1|c1|x|new",
+            "|c1|1|new",
+        ]),
+    );
+    let garbage = garbage.prop_map(|(key, value)| {
+        let rest = [Text("NX"), Text("PX"), Text("600000")];
+        [Text("SET"), Text(key), value]
+            .into_iter()
+            .chain(rest)
+            .collect()
+    });
+    prop_oneof![6 => acquire, 3 => extend, 3 => release, 3 => open, 1 => garbage]
+}
+
+struct Pair {
+    connection: Connection,
+    store: Store,
+    /// The server's time at the beginning, in microseconds.
+    base: i64,
+}
+
+impl Pair {
+    fn new(server: &server::Server) -> Self {
+        server.command(&["FLUSHALL"]);
+        let client = redis::Client::open(server.url()).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let base = time(&mut connection).as_micros();
+        Self {
+            connection,
+            store: Store::default(),
+            base: i64::try_from(base).unwrap(),
+        }
+    }
+
+    fn step(&mut self, words: &[Word]) {
+        let text = |word: &Word| match word {
+            Word::Text(text) => (*text).to_owned(),
+            Word::Token(minutes) => (self.base + minutes * MINUTE_MICROS).to_string(),
+            Word::Tombstone(minutes) => (self.base + minutes * MINUTE_MICROS + 1).to_string(),
+        };
+        let packed = pack(&words.iter().map(text).collect::<Vec<_>>());
+        let now = time(&mut self.connection);
+        let fake = self.store.execute(&packed, now);
+        let real = as_value(self.connection.req_packed_command(&packed));
+        assert!(is_like(&fake, &real), "{words:?}: {fake:?} {real:?}");
+        for key in KEYS {
+            self.compare_key(key, words);
+        }
+    }
+
+    fn compare_key(&mut self, key: &str, words: &[Word]) {
+        let now = time(&mut self.connection);
+        let get: Option<String> = redis::cmd("GET")
+            .arg(key)
+            .query(&mut self.connection)
+            .unwrap();
+        let pttl: i64 = redis::cmd("PTTL")
+            .arg(key)
+            .query(&mut self.connection)
+            .unwrap();
+        let entry = self.store.get(key, now);
+        let left = entry.as_ref().map_or(-2, |entry| entry.pttl(now));
+        let value = entry.map(|entry| entry.value.clone());
+        let is_same = match (&value, &get) {
+            (Some(fake), Some(real)) => is_text_like(fake, real),
+            (fake, real) => fake == real,
+        };
+        assert!(is_same, "{words:?}: {key}: {value:?} {get:?}");
+        let is_close =
+            left == pttl || left > 0 && pttl > 0 && left.abs_diff(pttl) < SLACK_MICROS / 1000;
+        assert!(is_close, "{words:?}: {key}: {left} {pttl}");
+    }
+}
+
+fn is_like(fake: &Value, real: &Value) -> bool {
+    match (fake, real) {
+        (Value::Array(fakes), Value::Array(reals)) => {
+            let pairs = fakes.iter().zip(reals);
+            fakes.len() == reals.len() && pairs.into_iter().all(|(fake, real)| is_like(fake, real))
+        }
+        (Value::Int(fake), Value::Int(real)) => is_number_like(*fake, *real),
+        _ => fake == real,
+    }
+}
+
+/// Small numbers are answers, large ones times.
+fn is_number_like(fake: i64, real: i64) -> bool {
+    fake == real || fake > 1000 && real > 1000 && fake.abs_diff(real) < SLACK_MICROS
+}
+
+/// Alike in all parts between bars.
+fn is_text_like(fake: &str, real: &str) -> bool {
+    let part_like = |(fake, real): (&str, &str)| match (fake.parse(), real.parse()) {
+        (Ok(fake), Ok(real)) => is_number_like(fake, real),
+        _ => fake == real,
+    };
+    let (fakes, reals) = (fake.split('|'), real.split('|'));
+    fakes.clone().count() == reals.clone().count() && fakes.zip(reals).all(part_like)
+}
+
+#[test]
+fn the_fenced_store_answers_as_a_redis_server_does() {
+    let server = server::Server::start();
+    let mut config = config();
+    // A sequence has many commands.
+    config.cases = (config.cases / 2).max(1);
+    config.max_shrink_iters = 200;
+    let mut runner = TestRunner::new(config);
+    let result = runner.run(&vec(step(), 1..40), |steps| {
+        let mut pair = Pair::new(&server);
+        for step in &steps {
+            pair.step(step);
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+/// The sequences above must not stop at the door.
+#[test]
+fn random_sequences_get_every_answer() {
+    use std::collections::BTreeSet;
+
+    let mut seen = BTreeSet::new();
+    let mut config = config();
+    config.cases = 400;
+    config.rng_seed = proptest::test_runner::RngSeed::Fixed(7);
+    let mut runner = TestRunner::new(config);
+    let now = Duration::from_secs(1_700_000_000);
+    let base = i64::try_from(now.as_micros()).unwrap();
+    let seen_by_run = std::cell::RefCell::new(&mut seen);
+    let result = runner.run(&vec(step(), 1..40), |steps| {
+        let mut store = Store::default();
+        for words in &steps {
+            let text = |word: &Word| match word {
+                Word::Text(text) => (*text).to_owned(),
+                Word::Token(minutes) => (base + minutes * MINUTE_MICROS).to_string(),
+                Word::Tombstone(minutes) => (base + minutes * MINUTE_MICROS + 1).to_string(),
+            };
+            let packed = pack(&words.iter().map(text).collect::<Vec<_>>());
+            let word = match store.execute(&packed, now) {
+                Value::Array(items) => match items.first() {
+                    Some(Value::BulkString(word)) => String::from_utf8(word.clone()).unwrap(),
+                    Some(Value::Int(-2)) => "gone".into(),
+                    _ => "held".into(),
+                },
+                Value::Okay => "OK".into(),
+                Value::Int(1) => "1".into(),
+                Value::ServerError(error) => panic!("{error:?}"),
+                Value::Nil | _ => "nil".into(),
+            };
+            seen_by_run.borrow_mut().insert(word);
+        }
+        Ok(())
+    });
+    result.unwrap();
+    for word in [
+        "OK", "1", "gone", "held", "CLOSED", "CONFIG", "COUNTER", "FUTURE", "MARKER", "SERVING",
+        "SKEW", "STALE",
+    ] {
+        assert!(seen.contains(word), "no {word}: {seen:?}");
+    }
+}
