@@ -34,12 +34,19 @@ impl Timestamp {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
 
+    pub(crate) fn as_micros(self) -> u64 {
+        u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)
+    }
+
     pub(crate) fn from_nanos(nanos: u64) -> Self {
         Self(Duration::from_nanos(nanos))
     }
 }
 
 const SLICE: Duration = Duration::from_millis(20);
+
+/// What the wall clock shows, in microseconds since the Unix epoch, when virtual time begins.
+pub(crate) const VIRTUAL_EPOCH_US: u64 = 1_700_000_000_000_000;
 
 /// A clock that goes on while the machine is suspended, or one that a test moves.
 #[derive(Clone, Debug)]
@@ -52,6 +59,11 @@ pub(crate) enum Clock {
 /// Time that a test moves: a [`FakeClock`], or a simulation with a scheduler of its own.
 pub(crate) trait VirtualTime: Debug + Send + Sync {
     fn now(&self) -> Timestamp;
+
+    /// What the wall clock shows: microseconds since the Unix epoch.
+    fn wall_micros(&self) -> u64 {
+        VIRTUAL_EPOCH_US.saturating_add(self.now().as_micros())
+    }
 
     /// Returns when it is `until`; the time of the others who are on this clock has passed as well.
     fn sleep_until(&self, until: Timestamp);
@@ -88,6 +100,15 @@ impl Clock {
         match self {
             Self::System(_) => Timestamp(system_time()),
             Self::Virtual(time) => time.now(),
+        }
+    }
+
+    /// Microseconds since the Unix epoch by the wall clock, which may jump: to compare with the clocks of other machines,
+    /// and never to measure a span.
+    pub(crate) fn wall_micros(&self) -> u64 {
+        match self {
+            Self::System(_) => system_wall_micros(),
+            Self::Virtual(time) => time.wall_micros(),
         }
     }
 
@@ -151,6 +172,14 @@ fn system_time() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "this is the seam")]
     let now = Instant::now();
     now.saturating_duration_since(*EPOCH.get_or_init(|| now))
+}
+
+fn system_wall_micros() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    let now = std::time::SystemTime::now();
+    let since_epoch = now.duration_since(std::time::UNIX_EPOCH);
+    // A clock that shows a time before 1970 shows nothing that could be compared.
+    u64::try_from(since_epoch.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The time that is left until `deadline`, read off the clock that `Instant` is on.
