@@ -20,6 +20,7 @@ pub(crate) mod store;
 use self::store::Store;
 #[cfg(fuzzing)]
 pub(crate) use self::store::frame::{check as check_bytes, check_lines as check_words};
+use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};
 
@@ -113,13 +114,20 @@ impl FakeNode {
     fn with_clock(fake_clock: Option<FakeClock>) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let clock = fake_clock.clone().map_or_else(Clock::system, Clock::from);
+        let now = Duration::from_nanos(clock.now().as_nanos());
+        let process = Process::new(id, now, clock.wall_micros());
+        let state = State {
+            store: Store::of(process),
+            ..State::default()
+        };
         Self {
             server: Arc::new(Server {
                 id,
                 name: format!("fake-{id}"),
-                clock: fake_clock.clone().map_or_else(Clock::system, Clock::from),
+                clock,
                 fake_clock,
-                state: Mutex::default(),
+                state: Mutex::new(state),
                 changed: Condvar::new(),
             }),
         }
@@ -185,7 +193,7 @@ impl FakeNode {
 
     /// Restarts the node without persistence: all keys and connections are gone, and no fault is left.
     pub fn restart(&self) {
-        self.come_up(|state| state.store = Store::default());
+        self.come_up(|state| state.store.forget());
     }
 
     /// Restarts the node with every key persisted: the connections are gone, and no fault is left.
@@ -196,6 +204,8 @@ impl FakeNode {
     fn come_up(&self, load: impl FnOnce(&mut State)) {
         let mut state = self.server.state.lock();
         load(&mut state);
+        let now = self.time(&state);
+        state.store.restart(now);
         state.fault = Fault::None;
         state.disconnect();
         self.server.changed.notify_all();

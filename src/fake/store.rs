@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use redis::Value;
 
+use self::process::Process;
 use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
 
 #[cfg(test)]
 mod differential;
 #[cfg(any(test, fuzzing))]
 pub(super) mod frame;
+pub(crate) mod process;
 #[cfg(test)]
 mod properties;
 
@@ -21,6 +23,7 @@ const LONGEST_VALUE: usize = 512;
 #[derive(Default)]
 pub(crate) struct Store {
     keys: HashMap<String, Entry>,
+    process: Process,
 }
 
 pub(crate) struct Entry {
@@ -29,6 +32,21 @@ pub(crate) struct Entry {
 }
 
 impl Store {
+    pub(crate) fn of(process: Process) -> Self {
+        let keys = HashMap::new();
+        Self { keys, process }
+    }
+
+    /// Begins another life of the process; the keys stay.
+    pub(crate) fn restart(&mut self, now: Duration) {
+        self.process.restart(now);
+    }
+
+    /// Forgets every key.
+    pub(crate) fn forget(&mut self) {
+        self.keys.clear();
+    }
+
     /// Executes one packed command. What Redis would not accept, or this crate never sends, is answered with an error.
     pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Value {
         let Some(arguments) = arguments(command) else {
@@ -36,6 +54,11 @@ impl Store {
         };
         match arguments.as_slice() {
             ["PING"] => Value::SimpleString("PONG".into()),
+            ["TIME"] => self.process.time(now),
+            ["INFO", section] => self.process.info(section, now),
+            ["GET", key] => self.get(key, now).map_or(Value::Nil, |entry| {
+                Value::BulkString(entry.value.clone().into_bytes())
+            }),
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
                 if self

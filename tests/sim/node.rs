@@ -7,7 +7,9 @@ use redis::Value;
 
 use super::clocks::{Clockwork, Nanos};
 use super::wire::Message;
+use crate::clock::VIRTUAL_EPOCH_US;
 use crate::fake::store::Store;
+use crate::fake::store::process::Process;
 
 pub(crate) struct Node {
     pub(crate) clock: Clockwork,
@@ -31,10 +33,12 @@ pub(crate) struct Executed {
 }
 
 impl Node {
-    pub(crate) fn new(clock: Clockwork) -> Self {
+    /// The node with this number, on a clock of its own.
+    pub(crate) fn new((number, clock): (u64, Clockwork)) -> Self {
+        let process = Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US);
         Self {
             clock,
-            store: Store::default(),
+            store: Store::of(process),
             hung: 0,
             down: 0,
             forgets: false,
@@ -80,13 +84,18 @@ impl Node {
     }
 
     /// Ends one cause of being down.
-    pub(crate) fn come_up(&mut self) {
+    pub(crate) fn come_up(&mut self, now: Nanos) {
         self.down -= 1;
-        if !self.is_down() && self.forgets {
+        if self.is_down() {
+            return;
+        }
+        if self.forgets {
             // Until now nobody could be told that the keys are gone.
-            self.store = Store::default();
+            self.store.forget();
             self.forgets = false;
         }
+        let time = self.time(now);
+        self.store.restart(time);
     }
 
     /// Redis counts in milliseconds, so that a key may live for up to one less than it was told.

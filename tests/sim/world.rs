@@ -96,10 +96,8 @@ impl World {
         let mut state = State {
             now: 0,
             rng: fastrand::Rng::with_seed(plan.seed ^ 0x5ee_d0f7),
-            nodes: plan
-                .node_rates
-                .iter()
-                .map(clockwork)
+            nodes: (0..)
+                .zip(plan.node_rates.iter().map(clockwork))
                 .map(Node::new)
                 .collect(),
             clients: clients.collect(),
@@ -371,7 +369,7 @@ impl State {
                     self.execute(connection, &message);
                 }
             }
-            Trouble::Crash { node, .. } => self.nodes[node].come_up(),
+            Trouble::Crash { node, .. } => self.nodes[node].come_up(self.now),
             Trouble::Disconnect { .. }
             | Trouble::Freeze { .. }
             | Trouble::Partition { .. }
