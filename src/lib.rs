@@ -124,6 +124,7 @@ pub mod fake;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
+mod health;
 mod manager;
 mod node;
 mod quorum;
@@ -141,6 +142,11 @@ pub use crate::request::LockRequest;
 pub use crate::builder::Builder;
 
 pub use crate::status::{LockStatus, NodeStatus, View};
+
+pub use crate::health::{
+    ClockDifference, Finding, Health, Margin, NodeHealth, Persistence, Quarantine, Reach, Role,
+    Severity,
+};
 
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 

@@ -16,6 +16,7 @@ use crate::request::LockRequest;
 use crate::retry;
 use crate::token::Token;
 
+mod health;
 mod key;
 mod status;
 

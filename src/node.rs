@@ -13,6 +13,7 @@ pub(crate) mod ask_all;
 mod breaker;
 mod call;
 pub(crate) mod command;
+pub(crate) mod health;
 pub(crate) mod inspect;
 mod nonblocking;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
@@ -89,6 +90,10 @@ impl Node {
             breaker: Breaker::default(),
             me: Weak::clone(me),
         })
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
     pub(crate) fn report(&self, vote: Vote, elapsed: Duration) -> NodeReport {

@@ -59,6 +59,21 @@ pub(crate) fn inspect(key: &str) -> Vec<u8> {
     cmd.get_packed_command()
 }
 
+/// Asks for the value of a key.
+pub(crate) fn get(key: &str) -> Vec<u8> {
+    redis::cmd("GET").arg(key).get_packed_command()
+}
+
+/// Asks for one section: servers before 7.0 know no more at a time.
+pub(crate) fn info(section: &str) -> Vec<u8> {
+    redis::cmd("INFO").arg(section).get_packed_command()
+}
+
+/// Asks for the server's wall clock.
+pub(crate) fn time() -> Vec<u8> {
+    redis::cmd("TIME").get_packed_command()
+}
+
 /// A command that every server answers, also while it is loading.
 pub(crate) fn ping() -> Vec<u8> {
     redis::cmd("PING").get_packed_command()
