@@ -170,7 +170,7 @@ impl State {
             Verb::Retake => self.count("SET repeated"),
             Verb::Ping => self.count("probe"),
             Verb::Release if is_undo => self.count("undo"),
-            Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect => {}
+            Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect | Verb::Ask => {}
         }
         let fate = self.fate(client, node, self.plan.weather.lost_request);
         let arrival = self.network.connections[id].there.take(fate);

@@ -21,6 +21,8 @@ pub(crate) enum Verb {
     Extend,
     Release,
     Inspect,
+    /// A question about the server, or about its marker.
+    Ask,
     Ping,
 }
 
@@ -40,6 +42,8 @@ impl Message {
             .collect();
         let (verb, key, token, ttl) = match words.as_slice() {
             ["PING"] => (Verb::Ping, "", "", ""),
+            ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
+            ["GET", key] => (Verb::Ask, *key, "", ""),
             ["SET", key, token, "NX", "PX", ttl] => (Verb::Set, *key, *token, *ttl),
             ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
             ["EVAL", script, "1", key, token, rest @ ..] => {
