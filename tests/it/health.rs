@@ -202,7 +202,7 @@ fn markers_say_which_nodes_clients_with_fencing_leave_out() {
         states,
         [
             "open",
-            "for 5s",
+            "quarantine 5s",
             "other process",
             "unreadable",
             "no marker",

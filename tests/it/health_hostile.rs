@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use redlatch::{Finding, Health, Margin, NodeHealth, Reach, Role, Severity};
+use redlatch::fake::FakeNode;
+use redlatch::{
+    Finding, Health, LockManager, Margin, NodeHealth, NodeReport, Reach, Role, Severity, Vote,
+};
 
 use crate::health_servers::{health, manager, of};
-use crate::scripted::{Command, Peer, Scripted};
+use crate::scripted::{BlackHole, Command, Peer, Scripted};
 use crate::server::Server;
+
+/// Of [`manager`].
+const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A server that answers as it likes, among two that are well: whatever it says, the others are seen as they are.
 #[track_caller]
@@ -113,4 +119,52 @@ fn a_section_without_sense_is_unknown_field_by_field() {
     let is_unreadable = |finding: &Finding| matches!(finding, Finding::Unreadable { .. });
     assert!(found.findings.iter().any(is_unreadable), "{found}");
     assert_eq!(found.voters, 3);
+}
+
+#[test]
+fn an_answer_that_cant_be_read_is_not_held_against_the_vote_of_the_node() {
+    let server = Scripted::start(|peer, command| match command.words[0].as_str() {
+        "GET" => peer.say(b"$-1\r\n"),
+        "INFO" => peer.say(b"$13\r\nrole:master\r\n\r\n"),
+        // The last question, after which nothing tells that the node is well.
+        "TIME" => peer.say(b"+noon\r\n"),
+        _ => peer.say(command.consent()),
+    });
+    let others = FakeNode::cluster(2);
+    let builder = LockManager::builder().node(server.url()).fakes(&others);
+    let manager = builder.build().unwrap();
+    let found = health(&manager);
+    assert!(
+        matches!(found.findings[..], [Finding::Unreadable { .. }]),
+        "{found}"
+    );
+    assert_eq!(found.voters, 3);
+    let guard = manager.try_lock("report", Duration::from_secs(10)).unwrap();
+    let is_granted = |report: &NodeReport| matches!(report.vote, Vote::Granted);
+    assert!(guard.votes().iter().all(is_granted), "{:?}", guard.votes());
+}
+
+#[test]
+fn ports_that_take_nobody_in_cost_their_time_and_hide_nothing() {
+    let holes = [BlackHole::open(), BlackHole::open()];
+    let servers = Server::cluster(3);
+    let urls = holes.iter().map(BlackHole::url);
+    let manager = manager(urls.chain(servers.iter().map(Server::url)));
+    for _ in 0..2 {
+        let found = health(&manager);
+        assert_eq!(found.margin(), Margin::Survives { failures: 0 }, "{found}");
+        for hole in &holes {
+            let name = hole.name();
+            let node = found.nodes.iter().find(|node| *node.node == *name).unwrap();
+            assert!(matches!(node.reach, Reach::TimedOut), "{found}");
+        }
+        // The look at one that is well does not count the time that was spent on these.
+        let uncertain = |server: &Server| of(&found, server).clock.unwrap().uncertainty();
+        assert!(
+            servers
+                .iter()
+                .all(|server| uncertain(server) < NODE_TIMEOUT / 2),
+            "{found}"
+        );
+    }
 }
