@@ -18,7 +18,18 @@ pub use self::node::{ClockDifference, NodeHealth, Persistence, Quarantine, Reach
 ///
 /// A program branches on [`severity`](Self::severity) and [`margin`](Self::margin), and on the kinds of
 /// [`findings`](Self::findings). A person reads its `Display`: a table with one line per node, then one line per
-/// finding that says what to do, the worst first, then the verdict.
+/// finding that says what to do, the worst first, then the verdict. What is unknown says so, and of a node that was not
+/// reached there is nothing:
+///
+/// ```text
+/// NODE           STATE   ROUND TRIP  SERVER        ROLE    RUN ID    UP      EVICTION     PERSISTENCE  CLOCK              MARKER
+/// 10.0.0.1:6379  up      167.9µs     redis 7.0.15  master  a09618ee  3d 5h   noeviction   aof          +10.0µs ±112.6µs   no marker
+/// 10.0.0.2:6379  up      200.3µs     redis 7.0.15  master  49094dbd  12m 3s  allkeys-lru  off          -44.0µs ±128.3µs   no marker
+/// 10.0.0.3:6379  SILENT  -           -             -       -         -       -            -            -                  -
+/// critical  10.0.0.2:6379: deletes keys, and so locks, when its memory is used up (allkeys-lru); CONFIG SET …
+/// warning   10.0.0.3:6379: no answer within the node timeout; look whether its process hangs, its machine …
+/// verdict: critical; 2 of 3 can vote, 2 have to: no further failure is survived
+/// ```
 ///
 /// ```
 /// use redlatch::{LockManager, Margin, Severity};

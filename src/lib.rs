@@ -95,6 +95,11 @@
 //! **Looking.** [`LockManager::status`] tells who holds a lock, for how long, and what each node has, and touches
 //! nothing. It is for people and monitoring: who wants the lock asks for it.
 //!
+//! **The nodes.** [`LockManager::health`] asks every server what it is and how it does, and says what is wrong, what to do
+//! about it, and how many more failures are survived: as a table for a person, and as a [`Severity`] and a [`Margin`]
+//! for a program. It finds a replica, two URLs of one server, a server that may evict locks, a clock that is off, and
+//! nodes that clients with fencing leave out.
+//!
 //! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, a thread of
 //! its own (two if a node is given by a host name), and connects when it first needs to. A [`LockGuard`] may go to
 //! another thread and be dropped there. In a forked child neither works ([`Error::Forked`]), and dropping a guard there

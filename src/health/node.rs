@@ -279,7 +279,7 @@ impl fmt::Display for Quarantine {
         match self {
             Self::NoMarker => f.write_str("no marker"),
             Self::Open => f.write_str("open"),
-            Self::Quarantined { remaining } => write!(f, "for {remaining:.0?}"),
+            Self::Quarantined { remaining } => write!(f, "quarantine {remaining:.0?}"),
             Self::OtherProcess => f.write_str("other process"),
             Self::Unreadable => f.write_str("unreadable"),
             Self::Unknown => f.write_str("unknown"),
