@@ -175,10 +175,11 @@ impl Answers {
     /// What is known of the node with this name.
     pub(crate) fn into_health(self, node: Arc<str>) -> NodeHealth {
         let role = self.replication.role();
-        // That of a replica is its master's.
-        let replid = self.replication.master_replid();
-        let run_id = self.server.run_id();
-        let run_id = run_id.or(replid.filter(|_| role == Role::Master));
+        // It stands in for a run_id that the server does not have, and not for one that could not be read. That of a
+        // replica is its master's.
+        let has_none = self.server.is_there() && role == Role::Master;
+        let replid = self.replication.master_replid().filter(|_| has_none);
+        let run_id = self.server.run_id().or(replid);
         let (server, version) = self.server.server();
         let node_us = self.time.map(|(node_us, _)| node_us);
         let (quarantine, settings) = quarantine(&self.marker, run_id, node_us);

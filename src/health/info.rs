@@ -17,6 +17,11 @@ impl Info {
         Self(text)
     }
 
+    /// Whether the server has answered with it.
+    pub(super) fn is_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// The value of the first field with this name, unless it is empty.
     fn field(&self, name: &str) -> Option<&str> {
         let lines = self.0.lines().filter(|line| !line.starts_with('#'));

@@ -101,6 +101,13 @@ fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not
     );
     assert_eq!(of("role:slave\r\nmaster_replid:ab\r\n"), None);
     assert_eq!(of("role:master\r\nmaster_replid:0000\r\n"), None);
+    // Its run_id could not be read, so it is not known that there is none.
+    let replication = text("role:master\r\nmaster_replid:ab\r\n");
+    let unread = [
+        (Question::Server, unreadable()),
+        (Question::Replication, replication),
+    ];
+    assert_eq!(answers(&unread).run_id, None);
 }
 
 #[test]
