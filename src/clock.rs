@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::{Condvar, MutexGuard};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
@@ -34,12 +34,19 @@ impl Timestamp {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
 
+    pub(crate) fn as_micros(self) -> u64 {
+        u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)
+    }
+
     pub(crate) fn from_nanos(nanos: u64) -> Self {
         Self(Duration::from_nanos(nanos))
     }
 }
 
 const SLICE: Duration = Duration::from_millis(20);
+
+/// What the wall clock shows, in microseconds since the Unix epoch, when virtual time begins.
+pub(crate) const VIRTUAL_EPOCH_US: u64 = 1_700_000_000_000_000;
 
 /// A clock that goes on while the machine is suspended, or one that a test moves.
 #[derive(Clone, Debug)]
@@ -53,9 +60,9 @@ pub(crate) enum Clock {
 pub(crate) trait VirtualTime: Debug + Send + Sync {
     fn now(&self) -> Timestamp;
 
-    /// The wall clock, in microseconds since the Unix epoch: in virtual time, years after it.
+    /// What the wall clock shows: microseconds since the Unix epoch.
     fn wall_micros(&self) -> u64 {
-        VIRTUAL_EPOCH.saturating_add(micros(Duration::from_nanos(self.now().as_nanos())))
+        VIRTUAL_EPOCH_US.saturating_add(self.now().as_micros())
     }
 
     /// Returns when it is `until`; the time of the others who are on this clock has passed as well.
@@ -68,13 +75,6 @@ pub(crate) trait VirtualTime: Debug + Send + Sync {
     fn random(&self) -> Result<u32, getrandom::Error> {
         getrandom::u32()
     }
-}
-
-/// What the wall clock shows when virtual time begins.
-pub(crate) const VIRTUAL_EPOCH: u64 = 1_700_000_000_000_000;
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Clock {
@@ -103,17 +103,11 @@ impl Clock {
         }
     }
 
-    /// The wall clock, in microseconds since the Unix epoch. It may jump, so it only tells about when something was.
+    /// Microseconds since the Unix epoch by the wall clock, which may jump: to compare with the clocks of other machines,
+    /// and never to measure a span.
     pub(crate) fn wall_micros(&self) -> u64 {
         match self {
-            Self::System(_) => {
-                #[expect(clippy::disallowed_methods, reason = "this is the seam")]
-                let now = SystemTime::now();
-                micros(
-                    now.duration_since(SystemTime::UNIX_EPOCH)
-                        .unwrap_or_default(),
-                )
-            }
+            Self::System(_) => system_wall_micros(),
             Self::Virtual(time) => time.wall_micros(),
         }
     }
@@ -178,6 +172,14 @@ fn system_time() -> Duration {
     #[expect(clippy::disallowed_methods, reason = "this is the seam")]
     let now = Instant::now();
     now.saturating_duration_since(*EPOCH.get_or_init(|| now))
+}
+
+fn system_wall_micros() -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "this is the seam")]
+    let now = std::time::SystemTime::now();
+    let since_epoch = now.duration_since(std::time::UNIX_EPOCH);
+    // A clock that shows a time before 1970 shows nothing that could be compared.
+    u64::try_from(since_epoch.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The time that is left until `deadline`, read off the clock that `Instant` is on.

@@ -20,6 +20,7 @@ pub(crate) mod store;
 use self::store::Store;
 #[cfg(fuzzing)]
 pub(crate) use self::store::frame::{check as check_bytes, check_lines as check_words};
+use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};
 
@@ -67,8 +68,6 @@ struct Server {
 #[derive(Default)]
 struct State {
     store: Store,
-    /// The number of its process.
-    life: u64,
     /// How far the node's own clock is ahead.
     ahead: Duration,
     fault: Fault,
@@ -116,10 +115,10 @@ impl FakeNode {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let clock = fake_clock.clone().map_or_else(Clock::system, Clock::from);
-        let elapsed = Duration::from_nanos(clock.now().as_nanos()).as_micros();
-        let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        let now = Duration::from_nanos(clock.now().as_nanos());
+        let process = Process::new(id, now, clock.wall_micros());
         let state = State {
-            store: Store::new(id, clock.wall_micros().saturating_sub(elapsed)),
+            store: Store::of(process),
             ..State::default()
         };
         Self {
@@ -194,12 +193,12 @@ impl FakeNode {
 
     /// Restarts the node without persistence: all keys and connections are gone, and no fault is left.
     pub fn restart(&self) {
-        self.come_up(|state| state.store.flush());
+        self.come_up(|state| state.store.forget());
     }
 
     /// Deletes all keys, as `FLUSHALL` does; connections stay.
     pub fn flush(&self) {
-        self.server.state.lock().store.flush();
+        self.server.state.lock().store.forget();
     }
 
     /// Restarts the node with every key persisted: the connections are gone, and no fault is left.
@@ -210,9 +209,8 @@ impl FakeNode {
     fn come_up(&self, load: impl FnOnce(&mut State)) {
         let mut state = self.server.state.lock();
         load(&mut state);
-        state.life = state.life.wrapping_add(1);
-        let life = state.life;
-        state.store.restart(self.server.id, life);
+        let now = self.time(&state);
+        state.store.restart(now);
         state.fault = Fault::None;
         state.disconnect();
         self.server.changed.notify_all();

@@ -159,7 +159,8 @@ impl Rules {
     }
 }
 
-const MARKER: &str = "redlatch:node";
+/// What is behind the key prefix in the key of a node's marker.
+pub(crate) const MARKER: &str = "redlatch:node";
 const FENCE: &str = ":fence";
 
 /// How long the counter of a resource that nobody asks for is kept.

@@ -95,6 +95,11 @@
 //! **Looking.** [`LockManager::status`] tells who holds a lock, for how long, and what each node has, and touches
 //! nothing. It is for people and monitoring: who wants the lock asks for it.
 //!
+//! **The nodes.** [`LockManager::health`] asks every server what it is and how it does, and says what is wrong, what to do
+//! about it, and how many more failures are survived: as a table for a person, and as a [`Severity`] and a [`Margin`]
+//! for a program. It finds a replica, two URLs of one server, a server that may evict locks, a clock that is off, and
+//! nodes that clients with fencing leave out.
+//!
 //! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, a thread of
 //! its own (two if a node is given by a host name), and connects when it first needs to. A [`LockGuard`] may go to
 //! another thread and be dropped there. In a forked child neither works ([`Error::Forked`]), and dropping a guard there
@@ -125,6 +130,7 @@ mod fencing;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
+mod health;
 mod manager;
 mod node;
 mod quorum;
@@ -144,6 +150,11 @@ pub use crate::builder::Builder;
 pub use crate::fencing::{FencingToken, Protocol};
 
 pub use crate::status::{LockStatus, NodeStatus, View};
+
+pub use crate::health::{
+    ClockDifference, Finding, Health, Margin, NodeHealth, Persistence, Quarantine, Reach, Role,
+    Severity,
+};
 
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
 

@@ -14,6 +14,7 @@ use crate::quorum;
 use crate::request::LockRequest;
 use crate::retry;
 
+mod health;
 mod key;
 mod open;
 mod round;

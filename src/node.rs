@@ -14,6 +14,7 @@ mod breaker;
 mod call;
 pub(crate) mod command;
 pub(crate) mod fenced;
+pub(crate) mod health;
 mod identity;
 pub(crate) mod inspect;
 mod nonblocking;
@@ -93,6 +94,10 @@ impl Node {
             breaker: Breaker::default(),
             me: Weak::clone(me),
         })
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
     }
 
     pub(crate) fn report(

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use self::process::Process;
 use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
 
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod differential;
 mod fenced;
 #[cfg(any(test, fuzzing))]
 pub(super) mod frame;
+pub(crate) mod process;
 #[cfg(test)]
 mod properties;
 
@@ -22,10 +24,7 @@ const LONGEST_VALUE: usize = 512;
 #[derive(Clone, Default)]
 pub(crate) struct Store {
     keys: HashMap<String, Entry>,
-    /// What the node's wall clock shows, in microseconds since the Unix epoch, when its own clock is at zero.
-    epoch_micros: u64,
-    /// Which process this is.
-    run_id: String,
+    process: Process,
 }
 
 #[derive(Clone)]
@@ -35,28 +34,30 @@ pub(crate) struct Entry {
 }
 
 impl Store {
-    /// An empty store of the first process of a node.
-    pub(crate) fn new(node: u64, epoch_micros: u64) -> Self {
-        Self {
-            keys: HashMap::new(),
-            epoch_micros,
-            run_id: run_id(node, 0),
-        }
+    pub(crate) fn of(process: Process) -> Self {
+        let keys = HashMap::new();
+        Self { keys, process }
     }
 
-    /// What the node's process of this number has after it has started.
-    pub(crate) fn restart(&mut self, node: u64, life: u64) {
-        self.run_id = run_id(node, life);
+    /// Begins another life of the process; the keys stay.
+    pub(crate) fn restart(&mut self, now: Duration) {
+        self.process.restart(now);
+    }
+
+    /// Takes the keys of an earlier moment.
+    #[cfg(test)]
+    pub(crate) fn go_back(&mut self, earlier: Self) {
+        self.keys = earlier.keys;
     }
 
     /// Which process has the keys.
     #[cfg(test)]
-    pub(crate) fn run_id(&self) -> &str {
-        &self.run_id
+    pub(crate) fn run_id(&self) -> String {
+        self.process.run_id()
     }
 
-    /// Deletes every key, as `FLUSHALL` does.
-    pub(crate) fn flush(&mut self) {
+    /// Forgets every key.
+    pub(crate) fn forget(&mut self) {
         self.keys.clear();
     }
 
@@ -66,10 +67,12 @@ impl Store {
             return error("Protocol error: expected an array of bulk strings");
         };
         match arguments.as_slice() {
-            ["INFO", "server"] => {
-                Value::BulkString(format!("# Server\r\nrun_id:{}\r\n", self.run_id).into())
-            }
             ["PING"] => Value::SimpleString("PONG".into()),
+            ["TIME"] => self.process.time(now),
+            ["INFO", section] => self.process.info(section, now),
+            ["GET", key] => self.get(key, now).map_or(Value::Nil, |entry| {
+                Value::BulkString(entry.value.clone().into_bytes())
+            }),
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
                 if self
@@ -180,11 +183,6 @@ impl Entry {
         }
         Ok(())
     }
-}
-
-/// As the random ones of Redis look, but the same in each run of a test.
-fn run_id(node: u64, life: u64) -> String {
-    format!("{node:020x}{life:020x}")
 }
 
 fn why_not(pttl: i64) -> Value {

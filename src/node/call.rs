@@ -162,9 +162,38 @@ impl<'n> Call<'n> {
         }
     }
 
+    /// What this client's wall clock shows, in microseconds since the Unix epoch.
+    pub(super) fn wall_micros(&self) -> u64 {
+        self.node.clock.wall_micros()
+    }
+
+    /// As [`Self::receive`], and a fault is held against the node.
+    pub(super) fn reply<T>(
+        &mut self,
+        again: &dyn Fn() -> Packed,
+        read: fn(&Value) -> Option<T>,
+    ) -> Result<T, Fault> {
+        self.receive(again, read)
+            .inspect_err(|fault| self.note(fault))
+    }
+
+    /// As [`Self::reply`], for what is not about locks: that an answer to it can't be read does not mean that the node
+    /// is of no use to them.
+    pub(super) fn reply_aside<T>(
+        &mut self,
+        again: &dyn Fn() -> Packed,
+        read: fn(&Value) -> Option<T>,
+    ) -> Result<T, Fault> {
+        self.receive(again, read).inspect_err(|fault| {
+            if !matches!(fault, Fault::Error(NodeError::Protocol { .. })) {
+                self.note(fault);
+            }
+        })
+    }
+
     /// Receives the reply and reads it. When a connection of an earlier command broke before any byte of it came, the
     /// command is sent once more on a fresh one. A reply that `read` makes nothing of is a fault.
-    pub(super) fn reply<T>(
+    fn receive<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
         read: fn(&Value) -> Option<T>,
@@ -197,7 +226,6 @@ impl<'n> Call<'n> {
                 if is_broken(fault) {
                     self.node.retire(self.generation);
                 }
-                self.note(fault);
             }
         }
         result

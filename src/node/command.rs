@@ -145,15 +145,24 @@ pub(crate) fn inspect(key: &str) -> Packed {
     Packed::new(&eval(INSPECT, &[key]))
 }
 
+/// Asks for the value of a key.
+pub(crate) fn get(key: &str) -> Packed {
+    Packed::new(redis::cmd("GET").arg(key))
+}
+
+/// Asks for one section: servers before 7.0 know no more at a time.
+pub(crate) fn info(section: &str) -> Packed {
+    Packed::new(redis::cmd("INFO").arg(section))
+}
+
+/// Asks for the server's wall clock.
+pub(crate) fn time() -> Packed {
+    Packed::new(&redis::cmd("TIME"))
+}
+
 /// A command that every server answers, also while it is loading.
 pub(crate) fn ping() -> Packed {
     Packed::new(&redis::cmd("PING"))
-}
-
-/// Asks which server this is.
-pub(super) fn info(section: &str) -> Packed {
-    let mut cmd = redis::cmd("INFO");
-    Packed::new(cmd.arg(section))
 }
 
 /// Whole milliseconds, as Redis counts them: a part of one is not promised to anyone.

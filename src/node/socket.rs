@@ -19,6 +19,8 @@ use crate::error::NodeError;
 /// No reply of this protocol comes near it; a server that sends more has lost its way.
 pub(super) const LONGEST_REPLY: usize = 4 * 1024;
 
+const TOO_LONG: &str = "a reply of more than 4 KiB";
+
 /// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
 const ROUNDING: Duration = Duration::from_millis(20);
 
@@ -147,10 +149,7 @@ impl Read for Reader {
         // Before anything is waited for, and to the byte: how the reply was cut into packets must not decide.
         let allowed = LONGEST_REPLY.saturating_sub(self.taken);
         if allowed == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a reply of more than 4 KiB",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
         }
         if self.start == self.end {
             self.start = 0;
@@ -258,6 +257,9 @@ fn fault(error: RedisError, taken: usize) -> Fault {
     if error.kind() == ErrorKind::Parse {
         let what = format!("bytes that are no Redis reply ({error})");
         return Fault::protocol(clean(&what));
+    }
+    if taken >= LONGEST_REPLY {
+        return Fault::protocol(TOO_LONG);
     }
     let source = Arc::new(io::Error::other(error));
     if taken == 0 {

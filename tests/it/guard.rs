@@ -149,6 +149,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
         fork::Fork::Child => {
             let refused = matches!(manager.try_lock("x", TTL), Err(Error::Forked))
                 && matches!(manager.status("x"), Err(Error::Forked))
+                && matches!(manager.health(), Err(Error::Forked))
                 && matches!(guard.extend(TTL), Err(Error::Forked))
                 && matches!(unlocked.unlock(), Err(Error::Forked));
             // The last of the manager goes as well.

@@ -22,6 +22,12 @@ mod fenced_input;
 #[cfg(test)]
 mod guard;
 #[cfg(test)]
+mod health;
+#[cfg(test)]
+mod health_hostile;
+#[cfg(test)]
+mod health_servers;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod lock;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, TlsCertificates};
-use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch::{Error, LockManager, NodeError, Role, Vote};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
@@ -47,21 +47,37 @@ fn tls_server() -> (Server, u16, Vec<u8>) {
 #[test]
 fn tls_connects_with_the_certificates_of_a_client_and_no_crypto_provider_installed() {
     let (_server, port, root) = tls_server();
-    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
+    let manager = trusting(&format!("rediss://:{PASSWORD}@localhost:{port}"), root);
+    for _ in 0..2 {
+        let guard = manager.try_lock("report", TTL).unwrap();
+        guard.extend(TTL).unwrap();
+        guard.unlock().unwrap();
+    }
+}
+
+/// A manager with this certificate for its one node.
+fn trusting(url: &str, root: Vec<u8>) -> LockManager {
     let certificates = TlsCertificates {
         client_tls: None,
         root_cert: Some(root),
     };
     let client = Client::build_with_tls(url, certificates).unwrap();
-    let manager = LockManager::builder()
-        .client(client)
+    let builder = LockManager::builder().client(client);
+    builder
         .node_timeout(Duration::from_secs(5))
         .build()
-        .unwrap();
-    for _ in 0..2 {
-        let guard = manager.try_lock("report", TTL).unwrap();
-        guard.extend(TTL).unwrap();
-        guard.unlock().unwrap();
+        .unwrap()
+}
+
+#[test]
+fn a_look_at_the_nodes_goes_over_tls_in_both_versions_of_the_protocol() {
+    let (_server, port, root) = tls_server();
+    for protocol in ["", "?protocol=resp3"] {
+        let url = format!("rediss://:{PASSWORD}@localhost:{port}{protocol}");
+        let health = trusting(&url, root.clone()).health().unwrap();
+        assert!(health.findings.is_empty(), "{health}");
+        assert_eq!(health.nodes[0].role, Role::Master, "{health}");
+        assert!(health.nodes[0].clock.is_some());
     }
 }
 

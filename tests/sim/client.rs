@@ -11,7 +11,9 @@ use super::witness::key;
 use super::world::{ClientTime, World};
 use crate::clock::Clock;
 use crate::node::transport::Connect;
-use crate::{Error, LockGuard, LockManager, LockStatus, Protocol, View};
+use crate::{
+    Error, Finding, LockGuard, LockManager, LockStatus, Margin, NodeHealth, Protocol, Reach, View,
+};
 
 /// One thread of a client.
 pub(crate) struct Worker {
@@ -182,6 +184,7 @@ impl Worker {
         if !self.plan.looks {
             return;
         }
+        self.look_at_the_nodes();
         let Ok(status) = self.manager.status(&key(resource)) else {
             return self
                 .world
@@ -215,6 +218,35 @@ impl Worker {
                 self.id
             ));
         }
+    }
+
+    /// Looks at the nodes. None of them is anything but a master with a server of its own, and those that can vote are
+    /// no more than those that answer.
+    fn look_at_the_nodes(&self) {
+        let Ok(health) = self.manager.health() else {
+            return self
+                .world
+                .broken_promise(format!("c{} can't look at the nodes", self.id));
+        };
+        let answer = |node: &&NodeHealth| matches!(node.reach, Reach::Answers);
+        let answering = health.nodes.iter().filter(answer).count();
+        let is_true = |finding: &Finding| {
+            matches!(
+                finding,
+                Finding::NoMajority { .. }
+                    | Finding::Unreachable { .. }
+                    | Finding::ClockDiffers { .. }
+            )
+        };
+        if health.voters != answering || !health.findings.iter().all(is_true) {
+            let id = self.id;
+            self.world
+                .broken_promise(format!("c{id} sees what is not there: {health}"));
+        }
+        self.world.state().count(match health.margin() {
+            Margin::Survives { .. } => "looked: a majority",
+            Margin::NoMajority { .. } => "looked: no majority",
+        });
     }
 
     fn unlock(&self, claim: u64, guard: LockGuard) -> bool {

@@ -33,7 +33,9 @@ struct Connection {
     is_closed: bool,
     /// What has come and was not read.
     inbox: VecDeque<Value>,
-    /// How often the node was asked who it is, before anything else, and the reply was not read.
+    /// The first command asks the node who it is, and may have others behind it.
+    is_introduced: bool,
+    /// Whether its reply was not read yet, as a number.
     unheard: u32,
     /// Commands whose replies were not read, and the token of the last.
     unread: u32,
@@ -163,7 +165,7 @@ impl State {
             self.fail(what);
         }
         let connection = &mut self.network.connections[id];
-        if verb == Verb::Info {
+        if !std::mem::replace(&mut connection.is_introduced, true) {
             connection.unheard += 1;
         } else {
             connection.unread += 1;
@@ -176,7 +178,7 @@ impl State {
             Verb::Retake => self.count("SET repeated"),
             Verb::Ping => self.count("probe"),
             Verb::Release if is_undo => self.count("undo"),
-            Verb::Info | Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect => {}
+            Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect | Verb::Ask => {}
         }
         let fate = self.fate(client, node, self.plan.weather.lost_request);
         let arrival = self.network.connections[id].there.take(fate);
@@ -289,6 +291,7 @@ impl State {
             is_reset: false,
             is_closed: false,
             inbox: VecDeque::new(),
+            is_introduced: false,
             unheard: 0,
             unread: 0,
             last: String::new(),

@@ -8,16 +8,14 @@ use redis::Value;
 use super::clocks::{Clockwork, Nanos};
 use super::plan::Plan;
 use super::wire::Message;
-use crate::clock::VIRTUAL_EPOCH;
+use crate::clock::VIRTUAL_EPOCH_US;
 use crate::fake::store::Store;
+use crate::fake::store::process::Process;
 use crate::node::fenced::Opening;
 
 pub(crate) struct Node {
     pub(crate) clock: Clockwork,
     store: Store,
-    number: u64,
-    /// Counts its processes.
-    process: u64,
     /// What is on its disk, or on a replica.
     saved: Vec<Store>,
     /// How many troubles hold it stopped, or down.
@@ -39,19 +37,19 @@ pub(crate) struct Executed {
 }
 
 impl Node {
+    /// The node with this number, on a clock of its own; open, where the protocol has that.
     pub(crate) fn new(number: u64, clock: Clockwork, plan: &Plan) -> Self {
-        let mut store = Store::new(number, VIRTUAL_EPOCH);
+        let process = Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US);
+        let mut store = Store::of(process);
         if let Some(rules) = plan.rules() {
             let open = Opening::Open.command(&rules);
-            let open = open.for_server(Some(store.run_id())).unwrap();
+            let open = open.for_server(Some(&store.run_id())).unwrap();
             let shows = Duration::from_nanos(clock.shows(0));
             assert_eq!(store.execute(&open, shows), Value::Okay);
         }
         Self {
             clock,
             store,
-            number,
-            process: 0,
             saved: Vec::new(),
             hung: 0,
             down: 0,
@@ -98,25 +96,22 @@ impl Node {
     }
 
     /// Ends one cause of being down.
-    pub(crate) fn come_up(&mut self) {
+    pub(crate) fn come_up(&mut self, now: Nanos) {
         self.down -= 1;
-        if !self.is_down() {
-            // Until now nobody could be told that the keys are gone.
-            if self.forgets {
-                self.store.flush();
-            }
-            self.forgets = false;
-            self.begin_process();
+        if self.is_down() {
+            return;
         }
-    }
-
-    fn begin_process(&mut self) {
-        self.process += 1;
-        self.store.restart(self.number, self.process);
+        if self.forgets {
+            // Until now nobody could be told that the keys are gone.
+            self.store.forget();
+            self.forgets = false;
+        }
+        let time = self.time(now);
+        self.store.restart(time);
     }
 
     pub(crate) fn flush(&mut self) {
-        self.store.flush();
+        self.store.forget();
     }
 
     pub(crate) fn save(&mut self) {
@@ -124,9 +119,11 @@ impl Node {
     }
 
     /// Ends, and comes up with what was saved first.
-    pub(crate) fn go_back(&mut self) {
-        self.store = self.saved.remove(0);
-        self.begin_process();
+    pub(crate) fn go_back(&mut self, now: Nanos) {
+        let saved = self.saved.remove(0);
+        self.store.go_back(saved);
+        let time = self.time(now);
+        self.store.restart(time);
         self.disconnect();
     }
 

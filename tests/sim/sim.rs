@@ -194,6 +194,8 @@ fn to_look_at_a_lock_disturbs_nothing_and_tells_the_truth() {
         "looked: free",
         "looked: blocked",
         "looked: unknown",
+        "looked: a majority",
+        "looked: no majority",
     ] {
         assert!(total.tally.contains_key(seen), "{seen}: {total}");
     }

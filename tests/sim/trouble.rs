@@ -39,9 +39,9 @@ impl State {
                     self.execute(connection, &message);
                 }
             }
-            Trouble::Crash { node, .. } => self.nodes[node].come_up(),
+            Trouble::Crash { node, .. } => self.nodes[node].come_up(self.now),
             Trouble::GoBack { node } => {
-                self.nodes[node].go_back();
+                self.nodes[node].go_back(self.now);
                 self.disconnect(node);
             }
             Trouble::Disconnect { .. }

@@ -22,7 +22,8 @@ pub(crate) enum Verb {
     Extend,
     Release,
     Inspect,
-    Info,
+    /// A question about the server, or about its marker.
+    Ask,
     Ping,
 }
 
@@ -41,8 +42,9 @@ impl Message {
             })
             .collect();
         let (verb, key, token, ttl) = match words.as_slice() {
-            ["INFO", _] => (Verb::Info, "", "", ""),
             ["PING"] => (Verb::Ping, "", "", ""),
+            ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
+            ["GET", key] => (Verb::Ask, *key, "", ""),
             ["SET", key, token, "NX", "PX", ttl] => (Verb::Set, *key, *token, *ttl),
             [
                 "EVAL",

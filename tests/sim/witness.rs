@@ -142,10 +142,10 @@ impl State {
                     self.count("SET after its release");
                 }
             }
-            Verb::Inspect if executed.before != executed.after => {
+            Verb::Inspect | Verb::Ask if executed.before != executed.after => {
                 self.fail(format!("a look at {} changed it on n{node}", message.key));
             }
-            Verb::Extend | Verb::Inspect | Verb::Info | Verb::Ping => {}
+            Verb::Extend | Verb::Inspect | Verb::Ask | Verb::Ping => {}
         }
         self.check_claims();
     }

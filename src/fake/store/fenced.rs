@@ -87,8 +87,7 @@ impl Store {
 
     /// What the wall clock of the node shows, in microseconds since the Unix epoch.
     fn wall(&self, now: Duration) -> i64 {
-        let micros = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
-        micros.saturating_add(i64::try_from(self.epoch_micros).unwrap_or(i64::MAX))
+        i64::try_from(self.process.wall_micros(now)).unwrap_or(i64::MAX)
     }
 
     fn value(&mut self, key: &str, now: Duration) -> Option<String> {

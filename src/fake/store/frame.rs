@@ -40,6 +40,14 @@ pub(crate) fn check(bytes: &[u8], now: Duration) {
     match words.as_deref() {
         Some(["INFO", "server"]) => assert!(matches!(reply, Value::BulkString(_))),
         Some(["PING"]) => assert_eq!(reply, Value::SimpleString("PONG".into())),
+        Some(["TIME"]) => assert!(matches!(&reply, Value::Array(parts) if parts.len() == 2)),
+        Some(["INFO", _]) => assert!(matches!(reply, Value::BulkString(_))),
+        Some(["GET", key]) => {
+            let old = before.get(*key).filter(|(_, end)| *end > now);
+            let value = |(value, _): &(String, _)| Value::BulkString(value.clone().into_bytes());
+            assert_eq!(reply, old.map_or(Value::Nil, value));
+            restore_expired(&before, &mut after, key, now);
+        }
         Some(["SET", key, token, "NX", "PX", _]) => {
             check_effect(&reply, &before, &mut after, (key, token), now);
         }
@@ -53,15 +61,18 @@ pub(crate) fn check(bytes: &[u8], now: Duration) {
                 is_found(&reply),
                 before.get(*key).is_some_and(|(_, end)| *end > now)
             );
-            // What has expired may be swept away, and nothing else.
-            let old = before.get(*key);
-            if let Some(old) = old.filter(|(_, end)| *end <= now) {
-                after.insert((*key).to_owned(), old.clone());
-            }
+            restore_expired(&before, &mut after, key, now);
         }
         _ => assert!(is_error(&reply), "{reply:?}"),
     }
     assert_eq!(before, after, "{}", bytes.escape_ascii());
+}
+
+/// Puts back a key that was only looked at: if it had expired it may be swept away, and nothing else.
+fn restore_expired(before: &State, after: &mut State, key: &str, now: Duration) {
+    if let Some(old) = before.get(key).filter(|(_, end)| *end <= now) {
+        after.insert(key.to_owned(), old.clone());
+    }
 }
 
 /// Checks what became of the key of a command, and puts it back as it was.

@@ -149,13 +149,15 @@ proptest! {
     #[test]
     fn a_command_with_any_key_token_and_ttl_changes_its_own_key_at_most(
         (key, token, ttl) in (key(), token(), ttl_text()),
-        name in select(vec!["SET", RETAKE, EXTEND, RELEASE, INSPECT]),
+        name in select(vec!["SET", RETAKE, EXTEND, RELEASE, INSPECT, "GET", "TIME", "INFO"]),
         now in now(),
     ) {
         let words = match name {
             "SET" => vec!["SET", &key, &token, "NX", "PX", &ttl],
             RELEASE => vec!["EVAL", RELEASE, "1", &key, &token],
             INSPECT => vec!["EVAL", INSPECT, "1", &key],
+            "TIME" => vec!["TIME"],
+            "GET" | "INFO" => vec![name, &key],
             script => vec!["EVAL", script, "1", &key, &token, &ttl],
         };
         check_words(words.iter().map(|word| word.as_bytes()), now);

@@ -117,10 +117,10 @@ impl Answer {
     pub(super) fn expected(&self) -> Result<Outcome, Why> {
         let Some(end) = end_of_reply(&self.bytes) else {
             let can_be_one_line = matches!(self.bytes.first(), None | Some(b'+' | b'-' | b':'));
-            let is_short = self.bytes.len() < LONGEST_REPLY;
+            let may_go_on = can_be_one_line && self.bytes.len() < LONGEST_REPLY;
             return Err(match self.then {
-                Then::Silence if can_be_one_line && is_short => Why::Fault(Outcome::TimedOut),
-                Then::End | Then::EarlyEnd if can_be_one_line => Why::Fault(Outcome::Broken),
+                Then::Silence if may_go_on => Why::Fault(Outcome::TimedOut),
+                Then::End | Then::EarlyEnd if may_go_on => Why::Fault(Outcome::Broken),
                 Then::Silence | Then::End | Then::EarlyEnd => Why::NoVote,
             });
         };

@@ -17,6 +17,7 @@ use redis::{Connection, ConnectionLike, Value};
 
 use super::super::differential::{as_value, server, time};
 use super::super::frame::pack;
+use super::super::process::Process;
 use super::super::properties::config;
 use super::{ACQUIRE, EXTEND, OPEN, RELEASE, Store};
 
@@ -139,7 +140,7 @@ impl Pair {
         let base = time(&mut connection).as_micros();
         Self {
             connection,
-            store: Store::default(),
+            store: in_server_time(),
             base: i64::try_from(base).unwrap(),
         }
     }
@@ -182,6 +183,11 @@ impl Pair {
             left == pttl || left > 0 && pttl > 0 && left.abs_diff(pttl) < SLACK_MICROS / 1000;
         assert!(is_close, "{words:?}: {key}: {left} {pttl}");
     }
+}
+
+/// A store whose own clock is its wall clock.
+fn in_server_time() -> Store {
+    Store::of(Process::new(0, Duration::ZERO, 0))
 }
 
 fn is_like(fake: &Value, real: &Value) -> bool {
@@ -244,7 +250,7 @@ fn random_sequences_get_every_answer() {
     let base = i64::try_from(now.as_micros()).unwrap();
     let seen_by_run = std::cell::RefCell::new(&mut seen);
     let result = runner.run(&vec(step(), 1..40), |steps| {
-        let mut store = Store::default();
+        let mut store = in_server_time();
         for words in &steps {
             let text = |word: &Word| match word {
                 Word::Text(text) => (*text).to_owned(),

@@ -1,0 +1,134 @@
+//! What a fake node says of the process that it plays: `INFO` and `TIME`.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::clock::VIRTUAL_EPOCH_US;
+
+/// A process, in one of its lives.
+#[derive(Clone)]
+pub(crate) struct Process {
+    node: u64,
+    /// How often it was restarted.
+    life: u64,
+    /// When this life began, on the node's own clock.
+    born: Duration,
+    /// What the wall clock shows at the zero of the node's own clock, in microseconds since the Unix epoch.
+    epoch_us: u64,
+}
+
+impl Process {
+    /// The first life of the process of a node; `now` is on the node's own clock, and `wall_us` the same moment on the
+    /// wall clock.
+    pub(crate) fn new(node: u64, now: Duration, wall_us: u64) -> Self {
+        Self {
+            node,
+            life: 0,
+            born: now,
+            epoch_us: wall_us.saturating_sub(micros(now)),
+        }
+    }
+
+    pub(super) fn restart(&mut self, now: Duration) {
+        self.life = self.life.wrapping_add(1);
+        self.born = now;
+    }
+
+    /// 40 hexadecimal characters for each life of each node, and always the same for it, so that a run can be repeated.
+    pub(super) fn run_id(&self) -> String {
+        let first = mix(self.node ^ mix(self.life));
+        let second = mix(first);
+        format!("{first:016x}{second:016x}{:08x}", mix(second) >> 32)
+    }
+
+    /// What the wall clock shows.
+    pub(super) fn wall_micros(&self, now: Duration) -> u64 {
+        self.epoch_us.saturating_add(micros(now))
+    }
+
+    pub(super) fn time(&self, now: Duration) -> Value {
+        let wall = Duration::from_micros(self.wall_micros(now));
+        let parts = [wall.as_secs(), u64::from(wall.subsec_micros())];
+        let parts = parts.map(|part| Value::BulkString(part.to_string().into_bytes()));
+        Value::Array(parts.into())
+    }
+
+    /// The fields that this crate reads, of one section.
+    pub(super) fn info(&self, section: &str, now: Duration) -> Value {
+        let text = match section {
+            "server" => format!(
+                "# Server\r\nredis_version:7.0.0\r\nserver_name:fake\r\nredis_mode:standalone\r\nrun_id:{}\r\n\
+                 uptime_in_seconds:{}\r\n",
+                self.run_id(),
+                now.saturating_sub(self.born).as_secs(),
+            ),
+            "replication" => "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n".into(),
+            "memory" => "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n".into(),
+            "persistence" => "# Persistence\r\nloading:0\r\naof_enabled:0\r\n".into(),
+            // As Redis answers for a section that it does not have.
+            _ => String::new(),
+        };
+        Value::BulkString(text.into_bytes())
+    }
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Self::new(0, Duration::ZERO, VIRTUAL_EPOCH_US)
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The step of the generator `SplitMix64` (Steele, Lea and Flood): different numbers give different ones, all over the
+/// range.
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn each_life_of_each_node_has_a_run_id_of_its_own_and_always_the_same() {
+        let mut seen = HashSet::new();
+        for node in 0..50 {
+            let mut process = Process::new(node, Duration::ZERO, 0);
+            for _ in 0..50 {
+                let id = process.run_id();
+                assert_eq!(id.len(), 40);
+                assert!(id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+                assert!(seen.insert(id));
+                process.restart(Duration::ZERO);
+            }
+        }
+        let again = Process::new(7, Duration::from_secs(5), 9);
+        assert!(seen.contains(&again.run_id()));
+    }
+
+    #[test]
+    fn the_wall_clock_goes_with_the_nodes_own_and_uptime_begins_anew_at_a_restart() {
+        let second = Duration::from_secs(1);
+        let mut process = Process::new(1, second, 5_000_001);
+        let parts = |a: &str, b: &str| {
+            Value::Array([a, b].map(|part| Value::BulkString(part.into())).into())
+        };
+        assert_eq!(process.time(second), parts("5", "1"));
+        assert_eq!(process.time(second * 2), parts("6", "1"));
+        let uptime = |process: &Process, now| format!("{:?}", process.info("server", now));
+        assert!(uptime(&process, second * 4).contains("uptime_in_seconds:3"));
+        process.restart(second * 4);
+        assert!(uptime(&process, second * 4).contains("uptime_in_seconds:0"));
+        let bound = Process::new(1, Duration::ZERO, u64::MAX).time(Duration::MAX);
+        assert!(matches!(bound, Value::Array(_)));
+    }
+}

@@ -1,0 +1,155 @@
+//! The text that a server answers `INFO` with.
+
+use std::time::Duration;
+
+use super::node::{Persistence, Role};
+use crate::status::shown;
+
+/// No name, version or mode is longer.
+const LONGEST_TEXT: usize = 64;
+
+/// One section: lines of `name:value` between headings that begin with `#`. It may be anything, since a server wrote it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Info(String);
+
+impl Info {
+    pub(super) fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Whether the server has answered with it.
+    pub(super) fn is_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// The value of the first field with this name, unless it is empty.
+    fn field(&self, name: &str) -> Option<&str> {
+        let lines = self.0.lines().filter(|line| !line.starts_with('#'));
+        let mut fields = lines.filter_map(|line| line.split_once(':'));
+        let (_, value) = fields.find(|(other, _)| *other == name)?;
+        Some(value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// The value as it can be shown.
+    fn text(&self, name: &str) -> Option<String> {
+        self.field(name).map(printable)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.field(name)?.parse().ok()
+    }
+
+    fn is(&self, name: &str, value: &str) -> bool {
+        self.field(name) == Some(value)
+    }
+
+    /// Of `INFO server`: what the server is, and its version.
+    pub(super) fn server(&self) -> (Option<String>, Option<String>) {
+        // All of them give a version of Redis, for clients that look at it; their own comes first.
+        let own = [
+            ("valkey", "valkey_version"),
+            ("Dragonfly", "dragonfly_version"),
+        ];
+        for (name, version) in own {
+            if let Some(version) = self.text(version) {
+                return (Some(name.into()), Some(version));
+            }
+        }
+        let version = self.text("redis_version");
+        let executable = self.field("executable").unwrap_or_default();
+        let program = executable.rsplit('/').next().unwrap_or_default();
+        let name = match self.text("server_name") {
+            Some(name) => Some(name),
+            None if program.starts_with("keydb") => Some("KeyDB".into()),
+            None => version.is_some().then(|| "redis".into()),
+        };
+        (name, version)
+    }
+
+    /// Of `INFO server`.
+    pub(super) fn mode(&self) -> Option<String> {
+        self.text("redis_mode")
+    }
+
+    /// Of `INFO server`.
+    pub(super) fn uptime(&self) -> Option<Duration> {
+        self.number("uptime_in_seconds").map(Duration::from_secs)
+    }
+
+    /// Of `INFO server`.
+    pub(super) fn run_id(&self) -> Option<&str> {
+        self.id("run_id")
+    }
+
+    /// Of `INFO replication`.
+    pub(super) fn master_replid(&self) -> Option<&str> {
+        self.id("master_replid")
+    }
+
+    /// A name that can be compared: one word, and not of zeros, which stand for none.
+    fn id(&self, name: &str) -> Option<&str> {
+        self.field(name).filter(|id| {
+            let is_word = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            is_word && id.len() <= LONGEST_TEXT && id.bytes().any(|byte| byte != b'0')
+        })
+    }
+
+    /// Of `INFO replication`.
+    pub(super) fn role(&self) -> Role {
+        match self.field("role") {
+            Some("master") => Role::Master,
+            Some("slave" | "replica") => Role::Replica {
+                master: self.master(),
+            },
+            Some("active-replica") => Role::ActiveReplica,
+            Some(_) => self.text("role").map_or(Role::Unknown, Role::Other),
+            None => Role::Unknown,
+        }
+    }
+
+    fn master(&self) -> Option<String> {
+        let (host, port) = (self.text("master_host")?, self.number("master_port")?);
+        Some(format!("{host}:{port}"))
+    }
+
+    /// Of `INFO memory`.
+    pub(super) fn eviction(&self) -> Option<String> {
+        let policy = self.text("maxmemory_policy");
+        // Dragonfly's word for it, beside which older ones have no policy.
+        policy.or_else(|| match self.field("cache_mode")? {
+            "cache" => Some("cache_mode".into()),
+            "store" => Some("noeviction".into()),
+            _ => None,
+        })
+    }
+
+    /// Of `INFO persistence`. Snapshots are there when one was taken in this life of the server, or is being taken.
+    pub(super) fn persistence(&self) -> Option<Persistence> {
+        let is_positive = |name| self.number(name).is_some_and(|number| number > 0);
+        let has_snapshots = is_positive("rdb_saves")
+            || is_positive("rdb_bgsave_in_progress")
+            // It is -1 before the first.
+            || self.number("rdb_last_bgsave_time_sec").is_some();
+        match (self.number("aof_enabled")?, has_snapshots) {
+            (0, false) => Some(Persistence::Off),
+            (0, true) => Some(Persistence::Snapshots),
+            (1, false) => Some(Persistence::AppendOnly),
+            (1, true) => Some(Persistence::AppendOnlyAndSnapshots),
+            _ => None,
+        }
+    }
+
+    /// Of `INFO persistence`: whether the last snapshot or write failed. Redis then accepts no writes, unless it is told
+    /// to.
+    pub(super) fn fails_to_save(&self) -> bool {
+        self.is("rdb_last_bgsave_status", "err") || self.is("aof_last_write_status", "err")
+    }
+}
+
+/// A server's word as it can be shown: in one line, of bounded length.
+pub(super) fn printable(text: &str) -> String {
+    shown(text.as_bytes()).chars().take(LONGEST_TEXT).collect()
+}
+
+#[cfg(test)]
+mod properties;

@@ -1,0 +1,90 @@
+//! The text that a person reads, to the character.
+
+use std::time::Duration;
+
+use super::super::exhaustive::{good, loading, refused, silent};
+use super::super::*;
+use super::age;
+use crate::fencing::Protocol;
+
+#[track_caller]
+fn assert_shown(nodes: Vec<NodeHealth>, expected: &str) {
+    let shown = Health::of(nodes, Protocol::Classic).to_string();
+    assert_eq!(shown, expected, "\n{shown}\n{expected}");
+}
+
+#[test]
+fn all_is_well() {
+    let fenced = NodeHealth {
+        uptime: Some(Duration::from_hours(77)),
+        persistence: Some(Persistence::AppendOnlyAndSnapshots),
+        ..good("10.0.0.3:6379")
+    };
+    assert_shown(
+        vec![good("10.0.0.1:6379"), good("10.0.0.20:6379"), fenced],
+        "\
+NODE            STATE  ROUND TRIP  SERVER        ROLE    RUN ID    UP     EVICTION    PERSISTENCE  CLOCK            MARKER
+10.0.0.1:6379   up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.1  3s     noeviction  off          +0.0ns \u{b1}125.0\u{b5}s  no marker
+10.0.0.20:6379  up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.2  3s     noeviction  off          +0.0ns \u{b1}125.0\u{b5}s  no marker
+10.0.0.3:6379   up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.3  3d 5h  noeviction  aof, rdb     +0.0ns \u{b1}125.0\u{b5}s  no marker
+verdict: ok; 3 of 3 can vote, 2 have to: 1 more failure is survived",
+    );
+}
+
+#[test]
+fn much_is_wrong() {
+    let hidden = NodeHealth {
+        reach: Reach::Answers,
+        round_trip: Some(Duration::from_millis(1)),
+        hidden: vec!["INFO"],
+        ..silent("c", Reach::Answers)
+    };
+    let replica = NodeHealth {
+        role: Role::Replica { master: None },
+        ..good("e")
+    };
+    let refuses = NodeHealth {
+        reach: Reach::Refuses(loading()),
+        ..silent("d", Reach::Answers)
+    };
+    assert_shown(
+        vec![
+            silent("a", Reach::Failed(refused())),
+            silent("b", Reach::TimedOut),
+            hidden,
+            refuses,
+            replica,
+        ],
+        "\
+NODE  STATE    ROUND TRIP  SERVER        ROLE     RUN ID    UP       EVICTION    PERSISTENCE  CLOCK            MARKER
+a     FAILED   -           -             -        -         -        -           -            -                -
+b     SILENT   -           -             -        -         -        -           -            -                -
+c     up       1.0ms       unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
+d     REFUSES  unknown     unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
+e     up       250.0\u{b5}s     redis 7.0.15  replica  eaaaaaaa  3s       noeviction  off          +0.0ns \u{b1}125.0\u{b5}s  no marker
+critical  no lock can be taken: 1 of the 3 votes that are needed can be had; mend the nodes below
+critical  e: a replica; make it an independent master (REPLICAOF NO ONE), and not one that fails over
+warning   a: no connection: connection refused; start the server, or mend its address or the way to it
+warning   b: no answer within the node timeout; look whether its process hangs, its machine is up, or the way to it is slower than node_timeout
+warning   d: the server answered LOADING wait (the server is loading its data: it votes once that is done); no lock can be taken there until that is mended
+notice    c: does not tell everything; to see it, allow the user INFO
+verdict: critical; 1 of 5 can vote, 3 have to: no majority: 2 votes are missing",
+    );
+}
+
+#[test]
+fn a_time_has_its_two_largest_units() {
+    for (seconds, text) in [
+        (0, "0s"),
+        (59, "59s"),
+        (60, "1m 0s"),
+        (3599, "59m 59s"),
+        (3600, "1h 0m"),
+        (86399, "23h 59m"),
+        (86400, "1d 0h"),
+        (400 * 86400 + 7200, "400d 2h"),
+        (u64::MAX, "213503982334601d 7h"),
+    ] {
+        assert_eq!(age(Duration::from_secs(seconds)), text);
+    }
+}

@@ -1,0 +1,169 @@
+//! What the servers say of themselves.
+
+use redis::Value;
+
+use super::ask_all::{Answer, send_to_all};
+use super::call::Call;
+use super::command::Packed;
+use super::transport::Fault;
+use super::{Node, command, refusal};
+use crate::error::NodeError;
+use crate::health::answers::{Answers, Outcome, Question, Reply, Silence};
+
+/// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
+/// many round trips as questions. A node that is silent is asked nothing more.
+///
+/// Breakers are not heeded: to know what is wrong with a node is what it is for. As it only looks, it takes no connection
+/// beside a pool that is used up.
+pub(crate) fn question_all<'n>(
+    nodes: &(impl Iterator<Item = &'n Node> + Clone),
+    marker_key: &str,
+) -> Vec<Answers> {
+    let mut all: Vec<Answers> = nodes.clone().map(|_| Answers::default()).collect();
+    for question in Question::ALL {
+        let command = packed(question, marker_key);
+        let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
+        let replies = send_to_all(
+            nodes.clone().zip(asked),
+            &command,
+            Call::new,
+            |call, again| {
+                let reply = call.reply_aside(again, reader(question))?;
+                Ok((reply, call.wall_micros()))
+            },
+        );
+        for (answers, reply) in all.iter_mut().zip(replies) {
+            if let Some(reply) = reply {
+                answers.note(question, outcome(reply));
+            }
+        }
+    }
+    all
+}
+
+fn packed(question: Question, marker_key: &str) -> Packed {
+    match question {
+        Question::Marker => command::get(marker_key),
+        Question::Server => command::info("server"),
+        Question::Replication => command::info("replication"),
+        Question::Memory => command::info("memory"),
+        Question::Persistence => command::info("persistence"),
+        Question::Time => command::time(),
+    }
+}
+
+fn outcome(answer: Answer<(Reply, u64)>) -> Outcome {
+    let (result, client_us) = match answer.result {
+        Ok((reply, client_us)) => (Ok(reply), client_us),
+        Err(fault) => (Err(silence(fault)), 0),
+    };
+    Outcome {
+        result,
+        elapsed: answer.elapsed,
+        client_us,
+    }
+}
+
+fn silence(fault: Fault) -> Silence {
+    match fault {
+        Fault::TimedOut => Silence::TimedOut,
+        Fault::Closed(source) => Silence::Failed(NodeError::Broken { source }),
+        Fault::Error(error @ NodeError::Protocol { .. }) => Silence::Unreadable(error),
+        Fault::Error(error) => Silence::Failed(error),
+    }
+}
+
+type Reader = fn(&Value) -> Option<Reply>;
+
+fn reader(question: Question) -> Reader {
+    match question {
+        Question::Marker => value,
+        Question::Server | Question::Replication | Question::Memory | Question::Persistence => {
+            section
+        }
+        Question::Time => time,
+    }
+}
+
+/// Reads the reply to `GET`.
+fn value(reply: &Value) -> Option<Reply> {
+    if *reply == Value::Nil {
+        return Some(Reply::Nothing);
+    }
+    section(reply)
+}
+
+/// Reads the reply to `INFO`.
+fn section(reply: &Value) -> Option<Reply> {
+    match reply {
+        // Over TLS, where the URL asks for the third version of the protocol.
+        Value::VerbatimString { text, .. } => Some(Reply::Text(text.clone())),
+        Value::BulkString(text) => Some(Reply::Text(String::from_utf8_lossy(text).into_owned())),
+        Value::ServerError(error) => Some(Reply::Refusal(refusal(error))),
+        Value::Nil | _ => None,
+    }
+}
+
+/// Reads the reply to `TIME`: seconds and microseconds, each as text.
+fn time(reply: &Value) -> Option<Reply> {
+    let parts = match reply {
+        Value::ServerError(error) => return Some(Reply::Refusal(refusal(error))),
+        Value::Array(parts) => parts.as_slice(),
+        Value::Nil | _ => return None,
+    };
+    let [Value::BulkString(seconds), Value::BulkString(micros)] = parts else {
+        return None;
+    };
+    let number = |digits: &[u8]| -> Option<u64> { str::from_utf8(digits).ok()?.parse().ok() };
+    let seconds_us = number(seconds)?.checked_mul(1_000_000)?;
+    let micros = number(micros).filter(|micros| *micros < 1_000_000)?;
+    seconds_us.checked_add(micros).map(Reply::Time)
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::parse_redis_value;
+
+    use super::*;
+
+    fn read(question: Question, reply: &[u8]) -> Option<String> {
+        let reply = reader(question)(&parse_redis_value(reply).unwrap())?;
+        Some(match reply {
+            Reply::Nothing => "nothing".into(),
+            Reply::Text(text) => text,
+            Reply::Time(us) => us.to_string(),
+            Reply::Refusal(error) => error.to_string(),
+        })
+    }
+
+    #[test]
+    fn a_reply_of_its_type_is_read_and_any_other_is_not() {
+        use Question::{Marker, Server, Time};
+        for (question, reply, expected) in [
+            (Marker, &b"$-1\r\n"[..], Some("nothing")),
+            (Marker, b"$3\r\na|b\r\n", Some("a|b")),
+            (Marker, b"$2\r\n\xff\xfe\r\n", Some("\u{fffd}\u{fffd}")),
+            (Server, b"$0\r\n\r\n", Some("")),
+            (Server, b"=6\r\ntxt:ab\r\n", Some("ab")),
+            (Server, b"-ERR no\r\n", Some("the server answered ERR no")),
+            (Time, b"*2\r\n$1\r\n5\r\n$1\r\n7\r\n", Some("5000007")),
+            (Time, b"-ERR no\r\n", Some("the server answered ERR no")),
+            (Marker, b"+OK\r\n", None),
+            (Marker, b":1\r\n", None),
+            (Marker, b"*0\r\n", None),
+            (Server, b"$-1\r\n", None),
+            (Server, b"+redis_version:7\r\n", None),
+            (Time, b"$-1\r\n", None),
+            (Time, b"*-1\r\n", None),
+            (Time, b"*1\r\n$1\r\n5\r\n", None),
+            (Time, b"*2\r\n:5\r\n:7\r\n", None),
+            (Time, b"*2\r\n$2\r\n-5\r\n$1\r\n7\r\n", None),
+            (Time, b"*2\r\n$1\r\n5\r\n$7\r\n1000000\r\n", None),
+            (Time, b"*2\r\n$14\r\n18446744073710\r\n$1\r\n0\r\n", None),
+            (Time, b"*2\r\n$1\r\n5\r\n$1\r\nx\r\n", None),
+        ] {
+            let reply_text = reply.escape_ascii();
+            assert_eq!(read(question, reply).as_deref(), expected, "{reply_text}");
+        }
+    }
+}
