@@ -222,6 +222,9 @@ impl Worker {
                 self.world
                     .state()
                     .note(|| format!("c{id} unlocks: {error}"));
+                if matches!(error, Error::Lost { .. }) {
+                    self.world.lost(&returned);
+                }
             }
         }
         result.is_ok()

@@ -300,8 +300,13 @@ impl World {
         };
         let until = self.claimed_end(client, guard);
         let mut state = self.state();
+        let has_ended = old <= state.now;
         state.require(until <= old, || {
             format!("c{client} failed to extend r{resource} and has it for longer")
+        });
+        // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost.
+        state.require(until == old || has_ended, || {
+            format!("c{client} was told that r{resource} is lost while its lease lasted")
         });
         state.set_claim(id, until);
         state.check_claims();
@@ -320,16 +325,27 @@ impl World {
             let (client, resource) = (claim.client, claim.resource);
             state.note(|| format!("c{client} gives r{resource} back"));
             let is_disputed = state.next_holder_after(resource, id, claim.since);
-            (client, resource, is_disputed)
+            (client, resource, is_disputed, claim.until)
         });
         Returned { claim, at: now }
     }
 
     /// `unlock` has said that the lock was held up to then.
     pub(crate) fn unlocked(&self, returned: &Returned) {
-        if let Some((client, resource, is_disputed)) = returned.claim {
+        if let Some((client, resource, is_disputed, _)) = returned.claim {
             self.state().require(!is_disputed, || {
                 format!("c{client} was told that it had r{resource} up to {:?}, and another had it before", returned.at)
+            });
+        }
+    }
+
+    /// `unlock` has said that the lock was lost.
+    pub(crate) fn lost(&self, returned: &Returned) {
+        if let Some((client, resource, _, until)) = returned.claim {
+            let mut state = self.state();
+            let has_ended = until <= state.now;
+            state.require(has_ended, || {
+                format!("c{client} gave r{resource} back and was told that it was lost while its lease lasted")
             });
         }
     }
@@ -393,7 +409,8 @@ impl World {
 
 /// A guard that was given back, and when.
 pub(crate) struct Returned {
-    claim: Option<(usize, usize, bool)>,
+    /// The client, the resource, whether another has had it since, and until when it was valid.
+    claim: Option<(usize, usize, bool, Nanos)>,
     at: Nanos,
 }
 
