@@ -159,7 +159,6 @@ impl Worker {
         }
         match self.rng.u8(0..10) {
             0 if !self.plan.lossless => {
-                self.world.abandoned(&guard);
                 self.abandoned.push(guard);
             }
             0..=3 => {

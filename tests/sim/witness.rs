@@ -18,8 +18,6 @@ pub(crate) struct Witness {
     /// Who had each resource last.
     last: Vec<Option<(u64, Nanos)>>,
     tokens: HashMap<String, Token>,
-    /// Tokens whose guards are never going to be given back.
-    abandoned: Vec<String>,
     /// The tokens that each node was told to release.
     released: HashSet<(usize, String)>,
     pub(crate) violation: Option<String>,
@@ -196,9 +194,7 @@ impl State {
     /// No key outlives its ttl.
     pub(crate) fn everything_has_expired(&mut self) {
         for (node, key, token) in self.keys() {
-            self.require(false, || {
-                format!("n{node} still has {key} {token} after its ttl")
-            });
+            self.fail(format!("n{node} still has {key} {token} after its ttl"));
         }
     }
 
@@ -207,9 +203,7 @@ impl State {
         let mut keys = Vec::new();
         for resource in 0..self.plan.resources {
             for (i, node) in self.nodes.iter_mut().enumerate() {
-                if let Some(token) = node.value(&key(resource), self.now)
-                    && !self.witness.abandoned.contains(&token)
-                {
+                if let Some(token) = node.value(&key(resource), self.now) {
                     let number = self
                         .witness
                         .tokens
@@ -277,17 +271,19 @@ impl World {
             )
         });
         let next = state.next_holder_after(resource, id, since);
-        state.require(old > now, || {
-            format!("c{client} revived its expired lease of r{resource}")
-        });
+        if old <= now {
+            state.fail(format!(
+                "c{client} revived its expired lease of r{resource}"
+            ));
+        }
         state.require(!next, || {
             format!(
                 "c{client} revived its lease of r{resource}, which another client has had since"
             )
         });
-        state.require(until >= old, || {
-            format!("c{client} shortened its lease of r{resource}")
-        });
+        if until < old {
+            state.fail(format!("c{client} shortened its lease of r{resource}"));
+        }
         state.set_claim(id, until);
         state.check_exclusion(id);
         state.check_claims();
@@ -350,14 +346,6 @@ impl World {
         }
     }
 
-    /// The guard is never going to be given back.
-    pub(crate) fn abandoned(&self, guard: &LockGuard) {
-        self.state()
-            .witness
-            .abandoned
-            .push(guard.token().to_owned());
-    }
-
     /// No key of the task that is running is on any node, unless a guard of its is out.
     pub(crate) fn nothing_is_left(&self) {
         let mut state = self.state();
@@ -374,9 +362,11 @@ impl World {
                     .tokens
                     .get(&value)
                     .is_some_and(|token| token.task == task);
-                state.require(is_held || !is_its, || {
-                    format!("c{client} left a key of r{resource} on n{node} in calm weather")
-                });
+                if is_its && !is_held {
+                    state.fail(format!(
+                        "c{client} left a key of r{resource} on n{node} in calm weather"
+                    ));
+                }
             }
         }
     }
@@ -384,7 +374,7 @@ impl World {
     pub(crate) fn broken_promise(&self, what: String) {
         let mut state = self.state();
         if !state.is_over {
-            state.require(false, || what);
+            state.fail(what);
         }
     }
 
