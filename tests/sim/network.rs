@@ -128,7 +128,7 @@ impl State {
         })
     }
 
-    fn fate(&mut self, client: usize, node: usize, loss: u32) -> Fate {
+    fn fate(&mut self, client: usize, node: usize, (loss, name): (u32, &'static str)) -> Fate {
         let delay = self.long_delay();
         match self.partition(client, node) {
             Some((end, holds)) => {
@@ -143,7 +143,10 @@ impl State {
                     Fate::Lost
                 }
             }
-            None if self.is_unlucky(loss) => Fate::Lost,
+            None if self.is_unlucky(loss) => {
+                self.count(name);
+                Fate::Lost
+            }
             None => Fate::Arrives(self.now + delay),
         }
     }
@@ -172,7 +175,8 @@ impl State {
             Verb::Release if is_undo => self.count("undo"),
             Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect => {}
         }
-        let fate = self.fate(client, node, self.plan.weather.lost_request);
+        let loss = (self.plan.weather.lost_request, "lost request");
+        let fate = self.fate(client, node, loss);
         let arrival = self.network.connections[id].there.take(fate);
         let words = self.witness.describe(&message);
         if let Some(at) = arrival {
@@ -187,7 +191,6 @@ impl State {
                 },
             );
         } else {
-            self.count("lost request");
             self.note(|| format!("c{client} -> n{node} #{id} {words}, lost"));
         }
     }
@@ -220,12 +223,12 @@ impl State {
         let reply = executed.reply.clone();
         self.note(|| format!("       n{node} #{id} {words}: {reply:?}"));
         self.executed(node, message, &executed);
-        let fate = self.fate(client, node, self.plan.weather.lost_reply);
+        let loss = (self.plan.weather.lost_reply, "lost reply");
+        let fate = self.fate(client, node, loss);
         if let Some(at) = self.network.connections[id].back.take(fate) {
             let (connection, value) = (id, executed.reply);
             self.push(at, Event::Reply { connection, value });
         } else {
-            self.count("lost reply");
             self.note(|| format!("       n{node} #{id} the reply is lost"));
         }
     }
