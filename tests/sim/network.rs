@@ -131,17 +131,13 @@ impl State {
     fn fate(&mut self, client: usize, node: usize, (loss, name): (u32, &'static str)) -> Fate {
         let delay = self.long_delay();
         match self.partition(client, node) {
-            Some((end, holds)) => {
-                self.count(if holds {
-                    "message held back"
-                } else {
-                    "message cut off"
-                });
-                if holds {
-                    Fate::Arrives(end + delay)
-                } else {
-                    Fate::Lost
-                }
+            Some((end, true)) => {
+                self.count("message held back");
+                Fate::Arrives(end + delay)
+            }
+            Some((_, false)) => {
+                self.count("message cut off");
+                Fate::Lost
             }
             None if self.is_unlucky(loss) => {
                 self.count(name);
