@@ -29,6 +29,8 @@ struct Connection {
     may_ask_again: bool,
     /// What the server answered to the question who it is, if it was an error.
     refusal: Option<Value>,
+    /// What went wrong when the answer to that question was read, until someone is told.
+    fault: Option<Fault>,
     /// A receive failed: the next bytes would belong to a command that nobody waits for any more.
     spent: bool,
 }
@@ -73,6 +75,7 @@ impl Slot {
             identity: Identity::Unknown(identity::nowhere()),
             may_ask_again: false,
             refusal: None,
+            fault: None,
             spent: false,
         }));
         connection
@@ -104,8 +107,7 @@ impl Slot {
         if let Some(connection) = &mut self.connection
             && connection.transport.is_ready(until)
         {
-            // What goes wrong here goes wrong when the next reply is read as well.
-            drop(connection.hear_identity(until));
+            connection.hear_identity_early(until);
         }
     }
 
@@ -127,11 +129,13 @@ impl Slot {
     /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
     /// undo may still be sent behind the command.
     pub(crate) fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
-        let connection = self
-            .connection
-            .as_mut()
-            .filter(|connection| !connection.spent)
-            .ok_or_else(no_connection)?;
+        let connection = self.connection.as_mut().ok_or_else(no_connection)?;
+        if let Some(fault) = connection.fault.take() {
+            return Err(fault);
+        }
+        if connection.spent {
+            return Err(no_connection());
+        }
         connection.reply(deadline)
     }
 }
@@ -193,9 +197,17 @@ impl Connection {
         if !self.transport.is_ready(until) {
             return false;
         }
-        // What has come may be no more than the first answer. If it can't be read, that is told to who reads next.
+        // What has come may be no more than the first answer.
         let is_first = matches!(self.identity, Identity::Asked(_));
-        !is_first || self.hear_identity(until).is_err() || self.transport.is_ready(until)
+        if is_first {
+            self.hear_identity_early(until);
+        }
+        !is_first || self.fault.is_some() || self.transport.is_ready(until)
+    }
+
+    /// As [`Self::hear_identity`]; what goes wrong is told to who reads the next reply.
+    fn hear_identity_early(&mut self, deadline: Timestamp) {
+        self.fault = self.hear_identity(deadline).err();
     }
 
     fn reply(&mut self, deadline: Timestamp) -> Result<Value, Fault> {

@@ -65,8 +65,11 @@ fn an_extension_after_expiry_is_lost_and_leaves_the_successor_alone() {
     assert_lost(first.extend(TTL), LossCause::Expired);
     assert_is_over(&first, LossCause::Expired);
     assert_lost(first.unlock(), LossCause::Expired);
+    // A majority granted it; on the others the first lock may have expired a moment later, or they were slow to answer.
+    let values: Vec<_> = servers.iter().filter_map(|s| s.get("report")).collect();
+    assert!(values.len() >= 2, "{values:?}");
+    assert!(values.iter().all(|value| value == second.token()));
     for server in &servers {
-        assert_eq!(server.get("report").as_deref(), Some(second.token()));
         assert!(server.pttl("report") <= 10_000);
     }
     second.unlock().unwrap();

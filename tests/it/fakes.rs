@@ -210,6 +210,20 @@ fn an_acquire_that_is_too_slow_fails_although_every_node_said_yes() {
 }
 
 #[test]
+fn an_acquire_that_was_too_slow_is_tried_again_until_the_time_is_over() {
+    let (clock, nodes, manager) = cluster();
+    for node in &nodes {
+        node.delay(ms(40));
+    }
+    let error = manager
+        .try_lock_for("report", ms(150), Duration::from_secs(2))
+        .unwrap_err();
+    assert!(matches!(error, Error::TooSlow { .. }), "{error}");
+    assert!(clock.elapsed() >= Duration::from_secs(2));
+    assert_no_keys(&nodes, "report");
+}
+
+#[test]
 fn a_foreign_holder_is_respected_until_it_expires() {
     let (clock, nodes, manager) = cluster();
     for node in &nodes[..3] {

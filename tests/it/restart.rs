@@ -286,6 +286,24 @@ fn a_new_connection_that_breaks_before_the_reply_is_a_failure_that_leaves_no_key
 }
 
 #[test]
+fn a_guard_gives_back_also_on_a_node_whose_connection_broke_before_its_vote() {
+    let give_back: [fn(LockGuard); 2] = [|guard| guard.unlock().unwrap(), drop];
+    for (lose, give_back) in WAYS_TO_LOSE.into_iter().zip(give_back) {
+        let node = Lossy::start(Executes::Yes, lose);
+        let others = Server::cluster(2);
+        let urls = others.iter().map(Server::url).chain([node.front.url()]);
+        let manager = manager(urls, 1);
+        node.arm();
+        let guard = manager.try_lock("job", TTL).unwrap();
+        let granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
+        assert_eq!(guard.votes().iter().filter(granted).count(), 2);
+        assert_eq!(node.server.keys(), 1);
+        give_back(guard);
+        assert_eq!(node.server.keys(), 0);
+    }
+}
+
+#[test]
 fn a_set_that_was_executed_leaves_no_key_when_the_second_connection_hangs() {
     for lose in WAYS_TO_LOSE {
         let node = Lossy::start(Executes::Yes, lose);

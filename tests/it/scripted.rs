@@ -193,7 +193,7 @@ impl Stage {
 
 impl Peer {
     fn listen(&mut self) {
-        let (mut number, mut bytes) = (0, Vec::new());
+        let (mut number, mut bytes, mut is_introduced) = (0, Vec::new(), false);
         while let Some(raw) = self
             .stream
             .as_deref()
@@ -205,8 +205,9 @@ impl Peer {
                 words: words(&raw),
                 raw,
             };
-            // Asked on every connection, before what it was made for; no part of the play.
-            if command.words.first().is_some_and(|word| word == "INFO") {
+            // Asked first on every connection; no part of the play.
+            let is_introduction = !std::mem::replace(&mut is_introduced, true);
+            if is_introduction && command.words[0] == "INFO" {
                 let text = format!("run_id:{:p}\r\n", Arc::as_ptr(&self.stage));
                 self.say(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
                 continue;

@@ -159,10 +159,18 @@ fn scripted_tls(script: impl Fn(&str, &str) -> String + Send + 'static) -> (u16,
             let mut bytes = vec![0; 16 * 1024];
             while let Ok(n @ 1..) = stream.read(&mut bytes) {
                 let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
-                // Each write of the client is a command and its mark.
-                let mark = text.rsplit("\r\n").nth(1).unwrap_or_default();
-                let mark = format!("${}\r\n{mark}\r\n", mark.len());
-                if stream.write_all(script(&text, &mark).as_bytes()).is_err() {
+                // Each write of the client is a command and its mark, and several may come together.
+                let mut parts = text.split("*2\r\n$4\r\nPING\r\n");
+                let mut command = parts.next().unwrap_or_default();
+                let mut replies = String::new();
+                for part in parts {
+                    let mut lines = part.splitn(3, "\r\n").skip(1);
+                    let mark = lines.next().unwrap_or_default();
+                    let mark = format!("${}\r\n{mark}\r\n", mark.len());
+                    replies.push_str(&script(command, &mark));
+                    command = lines.next().unwrap_or_default();
+                }
+                if stream.write_all(replies.as_bytes()).is_err() {
                     break;
                 }
             }

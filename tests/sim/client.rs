@@ -166,7 +166,6 @@ impl Worker {
         }
         match self.rng.u8(0..10) {
             0 if !self.plan.lossless => {
-                self.world.abandoned(&guard);
                 self.abandoned.push(guard);
             }
             0..=3 => {
@@ -259,6 +258,9 @@ impl Worker {
                 self.world
                     .state()
                     .note(|| format!("c{id} unlocks: {error}"));
+                if matches!(error, Error::Lost { .. }) {
+                    self.world.lost(&returned);
+                }
             }
         }
         result.is_ok()

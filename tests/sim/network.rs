@@ -33,16 +33,21 @@ struct Connection {
     is_closed: bool,
     /// What has come and was not read.
     inbox: VecDeque<Value>,
-    /// The first command asks the node who it is, and may have others behind it.
-    is_introduced: bool,
-    /// Whether its reply was not read yet, as a number.
-    unheard: u32,
+    introduction: Introduction,
     /// Commands whose replies were not read, and the token of the last.
     unread: u32,
     last: String,
     /// Whether reading has failed, so that what comes later belongs to nobody.
     is_spent: bool,
     waiter: Option<(usize, u64)>,
+}
+
+/// The first command asks the node who it is, and may have others behind it before its reply is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Introduction {
+    Outstanding,
+    Sent,
+    Read,
 }
 
 /// One direction of a connection.
@@ -132,22 +137,21 @@ impl State {
         })
     }
 
-    fn fate(&mut self, client: usize, node: usize, loss: u32) -> Fate {
+    fn fate(&mut self, client: usize, node: usize, (loss, name): (u32, &'static str)) -> Fate {
         let delay = self.long_delay();
         match self.partition(client, node) {
-            Some((end, holds)) => {
-                self.count(if holds {
-                    "message held back"
-                } else {
-                    "message cut off"
-                });
-                if holds {
-                    Fate::Arrives(end + delay)
-                } else {
-                    Fate::Lost
-                }
+            Some((end, true)) => {
+                self.count("message held back");
+                Fate::Arrives(end + delay)
             }
-            None if self.is_unlucky(loss) => Fate::Lost,
+            Some((_, false)) => {
+                self.count("message cut off");
+                Fate::Lost
+            }
+            None if self.is_unlucky(loss) => {
+                self.count(name);
+                Fate::Lost
+            }
             None => Fate::Arrives(self.now + delay),
         }
     }
@@ -165,8 +169,8 @@ impl State {
             self.fail(what);
         }
         let connection = &mut self.network.connections[id];
-        if !std::mem::replace(&mut connection.is_introduced, true) {
-            connection.unheard += 1;
+        if connection.introduction == Introduction::Outstanding {
+            connection.introduction = Introduction::Sent;
         } else {
             connection.unread += 1;
             connection.is_spent = is_spent || unread > 0;
@@ -180,7 +184,8 @@ impl State {
             Verb::Release if is_undo => self.count("undo"),
             Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect | Verb::Ask => {}
         }
-        let fate = self.fate(client, node, self.plan.weather.lost_request);
+        let loss = (self.plan.weather.lost_request, "lost request");
+        let fate = self.fate(client, node, loss);
         let arrival = self.network.connections[id].there.take(fate);
         let words = self.witness.describe(&message);
         if let Some(at) = arrival {
@@ -195,7 +200,6 @@ impl State {
                 },
             );
         } else {
-            self.count("lost request");
             self.note(|| format!("c{client} -> n{node} #{id} {words}, lost"));
         }
     }
@@ -228,12 +232,12 @@ impl State {
         let reply = executed.reply.clone();
         self.note(|| format!("       n{node} #{id} {words}: {reply:?}"));
         self.executed(node, message, &executed);
-        let fate = self.fate(client, node, self.plan.weather.lost_reply);
+        let loss = (self.plan.weather.lost_reply, "lost reply");
+        let fate = self.fate(client, node, loss);
         if let Some(at) = self.network.connections[id].back.take(fate) {
             let (connection, value) = (id, executed.reply);
             self.push(at, Event::Reply { connection, value });
         } else {
-            self.count("lost reply");
             self.note(|| format!("       n{node} #{id} the reply is lost"));
         }
     }
@@ -291,8 +295,7 @@ impl State {
             is_reset: false,
             is_closed: false,
             inbox: VecDeque::new(),
-            is_introduced: false,
-            unheard: 0,
+            introduction: Introduction::Outstanding,
             unread: 0,
             last: String::new(),
             is_spent: false,
@@ -376,8 +379,8 @@ impl Transport for Line {
         let connection = &mut state.network.connections[self.id];
         if let Some(value) = connection.inbox.pop_front() {
             connection.is_spent = false;
-            if connection.unheard > 0 {
-                connection.unheard -= 1;
+            if connection.introduction == Introduction::Sent {
+                connection.introduction = Introduction::Read;
             } else {
                 connection.unread -= 1;
             }

@@ -21,8 +21,6 @@ pub(crate) struct Witness {
     tokens: HashMap<String, Token>,
     /// The fencing tokens of each resource, with the times when their guards were returned.
     pub(super) fencing: Vec<Vec<(Nanos, FencingToken)>>,
-    /// Tokens whose guards are never going to be given back.
-    abandoned: Vec<String>,
     /// The tokens that each node was told to release.
     released: HashSet<(usize, String)>,
     pub(crate) violation: Option<String>,
@@ -216,9 +214,7 @@ impl State {
     /// No key outlives its ttl.
     pub(crate) fn everything_has_expired(&mut self) {
         for (node, key, token) in self.keys() {
-            self.require(false, || {
-                format!("n{node} still has {key} {token} after its ttl")
-            });
+            self.fail(format!("n{node} still has {key} {token} after its ttl"));
         }
     }
 
@@ -227,9 +223,7 @@ impl State {
         let mut keys = Vec::new();
         for resource in 0..self.plan.resources {
             for (i, node) in self.nodes.iter_mut().enumerate() {
-                if let Some(token) = node.value(&key(resource), self.now)
-                    && !self.witness.abandoned.contains(&token)
-                {
+                if let Some(token) = node.value(&key(resource), self.now) {
                     let number = self
                         .witness
                         .tokens
@@ -298,17 +292,19 @@ impl World {
             )
         });
         let next = state.next_holder_after(resource, id, since);
-        state.require(old > now, || {
-            format!("c{client} revived its expired lease of r{resource}")
-        });
+        if old <= now {
+            state.fail(format!(
+                "c{client} revived its expired lease of r{resource}"
+            ));
+        }
         state.require(!next, || {
             format!(
                 "c{client} revived its lease of r{resource}, which another client has had since"
             )
         });
-        state.require(until >= old, || {
-            format!("c{client} shortened its lease of r{resource}")
-        });
+        if until < old {
+            state.fail(format!("c{client} shortened its lease of r{resource}"));
+        }
         state.set_claim(id, until);
         state.check_exclusion(id);
         state.check_claims();
@@ -321,8 +317,14 @@ impl World {
         };
         let until = self.claimed_end(client, guard);
         let mut state = self.state();
+        let has_ended = old <= state.now;
         state.require(until <= old, || {
             format!("c{client} failed to extend r{resource} and has it for longer")
+        });
+        // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
+        let forgets = state.plan.kind == Kind::Fenced;
+        state.require(until == old || has_ended || forgets, || {
+            format!("c{client} was told that r{resource} is lost while its lease lasted")
         });
         state.set_claim(id, until);
         state.check_claims();
@@ -341,26 +343,30 @@ impl World {
             let (client, resource) = (claim.client, claim.resource);
             state.note(|| format!("c{client} gives r{resource} back"));
             let is_disputed = state.next_holder_after(resource, id, claim.since);
-            (client, resource, is_disputed)
+            (client, resource, is_disputed, claim.until)
         });
         Returned { claim, at: now }
     }
 
     /// `unlock` has said that the lock was held up to then.
     pub(crate) fn unlocked(&self, returned: &Returned) {
-        if let Some((client, resource, is_disputed)) = returned.claim {
+        if let Some((client, resource, is_disputed, _)) = returned.claim {
             self.state().require(!is_disputed, || {
                 format!("c{client} was told that it had r{resource} up to {:?}, and another had it before", returned.at)
             });
         }
     }
 
-    /// The guard is never going to be given back.
-    pub(crate) fn abandoned(&self, guard: &LockGuard) {
-        self.state()
-            .witness
-            .abandoned
-            .push(guard.token().to_owned());
+    /// `unlock` has said that the lock was lost.
+    pub(crate) fn lost(&self, returned: &Returned) {
+        if let Some((client, resource, _, until)) = returned.claim {
+            let mut state = self.state();
+            let has_ended = until <= state.now;
+            let forgets = state.plan.kind == Kind::Fenced;
+            state.require(has_ended || forgets, || {
+                format!("c{client} gave r{resource} back and was told that it was lost while its lease lasted")
+            });
+        }
     }
 
     /// No key of the task that is running is on any node, unless a guard of its is out.
@@ -379,9 +385,11 @@ impl World {
                     .tokens
                     .get(&value)
                     .is_some_and(|token| token.task == task);
-                state.require(is_held || !is_its, || {
-                    format!("c{client} left a key of r{resource} on n{node} in calm weather")
-                });
+                if is_its && !is_held {
+                    state.fail(format!(
+                        "c{client} left a key of r{resource} on n{node} in calm weather"
+                    ));
+                }
             }
         }
     }
@@ -389,7 +397,7 @@ impl World {
     pub(crate) fn broken_promise(&self, what: String) {
         let mut state = self.state();
         if !state.is_over {
-            state.require(false, || what);
+            state.fail(what);
         }
     }
 
@@ -414,7 +422,8 @@ impl World {
 
 /// A guard that was given back, and when.
 pub(crate) struct Returned {
-    claim: Option<(usize, usize, bool)>,
+    /// The client, the resource, whether another has had it since, and until when it was valid.
+    claim: Option<(usize, usize, bool, Nanos)>,
     at: Nanos,
 }
 
