@@ -21,6 +21,7 @@ mod nonblocking;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod resolve;
+pub(crate) mod script;
 mod slot;
 mod socket;
 #[cfg(feature = "tls-rustls")]

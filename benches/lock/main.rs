@@ -15,11 +15,12 @@
 use std::alloc::System;
 use std::time::Duration;
 
-use redlatch::LockManager;
+use redlatch::{Builder, LockManager};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 mod blackhole;
 mod faults;
+mod fenced;
 mod footprint;
 mod healthy;
 mod raw;
@@ -51,6 +52,7 @@ fn main() {
     let mut table = Table::default();
 
     healthy::latency(&mut table, &servers, effort);
+    fenced::latency(&mut table, &servers, effort);
     faults::latency(&mut table, &servers, effort);
     footprint::allocations(&mut table, &servers, effort);
     footprint::threads(&mut table, &servers);
@@ -62,11 +64,13 @@ fn main() {
 /// A manager over servers that are well: where a stall of this machine is all that can go wrong, it is not to be taken
 /// for the failure of a node, which would be left out for a while and so flatter the figures.
 fn patient_manager(servers: &[Server]) -> LockManager {
+    patient_builder(servers).build().unwrap()
+}
+
+fn patient_builder(servers: &[Server]) -> Builder {
     LockManager::builder()
         .nodes(servers.iter().map(Server::url))
         .node_timeout(Duration::from_secs(5))
-        .build()
-        .unwrap()
 }
 
 /// How much is measured.

@@ -1,6 +1,6 @@
 //! The keys of a fake node, and the few commands that this crate sends.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use redis::Value;
@@ -25,6 +25,8 @@ const LONGEST_VALUE: usize = 512;
 pub(crate) struct Store {
     keys: HashMap<String, Entry>,
     process: Process,
+    /// The digests of the scripts that this process was sent.
+    scripts: BTreeSet<&'static str>,
 }
 
 #[derive(Clone)]
@@ -35,13 +37,17 @@ pub(crate) struct Entry {
 
 impl Store {
     pub(crate) fn of(process: Process) -> Self {
-        let keys = HashMap::new();
-        Self { keys, process }
+        Self {
+            keys: HashMap::new(),
+            process,
+            scripts: BTreeSet::new(),
+        }
     }
 
     /// Begins another life of the process; the keys stay.
     pub(crate) fn restart(&mut self, now: Duration) {
         self.process.restart(now);
+        self.scripts.clear();
     }
 
     /// Takes the keys of an earlier moment.
@@ -65,6 +71,10 @@ impl Store {
     pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Value {
         let Some(arguments) = arguments(command) else {
             return error("Protocol error: expected an array of bulk strings");
+        };
+        let arguments = match self.with_text(arguments) {
+            Ok(arguments) => arguments,
+            Err(refusal) => return refusal,
         };
         match arguments.as_slice() {
             ["PING"] => Value::SimpleString("PONG".into()),
@@ -190,7 +200,11 @@ fn why_not(pttl: i64) -> Value {
 }
 
 fn error(message: &str) -> Value {
-    let line = format!("-ERR {message}\r\n");
+    refusal(&format!("ERR {message}"))
+}
+
+fn refusal(text: &str) -> Value {
+    let line = format!("-{text}\r\n");
     redis::parse_redis_value(line.as_bytes()).unwrap_or(Value::Nil)
 }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 use r2d2::PooledConnection;
 use redis::Value;
 
-use super::Node;
 use super::ask_all::PATIENCE;
 use super::command::Packed;
 use super::slot::{Readiness, Slot, Slots};
 use super::transport::{Fault, clean};
+use super::{Node, script};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 
@@ -208,6 +208,13 @@ impl<'n> Call<'n> {
                 .send_fresh(&again())
                 .and_then(|()| self.slot.recv(self.deadline));
         }
+        if reply.as_ref().is_ok_and(script::is_missing) {
+            self.slot.forget_scripts();
+            reply = self
+                .slot
+                .send(&again(), self.deadline)
+                .and_then(|()| self.slot.recv(self.deadline));
+        }
         if self.stage == Stage::SentFresh && matches!(reply, Ok(Value::ServerError(_))) {
             // A server that has enough clients says so and closes. In the pool, the connection would look as if the
             // server had been restarted, and cost the others that still work.
@@ -240,6 +247,8 @@ impl<'n> Call<'n> {
     /// Sends what undoes a command whose outcome is unknown behind it, and closes the connection. Returns whether the
     /// server is going to see it.
     pub(super) fn undo(&mut self, command: &Packed, fault: &Fault) -> bool {
+        // Nobody is going to read whether the server has the script.
+        self.slot.forget_scripts();
         let sent = !is_broken(fault) && self.slot.send(command, self.deadline).is_ok();
         self.slot.close();
         sent

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::Cmd;
 
 use super::fenced::Fence;
+use super::script::Script;
 
 pub(crate) const RELEASE: &str = include_str!("release.lua");
 pub(crate) const EXTEND: &str = include_str!("extend.lua");
@@ -15,7 +16,9 @@ pub(crate) const INSPECT: &str = include_str!("inspect.lua");
 /// A command as it goes over the wire.
 #[derive(Clone)]
 pub(crate) struct Packed {
+    /// For a script, with its digest in place of its text.
     bytes: Vec<u8>,
+    script: Option<&'static Script>,
     last: Last,
 }
 
@@ -37,25 +40,47 @@ impl Packed {
     pub(super) fn new(cmd: &Cmd) -> Self {
         Self {
             bytes: cmd.get_packed_command(),
+            script: None,
             last: Last::Given,
         }
     }
 
-    /// A command whose last argument is the run id of the server.
-    pub(super) fn naming_server(cmd: &mut Cmd) -> Self {
-        Self::open_ended(cmd, Last::RunId)
+    /// A command that [`Script::call`] has begun.
+    pub(super) fn of_script(script: &'static Script, cmd: &Cmd) -> Self {
+        Self {
+            script: Some(script),
+            ..Self::new(cmd)
+        }
     }
 
-    /// A command whose last argument is the run id of the server, where it is known without asking.
-    pub(super) fn naming_known_server(cmd: &mut Cmd) -> Self {
-        Self::open_ended(cmd, Last::RunIdIfKnown)
+    /// The same with one more argument at its end: the run id of the server.
+    pub(super) fn naming_server(mut self) -> Self {
+        self.count_one_more();
+        self.last = Last::RunId;
+        self
     }
 
-    fn open_ended(cmd: &mut Cmd, last: Last) -> Self {
-        let mut bytes = cmd.arg("").get_packed_command();
-        // The empty argument is counted, and then left to `for_server`.
-        bytes.truncate(bytes.len().saturating_sub("$0\r\n\r\n".len()));
-        Self { bytes, last }
+    /// The same with one more argument at its end: the run id of the server, where it is known without asking.
+    pub(super) fn naming_known_server(mut self) -> Self {
+        self.count_one_more();
+        self.last = Last::RunIdIfKnown;
+        self
+    }
+
+    /// Adds one to the number of arguments, `*N`.
+    fn count_one_more(&mut self) {
+        let end = self
+            .bytes
+            .iter()
+            .position(|byte| *byte == b'\r')
+            .unwrap_or_default();
+        let digits = self.bytes.get(1..end).unwrap_or_default();
+        let count: usize = str::from_utf8(digits)
+            .ok()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or_default();
+        let more = format!("*{}", count.saturating_add(1));
+        self.bytes.splice(..end, more.into_bytes());
     }
 
     /// Whether it can't be sent before it is known which server it goes to.
@@ -68,8 +93,22 @@ impl Packed {
         self.last == Last::RunIdIfKnown
     }
 
+    /// The script that it runs, if it can be called by its digest.
+    pub(super) fn script(&self) -> Option<&'static Script> {
+        self.script
+    }
+
     /// What is sent to the server with this run id; none if it takes one to know and there is none.
     pub(crate) fn for_server(&self, run_id: Option<&str>) -> Option<Cow<'_, [u8]>> {
+        let Some(script) = self.script else {
+            return self.short_for_server(run_id);
+        };
+        let short = self.short_for_server(run_id)?;
+        Some(Cow::Owned(script.in_full(&short)))
+    }
+
+    /// The same to a server that has the script already.
+    pub(super) fn short_for_server(&self, run_id: Option<&str>) -> Option<Cow<'_, [u8]>> {
         let run_id = match self.last {
             Last::Given => return Some(Cow::Borrowed(&self.bytes)),
             Last::RunId => run_id?,
@@ -126,7 +165,7 @@ impl Command<'_> {
 
     /// A plain `EVAL` of a script whose first argument is the token: these scripts are short, and no server ever answers
     /// it with `NOSCRIPT`.
-    pub(super) fn script(&self, script: &str, keys: &[&str]) -> Cmd {
+    fn script(&self, script: &str, keys: &[&str]) -> Cmd {
         let mut cmd = eval(script, keys);
         cmd.arg(self.token);
         cmd

@@ -7,6 +7,7 @@ use redis::Value;
 use super::ask_all::{not_ours, send_to_all};
 use super::call::Call;
 use super::command::{Command, Packed, eval, millis};
+use super::script::Script;
 use super::transport::{Fault, clean};
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
@@ -16,6 +17,17 @@ pub(crate) const ACQUIRE: &str = include_str!("fenced_acquire.lua");
 pub(crate) const EXTEND: &str = include_str!("fenced_extend.lua");
 pub(crate) const RELEASE: &str = include_str!("fenced_release.lua");
 pub(crate) const OPEN: &str = include_str!("open.lua");
+
+static ACQUIRE_SCRIPT: Script = Script::new(ACQUIRE, || digest(ACQUIRE));
+static EXTEND_SCRIPT: Script = Script::new(EXTEND, || digest(EXTEND));
+static RELEASE_SCRIPT: Script = Script::new(RELEASE, || digest(RELEASE));
+
+/// The scripts that are called by their digests.
+pub(crate) static SCRIPTS: [&Script; 3] = [&ACQUIRE_SCRIPT, &EXTEND_SCRIPT, &RELEASE_SCRIPT];
+
+fn digest(text: &str) -> String {
+    redis::Script::new(text).get_hash().to_owned()
+}
 
 /// What an attempt sends beside its key and value.
 #[derive(Clone, Copy)]
@@ -29,33 +41,36 @@ impl Fence<'_> {
     pub(super) fn acquire(&self, attempt: &Command<'_>, ttl: Duration, again: bool) -> Packed {
         let counter = Rules::fence(attempt.key);
         let keys = [attempt.key, counter.as_str(), self.rules.marker.as_str()];
-        let mut cmd = attempt.script(ACQUIRE, &keys);
+        let mut cmd = ACQUIRE_SCRIPT.call(&keys);
+        cmd.arg(attempt.token);
         cmd.arg(millis(ttl)).arg(u64::from(self.token));
         cmd.arg(millis(self.rules.quarantine))
             .arg(millis(FENCE_IDLE));
         cmd.arg(&self.rules.config).arg(u8::from(again));
-        Packed::naming_server(&mut cmd)
+        Packed::of_script(&ACQUIRE_SCRIPT, &cmd).naming_server()
     }
 
     /// Extends, or sets the key again where it is gone and nobody else can have had it.
     pub(super) fn extend(&self, attempt: &Command<'_>, ttl: Duration) -> Packed {
         let counter = Rules::fence(attempt.key);
         let keys = [attempt.key, counter.as_str(), self.rules.marker.as_str()];
-        let mut cmd = attempt.script(EXTEND, &keys);
+        let mut cmd = EXTEND_SCRIPT.call(&keys);
+        cmd.arg(attempt.token);
         cmd.arg(millis(ttl)).arg(u64::from(self.token));
         cmd.arg(millis(FENCE_IDLE));
         // Own keys are extended in any case, and a server that hangs must not hold up the others.
-        Packed::naming_known_server(&mut cmd)
+        Packed::of_script(&EXTEND_SCRIPT, &cmd).naming_known_server()
     }
 
     /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
     pub(super) fn release(&self, attempt: &Command<'_>) -> Packed {
         let counter = Rules::fence(attempt.key);
-        let mut cmd = attempt.script(RELEASE, &[attempt.key, &counter]);
+        let mut cmd = RELEASE_SCRIPT.call(&[attempt.key, &counter]);
+        cmd.arg(attempt.token);
         cmd.arg(self.token.tombstone());
         cmd.arg(millis(self.rules.quarantine))
             .arg(millis(FENCE_IDLE));
-        Packed::new(&cmd)
+        Packed::of_script(&RELEASE_SCRIPT, &cmd)
     }
 }
 
@@ -79,7 +94,7 @@ impl Opening {
             Self::Close => "close",
         });
         cmd.arg(millis(rules.quarantine)).arg(&rules.config);
-        Packed::naming_server(&mut cmd)
+        Packed::new(&cmd).naming_server()
     }
 }
 

@@ -1,39 +1,37 @@
 -- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 quarantine_ms 5 idle_ms 6 config 7 again 8 run_id
 local time = redis.call('TIME')
 local now, span = time[1] * 1000000 + time[2], ARGV[4] * 1000
-local marker = redis.call('GET', KEYS[3])
-local run, config, open, why
+local found = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
+local value, counter, marker = found[1], found[2], found[3]
+local ours, open, why = ARGV[8] .. '|' .. ARGV[6] .. '|', nil, 'new'
 if marker then
-  run, config, open, why = string.match(marker, '^([^|]+)|([^|]+)|(%d+)|(%l+)$')
-  if not run or #open > 16 then return {'MARKER'} end
-  if config ~= ARGV[6] then return {'CONFIG', string.sub(config, 1, 200)} end
+  if string.sub(marker, 1, #ours) == ours then open, why = string.match(marker, '^(%d+)|(%l+)$', #ours + 1) end
+  if not open then
+    local config, at = string.match(marker, '^[^|]+|([^|]+)|(%d+)|%l+$')
+    if not config or #at > 16 then return {'MARKER'} end
+    if config ~= ARGV[6] then return {'CONFIG', string.sub(config, 1, 200)} end
+    why = 'reborn'
+  elseif #open > 16 then return {'MARKER'} end
 end
-if run ~= ARGV[8] then
-  why, open = marker and 'reborn' or 'new', now + span
-  redis.call('SET', KEYS[3], string.format('%s|%s|%.0f|%s', ARGV[8], ARGV[6], open, why))
+if not open then
+  open = string.format('%.0f', now + span)
+  if not redis.call('SET', KEYS[3], ours .. open .. '|' .. why, marker and 'XX' or 'NX') then return {'MARKER'} end
 end
 open = tonumber(open)
 if now < open then return {'CLOSED', open - now, why} end
-local value = redis.pcall('GET', KEYS[1])
-if value == ARGV[1] and ARGV[7] == '1' then return redis.status_reply('OK') end
-if type(value) == 'table' then
-  if string.find(value.err, 'WRONGTYPE', 1, true) then return {-3} end
-  return value
+if value then
+  if value == ARGV[1] and ARGV[7] == '1' then return redis.status_reply('OK') end
+  return {redis.call('PTTL', KEYS[1])}
 end
-if value then return {redis.call('PTTL', KEYS[1])} end
-local token, counter, floor = tonumber(ARGV[3]), redis.pcall('GET', KEYS[2]), now - ARGV[5] * 1000 + span
+local token, floor = tonumber(ARGV[3]), now - ARGV[5] * 1000 + span
 if counter then
-  if type(counter) == 'table' then
-    if string.find(counter.err, 'WRONGTYPE', 1, true) then return {'COUNTER'} end
-    return counter
-  end
-  if #counter > 16 or not string.match(counter, '^%d+$') then return {'COUNTER'} end
+  if #counter > 16 or not string.find(counter, '^%d+$') then return {'COUNTER'} end
   floor = tonumber(counter)
   if floor > now + span + 1 then return {'FUTURE', floor - now} end
 end
 if token > now + span then return {'SKEW', now} end
 if floor < open then floor = open end
 if token <= floor then return {'STALE', floor} end
-redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5])
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return redis.status_reply('OK')
+if counter then redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5])
+elseif not redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5], 'NX') then return {'COUNTER'} end
+return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') or {-3}

@@ -1,6 +1,7 @@
 //! What the r2d2 pool of a node holds: slots that a connection may be in, and never a stale one.
 
 use std::convert::Infallible;
+use std::ptr;
 use std::sync::Arc;
 
 use r2d2::ManageConnection;
@@ -8,6 +9,7 @@ use redis::Value;
 
 use super::command::Packed;
 use super::identity::{self, Place};
+use super::script::Script;
 use super::transport::{Fault, Transport};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -29,6 +31,8 @@ struct Connection {
     may_ask_again: bool,
     /// What the server answered to the question who it is, if it was an error.
     refusal: Option<Value>,
+    /// Those that were sent on it, and are called by their digests from then on.
+    scripts: Vec<&'static Script>,
     /// What went wrong when the answer to that question was read, until someone is told.
     fault: Option<Fault>,
     /// A receive failed: the next bytes would belong to a command that nobody waits for any more.
@@ -75,6 +79,7 @@ impl Slot {
             identity: Identity::Unknown(identity::nowhere()),
             may_ask_again: false,
             refusal: None,
+            scripts: Vec::new(),
             fault: None,
             spent: false,
         }));
@@ -119,6 +124,13 @@ impl Slot {
             .inspect_err(|_| self.close())
     }
 
+    /// Sends all scripts in full again, because the server has forgotten them, or must not be asked whether it has.
+    pub(crate) fn forget_scripts(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.scripts.clear();
+        }
+    }
+
     /// Waits until `until` at most for something to receive; returns whether there is something.
     pub(crate) fn is_ready(&mut self, until: Timestamp) -> bool {
         self.connection
@@ -152,7 +164,15 @@ impl Connection {
             }
             Identity::Asked(_) | Identity::Unknown(_) => None,
         };
-        let bytes = command.for_server(run_id);
+        let is_known = |script: &&Script| self.scripts.iter().any(|known| ptr::eq(*known, *script));
+        let bytes = match command.script() {
+            Some(script) if is_known(&script) => command.short_for_server(run_id),
+            Some(script) => {
+                self.scripts.push(script);
+                command.for_server(run_id)
+            }
+            None => command.for_server(run_id),
+        };
         let bytes = bytes.ok_or_else(|| Fault::Error(identity::nowhere()))?;
         self.in_flight = self.in_flight.saturating_add(1);
         self.transport.send(&bytes, deadline)

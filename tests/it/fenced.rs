@@ -259,3 +259,32 @@ fn a_failed_attempt_leaves_no_lock_and_a_counter_that_only_grows() {
     assert!(counter(&servers[0], "job") > first);
     assert_eq!(servers[1].get("job").as_deref(), Some("someone"));
 }
+
+#[test]
+fn servers_that_forget_their_scripts_are_sent_them_again() {
+    let servers = Server::cluster(3);
+    let manager = over_servers(&servers);
+    let flush = || {
+        for server in &servers {
+            server.command(&["SCRIPT", "FLUSH"]);
+        }
+    };
+    for _ in 0..3 {
+        let guard = manager.try_lock("job", TTL).unwrap();
+        let granted = |report: &&redlatch::NodeReport| matches!(report.vote, Vote::Granted);
+        assert_eq!(
+            guard.votes().iter().filter(granted).count(),
+            3,
+            "{:?}",
+            guard.votes()
+        );
+        flush();
+        guard.extend(TTL).unwrap();
+        flush();
+        guard.unlock().unwrap();
+        for server in &servers {
+            assert_eq!(server.get("job"), None);
+        }
+        flush();
+    }
+}

@@ -127,7 +127,7 @@ fn a_marker_or_a_counter_with_garbage_in_it_is_left_alone_and_named() {
     servers[0].command(&["LPUSH", "redlatch:node", "x"]);
     let nodes = unavailable(manager.try_lock("job", TTL));
     assert!(
-        matches!(failure(&nodes[0].vote), NodeError::Refused { .. }),
+        matches!(failure(&nodes[0].vote), NodeError::InvalidKey { .. }),
         "{}",
         nodes[0]
     );

@@ -32,7 +32,7 @@ impl Message {
         let Ok(Value::Array(items)) = redis::parse_redis_value(bytes) else {
             panic!("not a command: {}", String::from_utf8_lossy(bytes));
         };
-        let words: Vec<&str> = items
+        let mut words: Vec<&str> = items
             .iter()
             .map(|item| {
                 let Value::BulkString(word) = item else {
@@ -41,6 +41,12 @@ impl Message {
                 std::str::from_utf8(word).unwrap()
             })
             .collect();
+        if let [name @ "EVALSHA", digest, ..] = words.as_mut_slice() {
+            let script = fenced::SCRIPTS
+                .iter()
+                .find(|script| script.digest() == *digest);
+            (*name, *digest) = ("EVAL", script.unwrap().text());
+        }
         let (verb, key, token, ttl) = match words.as_slice() {
             ["PING"] => (Verb::Ping, "", "", ""),
             ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
