@@ -167,6 +167,9 @@ mod pages {
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
 
+    #[doc = include_str!("../docs/operations.md")]
+    mod operations {}
+
     #[doc = include_str!("../docs/testing.md")]
     mod testing {}
 }

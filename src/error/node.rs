@@ -290,11 +290,16 @@ impl fmt::Display for NodeError {
         match self {
             Self::Connect { source } => write!(f, "no connection: {source}"),
             Self::Login { command, code } => {
-                write!(f, "{command} was refused with {code}{}", advice(code))
+                write!(
+                    f,
+                    "{command} was refused with {code}{}",
+                    advice(code, "")
+                )
             }
             Self::Broken { source } => write!(f, "the connection broke: {source}"),
             Self::Refused { code, message } => {
-                write!(f, "the server answered {code} {message}{}", advice(code))
+                let advice = advice(code, message);
+                write!(f, "the server answered {code} {message}{advice}")
             }
             Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
             Self::NotALock { reason } => write!(
@@ -346,8 +351,12 @@ impl fmt::Display for NodeError {
 }
 
 /// What an operator can do about an error that a server answers with.
-fn advice(code: &str) -> &'static str {
+fn advice(code: &str, message: &str) -> &'static str {
+    // In a script, Redis has no code of its own for this.
+    let is_forbidden =
+        |text: &str| text.contains("can't run this command") || text.contains("ACL failure");
     match code {
+        "ERR" if is_forbidden(message) => advice("NOPERM", ""),
         "NOAUTH" => " (the server demands a password: redis://:password@host:port)",
         "WRONGPASS" => " (the user or the password in the URL is wrong)",
         "NOPERM" => {
