@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Value;
 use redlatch::{Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, View, Vote};
 
-use crate::server::Server;
+use crate::server::{Server, pause};
 
 const PAGE: &str = include_str!("../../docs/operations.md");
 const TTL: Duration = Duration::from_secs(10);
@@ -222,4 +222,45 @@ fn every_error_and_every_log_line_is_on_the_page() {
         }
     }
     assert!(lines >= 2, "no log lines were found: mend this test");
+}
+
+#[test]
+fn the_number_of_nodes_and_max_ttl_are_changed_as_the_page_says() {
+    let servers = Server::cluster(5);
+    let manager = |servers: &[Server], max_ttl| {
+        LockManager::builder()
+            .nodes(servers.iter().map(Server::url))
+            .key_prefix(PREFIX)
+            .protocol(Protocol::Fenced)
+            .max_ttl(max_ttl)
+            .node_timeout(Duration::from_secs(2))
+            .build()
+            .unwrap()
+    };
+    let (short, long) = (Duration::from_millis(500), Duration::from_secs(20));
+    let old = manager(&servers[..3], short);
+    old.open_nodes().unwrap();
+    let before = old.try_lock("report", short).unwrap().fencing_token();
+
+    let new = manager(&servers, long);
+    let Err(Error::Unavailable { nodes }) = new.try_lock("report", TTL) else {
+        panic!("other settings, and no refusal");
+    };
+    let differs =
+        |report: &NodeReport| matches!(report.vote, Vote::Failed(NodeError::ConfigMismatch { .. }));
+    // Asking ends when a majority is out of reach.
+    assert!(nodes.iter().any(differs), "{nodes:?}");
+
+    // 1. No client is left. 2. The old max_ttl and drift.
+    drop((old, new));
+    pause(short + short / 10);
+    // 3. The markers.
+    for server in &servers {
+        server.command(&["DEL", "billing:redlatch:node"]);
+    }
+    // 4. And no waiting after that.
+    let new = manager(&servers, long);
+    new.open_nodes().unwrap();
+    let after = new.try_lock("report", TTL).unwrap().fencing_token();
+    assert!(before < after);
 }
