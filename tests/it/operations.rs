@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, View, Vote};
+use redlatch::{
+    Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, QuarantineCause, View, Vote,
+};
 
 use crate::server::{Server, pause};
 
@@ -263,4 +265,38 @@ fn the_number_of_nodes_and_max_ttl_are_changed_as_the_page_says() {
     new.open_nodes().unwrap();
     let after = new.try_lock("report", TTL).unwrap().fencing_token();
     assert!(before < after);
+}
+
+#[test]
+fn a_restart_does_to_a_fenced_lock_what_the_page_says() {
+    let persisting: &[&str] = &["--appendonly", "yes", "--appendfsync", "always"];
+    for (arguments, survives) in [(&[][..], false), (persisting, true)] {
+        let mut servers: Vec<Server> = (0..3).map(|_| Server::start_with(arguments)).collect();
+        let manager = LockManager::builder()
+            .nodes(servers.iter().map(Server::url))
+            .protocol(Protocol::Fenced)
+            .node_timeout(Duration::from_secs(2))
+            .build()
+            .unwrap();
+        manager.open_nodes().unwrap();
+        let guard = manager.try_lock("report", TTL).unwrap();
+        for server in &mut servers {
+            server.kill();
+            server.restart();
+        }
+        // Nobody gets a lock, whatever was kept.
+        let refused = manager.try_lock("another", TTL);
+        let Err(Error::Unavailable { nodes }) = refused else {
+            panic!("{refused:?}");
+        };
+        let (reborn, new) = (QuarantineCause::Reborn, QuarantineCause::Unmarked);
+        let cause = if survives { reborn } else { new };
+        assert!(
+            matches!(&nodes[0].vote, Vote::Failed(NodeError::Quarantined { cause: c, .. }) if *c == cause),
+            "{nodes:?}"
+        );
+        assert_eq!(guard.extend(TTL * 2).is_ok(), survives);
+        // What was kept tells a restart from a new start.
+        assert_eq!(manager.open_nodes().is_err(), survives);
+    }
 }
