@@ -223,9 +223,10 @@ pub enum NodeError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuarantineCause {
-    /// It has no marker of the fenced protocol: it is new, or was flushed.
+    /// It has no marker of the fenced protocol: it is new, or was flushed, or restarted without persistence.
     Unmarked,
-    /// Its marker is that of another process: it was restarted, restored from a snapshot, or promoted.
+    /// Its marker is that of another process: it was restarted with what it had persisted, restored from a snapshot, or
+    /// promoted.
     Reborn,
 }
 
@@ -278,7 +279,7 @@ impl fmt::Display for QuarantineCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unmarked => {
-                "it has no marker, so it is new or was flushed; open a brand-new deployment with open_nodes()"
+                "it has no marker, so it is new, or was flushed or restarted without persistence; open a brand-new deployment, and only that, with open_nodes()"
             }
             Self::Reborn => "it was restarted, restored or promoted, and may have forgotten locks",
         })
