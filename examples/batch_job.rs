@@ -11,13 +11,16 @@
 )]
 
 use std::error::Error;
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
 use redlatch::{LockGuard, LockManager};
+
+#[path = "local/server.rs"]
+mod server;
+
+use crate::server::{NoServer, Server};
 
 const USAGE: &str = "usage: batch_job [--nodes url,url,...] [--mode skip|wait]";
 const STEPS: u32 = 5;
@@ -121,7 +124,7 @@ fn start_jobs(options: &Options) -> Result<(), Box<dyn Error>> {
         );
         for _ in 0..3 {
             let server = Server::start()?;
-            println!("  {} (process {})", server.url(), server.child.id());
+            println!("  {} (process {})", server.url(), server.pid());
             nodes.push(server.url());
             servers.push(server);
         }
@@ -234,97 +237,5 @@ impl Options {
             .nodes(&self.nodes)
             .key_prefix("redlatch-example:")
             .build()
-    }
-}
-
-/// A `redis-server` of this example, which persists nothing.
-struct Server {
-    child: Child,
-    port: u16,
-}
-
-impl Server {
-    fn start() -> Result<Self, Box<dyn Error>> {
-        // Between its choice and the start of the server, a free port can be taken: then another one is tried.
-        for _ in 0..5 {
-            let address = (Ipv4Addr::LOCALHOST, 0);
-            let port = TcpListener::bind(address)?.local_addr()?.port();
-            let child = spawn_server(port)?;
-            let mut server = Self { child, port };
-            if server.is_up_soon()? {
-                return Ok(server);
-            }
-        }
-        Err("redis-server was started five times and did not answer".into())
-    }
-
-    /// Waits until the server answers or ends, five seconds at most.
-    fn is_up_soon(&mut self) -> io::Result<bool> {
-        for _ in 0..500 {
-            if self.child.try_wait()?.is_some() {
-                return Ok(false);
-            }
-            if self.answers().unwrap_or(false) {
-                // It is this process that answers, and not another one on its port.
-                return Ok(self.child.try_wait()?.is_none());
-            }
-            pause(Duration::from_millis(10));
-        }
-        Ok(false)
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    fn answers(&self) -> io::Result<bool> {
-        let timeout = Duration::from_millis(200);
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let mut stream = TcpStream::connect_timeout(&address, timeout)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.write_all(b"PING\r\n")?;
-        let mut reply = [0; 7];
-        stream.read_exact(&mut reply)?;
-        Ok(&reply == b"+PONG\r\n")
-    }
-}
-
-fn spawn_server(port: u16) -> Result<Child, Box<dyn Error>> {
-    Command::new("redis-server")
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(["--save", "", "--appendonly", "no"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| {
-            if error.kind() == io::ErrorKind::NotFound {
-                NoServer.into()
-            } else {
-                error.into()
-            }
-        })
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-/// There is no `redis-server` to start.
-#[derive(Debug)]
-struct NoServer;
-
-impl Error for NoServer {}
-
-impl std::fmt::Display for NoServer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(
-            "no redis-server on the PATH. Two processes need real servers: install it with the package manager \
-             (Debian, Ubuntu: apt-get install redis-server; Fedora: dnf install redis; macOS: brew install redis), \
-             or name servers with --nodes url,url,...",
-        )
     }
 }

@@ -37,11 +37,12 @@
 //!
 //! # What is not
 //!
-//! - **It does not fence.** A holder that is paused between its last [`check`](LockGuard::check) and its write may
-//!   write after the next holder has begun. Where that would do harm, the resource itself has to refuse it: by a
-//!   version number, a conditional write, a unique key. This version is the published Redlock, without fencing tokens.
-//! - **A node that forgets can give its vote twice.** After a restart without memory, keep a node out for longer than
-//!   the longest time to live, or have it persist every write.
+//! - **No lock stops a late write.** A holder that is paused between its last [`check`](LockGuard::check) and its write
+//!   may write after the next holder has begun. Where that would do harm, the resource itself has to refuse it. With
+//!   [`Protocol::Fenced`] each guard has a [`FencingToken`] for the resource to compare; `docs/safety.md` has the rule.
+//! - **A node that forgets can give its vote twice**, with the default, [`Protocol::Classic`]. After a restart without
+//!   memory, keep a node out for longer than the longest time to live, or have it persist every write. With
+//!   [`Protocol::Fenced`] such a node abstains for that long.
 //! - **Redis expires keys by the wall clock** of its machine: if that is set forward, locks end early there.
 //! - **No queue and no re-entrance.** Who asks at the right moment gets the lock; a thread that asks for what it holds
 //!   is refused like any other.
@@ -118,8 +119,9 @@
 //!
 //! In the package: `docs/algorithm.md` (each step, each deviation from the Redis documentation page "Distributed Locks
 //! with Redis", and why), `docs/correctness.md` (what is promised, how that is checked, and what is not promised),
-//! `docs/testing.md` (a complete example of a service under test), `docs/architecture.md` (modules and dependencies),
-//! and three programs in `examples/`.
+//! `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or neither), `docs/operations.md` (servers,
+//! ACL, changes, and what each error asks for), `docs/testing.md` (a complete example of a service under test),
+//! `docs/architecture.md` (modules and dependencies), and four programs in `examples/`.
 
 mod builder;
 mod clock;
@@ -177,6 +179,12 @@ mod pages {
 
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
+
+    #[doc = include_str!("../docs/operations.md")]
+    mod operations {}
+
+    #[doc = include_str!("../docs/safety.md")]
+    mod safety {}
 
     #[doc = include_str!("../docs/testing.md")]
     mod testing {}

@@ -223,9 +223,10 @@ pub enum NodeError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QuarantineCause {
-    /// It has no marker of the fenced protocol: it is new, or was flushed.
+    /// It has no marker of the fenced protocol: it is new, or was flushed, or restarted without persistence.
     Unmarked,
-    /// Its marker is that of another process: it was restarted, restored from a snapshot, or promoted.
+    /// Its marker is that of another process: it was restarted with what it had persisted, restored from a snapshot, or
+    /// promoted.
     Reborn,
 }
 
@@ -278,7 +279,7 @@ impl fmt::Display for QuarantineCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unmarked => {
-                "it has no marker, so it is new or was flushed; open a brand-new deployment with open_nodes()"
+                "it has no marker, so it is new, or was flushed or restarted without persistence; open a brand-new deployment, and only that, with open_nodes()"
             }
             Self::Reborn => "it was restarted, restored or promoted, and may have forgotten locks",
         })
@@ -290,11 +291,16 @@ impl fmt::Display for NodeError {
         match self {
             Self::Connect { source } => write!(f, "no connection: {source}"),
             Self::Login { command, code } => {
-                write!(f, "{command} was refused with {code}{}", advice(code))
+                write!(
+                    f,
+                    "{command} was refused with {code}{}",
+                    advice(code, "")
+                )
             }
             Self::Broken { source } => write!(f, "the connection broke: {source}"),
             Self::Refused { code, message } => {
-                write!(f, "the server answered {code} {message}{}", advice(code))
+                let advice = advice(code, message);
+                write!(f, "the server answered {code} {message}{advice}")
             }
             Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
             Self::NotALock { reason } => write!(
@@ -346,8 +352,12 @@ impl fmt::Display for NodeError {
 }
 
 /// What an operator can do about an error that a server answers with.
-fn advice(code: &str) -> &'static str {
+fn advice(code: &str, message: &str) -> &'static str {
+    // In a script, Redis has no code of its own for this.
+    let is_forbidden =
+        |text: &str| text.contains("can't run this command") || text.contains("ACL failure");
     match code {
+        "ERR" if is_forbidden(message) => advice("NOPERM", ""),
         "NOAUTH" => " (the server demands a password: redis://:password@host:port)",
         "WRONGPASS" => " (the user or the password in the URL is wrong)",
         "NOPERM" => {

@@ -12,8 +12,11 @@ impl LockManager {
     /// operator knows that it is new. Call this once, when no client uses the nodes yet; or leave it, and wait.
     ///
     /// It is refused, and changes nothing, unless every node answers and is fresh: without a marker, or abstaining for want
-    /// of one. A node that is in use, or that was restarted, is not fresh. Should a node fail while it is being opened,
-    /// those that were opened before it are closed again.
+    /// of one. A node that is in use is not fresh, and neither is one that was restarted and still has its keys. Should a
+    /// node fail while it is being opened, those that were opened before it are closed again.
+    ///
+    /// Nodes that have lost everything look fresh. Don't call it after all of them were flushed, or restarted without
+    /// persistence: locks of before may still be valid. To wait is always right.
     ///
     /// # Errors
     ///

@@ -33,6 +33,8 @@ mod hostile;
 mod lock;
 #[cfg(test)]
 mod logs;
+#[cfg(test)]
+mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;

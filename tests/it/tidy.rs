@@ -11,7 +11,7 @@ fn root() -> &'static Path {
 }
 
 /// All files below `folder` with this extension, relative to the root, with their texts.
-fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
+pub(crate) fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
