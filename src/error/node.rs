@@ -361,7 +361,7 @@ fn advice(code: &str, message: &str) -> &'static str {
         "NOAUTH" => " (the server demands a password: redis://:password@host:port)",
         "WRONGPASS" => " (the user or the password in the URL is wrong)",
         "NOPERM" => {
-            " (the user's ACL forbids it: allow SET, EVAL, GET, DEL, PTTL, PEXPIRE, PING and, with Protocol::Fenced, TIME and INFO)"
+            " (the user's ACL forbids it: allow SET, EVAL, GET, DEL, PTTL, PEXPIRE, PING and, with Protocol::Fenced, EVALSHA, MGET, TIME and INFO)"
         }
         "READONLY" => " (this is a replica: every node has to be an independent master)",
         "LOADING" => " (the server is loading its data: it votes once that is done)",
