@@ -1,11 +1,11 @@
 -- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 quarantine_ms 5 idle_ms 6 config 7 again 8 run_id
-local time = redis.call('TIME')
+local call, time = redis.call, redis.call('TIME')
 local now, span = time[1] * 1000000 + time[2], ARGV[4] * 1000
-local found = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
+local found, ours = call('MGET', KEYS[1], KEYS[2], KEYS[3]), ARGV[8] .. '|' .. ARGV[6] .. '|'
 local value, counter, marker = found[1], found[2], found[3]
-local ours, open, why = ARGV[8] .. '|' .. ARGV[6] .. '|', nil, 'new'
+local open, why = nil, 'new'
 if marker then
-  if string.sub(marker, 1, #ours) == ours then open, why = string.match(marker, '^(%d+)|(%l+)$', #ours + 1) end
+  if string.find(marker, ours, 1, true) == 1 then open, why = string.match(marker, '^(%d+)|(%l+)$', #ours + 1) end
   if not open then
     local config, at = string.match(marker, '^[^|]+|([^|]+)|(%d+)|%l+$')
     if not config or #at > 16 then return {'MARKER'} end
@@ -15,13 +15,13 @@ if marker then
 end
 if not open then
   open = string.format('%.0f', now + span)
-  if not redis.call('SET', KEYS[3], ours .. open .. '|' .. why, marker and 'XX' or 'NX') then return {'MARKER'} end
+  if not call('SET', KEYS[3], ours .. open .. '|' .. why, marker and 'XX' or 'NX') then return {'MARKER'} end
 end
 open = tonumber(open)
 if now < open then return {'CLOSED', open - now, why} end
 if value then
   if value == ARGV[1] and ARGV[7] == '1' then return redis.status_reply('OK') end
-  return {redis.call('PTTL', KEYS[1])}
+  return {call('PTTL', KEYS[1])}
 end
 local token, floor = tonumber(ARGV[3]), now - ARGV[5] * 1000 + span
 if counter then
@@ -32,6 +32,5 @@ end
 if token > now + span then return {'SKEW', now} end
 if floor < open then floor = open end
 if token <= floor then return {'STALE', floor} end
-if counter then redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5])
-elseif not redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5], 'NX') then return {'COUNTER'} end
-return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') or {-3}
+if not call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5], counter and 'XX' or 'NX') then return {'COUNTER'} end
+return call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') or {-3}
