@@ -68,13 +68,14 @@ fn a_floor_that_a_late_release_takes_away_lets_a_token_be_given_out_twice() {
     shortest_counterexample("floor of missing counters", &world, UNIQUE, 13);
 }
 
-/// The protocol itself, without any variant. An undo deletes the key that a snapshot or a replica still has, so the next
+/// An undo deletes the key that a snapshot or a replica still has, so the next
 /// client is granted that node before the key has ended there. Then the node goes back, and has the key again: the first
 /// client's own key, which is a vote, next to its own key on the node that the second client never reached.
 #[test]
 #[ignore = "it takes a minute"]
 fn a_key_that_an_undo_deleted_comes_back_and_is_extended() {
     let mut world = World::new(2, 1, 3);
+    world.rules = Variant::UndoneIsExtended;
     world.undo = Undo::AtAnyNode;
     world.loss = Loss::TheLatest(1);
     shortest_counterexample("undo and a roll-back", &world, NO_REVIVAL, 17);

@@ -1,7 +1,6 @@
 //! The protocol as it is: no state breaks a promise, and what it is for does happen.
 
 use crate::checks::{check, check_against_a_plain_search, check_within};
-use crate::variant::Variant;
 use crate::world::{Answers, Loss, Undo, World};
 
 /// How many steps from the beginning the bounded check of three clients with two attempts each looks.
@@ -87,15 +86,14 @@ fn two_clients_and_a_node_that_goes_back_to_an_earlier_state() {
     );
 }
 
-/// The two ways out of `fails::a_key_that_an_undo_deleted_comes_back_and_is_extended`.
 #[test]
 #[ignore = "it takes minutes"]
-fn either_remedy_against_keys_that_come_back_after_an_undo() {
-    for remedy in [Variant::UndoneIsNotAsked, Variant::FloorOfAllExtensions] {
-        let mut world = World::new(2, 1, 3);
-        world.rules = remedy;
-        world.undo = Undo::AtAnyNode;
-        world.loss = Loss::TheLatest(1);
-        check(&format!("{remedy:?}: undo and a roll-back"), &world);
-    }
+fn two_clients_that_give_up_on_nodes_one_of_which_goes_back_to_an_earlier_state() {
+    let mut world = World::new(2, 1, 3);
+    world.undo = Undo::AtAnyNode;
+    world.loss = Loss::TheLatest(1);
+    check(
+        "2 clients, 1 attempt each, proposals to 3, undos, a roll-back",
+        &world,
+    );
 }

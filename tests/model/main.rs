@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo test --locked --release --test model -- --nocapture --test-threads 1
-//! cargo test --locked --release --test model -- --nocapture --test-threads 1 --ignored   # larger worlds, minutes
+//! cargo test --locked --release --test model -- --nocapture --test-threads 1 --ignored   # larger worlds, minutes each
 //! ```
 //!
 //! A fenced lock comes with a token. A client proposes one; a node grants it if the lock is free and the token is
@@ -35,7 +35,10 @@
 //! The clock of a node does not run backwards while it is away. So a key that has ended there is not in a snapshot
 //! either (`Node::expire`). A key that a release deleted may be, and so may one that an undo deleted: the release that
 //! a client sends behind an acquire when it no longer waits for the reply, while its attempt goes on at other nodes.
-//! With an undo, the protocol as it is here fails (`fails.rs`), which is open. So most worlds are without.
+//! Such a key would be met again by an extension, so a holder does not extend where it sent an undo.
+//!
+//! Not in the model: counters that end when they are idle, a node that loses everything and then reads an older
+//! snapshot, and one that goes to another process and back while no acquire comes in between.
 //!
 //! # Where states are left out
 //!

@@ -76,9 +76,6 @@ impl Node {
 
     /// The script that extends. Times to live are not in the model: a key ends when it ends.
     pub(crate) fn extend(&mut self, rules: Variant, attempt: AttemptId, token: Token) {
-        if !rules.may_extend(self, attempt, token) {
-            return;
-        }
         if self.key == Some(attempt) {
             // A message that arrives again does not hide what the first one did.
             self.renewals[attempt] = self.renewals[attempt].max(Renewal::Renewed);

@@ -1,6 +1,7 @@
 //! The state of everything: nodes, attempts, and what is on the way between them.
 
 use crate::node::{AttemptId, MOST_ATTEMPTS, Node, Renewal, Token};
+use crate::variant::Variant;
 
 pub(crate) const NODES: usize = 3;
 pub(crate) const QUORUM: usize = 2;
@@ -117,7 +118,7 @@ impl State {
         }
     }
 
-    pub(crate) fn extend(&mut self, id: AttemptId) {
+    pub(crate) fn extend(&mut self, rules: Variant, id: AttemptId) {
         let newest = self.largest_returned();
         let attempt = &mut self.attempts[id];
         attempt.extension = if newest > attempt.token {
@@ -126,7 +127,9 @@ impl State {
             Extension::Timely
         };
         for node in &mut self.nodes {
-            node.extensions.insert(id);
+            if rules.extends_at(node, id) {
+                node.extensions.insert(id);
+            }
             node.renewals[id] = Renewal::None;
         }
     }

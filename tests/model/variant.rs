@@ -22,10 +22,8 @@ pub(crate) enum Variant {
     ClockSteppedBack,
     /// `open_at` stands in for a counter that does not exist, and is forgotten as soon as one does.
     FloorOfMissingCounters,
-    /// Not a fault but a remedy: a holder does not extend on a node that it has sent an undo.
-    UndoneIsNotAsked,
-    /// Not a fault but a remedy: an extension needs `token > open_at` also where its own key is there.
-    FloorOfAllExtensions,
+    /// A holder also extends on nodes that it sent an undo while it was asking.
+    UndoneIsExtended,
     /// An extension makes a key again without a look at the marker.
     RecreationWithoutFloor,
 }
@@ -62,14 +60,10 @@ impl Variant {
                 && (self == Self::RecreationWithoutFloor || is_above_open_at(node, token))
     }
 
-    /// Whether an extension is a matter for this node at all.
-    pub(crate) fn may_extend(self, node: &Node, attempt: AttemptId, token: Token) -> bool {
-        if self == Self::UndoneIsNotAsked {
-            // While an attempt has a guard, its only releases are undos, and they stay where messages are repeated.
-            !node.releases.contains(attempt)
-        } else {
-            self != Self::FloorOfAllExtensions || is_above_open_at(node, token)
-        }
+    /// Whether a holder sends its extension to this node.
+    pub(crate) fn extends_at(self, node: &Node, attempt: AttemptId) -> bool {
+        // While an attempt has a guard, its only releases are undos, and they stay where messages are repeated.
+        self == Self::UndoneIsExtended || !node.releases.contains(attempt)
     }
 
     /// What a release makes the counter, unless it is larger.

@@ -48,7 +48,8 @@ pub(crate) enum Loss {
     TheLatest(u8),
 }
 
-/// Whether a client that is still asking gives up on single nodes.
+/// Whether a client that is still asking gives up on single nodes. Only for `Network::Repeating`, where what was sent
+/// is known for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undo {
     Never,
@@ -72,7 +73,7 @@ pub(crate) enum Action {
     Return(AttemptId),
     /// A client gives up, or a holder gives back: a release goes to all nodes.
     GiveUp(AttemptId),
-    /// A holder asks all nodes to extend, however long ago it lost the lock.
+    /// A holder asks all nodes to extend that it sent no undo, however long ago it lost the lock.
     Extend(AttemptId),
     AcquireArrives(AttemptId, usize),
     ExtensionArrives(AttemptId, usize),
@@ -149,7 +150,7 @@ impl World {
             Action::Begin(id, token) => state.begin(id, token),
             Action::Return(id) => state.return_guard(id),
             Action::GiveUp(id) => state.give_up(id),
-            Action::Extend(id) => state.extend(id),
+            Action::Extend(id) => state.extend(self.rules, id),
             Action::AcquireArrives(id, place) => self.acquire_arrives(&mut state, id, place),
             Action::ExtensionArrives(id, place) => self.extension_arrives(&mut state, id, place),
             Action::ReleaseArrives(id, place) => {
