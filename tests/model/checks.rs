@@ -82,6 +82,34 @@ pub(crate) fn shortest_counterexample(
     assert!(fewer.is_none(), "{name}: fewer steps are enough: {fewer:?}");
 }
 
+/// Which promises are broken where these steps lead.
+#[track_caller]
+pub(crate) fn broken_by(world: &World, way: &[Action]) -> Vec<&'static str> {
+    let end = end_of(world, way).expect("a way on which every step can be taken");
+    let mut properties = world.properties();
+    properties.retain(|property| property.expectation.discovery_is_failure());
+    properties.retain(|property| !(property.condition)(world, &end));
+    properties.iter().map(|property| property.name).collect()
+}
+
+/// Whether each of these steps can be taken after those before it.
+pub(crate) fn is_possible(world: &World, way: &[Action]) -> bool {
+    end_of(world, way).is_some()
+}
+
+fn end_of(world: &World, way: &[Action]) -> Option<State> {
+    let mut state = world.init_states().pop()?;
+    for action in way {
+        let mut actions = Vec::new();
+        world.actions(&state, &mut actions);
+        if !actions.contains(action) {
+            return None;
+        }
+        state = world.after(&state, *action);
+    }
+    Some(state)
+}
+
 /// The steps of a way through representatives, whose names may be others in each, as steps with one name for each
 /// node and client throughout.
 fn with_steady_names(world: &World, representatives: Vec<State>) -> Vec<Action> {

@@ -1,9 +1,9 @@
 //! Variants that break a promise: the checker has to find out, after no more and no fewer steps than these.
 
-use crate::checks::shortest_counterexample;
+use crate::checks::{broken_by, is_possible, shortest_counterexample};
 use crate::properties::{NO_REVIVAL, REAL_TIME, UNIQUE};
 use crate::variant::Variant;
-use crate::world::{Loss, Network, Undo, World};
+use crate::world::{Action, Loss, Network, Undo, World};
 
 #[test]
 fn a_token_that_only_equals_the_counter_is_given_out_twice() {
@@ -50,6 +50,7 @@ fn a_clock_that_steps_back_while_counters_are_lost_undoes_the_floor() {
 
 /// The counter is an old one again, and so is the key: the node acknowledges what it took away from the holder since.
 #[test]
+#[ignore = "it takes a minute"]
 fn an_extension_that_ignores_the_floor_revives_a_lock_on_a_node_that_went_back() {
     let mut world = world_of(Variant::RecreationWithoutFloor, 1, 2);
     world.loss = Loss::TheLatest(1);
@@ -59,13 +60,29 @@ fn an_extension_that_ignores_the_floor_revives_a_lock_on_a_node_that_went_back()
 /// A release that arrives behind the loss makes a counter of its own small token. Were the floor there only for want
 /// of a counter, it would be gone.
 #[test]
-#[ignore = "it takes a minute, and gigabytes"]
 fn a_floor_that_a_late_release_takes_away_lets_a_token_be_given_out_twice() {
-    let mut world = World::new(3, 1, 3);
-    world.network = Network::Once;
-    world.rules = Variant::FloorOfMissingCounters;
+    let mut world = world_of(Variant::FloorOfMissingCounters, 2, 3);
     world.loss = Loss::Everything(1);
-    shortest_counterexample("floor of missing counters", &world, UNIQUE, 13);
+    // The first client has attempts 0 and 1, the second 2 and 3. A search takes more memory than there is.
+    let way = [
+        Action::Begin(0, 1),
+        Action::GiveUp(0),
+        Action::Begin(2, 3),
+        Action::AcquireArrives(2, 0),
+        Action::AcquireArrives(2, 1),
+        Action::Return(2),
+        Action::LoseData(0),
+        Action::Reopen(0),
+        Action::ReleaseArrives(0, 0),
+        Action::Begin(1, 3),
+        Action::AcquireArrives(1, 0),
+        Action::AcquireArrives(1, 2),
+        Action::Return(1),
+    ];
+    assert_eq!(broken_by(&world, &way), [UNIQUE, REAL_TIME]);
+    world.rules = Variant::Fenced;
+    // The last step can't be taken: one of the two nodes knows better.
+    assert!(!is_possible(&world, &way));
 }
 
 /// An undo deletes the key that a snapshot or a replica still has, so the next
