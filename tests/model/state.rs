@@ -1,0 +1,207 @@
+//! The state of everything: nodes, attempts, and what is on the way between them.
+
+use crate::node::{AttemptId, MOST_ATTEMPTS, Node, Renewal, Token};
+use crate::variant::Variant;
+
+pub(crate) const NODES: usize = 3;
+pub(crate) const QUORUM: usize = 2;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct State {
+    pub(crate) nodes: [Node; NODES],
+    /// Those of the first client, in order, then those of the second, and so on.
+    pub(crate) attempts: [Attempt; MOST_ATTEMPTS],
+    /// How many more times a node can lose data.
+    pub(crate) losses: u8,
+}
+
+/// One attempt of a client to get the lock, and the guard that it may have led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Attempt {
+    pub(crate) phase: Phase,
+    /// What it proposed, and from its win on its token.
+    pub(crate) token: Token,
+    /// The largest token that had been returned to anyone when it began. Its proposal, if that is no larger: then it
+    /// must not win, by however much it is too small. 0 if it is larger, so that it may win.
+    pub(crate) behind: Token,
+    pub(crate) extension: Extension,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Phase {
+    #[default]
+    NotBegun,
+    /// It has sent its proposal to all nodes.
+    Asking,
+    /// It was returned as a guard, which believes for ever that it has the lock.
+    Holding,
+    /// It was given up, and never won.
+    Failed,
+    /// It won, and was given back.
+    Released,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Extension {
+    #[default]
+    None,
+    /// It began while no larger token had been returned.
+    Timely,
+    /// It began when a larger token had been returned, so it must never get a quorum.
+    Late,
+}
+
+impl Attempt {
+    pub(crate) fn won(self) -> bool {
+        matches!(self.phase, Phase::Holding | Phase::Released)
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        matches!(self.phase, Phase::Failed | Phase::Released)
+    }
+}
+
+impl State {
+    pub(crate) fn new(losses: u8) -> Self {
+        Self {
+            nodes: Default::default(),
+            attempts: Default::default(),
+            losses,
+        }
+    }
+
+    pub(crate) fn begin(&mut self, id: AttemptId, proposal: Token) {
+        let newest = self.largest_returned();
+        self.attempts[id] = Attempt {
+            phase: Phase::Asking,
+            token: proposal,
+            behind: match proposal {
+                0 => newest,
+                _ if proposal > newest => 0,
+                _ => proposal,
+            },
+            extension: Extension::None,
+        };
+        for node in &mut self.nodes {
+            node.acquires.insert(id);
+        }
+    }
+
+    pub(crate) fn return_guard(&mut self, id: AttemptId) {
+        let token = self.votes(id).max().unwrap_or(0);
+        let attempt = &mut self.attempts[id];
+        attempt.phase = Phase::Holding;
+        attempt.token = token;
+        for node in &mut self.nodes {
+            node.votes[id] = 0;
+        }
+    }
+
+    pub(crate) fn undo(&mut self, id: AttemptId, place: usize) {
+        let node = &mut self.nodes[place];
+        node.releases.insert(id);
+        node.votes[id] = 0;
+    }
+
+    pub(crate) fn give_up(&mut self, id: AttemptId) {
+        let attempt = &mut self.attempts[id];
+        attempt.phase = if attempt.won() {
+            Phase::Released
+        } else {
+            Phase::Failed
+        };
+        attempt.extension = Extension::None;
+        for node in &mut self.nodes {
+            node.releases.insert(id);
+            node.votes[id] = 0;
+            node.renewals[id] = Renewal::None;
+        }
+    }
+
+    pub(crate) fn extend(&mut self, rules: Variant, id: AttemptId) {
+        let newest = self.largest_returned();
+        let attempt = &mut self.attempts[id];
+        attempt.extension = if newest > attempt.token {
+            Extension::Late
+        } else {
+            Extension::Timely
+        };
+        for node in &mut self.nodes {
+            if rules.extends_at(node, id) {
+                node.extensions.insert(id);
+            }
+            node.renewals[id] = Renewal::None;
+        }
+    }
+
+    fn largest_returned(&self) -> Token {
+        let winners = self.attempts.iter().filter(|attempt| attempt.won());
+        winners.map(|attempt| attempt.token).max().unwrap_or(0)
+    }
+
+    /// The numbers that came with the votes for an attempt.
+    pub(crate) fn votes(&self, attempt: AttemptId) -> impl Iterator<Item = Token> {
+        let votes = self.nodes.iter().map(move |node| node.votes[attempt]);
+        votes.filter(|vote| *vote > 0)
+    }
+
+    pub(crate) fn renewals(&self, attempt: AttemptId) -> impl Iterator<Item = Renewal> {
+        let renewals = self.nodes.iter().map(move |node| node.renewals[attempt]);
+        renewals.filter(|renewal| *renewal != Renewal::None)
+    }
+
+    /// Whether the extension that is under way has a quorum.
+    pub(crate) fn is_extended(&self, attempt: AttemptId) -> bool {
+        self.renewals(attempt).count() >= QUORUM
+    }
+
+    /// The state that stands for this one and all that differ from it in the names of nodes and clients only.
+    ///
+    /// Nodes are all alike, and so are clients: neither a rule nor a property tells them apart. What happens after
+    /// one of these states happens after each of them under other names, so it is enough to look at one, the
+    /// smallest. Messages are kept with the node that they are for, so that nodes in any order are sorted by moving
+    /// them. The attempts of one client have an order, and move together.
+    pub(crate) fn representative(&self, numberings: &[[AttemptId; MOST_ATTEMPTS]]) -> Self {
+        let renamed = numberings.iter().map(|numbers| self.renumbered(numbers));
+        renamed.min().unwrap_or_else(|| self.clone())
+    }
+
+    fn renumbered(&self, numbers: &[AttemptId; MOST_ATTEMPTS]) -> Self {
+        let mut new = self.clone();
+        for (old, number) in numbers.iter().enumerate() {
+            new.attempts[*number] = self.attempts[old];
+        }
+        for (new, old) in new.nodes.iter_mut().zip(&self.nodes) {
+            *new = old.renumbered(numbers);
+        }
+        new.nodes.sort_unstable();
+        new
+    }
+}
+
+/// How attempts can be renumbered: one way for each order of the clients.
+pub(crate) fn numberings(clients: usize, attempts: usize) -> Vec<[AttemptId; MOST_ATTEMPTS]> {
+    let orders: &[[usize; 3]] = match clients {
+        1 => &[[0, 1, 2]],
+        2 => &[[0, 1, 2], [1, 0, 2]],
+        3 => &[
+            [0, 1, 2],
+            [0, 2, 1],
+            [1, 0, 2],
+            [1, 2, 0],
+            [2, 0, 1],
+            [2, 1, 0],
+        ],
+        _ => panic!("{clients} clients are too many"),
+    };
+    let of_order = |order: &[usize; 3]| {
+        std::array::from_fn(|id| {
+            if id < clients * attempts {
+                order[id / attempts] * attempts + id % attempts
+            } else {
+                id
+            }
+        })
+    };
+    orders.iter().map(of_order).collect()
+}
