@@ -125,7 +125,7 @@ fn three_clients_and_a_node_that_goes_back_to_an_earlier_state() {
 #[ignore = "it takes minutes, and gigabytes"]
 fn three_clients_with_two_attempts_each_up_to_a_number_of_steps() {
     let steps = std::env::var(STEPS_VARIABLE);
-    let steps = steps.map_or(10, |steps| steps.parse().expect("a number of steps"));
+    let steps = steps.map_or(12, |steps| steps.parse().expect("a number of steps"));
     let name = format!("3 clients, 2 attempts each, proposals to 3, first {steps} steps");
     check_within(&name, &World::new(3, 2, 3), steps);
 }
