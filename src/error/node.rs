@@ -353,11 +353,11 @@ impl fmt::Display for NodeError {
 
 /// What an operator can do about an error that a server answers with.
 fn advice(code: &str, message: &str) -> &'static str {
-    // In a script, Redis has no code of its own for this.
+    // In a script, Redis has no code of its own for this: 7 says ERR, 6 the name and line of the script.
     let is_forbidden =
         |text: &str| text.contains("can't run this command") || text.contains("ACL failure");
     match code {
-        "ERR" if is_forbidden(message) => advice("NOPERM", ""),
+        "ERR" | "@user_script:" if is_forbidden(message) => advice("NOPERM", ""),
         "NOAUTH" => " (the server demands a password: redis://:password@host:port)",
         "WRONGPASS" => " (the user or the password in the URL is wrong)",
         "NOPERM" => {
