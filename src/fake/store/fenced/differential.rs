@@ -122,7 +122,13 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
             .chain(rest)
             .collect()
     });
-    prop_oneof![6 => acquire, 3 => extend, 3 => release, 3 => open, 1 => garbage]
+    // So that proposals also meet a counter that is just the same.
+    let counter = (lock(), token()).prop_map(|(lock, token)| {
+        let rest = [Text("NX"), Text("PX"), Text("600000")];
+        let head = [Text("SET"), Text(lock.1), Token(token)];
+        head.into_iter().chain(rest).collect()
+    });
+    prop_oneof![6 => acquire, 3 => extend, 3 => release, 3 => open, 1 => garbage, 2 => counter]
 }
 
 struct Pair {
