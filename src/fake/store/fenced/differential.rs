@@ -242,6 +242,52 @@ fn the_fenced_store_answers_as_a_redis_server_does() {
     }
 }
 
+/// What random sequences seldom come to.
+#[test]
+fn a_proposal_that_equals_the_counter_is_stale() {
+    use Word::{Text, Token};
+    let server = server::Server::start();
+    let mut pair = Pair::new(&server);
+    let acquire = |token| {
+        let head = [
+            Text("EVAL"),
+            Text(ACQUIRE),
+            Text("3"),
+            Text("a"),
+            Text("a:fence"),
+            Text("m"),
+        ];
+        let rest = ["600000", "600000", "86400000", "c1", "0", "r1"].map(Text);
+        let [ttl, quarantine, idle, config, again, run_id] = rest;
+        let rest = [
+            Text("v1"),
+            ttl,
+            token,
+            quarantine,
+            idle,
+            config,
+            again,
+            run_id,
+        ];
+        head.into_iter().chain(rest).collect::<Vec<_>>()
+    };
+    let open = ["EVAL", OPEN, "1", "m", "open", "600000", "c1", "r1"].map(Text);
+    pair.step(&open);
+    let set = [
+        Text("SET"),
+        Text("a:fence"),
+        Token(1),
+        Text("NX"),
+        Text("PX"),
+        Text("600000"),
+    ];
+    pair.step(&set);
+    pair.step(&acquire(Token(1)));
+    assert!(pair.store.get("a", time(&mut pair.connection)).is_none());
+    pair.step(&acquire(Word::Tombstone(1)));
+    assert!(pair.store.get("a", time(&mut pair.connection)).is_some());
+}
+
 /// The sequences above must not stop at the door.
 #[test]
 fn random_sequences_get_every_answer() {
