@@ -242,50 +242,37 @@ fn the_fenced_store_answers_as_a_redis_server_does() {
     }
 }
 
-/// What random sequences seldom come to.
-#[test]
-fn a_proposal_that_equals_the_counter_is_stale() {
+/// What random sequences seldom come to: a counter and a proposal, both in minutes, at a node that was opened now.
+#[track_caller]
+fn assert_granted(counter: i64, proposal: Word, expected: bool) {
     use Word::{Text, Token};
     let server = server::Server::start();
     let mut pair = Pair::new(&server);
-    let acquire = |token| {
-        let head = [
-            Text("EVAL"),
-            Text(ACQUIRE),
-            Text("3"),
-            Text("a"),
-            Text("a:fence"),
-            Text("m"),
-        ];
-        let rest = ["600000", "600000", "86400000", "c1", "0", "r1"].map(Text);
-        let [ttl, quarantine, idle, config, again, run_id] = rest;
-        let rest = [
-            Text("v1"),
-            ttl,
-            token,
-            quarantine,
-            idle,
-            config,
-            again,
-            run_id,
-        ];
-        head.into_iter().chain(rest).collect::<Vec<_>>()
-    };
     let open = ["EVAL", OPEN, "1", "m", "open", "600000", "c1", "r1"].map(Text);
     pair.step(&open);
-    let set = [
-        Text("SET"),
-        Text("a:fence"),
-        Token(1),
-        Text("NX"),
-        Text("PX"),
-        Text("600000"),
-    ];
-    pair.step(&set);
-    pair.step(&acquire(Token(1)));
-    assert!(pair.store.get("a", time(&mut pair.connection)).is_none());
-    pair.step(&acquire(Word::Tombstone(1)));
-    assert!(pair.store.get("a", time(&mut pair.connection)).is_some());
+    let set = ["NX", "PX", "600000"].map(Text);
+    let set = [Text("SET"), Text("a:fence"), Token(counter)]
+        .into_iter()
+        .chain(set);
+    pair.step(&set.collect::<Vec<_>>());
+    let head = ["EVAL", ACQUIRE, "3", "a", "a:fence", "m", "v1", "600000"].map(Text);
+    let tail = ["600000", "86400000", "c1", "0", "r1"].map(Text);
+    let acquire = head.into_iter().chain([proposal]).chain(tail);
+    pair.step(&acquire.collect::<Vec<_>>());
+    let now = time(&mut pair.connection);
+    assert_eq!(pair.store.get("a", now).is_some(), expected);
+}
+
+#[test]
+fn a_proposal_that_equals_the_counter_is_stale() {
+    assert_granted(1, Word::Token(1), false);
+    assert_granted(1, Word::Tombstone(1), true);
+}
+
+#[test]
+fn a_proposal_from_before_the_opening_is_stale_though_the_counter_is_smaller() {
+    assert_granted(-5, Word::Token(-1), false);
+    assert_granted(-5, Word::Token(1), true);
 }
 
 /// The sequences above must not stop at the door.
