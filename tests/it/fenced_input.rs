@@ -448,3 +448,27 @@ fn a_server_under_two_names_has_one_vote() {
         assert_eq!(twice.get("job"), None);
     }
 }
+
+#[test]
+fn a_server_has_one_vote_also_when_it_is_asked_last_under_one_of_its_names() {
+    let twice = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
+    let other = Server::start();
+    let path = twice.dir().join("address");
+    let manager = LockManager::builder()
+        .nodes([twice.url(), other.url()])
+        .node(format!("unix://{}?db=1", path.display()))
+        .build()
+        .unwrap();
+    other.hold("job", "someone", 60_000);
+    let unreached = manager.try_lock("job", TTL).unwrap_err();
+    assert!(
+        unreached.to_string().contains("no connection"),
+        "{unreached}"
+    );
+
+    // It is left out at first, and needed then.
+    std::os::unix::fs::symlink(twice.dir().join("redis.sock"), &path).unwrap();
+    let error = manager.try_lock("job", TTL).unwrap_err();
+    assert!(error.to_string().contains("the same server as"), "{error}");
+    assert_eq!(twice.get("job"), None);
+}
