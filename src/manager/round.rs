@@ -72,16 +72,9 @@ impl LockManager {
     fn learn(&self, ballots: &[Ballot]) {
         let proposals = &self.shared.proposals;
         let votes = || ballots.iter().map(|ballot| &ballot.report.vote);
-        let is_ahead = |vote: &Vote| {
-            matches!(
-                vote,
-                Vote::Failed(NodeError::ClockSkew {
-                    node_is_ahead: false,
-                    ..
-                })
-            )
-        };
-        if votes().any(is_ahead) {
+        let is_skewed = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::ClockSkew { .. }));
+        if votes().any(is_skewed) {
+            // Whoever is ahead: it may have been this machine's clock of a while ago.
             proposals.reset();
         }
         for vote in votes() {
