@@ -233,6 +233,7 @@ fn clocks_that_differ_by_more_than_is_allowed_are_named_and_never_followed() {
 #[test]
 fn a_proposal_that_is_ahead_of_the_own_clock_is_followed_by_one_that_is_not() {
     let ahead = |micros: u64| {
+        #[expect(clippy::disallowed_methods, reason = "what a node's clock shows")]
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         u64::try_from(now.unwrap().as_micros()).unwrap() + micros
     };
