@@ -2,6 +2,7 @@
 //! nothing granted.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use redlatch::fake::{FakeClock, FakeNode};
@@ -434,6 +435,31 @@ fn nodes_that_were_opened_are_closed_again_when_another_fails_meanwhile() {
     let abstains =
         |report: &&NodeReport| matches!(&report.vote, Vote::Failed(NodeError::Quarantined { .. }));
     assert_eq!(nodes.iter().filter(abstains).count(), 2, "{nodes:?}");
+}
+
+#[test]
+fn of_several_who_open_the_nodes_none_closes_what_another_was_told_is_open() {
+    for _ in 0..8 {
+        let servers = Server::cluster(3);
+        let open = || fenced().nodes(servers.iter().map(Server::url)).build();
+        let managers: Vec<LockManager> = (0..3).map(|_| open().unwrap()).collect();
+        let opened = thread::scope(|scope| {
+            let open = |manager: &LockManager| manager.open_nodes().is_ok();
+            let threads: Vec<_> = managers
+                .iter()
+                .map(|manager| scope.spawn(move || open(manager)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .filter(|is_open| *is_open)
+                .count()
+        });
+        assert!(opened <= 1);
+        if opened == 1 {
+            managers[0].try_lock("job", TTL).unwrap();
+        }
+    }
 }
 
 #[test]
