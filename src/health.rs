@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use crate::fencing::Protocol;
+use crate::fencing::{Protocol, Rules};
 use crate::quorum;
 
 pub(crate) mod answers;
@@ -108,11 +108,11 @@ pub enum Margin {
 
 impl Health {
     /// What the nodes' answers come to.
-    pub(crate) fn of(nodes: Vec<NodeHealth>, protocol: Protocol) -> Self {
-        let protocol = protocol_of(&nodes, protocol);
+    pub(crate) fn of(nodes: Vec<NodeHealth>, own: Option<&Rules>) -> Self {
+        let protocol = protocol_of(&nodes, own);
         let quorum = quorum::quorum(nodes.len());
-        let voters = voters(&nodes, protocol);
-        let mut findings = finding::find(&nodes, protocol, (voters, quorum));
+        let voters = voters(&nodes, protocol, own);
+        let mut findings = finding::find(&nodes, protocol, own, (voters, quorum));
         findings.sort_by_key(|finding| Reverse(finding.severity()));
         Self {
             nodes,
@@ -140,19 +140,22 @@ impl Health {
 }
 
 /// The protocol that the nodes are used with: where there are markers, some clients fence, whatever this one does.
-fn protocol_of(nodes: &[NodeHealth], own: Protocol) -> Protocol {
-    if nodes.iter().any(|node| node.quarantine.is_marked()) {
+fn protocol_of(nodes: &[NodeHealth], own: Option<&Rules>) -> Protocol {
+    if own.is_some() || nodes.iter().any(|node| node.quarantine.is_marked()) {
         Protocol::Fenced
     } else {
-        own
+        Protocol::Classic
     }
 }
 
 /// How many nodes can vote; several that are one server have one vote.
-fn voters(nodes: &[NodeHealth], protocol: Protocol) -> usize {
+fn voters(nodes: &[NodeHealth], protocol: Protocol, own: Option<&Rules>) -> usize {
     let is_fenced = protocol == Protocol::Fenced;
-    let can_vote =
-        |node: &&NodeHealth| node.can_vote() && !(is_fenced && node.quarantine.is_closed());
+    let can_vote = |node: &&NodeHealth| {
+        node.can_vote()
+            && !(is_fenced && node.quarantine.is_closed())
+            && own.is_none_or(|rules| node.objection(rules).is_none())
+    };
     let mut voters: Vec<&NodeHealth> = Vec::with_capacity(nodes.len());
     for node in nodes.iter().filter(can_vote) {
         if !voters.iter().any(|other| node.is_same_server(other)) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::builder::{Builder, Options};
 use crate::clock::{self, Clock};
-use crate::error::{Error, Vote};
+use crate::error::{Error, NodeError, Vote};
 use crate::fencing::{Proposals, Rules};
 use crate::guard::LockGuard;
 use crate::node::Node;
@@ -262,8 +262,8 @@ impl LockManager {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
-            // Not contention: the next proposal is above what the nodes have seen.
-            if is_stale(&error) && raised < MOST_RAISES {
+            // Not contention: the next proposal is one that the nodes can grant.
+            if was_ill_proposed(&error) && raised < MOST_RAISES {
                 raised = raised.saturating_add(1);
                 continue;
             }
@@ -304,13 +304,27 @@ impl Drop for Shared {
     }
 }
 
-/// Whether nodes would have granted a larger fencing token.
-fn is_stale(error: &Error) -> bool {
+/// Whether nodes would have granted another fencing token: a larger one, or that of this machine's clock, which the last
+/// one was ahead of.
+fn was_ill_proposed(error: &Error) -> bool {
     let (Error::Held { nodes } | Error::Unavailable { nodes }) = error else {
         return false;
     };
-    let mut votes = nodes.iter().map(|report| &report.vote);
-    votes.any(|vote| matches!(vote, Vote::Stale { .. }))
+    nodes.iter().any(|report| match &report.vote {
+        Vote::Stale { .. } => true,
+        Vote::Failed(NodeError::ClockSkew {
+            difference,
+            allowed,
+            ..
+        }) => difference <= allowed,
+        Vote::Granted
+        | Vote::Held { .. }
+        | Vote::Missing
+        | Vote::TimedOut
+        | Vote::Failed(_)
+        | Vote::BreakerOpen { .. }
+        | Vote::NotAsked => false,
+    })
 }
 
 fn is_worth_a_retry(error: &Error) -> bool {

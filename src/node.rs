@@ -265,6 +265,11 @@ impl Ballot {
     fn new(report: NodeReport, owed: bool) -> Self {
         Self { report, owed }
     }
+
+    /// Whether the node was not asked because it failed a moment ago.
+    pub(crate) fn is_left_out(&self) -> bool {
+        matches!(self.report.vote, Vote::BreakerOpen { .. })
+    }
 }
 
 /// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use super::*;
 use crate::error::NodeError;
-use crate::fencing::Protocol;
 
 /// A node of which nothing is wrong, with a server of its own.
 pub(super) fn good(name: &str) -> NodeHealth {
@@ -193,15 +192,12 @@ fn those_that_can_vote_less_the_quorum_are_the_failures_that_are_survived() {
 
 fn health(deployment: &[Is]) -> Health {
     let nodes = deployment.iter().enumerate();
-    Health::of(
-        nodes.map(|(place, is)| is.node(place)).collect(),
-        Protocol::Classic,
-    )
+    Health::of(nodes.map(|(place, is)| is.node(place)).collect(), None)
 }
 
 #[test]
 fn no_nodes_are_no_majority() {
-    let health = Health::of(Vec::new(), Protocol::Classic);
+    let health = Health::of(Vec::new(), None);
     assert_eq!(health.margin(), Margin::NoMajority { missing: 1 });
 }
 
@@ -210,7 +206,7 @@ fn no_nodes_are_no_majority() {
 fn assert_found(node: NodeHealth, severity: Severity, expected: &[&str]) {
     let mut nodes: Vec<NodeHealth> = ["a", "b", "c", "d"].map(good).into();
     nodes.push(node);
-    let health = Health::of(nodes, Protocol::Classic);
+    let health = Health::of(nodes, None);
     let lines: Vec<String> = health.findings.iter().map(ToString::to_string).collect();
     assert_eq!(lines, expected);
     assert_eq!(health.severity(), severity);
@@ -389,7 +385,7 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
             settings: Some("3:2:5".into()),
             ..good(name)
         });
-        let health = Health::of(open.into_iter().chain([node]).collect(), Protocol::Classic);
+        let health = Health::of(open.into_iter().chain([node]).collect(), None);
         health.findings.iter().map(ToString::to_string).collect()
     };
     let remaining = Duration::from_secs(90);
@@ -416,9 +412,11 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
         ),
         (
             Quarantine::Unreadable,
-            Some(format!(
-                "what is under the key of its marker is none, {next}"
-            )),
+            Some(
+                "what is under the key of its marker is none, so it does not vote; \
+                 find out who wrote it, then delete it: after a quarantine the node votes again"
+                    .to_owned(),
+            ),
         ),
     ] {
         let expected: Vec<String> = line

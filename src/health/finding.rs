@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Severity;
 use super::node::{ClockDifference, NodeHealth, Quarantine, Reach, Role};
 use crate::error::NodeError;
-use crate::fencing::Protocol;
+use crate::fencing::{Protocol, Rules};
 
 /// Clocks that are certainly further apart than this are not kept by anyone.
 const LARGEST_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
@@ -73,7 +73,8 @@ pub enum Finding {
         /// Why not.
         reach: Reach,
     },
-    /// The node answers with an error that locks would meet as well. A warning.
+    /// The node answers with an error that locks would meet as well, or does not vote for a client with the settings and
+    /// the clock of this one. A warning.
     #[non_exhaustive]
     Refuses {
         /// The node.
@@ -169,6 +170,7 @@ impl Finding {
 pub(super) fn find(
     nodes: &[NodeHealth],
     protocol: Protocol,
+    own: Option<&Rules>,
     (voters, quorum): (usize, usize),
 ) -> Vec<Finding> {
     let no_majority = (voters < quorum).then_some(Finding::NoMajority { voters, quorum });
@@ -177,6 +179,11 @@ pub(super) fn find(
     findings.extend(settings_differ(nodes));
     for node in nodes {
         findings.extend(of_node(node, protocol));
+        let objection = own.and_then(|rules| node.objection(rules));
+        findings.extend(objection.map(|error| Finding::Refuses {
+            node: Arc::clone(&node.node),
+            error,
+        }));
     }
     findings
 }
@@ -386,7 +393,13 @@ fn quarantined(f: &mut fmt::Formatter<'_>, node: &str, quarantine: Quarantine) -
         }
         Quarantine::NoMarker => "it has no marker",
         Quarantine::OtherProcess => "its marker is of another process",
-        Quarantine::Unreadable => "what is under the key of its marker is none",
+        Quarantine::Unreadable => {
+            return write!(
+                f,
+                "{node}: what is under the key of its marker is none, so it does not vote; \
+                 find out who wrote it, then delete it: after a quarantine the node votes again"
+            );
+        }
         Quarantine::Open | Quarantine::Unknown => "its marker is not known",
     };
     write!(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::NodeError;
+use crate::fencing::Rules;
 
 /// What one node's server says of itself.
 ///
@@ -162,7 +163,7 @@ pub enum Quarantine {
     },
     /// The marker is of an earlier process, or was copied from another one: quarantine begins with the next lock.
     OtherProcess,
-    /// What is under the key is no marker: quarantine begins with the next lock.
+    /// What is under the key is no marker: the node does not vote until it is deleted.
     Unreadable,
     /// The key, the process or the node's time could not be asked for.
     Unknown,
@@ -174,6 +175,32 @@ impl NodeHealth {
         let is_replica = matches!(self.role, Role::Replica { .. } | Role::ActiveReplica);
         let is_sentinel = self.mode.as_deref() == Some("sentinel");
         matches!(self.reach, Reach::Answers) && !is_replica && !is_sentinel
+    }
+
+    /// Why a client that fences by these rules, and takes its clock for right, gets no vote, beside what its marker says.
+    pub(super) fn objection(&self, rules: &Rules) -> Option<NodeError> {
+        if !matches!(self.reach, Reach::Answers) {
+            return None;
+        }
+        if self.run_id.is_none() {
+            let reason = "INFO has shown none".into();
+            return Some(NodeError::Unidentified { reason });
+        }
+        if let Some(theirs) = self.settings.as_ref().filter(|s| **s != rules.config) {
+            return Some(NodeError::ConfigMismatch {
+                ours: rules.config.clone(),
+                theirs: theirs.clone(),
+            });
+        }
+        let Some(ClockDifference::Behind { by, uncertainty }) = self.clock else {
+            return None;
+        };
+        let is_too_far = by.saturating_sub(uncertainty) > rules.quarantine;
+        is_too_far.then_some(NodeError::ClockSkew {
+            difference: by,
+            node_is_ahead: false,
+            allowed: rules.quarantine,
+        })
     }
 
     pub(super) fn is_same_server(&self, other: &Self) -> bool {

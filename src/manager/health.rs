@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::LockManager;
 use crate::error::Error;
-use crate::fencing::{MARKER, Protocol};
+use crate::fencing::MARKER;
 use crate::health::{Health, NodeHealth};
 use crate::node::health::question_all;
 
@@ -52,7 +52,6 @@ impl LockManager {
         let nodes: Vec<NodeHealth> = nodes
             .map(|(node, answers)| answers.into_health(Arc::clone(node.name())))
             .collect();
-        let protocol = self.rules().map_or(Protocol::Classic, |_| Protocol::Fenced);
-        Ok(Health::of(nodes, protocol))
+        Ok(Health::of(nodes, self.rules()))
     }
 }

@@ -1,7 +1,7 @@
 //! Opening the nodes of a brand-new deployment.
 
 use super::LockManager;
-use crate::error::{Error, NodeReport};
+use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::node::fenced::{Opening, open_all};
 
 impl LockManager {
@@ -57,8 +57,15 @@ impl LockManager {
         if all(&nodes) {
             return Ok(());
         }
-        // One that can't be reached now stays open, which is no harm: it has nothing to forget.
-        drop(open_all(self.each(), rules, Opening::Close));
+        // But not those that someone else has opened meanwhile, who was told that they are. One that can't be reached now
+        // stays open, which is no harm: it has nothing to forget.
+        let is_others = |report: &NodeReport| {
+            let vote = &report.vote;
+            matches!(vote, Vote::Failed(NodeError::Serving))
+        };
+        let mine = self.each().zip(&nodes);
+        let mine = mine.filter(|(_, report)| !is_others(report));
+        drop(open_all(mine.map(|(node, _)| node), rules, Opening::Close));
         Err(Error::NotOpened { nodes })
     }
 }

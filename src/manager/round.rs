@@ -72,16 +72,9 @@ impl LockManager {
     fn learn(&self, ballots: &[Ballot]) {
         let proposals = &self.shared.proposals;
         let votes = || ballots.iter().map(|ballot| &ballot.report.vote);
-        let is_ahead = |vote: &Vote| {
-            matches!(
-                vote,
-                Vote::Failed(NodeError::ClockSkew {
-                    node_is_ahead: false,
-                    ..
-                })
-            )
-        };
-        if votes().any(is_ahead) {
+        let is_skewed = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::ClockSkew { .. }));
+        if votes().any(is_skewed) {
+            // Whoever is ahead: it may have been this machine's clock of a while ago.
             proposals.reset();
         }
         for vote in votes() {
@@ -106,13 +99,16 @@ impl LockManager {
             };
             round.ballots.push(ballot);
         }
-        let mut ballots = std::mem::take(&mut round.ballots);
-        for (node, ballot) in nodes.iter().zip(&mut ballots) {
-            if round.is_open() && matches!(ballot.report.vote, Vote::BreakerOpen { .. }) {
-                *ballot = round.cast(node, &ask);
+        for (place, node) in nodes.iter().enumerate() {
+            let is_left_out = round.ballots.get(place).is_some_and(Ballot::is_left_out);
+            if is_left_out && round.is_open() {
+                let ballot = round.cast(node, &ask);
+                if let Some(left_out) = round.ballots.get_mut(place) {
+                    *left_out = ballot;
+                }
             }
         }
-        ballots
+        round.ballots
     }
 }
 
@@ -141,8 +137,8 @@ impl Round {
             return node.unasked(Vote::NotAsked);
         }
         let mut ballot = ask(node);
-        let before = self.ballots.iter().map(|before| &before.report);
-        ballot.report.be_an_alias_of(before);
+        let others = self.ballots.iter().map(|other| &other.report);
+        ballot.report.be_an_alias_of(others);
         let count = if ballot.report.vote.is_granted() {
             &mut self.granted
         } else {

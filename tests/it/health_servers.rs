@@ -66,9 +66,9 @@ fn servers_that_are_well_tell_everything() {
     ];
     servers[2].command(&["SET", "key", "value"]);
     servers[2].command(&["BGSAVE"]);
-    assert!(eventually(BOUND, || servers[2]
+    assert!(eventually(BOUND, || !servers[2]
         .info("persistence")
-        .contains("rdb_last_bgsave_time_sec:0")));
+        .contains("rdb_last_bgsave_time_sec:-1")));
     let health = health(&on_servers(&servers));
     assert_well(&health);
     assert_eq!(health.margin(), Margin::Survives { failures: 1 });
@@ -340,4 +340,40 @@ fn many_looks_at_servers_that_others_lock_disturb_nobody() {
     for server in &servers {
         assert_eq!(server.keys(), 0);
     }
+}
+
+/// What every lock of this client fails with must not be "ok" here.
+#[test]
+fn what_a_client_with_fencing_would_be_refused_for_is_found() {
+    let servers = Server::cluster(3);
+    let with = |max_ttl, urls: Vec<String>| {
+        let builder = crate::fenced::fenced().nodes(urls).max_ttl(max_ttl);
+        builder.build().unwrap()
+    };
+    let urls = || servers.iter().map(Server::url).collect::<Vec<_>>();
+    let good = with(TTL, urls());
+    good.open_nodes().unwrap();
+    assert_well(&health(&good));
+
+    let other = with(TTL * 2, urls());
+    other.try_lock("job", TTL).unwrap_err();
+    let seen = health(&other);
+    assert_eq!(seen.margin(), Margin::NoMajority { missing: 2 }, "{seen}");
+    assert_eq!(seen.severity(), Severity::Critical);
+    assert!(seen.to_string().contains("20000"), "{seen}");
+
+    for server in &servers {
+        let silent = "silent on >x ~* +@all -info".split(' ');
+        let command: Vec<&str> = ["ACL", "SETUSER"].into_iter().chain(silent).collect();
+        server.command(&command);
+    }
+    let urls = urls();
+    let silent = urls
+        .iter()
+        .map(|url| url.replace("redis://", "redis://silent:x@"));
+    let silent = with(TTL, silent.collect());
+    silent.try_lock("job", TTL).unwrap_err();
+    let seen = health(&silent);
+    assert_eq!(seen.margin(), Margin::NoMajority { missing: 2 }, "{seen}");
+    assert!(seen.to_string().contains("run_id"), "{seen}");
 }

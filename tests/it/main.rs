@@ -18,6 +18,8 @@ mod faults;
 #[cfg(test)]
 mod fenced;
 #[cfg(test)]
+mod fenced_faults;
+#[cfg(test)]
 mod fenced_input;
 #[cfg(test)]
 mod guard;

@@ -251,17 +251,25 @@ impl Store {
             return None;
         };
         let (tombstone, wall) = (number(tombstone)?, self.wall(now));
-        let floor = wall
-            .saturating_sub(micros(idle)?)
-            .saturating_add(micros(quarantine)?);
+        let latest = wall.saturating_add(micros(quarantine)?);
+        let floor = latest.saturating_sub(micros(idle)?);
+        // One of a token that was too far ahead to be granted stands in nobody's way.
+        let is_late = tombstone > latest.saturating_add(1);
         let keep = match until(idle, now, "set") {
             Ok(end) => end,
             Err(refusal) => return Some(refusal),
         };
         match self.value(counter_key, now) {
-            None => self.put(counter_key, &floor.max(tombstone).to_string(), keep),
+            None => {
+                let floor = if is_late { floor } else { floor.max(tombstone) };
+                self.put(counter_key, &floor.to_string(), keep);
+            }
             Some(text) => {
-                if number(&text).is_some_and(|counter| counter < tombstone) {
+                let raises = |counter| {
+                    let is_own = counter == tombstone.saturating_sub(1);
+                    counter < tombstone && (is_own || !is_late)
+                };
+                if number(&text).is_some_and(raises) {
                     self.put(counter_key, &tombstone.to_string(), keep);
                 }
             }

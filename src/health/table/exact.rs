@@ -5,11 +5,10 @@ use std::time::Duration;
 use super::super::exhaustive::{good, loading, refused, silent};
 use super::super::*;
 use super::age;
-use crate::fencing::Protocol;
 
 #[track_caller]
 fn assert_shown(nodes: Vec<NodeHealth>, expected: &str) {
-    let shown = Health::of(nodes, Protocol::Classic).to_string();
+    let shown = Health::of(nodes, None).to_string();
     assert_eq!(shown, expected, "\n{shown}\n{expected}");
 }
 

@@ -320,3 +320,46 @@ fn random_sequences_get_every_answer() {
         assert!(seen.contains(word), "no {word}: {seen:?}");
     }
 }
+
+/// One whose clock is far ahead is refused, and must not take the resource away from all others by giving up.
+#[test]
+fn a_release_leaves_no_tombstone_of_a_token_that_is_too_far_ahead_to_be_granted() {
+    use Word::{Text, Token, Tombstone};
+
+    let server = server::Server::start();
+    let mut pair = Pair::new(&server);
+    let marker = ["SET", "m", "r1|c1|1|opened", "NX", "PX", "600000"];
+    pair.step(&marker.map(Text));
+    let acquire = |value, minutes| {
+        let head = ["EVAL", ACQUIRE, "3", "a", "a:fence", "m", value, "600000"].map(Text);
+        let rest = ["600000", "86400000", "c1", "0", "r1"].map(Text);
+        [&head[..], &[Token(minutes)], &rest[..]].concat()
+    };
+    let release = |value, minutes| {
+        let head = ["EVAL", RELEASE, "2", "a", "a:fence", value].map(Text);
+        let rest = ["600000", "86400000"].map(Text);
+        [&head[..], &[Tombstone(minutes)], &rest[..]].concat()
+    };
+    let counter = |pair: &mut Pair| {
+        let counter: i64 = server.get("a:fence").unwrap().parse().unwrap();
+        counter.saturating_sub(pair.base)
+    };
+    // Without a counter, with that of a holder, and with that of one before.
+    pair.step(&acquire("ahead", 60));
+    pair.step(&release("ahead", 60));
+    assert!(counter(&mut pair) < 0);
+    pair.step(&acquire("good", 1));
+    pair.step(&acquire("ahead", 60));
+    pair.step(&release("ahead", 60));
+    assert_eq!(counter(&mut pair), MINUTE_MICROS);
+    pair.step(&release("good", 1));
+    pair.step(&release("ahead", 60));
+    assert_eq!(counter(&mut pair), MINUTE_MICROS + 1);
+    pair.step(&acquire("next", 2));
+    assert_eq!(counter(&mut pair), 2 * MINUTE_MICROS);
+    // What was granted is refused in any case: with no span at all, the clock was set back since.
+    let mut late = release("next", 2);
+    late[7] = Text("0");
+    pair.step(&late);
+    assert_eq!(counter(&mut pair), 2 * MINUTE_MICROS + 1);
+}
