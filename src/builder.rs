@@ -18,6 +18,8 @@ use self::spec::Spec;
 
 /// A lock that is held for longer than a year is not a lease.
 const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
+/// With the fenced protocol a token may be ahead by the longest ttl, and counters have to outlive that twice.
+const LONGEST_FENCED_TTL: Duration = Duration::from_hours(11);
 /// The longest node timeout and retry delay.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// Below, no round trip is sure to be made, even to this machine.
@@ -193,7 +195,7 @@ impl Builder {
         self
     }
 
-    /// Sets the longest ttl that is accepted, at most 365 days.
+    /// Sets the longest ttl that is accepted, at most 365 days; with [`Protocol::Fenced`] at most 11 h.
     ///
     /// Defaults to 1 h.
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
@@ -309,6 +311,10 @@ impl Builder {
         require(
             options.max_ttl <= LONGEST_TTL,
             "max_ttl must be at most 365 days",
+        )?;
+        require(
+            options.protocol == Protocol::Classic || options.max_ttl <= LONGEST_FENCED_TTL,
+            "max_ttl: with Protocol::Fenced it must be at most 11 h, because counters are kept for a day",
         )?;
         options
             .validity(options.max_ttl)

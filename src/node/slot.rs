@@ -209,7 +209,12 @@ impl Connection {
             Ok(None) => Identity::Unknown(identity::nowhere()),
             Err(error) => Identity::Unknown(error),
         };
-        self.refusal = Some(reply).filter(|reply| matches!(reply, Value::ServerError(_)));
+        // A server that forbids the question alone goes on.
+        let is_closing = matches!(
+            &self.identity,
+            Identity::Unknown(error) if !matches!(error, NodeError::Unidentified { .. })
+        );
+        self.refusal = is_closing.then_some(reply).filter(is_error);
         Ok(())
     }
 
@@ -251,6 +256,10 @@ impl Connection {
         }
         Ok(reply)
     }
+}
+
+fn is_error(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(_))
 }
 
 fn no_connection() -> Fault {

@@ -288,3 +288,32 @@ fn servers_that_forget_their_scripts_are_sent_them_again() {
         flush();
     }
 }
+
+#[test]
+fn a_ttl_beyond_max_ttl_and_names_of_the_protocols_own_keys_are_refused() {
+    let nodes = FakeNode::cluster(1);
+    let manager = fenced()
+        .fakes(&nodes)
+        .max_ttl(Duration::from_hours(1))
+        .build()
+        .unwrap();
+    manager.open_nodes().unwrap();
+    let beyond = fenced()
+        .fakes(&nodes)
+        .max_ttl(Duration::from_hours(12))
+        .build();
+    assert!(matches!(beyond, Err(Error::InvalidConfig { .. })));
+    assert!(matches!(
+        manager.try_lock("job", Duration::from_hours(2)),
+        Err(Error::InvalidTtl { .. })
+    ));
+    for name in ["job:fence", ":fence", "redlatch:node"] {
+        let error = manager.try_lock(name, TTL).unwrap_err();
+        assert!(matches!(error, Error::InvalidResource { .. }), "{error}");
+        let classic = LockManager::builder().fakes(&nodes).build().unwrap();
+        assert!(!matches!(
+            classic.try_lock(name, TTL),
+            Err(Error::InvalidResource { .. })
+        ));
+    }
+}

@@ -308,26 +308,6 @@ fn a_server_that_does_not_tell_who_it_is_votes_in_the_classic_protocol_only() {
 }
 
 #[test]
-fn a_ttl_beyond_max_ttl_and_names_of_the_protocols_own_keys_are_refused() {
-    let nodes = FakeNode::cluster(1);
-    let manager = fenced().fakes(&nodes).max_ttl(HOUR).build().unwrap();
-    manager.open_nodes().unwrap();
-    assert!(matches!(
-        manager.try_lock("job", HOUR * 2),
-        Err(Error::InvalidTtl { .. })
-    ));
-    for name in ["job:fence", ":fence", "redlatch:node"] {
-        let error = manager.try_lock(name, TTL).unwrap_err();
-        assert!(matches!(error, Error::InvalidResource { .. }), "{error}");
-        let classic = LockManager::builder().fakes(&nodes).build().unwrap();
-        assert!(!matches!(
-            classic.try_lock(name, TTL),
-            Err(Error::InvalidResource { .. })
-        ));
-    }
-}
-
-#[test]
 fn nodes_are_opened_only_if_every_one_is_fresh_and_all_or_none() {
     let fresh = || FakeNode::cluster(3);
     let manager = |nodes: &[FakeNode]| fenced().fakes(nodes).build().unwrap();
