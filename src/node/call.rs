@@ -110,7 +110,7 @@ impl<'n> Call<'n> {
     /// Waits for the reply for no longer than `patience`; returns whether reading it is not going to wait.
     pub(super) fn is_ready(&mut self, patience: Duration) -> bool {
         let until = self.node.clock.now().saturating_add(patience);
-        self.slot.is_ready(until.min(self.deadline))
+        self.slot.is_ready(until.min(self.deadline), self.deadline)
     }
 
     /// Which server has been asked, where that is known.
@@ -266,7 +266,8 @@ impl<'n> Call<'n> {
         self.slot.open(transport, self.generation, self.deadline)?;
         if command.wants_run_id() {
             let until = self.node.clock.now().saturating_add(PATIENCE);
-            self.slot.get_acquainted(until.min(self.deadline));
+            self.slot
+                .get_acquainted(until.min(self.deadline), self.deadline);
         }
         self.slot.send(command, self.deadline)
     }

@@ -27,8 +27,8 @@ struct Connection {
     /// The node's generation when it was opened.
     generation: u64,
     identity: Identity,
-    /// What is known of the server may be in another place.
-    may_ask_again: bool,
+    /// Where to ask next who the server is, if it is needed.
+    elsewhere: Option<Place>,
     /// What the server answered to the question who it is, if it was an error.
     refusal: Option<Value>,
     /// Those that were sent on it, and are called by their digests from then on.
@@ -77,7 +77,7 @@ impl Slot {
             in_flight: 0,
             generation,
             identity: Identity::Unknown(identity::nowhere()),
-            may_ask_again: false,
+            elsewhere: None,
             refusal: None,
             scripts: Vec::new(),
             fault: None,
@@ -107,12 +107,12 @@ impl Slot {
         }
     }
 
-    /// Gives a server that was just connected to until `until` to say which it is.
-    pub(crate) fn get_acquainted(&mut self, until: Timestamp) {
+    /// Gives a server that was just connected to until `until` to begin to say which it is.
+    pub(crate) fn get_acquainted(&mut self, until: Timestamp, deadline: Timestamp) {
         if let Some(connection) = &mut self.connection
             && connection.transport.is_ready(until)
         {
-            connection.hear_identity_early(until);
+            connection.hear_identity_early(deadline);
         }
     }
 
@@ -132,10 +132,11 @@ impl Slot {
     }
 
     /// Waits until `until` at most for something to receive; returns whether there is something.
-    pub(crate) fn is_ready(&mut self, until: Timestamp) -> bool {
+    /// What has begun to come is read by `deadline`, where it is no reply to a command.
+    pub(crate) fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
         self.connection
             .as_mut()
-            .is_some_and(|connection| connection.is_ready(until))
+            .is_some_and(|connection| connection.is_ready(until, deadline))
     }
 
     /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
@@ -180,13 +181,10 @@ impl Connection {
 
     /// Finds out who is at the other end, if that is not known yet, before anything that depends on it is sent.
     fn identify(&mut self, deadline: Timestamp) -> Result<(), Fault> {
-        while let Identity::Asked(place) = self.identity {
+        self.hear_identity(deadline)?;
+        while let Some(place) = self.elsewhere.take() {
+            self.ask_identity(place, deadline)?;
             self.hear_identity(deadline)?;
-            if let (Identity::Unknown(NodeError::Unidentified { .. }), Some(next), true) =
-                (&self.identity, place.next(), self.may_ask_again)
-            {
-                self.ask_identity(next, deadline)?;
-            }
         }
         Ok(())
     }
@@ -203,7 +201,7 @@ impl Connection {
         };
         let reply = self.recv(deadline)?;
         let found = place.find(&reply);
-        self.may_ask_again = found.is_ok();
+        self.elsewhere = place.next().filter(|_| matches!(found, Ok(None)));
         self.identity = match found {
             Ok(Some(run_id)) => Identity::Known(run_id),
             Ok(None) => Identity::Unknown(identity::nowhere()),
@@ -218,14 +216,14 @@ impl Connection {
         Ok(())
     }
 
-    fn is_ready(&mut self, until: Timestamp) -> bool {
+    fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
         if !self.transport.is_ready(until) {
             return false;
         }
         // What has come may be no more than the first answer.
         let is_first = matches!(self.identity, Identity::Asked(_));
         if is_first {
-            self.hear_identity_early(until);
+            self.hear_identity_early(deadline);
         }
         !is_first || self.fault.is_some() || self.transport.is_ready(until)
     }
@@ -310,10 +308,13 @@ impl ManageConnection for Slots {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     use super::super::command::ping;
+    use super::super::fenced::Opening;
     use super::*;
     use crate::clock::Clock;
+    use crate::fencing::Rules;
 
     /// Times out once, and would then give the late reply out.
     #[derive(Default)]
@@ -383,5 +384,61 @@ mod tests {
         slot.open(Box::new(Late::default()), 0, now).unwrap();
         assert_eq!(slot.check(1), Readiness::Empty);
         assert_eq!(slot.check(0), Readiness::Empty);
+    }
+
+    /// A server of few words: its replies, and all that it was sent.
+    struct Dictated {
+        replies: std::vec::IntoIter<Value>,
+        heard: Arc<parking_lot::Mutex<Vec<u8>>>,
+    }
+
+    impl Transport for Dictated {
+        fn send(&mut self, command: &[u8], _: Timestamp) -> Result<(), Fault> {
+            self.heard.lock().extend_from_slice(command);
+            Ok(())
+        }
+
+        fn is_ready(&mut self, _: Timestamp) -> bool {
+            true
+        }
+
+        fn recv(&mut self, _: Timestamp) -> Result<Value, Fault> {
+            self.replies.next().ok_or(Fault::TimedOut)
+        }
+
+        fn has_surplus(&self) -> bool {
+            false
+        }
+
+        fn is_quiet(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_server_without_a_run_id_is_asked_elsewhere_also_behind_other_commands() {
+        let now = Clock::system().now();
+        let heard = Arc::default();
+        let text = |text: &str| Value::BulkString(text.into());
+        let replies = vec![
+            text("redis_version:7"),
+            Value::SimpleString("PONG".into()),
+            text("master_replid:abc"),
+            Value::Okay,
+        ];
+        let server = Dictated {
+            replies: replies.into_iter(),
+            heard: Arc::clone(&heard),
+        };
+        let mut slot = Slot::default();
+        slot.open(Box::new(server), 0, now).unwrap();
+        slot.send(&ping(), now).unwrap();
+        slot.recv(now).unwrap();
+        assert_eq!(slot.run_id(), None);
+        let rules = Rules::new("", 1, Duration::from_secs(1), Duration::ZERO);
+        slot.send(&Opening::Look.command(&rules), now).unwrap();
+        assert_eq!(slot.run_id().map(|id| &**id), Some("abc"));
+        assert_eq!(slot.recv(now).unwrap(), Value::Okay);
+        assert!(heard.lock().ends_with(b"$3\r\nabc\r\n"));
     }
 }
