@@ -119,7 +119,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn at(seconds: u64) -> Timestamp {
-        Timestamp::from_nanos(seconds * 1_000_000_000)
+        Timestamp::from_nanos(0).saturating_add(Duration::from_secs(seconds))
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl LockManager {
         let answers = asked.zip(answers);
         let (mut nodes, ends): (Vec<NodeReport>, Vec<Duration>) = answers
             .map(|((node, _), answer)| match answer {
-                Some(status) => self.vote(status, lease.token()),
+                Some(status) => vote(status, lease.token()),
                 // There may be a key, but what undoes it is on its way.
                 None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
             })
@@ -107,37 +107,6 @@ impl LockManager {
         }
     }
 
-    /// What a node's view says of the lock with this token, and for how long the node goes on having it.
-    fn vote(&self, status: NodeStatus, own: &str) -> (NodeReport, Duration) {
-        let mut left = Duration::ZERO;
-        let vote = match status.view {
-            View::Held { token, remaining } if token == own => {
-                left = remaining;
-                Vote::Granted
-            }
-            View::Held { remaining, .. } => Vote::Held {
-                remaining: Some(remaining),
-            },
-            View::Free => Vote::Missing,
-            View::NeverExpires { .. } => Vote::Failed(NodeError::NotALock {
-                reason: "never expires",
-            }),
-            View::OtherType => Vote::Failed(NodeError::NotALock {
-                reason: "holds a value of another type",
-            }),
-            View::TimedOut => Vote::TimedOut,
-            View::BreakerOpen { failure } => Vote::BreakerOpen { failure },
-            View::Failed(error) => Vote::Failed(error),
-        };
-        let report = NodeReport {
-            node: status.node,
-            vote,
-            elapsed: status.elapsed,
-            server: status.server,
-        };
-        (report, left)
-    }
-
     /// For how long a majority goes on having a lock that each of so many nodes has for so long.
     fn majority_validity(&self, mut left: Vec<Duration>) -> Duration {
         left.sort_unstable_by(|a, b| b.cmp(a));
@@ -162,4 +131,35 @@ impl LockManager {
         let held = Held::new(self.clock(), lease.resource(), lease.tokens(), owed, times);
         Ok(LockGuard::new(self, held, nodes))
     }
+}
+
+/// What a node's view says of the lock with this token, and for how long the node goes on having it.
+fn vote(status: NodeStatus, own: &str) -> (NodeReport, Duration) {
+    let mut left = Duration::ZERO;
+    let vote = match status.view {
+        View::Held { token, remaining } if token == own => {
+            left = remaining;
+            Vote::Granted
+        }
+        View::Held { remaining, .. } => Vote::Held {
+            remaining: Some(remaining),
+        },
+        View::Free => Vote::Missing,
+        View::NeverExpires { .. } => Vote::Failed(NodeError::NotALock {
+            reason: "never expires",
+        }),
+        View::OtherType => Vote::Failed(NodeError::NotALock {
+            reason: "holds a value of another type",
+        }),
+        View::TimedOut => Vote::TimedOut,
+        View::BreakerOpen { failure } => Vote::BreakerOpen { failure },
+        View::Failed(error) => Vote::Failed(error),
+    };
+    let report = NodeReport {
+        node: status.node,
+        vote,
+        elapsed: status.elapsed,
+        server: status.server,
+    };
+    (report, left)
 }

@@ -86,7 +86,7 @@ impl Votes {
     fn read(reply: &Value, locks: usize) -> Option<Self> {
         let replies = match reply {
             Value::Array(replies) if locks != 1 => replies.as_slice(),
-            reply => slice::from_ref(reply),
+            Value::Nil | _ => slice::from_ref(reply),
         };
         let votes: Option<Vec<Vote>> = replies.iter().map(own_key_vote).collect();
         votes.filter(|votes| votes.len() == locks).map(Self::Each)

@@ -1,5 +1,10 @@
 //! Keep-alive over virtual time: renewals, losses, and how they are told.
 
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "a test that underflows fails, as it should"
+)]
+
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
