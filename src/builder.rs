@@ -51,7 +51,6 @@ const LARGEST_POOL: u32 = 10_000;
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder {
     nodes: Vec<Spec>,
-    node_timeout: Duration,
     pool_size: u32,
     default_ttl: Option<Duration>,
     options: Options,
@@ -61,6 +60,7 @@ pub struct Builder {
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) key_prefix: String,
+    pub(crate) node_timeout: Duration,
     pub(crate) acquire_timeout: Duration,
     pub(crate) retry_min: Duration,
     pub(crate) retry_max: Duration,
@@ -74,11 +74,11 @@ impl Default for Builder {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
-            node_timeout: Duration::from_millis(50),
             pool_size: 10,
             default_ttl: None,
             options: Options {
                 key_prefix: String::new(),
+                node_timeout: Duration::from_millis(50),
                 acquire_timeout: Duration::from_secs(10),
                 retry_min: Duration::from_millis(50),
                 retry_max: Duration::from_millis(250),
@@ -148,7 +148,7 @@ impl Builder {
     ///
     /// Defaults to 50 ms.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.node_timeout = timeout;
+        self.options.node_timeout = timeout;
         self
     }
 
@@ -250,7 +250,8 @@ impl Builder {
             .into_iter()
             .filter_map(|(_, spec)| {
                 let name = spec.name().into();
-                let connector = spec.connector(&clock, lookups.as_ref(), self.node_timeout)?;
+                let connector =
+                    spec.connector(&clock, lookups.as_ref(), self.options.node_timeout)?;
                 Some((name, connector))
             })
             .collect();
@@ -273,7 +274,7 @@ impl Builder {
                     name,
                     connector,
                     pool_size: self.pool_size,
-                    timeout: self.node_timeout,
+                    timeout: options.node_timeout,
                     clock: &clock,
                     timers: &timers,
                     thread: &thread,
@@ -289,7 +290,7 @@ impl Builder {
         let mut options = self.options.clone();
         let require = |good: bool, reason: &str| if good { Ok(()) } else { Err(invalid(reason)) };
         require(
-            (SHORTEST_NODE_TIMEOUT..=LONGEST_WAIT).contains(&self.node_timeout),
+            (SHORTEST_NODE_TIMEOUT..=LONGEST_WAIT).contains(&options.node_timeout),
             "node_timeout must be 1 ms to 1 h",
         )?;
         require(

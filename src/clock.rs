@@ -29,6 +29,10 @@ impl Timestamp {
         Self(self.0.saturating_add(span))
     }
 
+    pub(crate) fn saturating_sub(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(span))
+    }
+
     /// Nanoseconds since the epoch: 584 years fit, so nothing is lost.
     pub(crate) fn as_nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
@@ -45,8 +49,14 @@ impl Timestamp {
 
 const SLICE: Duration = Duration::from_millis(20);
 
+/// How late the end of a suspension is noticed.
+const LONGEST_NAP: Duration = Duration::from_millis(50);
+
 /// What the wall clock shows, in microseconds since the Unix epoch, when virtual time begins.
 pub(crate) const VIRTUAL_EPOCH_US: u64 = 1_700_000_000_000_000;
+
+/// Something to do later, on another thread.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// A clock that goes on while the machine is suspended, or one that a test moves.
 #[derive(Clone, Debug)]
@@ -68,8 +78,18 @@ pub(crate) trait VirtualTime: Debug + Send + Sync {
     /// Returns when it is `until`; the time of the others who are on this clock has passed as well.
     fn sleep_until(&self, until: Timestamp);
 
+    /// As [`Self::sleep_until`], but may return early, when something has happened.
+    fn nap_until(&self, until: Timestamp) {
+        self.sleep_until(until);
+    }
+
+    /// Runs a job off the caller's path when the time has come, or when time is next looked at after that.
+    fn schedule(&self, delay: Duration, job: Job);
+
     /// Runs a job off the caller's path when the time has come.
-    fn schedule(&self, delay: Duration, job: Box<dyn FnOnce() + Send>);
+    fn schedule_exactly(&self, delay: Duration, job: Job) {
+        self.schedule(delay, job);
+    }
 
     /// The chance that retries are spread by; of one's own, so that a run can be repeated.
     fn random(&self) -> Result<u32, getrandom::Error> {
@@ -142,7 +162,7 @@ impl Clock {
                 // In slices, for those who look whether the clock has ended.
                 condvar.wait_for(guard, until.saturating_since(self.now()).min(SLICE));
             }
-            Self::Virtual(time) => MutexGuard::unlocked(guard, || time.sleep_until(until)),
+            Self::Virtual(time) => MutexGuard::unlocked(guard, || time.nap_until(until)),
         }
     }
 }
@@ -204,11 +224,29 @@ impl Timers {
         }
     }
 
+    /// On real time, the jobs run on a thread that is made now.
+    pub(crate) fn on_own_thread(clock: &Clock, name: &str) -> Self {
+        match clock {
+            Clock::System(_) => Self::Thread(one_thread(name)),
+            Clock::Virtual(time) => Self::Virtual(Arc::clone(time)),
+        }
+    }
+
     pub(crate) fn after(&self, delay: Duration, job: impl FnOnce() + Send + 'static) {
         match self {
             // The handle could only cancel the job; the jobs look for themselves whether they are still wanted.
             Self::Thread(pool) => drop(pool.execute_after(delay, job)),
             Self::Virtual(time) => time.schedule(delay, Box::new(job)),
+        }
+    }
+
+    /// As [`Self::after`], for what has to be done in time. On real time it comes no later than after [`LONGEST_NAP`],
+    /// and then has to be asked for again if it was too early: threads sleep on a clock that stands still while the
+    /// machine is suspended.
+    pub(crate) fn punctually_after(&self, delay: Duration, job: impl FnOnce() + Send + 'static) {
+        match self {
+            Self::Thread(_) => self.after(delay.min(LONGEST_NAP), job),
+            Self::Virtual(time) => time.schedule_exactly(delay, Box::new(job)),
         }
     }
 }

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+mod loss;
 mod node;
 
+pub use self::loss::LossCause;
 pub(crate) use self::node::one_vote_each;
 pub use self::node::{NodeError, NodeReport, QuarantineCause, Vote};
 
@@ -55,10 +57,8 @@ pub enum Error {
     },
     /// This guard's lock is no longer held.
     Lost {
-        /// How it was lost.
+        /// How it was lost, and what each node said.
         cause: LossCause,
-        /// What each node said; empty when the clock alone told.
-        nodes: Vec<NodeReport>,
     },
     /// With the fenced protocol: the nodes were not opened, none of them.
     NotOpened {
@@ -77,6 +77,11 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
+    /// The [`Lease`](crate::Lease) can't be read or adopted.
+    InvalidLease {
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
     /// The [`Builder`](crate::Builder) was given something that can't work.
     InvalidConfig {
         /// What is wrong with it and what to do.
@@ -92,18 +97,6 @@ pub enum Error {
         /// The operating system's answer.
         source: getrandom::Error,
     },
-}
-
-/// How a lock was lost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LossCause {
-    /// The validity ended by the local clock before it was extended.
-    Expired,
-    /// A majority of the nodes no longer has our key, and most of these have the key of another holder.
-    Taken,
-    /// A majority of the nodes no longer has our key, and most of these have none: they were restarted or flushed.
-    Vanished,
 }
 
 impl fmt::Display for Error {
@@ -125,12 +118,7 @@ impl fmt::Display for Error {
                  use a longer ttl: {}",
                 Reports(nodes)
             ),
-            Self::Lost { cause, nodes } if nodes.is_empty() => {
-                write!(f, "the lock is no longer held: {cause}")
-            }
-            Self::Lost { cause, nodes } => {
-                write!(f, "the lock is no longer held: {cause}: {}", Reports(nodes))
-            }
+            Self::Lost { cause } => write!(f, "the lock is no longer held: {cause}"),
             Self::NotOpened { nodes } => write!(
                 f,
                 "the nodes were not opened, because not all of them are fresh: {}",
@@ -138,6 +126,7 @@ impl fmt::Display for Error {
             ),
             Self::InvalidTtl { ttl, reason } => write!(f, "invalid ttl of {ttl:?}: {reason}"),
             Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
+            Self::InvalidLease { reason } => write!(f, "invalid lease: {reason}"),
             Self::InvalidConfig { reason } => write!(f, "invalid configuration: {reason}"),
             Self::Forked => f.write_str(
                 "made before a fork and used in the child: build a new LockManager in the child",
@@ -152,28 +141,22 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unavailable { nodes } | Self::NotOpened { nodes } | Self::Lost { nodes, .. } => {
-                nodes.iter().find_map(|report| report.vote.failure())
-            }
+            Self::Unavailable { nodes } | Self::NotOpened { nodes } => first_failure(nodes),
+            Self::Lost { cause } => first_failure(cause.nodes()),
             Self::NoRandomness { source } => Some(source),
             Self::Held { .. }
             | Self::TooSlow { .. }
             | Self::InvalidTtl { .. }
             | Self::InvalidResource { .. }
+            | Self::InvalidLease { .. }
             | Self::InvalidConfig { .. }
             | Self::Forked => None,
         }
     }
 }
 
-impl fmt::Display for LossCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "its validity has ended",
-            Self::Taken => "a majority of the nodes has lost it, most of them to another holder",
-            Self::Vanished => "a majority of the nodes has forgotten it",
-        })
-    }
+fn first_failure(nodes: &[NodeReport]) -> Option<&(dyn std::error::Error + 'static)> {
+    nodes.iter().find_map(|report| report.vote.failure())
 }
 
 /// The reports of a round in one line.

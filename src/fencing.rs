@@ -60,12 +60,22 @@ pub enum Protocol {
 pub struct FencingToken(u64);
 
 impl FencingToken {
+    /// No number that the scripts take is longer.
+    pub(crate) const LARGEST: u64 = 9_999_999_999_999_999;
+
+    /// Stands for that of a lock whose value alone is known; it was never given to anyone.
+    pub(crate) const UNKNOWN: Self = Self(0);
+
     pub(crate) fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// What a release leaves in the counter, so that what comes late of its attempt is refused.
+    /// What a release leaves in the counter, so that what comes late of its attempt is refused. Zero stands for one above
+    /// what is there.
     pub(crate) fn tombstone(self) -> u64 {
+        if self == Self::UNKNOWN {
+            return 0;
+        }
         self.0.saturating_add(1)
     }
 }

@@ -2,21 +2,24 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+pub(crate) mod held;
+mod watch;
 
+use self::held::{Held, gone, is_gone};
+pub use self::watch::LeaseWatch;
 use crate::clock::Timestamp;
-use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
+use crate::keep_alive::{KeepAlive, Renewal};
+use crate::lease::Lease;
 use crate::manager::LockManager;
-use crate::node::Ballot;
-use crate::node::ask_all::{Ask, ask_all};
-use crate::node::command::{Command, Packed};
-use crate::node::fenced::Fence;
+use crate::node::Node;
+use crate::node::ask_all::release_all;
+use crate::node::extend::extend_all;
 use crate::quorum;
-use crate::token::Token;
 
 /// A held lock. Dropping it gives the lock back on every node.
 ///
@@ -36,53 +39,30 @@ use crate::token::Token;
 #[must_use = "a lock that is not bound to a variable is given back at once"]
 pub struct LockGuard {
     manager: LockManager,
-    resource: String,
-    token: Token,
-    fencing: Option<FencingToken>,
-    /// The packed release.
-    release: Packed,
-    /// Where a key of this lock may be, in the order of the nodes.
-    owed: Vec<bool>,
-    votes: Vec<NodeReport>,
-    /// When the validity ends on the manager's clock, in nanoseconds; zero once the lock is known to be lost.
-    deadline: AtomicU64,
-    /// One extension at a time, so that a loss that one found is not undone by another.
-    extending: Mutex<()>,
-    loss: Mutex<Option<Error>>,
+    held: Arc<Held>,
+    votes: Box<[NodeReport]>,
+    /// Whether the lock was not given back yet.
+    owes: bool,
 }
 
 impl LockGuard {
-    pub(crate) fn new(
-        manager: &LockManager,
-        resource: &str,
-        (token, fencing): (Token, Option<FencingToken>),
-        release: Packed,
-        ballots: Vec<Ballot>,
-        deadline: Timestamp,
-    ) -> Self {
-        let owed = ballots.iter().map(|ballot| ballot.owed).collect();
+    pub(crate) fn new(manager: &LockManager, held: Held, votes: Vec<NodeReport>) -> Self {
         Self {
             manager: manager.clone(),
-            resource: resource.to_owned(),
-            token,
-            fencing,
-            release,
-            owed,
-            votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
-            deadline: AtomicU64::new(deadline.as_nanos()),
-            extending: Mutex::new(()),
-            loss: Mutex::new(None),
+            held: Arc::new(held),
+            votes: votes.into(),
+            owes: true,
         }
     }
 
     /// Returns the name of the locked resource, without the manager's key prefix.
     pub fn resource(&self) -> &str {
-        &self.resource
+        &self.held.resource
     }
 
     /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has.
     pub fn token(&self) -> &str {
-        self.token.as_str()
+        self.held.token.as_str()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
@@ -102,7 +82,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.fencing
+        self.held.fencing
     }
 
     /// Returns how long the lock is still ours, or zero when it no longer is.
@@ -111,7 +91,7 @@ impl LockGuard {
     /// while the machine is suspended. It asks no server: a lock that was lost because nodes forgot it is found out by
     /// [`extend`](Self::extend).
     pub fn remaining(&self) -> Duration {
-        self.deadline().saturating_since(self.manager.clock().now())
+        self.held.remaining()
     }
 
     /// Checks, without asking a server, that the lock is still ours.
@@ -132,13 +112,66 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn check(&self) -> Result<(), Error> {
-        if !self.remaining().is_zero() {
-            return Ok(());
+        self.held.check()
+    }
+
+    /// Waits until the lock is lost, for `timeout` at most; returns how, or none if it is still ours.
+    /// [`Duration::MAX`] means without a bound.
+    ///
+    /// It asks no server. A loss that a renewal or an extension finds is told at once, and the end of the validity a
+    /// millisecond before it comes, so that it is known by then; from that moment on [`check`](Self::check) fails. After a
+    /// suspension of the machine it is told within 20 ms.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LossCause;
+    /// # use redlatch::fake::{FakeClock, FakeNode};
+    /// # let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert!(guard.wait_lost(Duration::from_secs(1)).is_none());
+    /// // Nobody extends it.
+    /// assert!(matches!(guard.wait_lost(Duration::MAX), Some(LossCause::Expired { .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
+        self.held.wait_lost(timeout)
+    }
+
+    /// Has `hook` called when the lock is lost, with how it was; at once, if it is lost already.
+    ///
+    /// It is called when [`wait_lost`](Self::wait_lost) would return, but on a background thread of the manager, which is
+    /// for the hooks of all its locks: one that takes long delays the others, and neither renewals nor checks. After a
+    /// suspension of the machine it is called within 50 ms. A hook that panics harms nobody else. Once the guard gives
+    /// the lock back, no hook is called any more, but one that was called before may still run.
+    ///
+    /// In a forked child it is dropped.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use redlatch::fake::{FakeClock, FakeNode};
+    /// # let clock = FakeClock::new();
+    /// # let nodes = FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// guard.on_lost(|cause| eprintln!("stop sending: {cause}"));
+    /// # let (told, is_told) = std::sync::mpsc::channel();
+    /// # guard.on_lost(move |cause| told.send(cause).expect("a receiver"));
+    /// # clock.advance(Duration::from_secs(10));
+    /// # assert!(is_told.try_recv().is_ok());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
+        if self.manager.is_forked() {
+            return;
         }
-        Err(self.loss.lock().clone().unwrap_or(Error::Lost {
-            cause: LossCause::Expired,
-            nodes: Vec::new(),
-        }))
+        self.held.on_lost(Box::new(hook));
+        self.manager.watch(&self.held);
+    }
+
+    /// Returns a look at this lock for threads that don't have the guard.
+    pub fn watch(&self) -> LeaseWatch {
+        LeaseWatch::new(&self.held)
     }
 
     /// Returns what each node said when the lock was acquired, in the canonical order.
@@ -183,42 +216,83 @@ impl LockGuard {
             return Err(Error::Forked);
         }
         let (ttl, validity) = self.manager.validity(ttl)?;
-        let key = self.manager.key(&self.resource);
-        let fence = self.manager.rules().zip(self.fencing);
-        let command = Command {
-            key: &key,
-            token: self.token(),
-            fence: fence.map(|(rules, token)| Fence { rules, token }),
-        }
-        .extend(ttl);
+        let key = self.manager.key(self.resource());
+        let command = self.held.command(&key, self.manager.rules()).extend(ttl);
 
-        let _turn = self.extending.lock();
         self.check()?;
         let started = self.manager.clock().now();
-        let nodes = self.ask_all(Ask::Extend, &command);
+        let nodes = extend_all(self.nodes(), &command, 1);
         let now = self.manager.clock().now();
-        if now >= self.deadline() {
-            // The keys may be there, but in between they may not have been.
-            return Err(self.lose(LossCause::Expired, nodes));
+        let nodes = nodes.into_iter().flatten().collect();
+        let extended = self.held.extended((started, validity), nodes, now);
+        if let Err(Error::Lost { .. }) = &extended {
+            self.manager.watch(&self.held);
         }
-        let granted = nodes
-            .iter()
-            .filter(|report| report.vote.is_granted())
-            .count();
-        if quorum::is_reached(nodes.len(), granted) {
-            let deadline = started.saturating_add(validity);
-            if deadline <= now {
-                let elapsed = now.saturating_since(started);
-                return Err(Error::TooSlow { elapsed, nodes });
-            }
-            self.deadline
-                .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-            return Ok(());
+        extended
+    }
+
+    /// Extends the lock by `ttl` and has it renewed from now on, as [`LockRequest::keep_alive`] does: for a guard that was
+    /// [adopted](LockManager::adopt). In place of an earlier keep-alive, if there was one.
+    ///
+    /// The time of [`KeepAlive::max_hold`] is counted from when this guard got the lock.
+    ///
+    /// # Errors
+    ///
+    /// As for [`extend`](Self::extend); and [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts, or of more
+    /// than `max_hold`. Nothing has changed then.
+    ///
+    /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
+    pub fn keep_alive(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<(), Error> {
+        let ttl = self.manager.checked_keep_alive(ttl, keep_alive)?;
+        let started = self.manager.clock().now();
+        self.extend(ttl)?;
+        self.keep_from(started, ttl, keep_alive);
+        Ok(())
+    }
+
+    /// Has a lock renewed that was just acquired for `ttl`.
+    pub(crate) fn keep_from_the_beginning(&self, ttl: Duration, keep_alive: KeepAlive) {
+        self.keep_from(self.held.since(), ttl, keep_alive);
+    }
+
+    fn keep_from(&self, started: Timestamp, ttl: Duration, keep_alive: KeepAlive) {
+        self.held.keep(ttl, keep_alive.limit());
+        self.manager.keep(&self.held, Renewal::due(started, ttl));
+    }
+
+    /// Makes a lease of the guard that can be handed to another thread, process or machine, which
+    /// [adopts](LockManager::adopt) it. The lock is neither given back nor renewed any more.
+    ///
+    /// If nobody adopts it, it is free when its time to live ends.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::Lease;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
+    /// let text = lease.to_string();
+    ///
+    /// // In another process, with a manager over the same nodes:
+    /// let lease: Lease = text.parse()?;
+    /// let guard = manager.adopt(lease)?;
+    /// guard.extend(Duration::from_secs(10))?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn into_lease(mut self) -> Lease {
+        let remaining = if self.manager.is_forked() {
+            // It is the parent's, who goes on with it.
+            Duration::ZERO
+        } else {
+            self.remaining()
+        };
+        let expires = Duration::from_micros(self.manager.clock().wall_micros());
+        self.owes = false;
+        if !self.manager.is_forked() {
+            self.manager.forget(&self.held);
+            self.held.end();
         }
-        if is_gone(&nodes) {
-            return Err(self.lose(cause(&nodes), nodes));
-        }
-        Err(Error::Unavailable { nodes })
+        Lease::of(&self.held, expires.saturating_add(remaining))
     }
 
     /// Gives the lock back and tells how that went.
@@ -242,12 +316,7 @@ impl LockGuard {
         if self.manager.is_forked() {
             return Err(Error::Forked);
         }
-        // A loss that an extension found says more than the clock, which stands at "expired" then.
-        let known = match self.check() {
-            Err(Error::Lost { cause, .. }) => Some(cause),
-            _ => None,
-        };
-        let nodes = self.give_back();
+        let (known, nodes) = self.give_back();
         let deleted = nodes
             .iter()
             .filter(|report| report.vote.is_granted())
@@ -256,57 +325,33 @@ impl LockGuard {
             return Ok(());
         }
         if is_gone(&nodes) {
-            let cause = known.unwrap_or_else(|| cause(&nodes));
-            return Err(Error::Lost { cause, nodes });
+            // What was known before says more than that the keys are gone.
+            let cause = known.unwrap_or_else(|| gone(nodes));
+            return Err(Error::Lost { cause });
         }
         Err(Error::Unavailable { nodes })
     }
 
-    /// Releases every node that may have our key, once.
-    fn give_back(&mut self) -> Vec<NodeReport> {
-        let nodes = self.ask_all(Ask::Release, &self.release);
-        self.owed.clear();
-        nodes
+    /// Releases every node that may have our key, once. Returns how the lock was lost before that, if it was.
+    fn give_back(&mut self) -> (Option<LossCause>, Vec<NodeReport>) {
+        self.owes = false;
+        // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
+        let known = self.held.end();
+        self.manager.forget(&self.held);
+        let key = self.manager.key(self.resource());
+        let release = self.held.command(&key, self.manager.rules()).release();
+        (known, release_all(self.nodes(), &release))
     }
 
-    fn ask_all(&self, ask: Ask, command: &Packed) -> Vec<NodeReport> {
-        let nodes = self.manager.each().zip(self.owed.iter().copied());
-        ask_all(nodes, ask, command)
-    }
-
-    fn deadline(&self) -> Timestamp {
-        Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
-    }
-
-    /// Notes that the lock is lost, for [`check`](Self::check) to repeat.
-    fn lose(&self, cause: LossCause, nodes: Vec<NodeReport>) -> Error {
-        let error = Error::Lost { cause, nodes };
-        *self.loss.lock() = Some(error.clone());
-        self.deadline.store(0, Ordering::Release);
-        error
-    }
-}
-
-/// Whether nodes that certainly don't have our key rule out a majority.
-fn is_gone(nodes: &[NodeReport]) -> bool {
-    let gone = nodes.iter().filter(|report| report.vote.is_gone()).count();
-    quorum::is_ruled_out(nodes.len(), gone)
-}
-
-fn cause(nodes: &[NodeReport]) -> LossCause {
-    let held = |vote: &Vote| matches!(vote, Vote::Held { .. });
-    let missing = |vote: &Vote| matches!(vote, Vote::Missing);
-    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|r| kind(&r.vote)).count();
-    if count(held) > count(missing) {
-        LossCause::Taken
-    } else {
-        LossCause::Vanished
+    /// The nodes, and whether a key of this lock may be there.
+    fn nodes(&self) -> impl Iterator<Item = (&Node, bool)> + Clone {
+        self.manager.each().zip(self.held.owed.iter().copied())
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if self.owed.is_empty() || self.manager.is_forked() {
+        if !self.owes || self.manager.is_forked() {
             return;
         }
         // Nothing in here panics but, perhaps, the program's logger; a second panic while unwinding would abort.
@@ -318,7 +363,7 @@ impl Drop for LockGuard {
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockGuard")
-            .field("resource", &self.resource)
+            .field("resource", &self.resource())
             .field("token", &self.token())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()

@@ -133,6 +133,9 @@ mod fencing;
 pub mod fuzzing;
 mod guard;
 mod health;
+mod keep_alive;
+mod keeper;
+mod lease;
 mod manager;
 mod node;
 mod quorum;
@@ -143,7 +146,11 @@ mod token;
 
 pub use crate::manager::LockManager;
 
-pub use crate::guard::LockGuard;
+pub use crate::guard::{LeaseWatch, LockGuard};
+
+pub use crate::keep_alive::KeepAlive;
+
+pub use crate::lease::Lease;
 
 pub use crate::request::LockRequest;
 

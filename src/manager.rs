@@ -9,14 +9,19 @@ use crate::clock::{self, Clock};
 use crate::error::{Error, NodeError, Vote};
 use crate::fencing::{Proposals, Rules};
 use crate::guard::LockGuard;
+use crate::keeper::Keeper;
 use crate::node::Node;
 use crate::quorum;
 use crate::request::LockRequest;
 use crate::retry;
 
+mod adopt;
 mod health;
+mod keep;
 mod key;
 mod open;
+mod release;
+mod renew;
 mod round;
 mod status;
 
@@ -26,8 +31,9 @@ const MOST_RAISES: u32 = 8;
 /// Takes locks on a majority of independent Redis servers.
 ///
 /// A manager is made once and shared: clones are the same manager, and all its methods can be called from any number of
-/// threads. It holds a pool of connections per node, connects when it first needs to, and has a thread of its own, or two
-/// if a node is given by a host name. They end when the last clone and the last guard are dropped.
+/// threads. It holds a pool of connections per node, connects when it first needs to, and has a thread of its own, one more
+/// if a node is given by a host name, one more from the first lock on that is [kept alive](crate::KeepAlive), and one more
+/// from the first [`on_lost`](LockGuard::on_lost) on. They end when the last clone and the last guard are dropped.
 ///
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
 /// `docs/algorithm.md` lists each step and each deviation.
@@ -59,6 +65,7 @@ struct Shared {
     /// With the fenced protocol.
     rules: Option<Rules>,
     proposals: Proposals,
+    keeper: Keeper,
     /// The process that made the connections.
     process: u32,
 }
@@ -206,6 +213,7 @@ impl LockManager {
             shared: Arc::new(Shared {
                 rules: options.rules(nodes.len()),
                 proposals: Proposals::default(),
+                keeper: Keeper::default(),
                 nodes,
                 clock,
                 options,
@@ -299,7 +307,10 @@ impl Drop for Shared {
             // A lock inside the thread pools may have been held by a thread that the child of a fork does not have, and
             // to drop them would wait for it for ever.
             #[expect(clippy::mem_forget, reason = "a leak, in place of a hang")]
-            std::mem::forget(std::mem::take(&mut self.nodes));
+            std::mem::forget((
+                std::mem::take(&mut self.nodes),
+                std::mem::take(&mut self.keeper),
+            ));
         }
     }
 }

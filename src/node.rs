@@ -13,6 +13,7 @@ pub(crate) mod ask_all;
 mod breaker;
 mod call;
 pub(crate) mod command;
+pub(crate) mod extend;
 pub(crate) mod fenced;
 pub(crate) mod health;
 mod identity;

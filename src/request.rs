@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::guard::LockGuard;
+use crate::keep_alive::KeepAlive;
 use crate::manager::LockManager;
 
 /// A lock to be taken, made by [`LockManager::request`].
@@ -22,6 +23,7 @@ pub struct LockRequest<'a> {
     manager: &'a LockManager,
     resource: &'a str,
     ttl: Duration,
+    keep_alive: Option<KeepAlive>,
 }
 
 impl<'a> LockRequest<'a> {
@@ -30,6 +32,7 @@ impl<'a> LockRequest<'a> {
             manager,
             resource,
             ttl: manager.default_ttl(),
+            keep_alive: None,
         }
     }
 
@@ -41,40 +44,75 @@ impl<'a> LockRequest<'a> {
         self
     }
 
+    /// Has the lock renewed in the background for as long as the guard is there, or up to a limit; see [`KeepAlive`].
+    ///
+    /// Defaults to a lock that ends with its time to live, unless it is extended.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::KeepAlive;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let two_hours = KeepAlive::max_hold(Duration::from_secs(2 * 3600));
+    /// let guard = manager.request("nightly-report").keep_alive(two_hours).lock()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
+        self.keep_alive = Some(keep_alive);
+        self
+    }
+
     /// Takes the lock as [`LockManager::lock`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`].
+    /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
+    /// timeouts, or of more than `max_hold`.
     pub fn lock(&self) -> Result<LockGuard, Error> {
-        self.manager.lock(self.resource, self.ttl)
+        self.kept(|| self.manager.lock(self.resource, self.ttl))
     }
 
     /// Takes the lock as [`LockManager::try_lock`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`].
+    /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
+    /// timeouts, or of more than `max_hold`.
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
-        self.manager.try_lock(self.resource, self.ttl)
+        self.kept(|| self.manager.try_lock(self.resource, self.ttl))
     }
 
     /// Takes the lock as [`LockManager::try_lock_for`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`].
+    /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
+    /// timeouts, or of more than `max_hold`.
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.manager.try_lock_for(self.resource, self.ttl, timeout)
+        self.kept(|| self.manager.try_lock_for(self.resource, self.ttl, timeout))
     }
 
     /// Takes the lock as [`LockManager::try_lock_until`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`].
+    /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
+    /// timeouts, or of more than `max_hold`.
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
-        self.manager
-            .try_lock_until(self.resource, self.ttl, deadline)
+        self.kept(|| {
+            self.manager
+                .try_lock_until(self.resource, self.ttl, deadline)
+        })
+    }
+
+    /// Checks what was asked for before anything is sent, and has the lock kept.
+    fn kept(&self, lock: impl FnOnce() -> Result<LockGuard, Error>) -> Result<LockGuard, Error> {
+        let Some(keep_alive) = self.keep_alive else {
+            return lock();
+        };
+        let ttl = self.manager.checked_keep_alive(self.ttl, keep_alive)?;
+        let guard = lock()?;
+        guard.keep_from_the_beginning(ttl, keep_alive);
+        Ok(guard)
     }
 }

@@ -100,6 +100,8 @@ pub struct NodeStatus {
     pub view: View,
     /// The time from the beginning of the call to this node to its answer.
     pub elapsed: Duration,
+    /// The run id of the server behind it, where that is known.
+    pub(crate) server: Option<Arc<str>>,
 }
 
 /// The key of a lock as one node sees it, or why the node does not say.

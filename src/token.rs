@@ -1,7 +1,7 @@
 //! The random value that tells one acquisition's key from every other's.
 
 /// 20 bytes from the operating system as 40 hexadecimal characters; never used for two attempts.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Token([u8; Self::HEX_LEN]);
 
 impl Token {
@@ -20,6 +20,13 @@ impl Token {
             pair.copy_from_slice(&[hex_digit(byte >> 4), hex_digit(byte & 0x0f)]);
         }
         Self(hex)
+    }
+
+    /// Reads what [`Self::as_str`] gives.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let hex: [u8; Self::HEX_LEN] = text.as_bytes().try_into().ok()?;
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        hex.iter().all(is_digit).then_some(Self(hex))
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Timestamp, VirtualTime};
+use super::{self as clock, Timestamp, VirtualTime};
 
 /// A clock for unit tests that stands still until it is moved.
 ///
@@ -54,7 +54,7 @@ struct State {
 
 struct Job {
     due: Duration,
-    run: Box<dyn FnOnce() + Send>,
+    run: clock::Job,
 }
 
 impl FakeClock {
@@ -69,6 +69,34 @@ impl FakeClock {
     pub fn advance(&self, span: Duration) {
         let target = self.0.lock().now.saturating_add(span);
         self.advance_to(target.min(END));
+    }
+
+    /// Moves the clock forward by `span` as if the machine had been suspended for so long: what was scheduled for the time
+    /// in between, such as the renewal of a lock that is [kept alive](crate::KeepAlive), happens at its end.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Error, KeepAlive, LockManager, LossCause};
+    /// use redlatch::fake::{FakeClock, FakeNode};
+    ///
+    /// let clock = FakeClock::new();
+    /// let nodes = FakeNode::cluster_on(3, &clock);
+    /// let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// let request = manager.request("report").ttl(Duration::from_secs(10));
+    /// let guard = request.keep_alive(KeepAlive::unbounded()).lock()?;
+    ///
+    /// clock.advance(Duration::from_secs(60));
+    /// guard.check()?;
+    /// clock.suspend(Duration::from_secs(60));
+    /// assert!(matches!(guard.check(), Err(Error::Lost { cause: LossCause::Expired { .. }, .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn suspend(&self, span: Duration) {
+        let mut state = self.0.lock();
+        state.now = state.now.saturating_add(span).min(END);
+        let now = state.now;
+        drop(state);
+        self.advance_to(now);
     }
 
     /// Returns how far the clock has moved since it was made.
@@ -120,11 +148,23 @@ impl VirtualTime for FakeClock {
         self.advance_to(until.0);
     }
 
-    fn schedule(&self, delay: Duration, run: Box<dyn FnOnce() + Send>) {
+    fn nap_until(&self, until: Timestamp) {
+        if !self.run_due(until.0) {
+            self.advance_to(until.0);
+        }
+    }
+
+    fn schedule(&self, delay: Duration, run: clock::Job) {
         let mut state = self.0.lock();
         let due = state.now.saturating_add(delay);
         // A job that schedules its successor (a probe) runs once or twice in an advance, be it one of years.
         let due = state.horizon.map_or(due, |horizon| due.max(horizon));
+        state.jobs.push(Job { due, run });
+    }
+
+    fn schedule_exactly(&self, delay: Duration, run: clock::Job) {
+        let mut state = self.0.lock();
+        let due = state.now.saturating_add(delay);
         state.jobs.push(Job { due, run });
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::LockManager;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::guard::LockGuard;
-use crate::node::ask_all::{Ask, ask_all};
+use crate::guard::held::Held;
+use crate::node::ask_all::release_all;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
 use crate::node::{Ballot, Node};
@@ -23,12 +24,11 @@ impl LockManager {
         let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
         let rules = self.shared.rules.as_ref();
         let fencing = rules.map(|_| self.shared.proposals.next(self.clock().wall_micros()));
+        let fence = rules.zip(fencing);
         let command = Command {
             key,
             token: token.as_str(),
-            fence: rules
-                .zip(fencing)
-                .map(|(rules, token)| Fence { rules, token }),
+            fence: fence.map(|(rules, token)| Fence { rules, token }),
         };
         let set = command.acquire(ttl);
         let release = command.release();
@@ -42,8 +42,11 @@ impl LockManager {
 
         if quorum::is_reached(self.nodes().len(), granted) {
             let deadline = started.saturating_add(validity);
-            let guard =
-                LockGuard::new(self, resource, (token, fencing), release, ballots, deadline);
+            let owed = ballots.iter().map(|ballot| ballot.owed).collect();
+            let tokens = (token, fencing);
+            let held = Held::new(self.clock(), resource, tokens, owed, (started, deadline));
+            let votes = ballots.into_iter().map(|ballot| ballot.report).collect();
+            let guard = LockGuard::new(self, held, votes);
             // The last look at the clock. A guard that is dropped gives everything back.
             if !guard.remaining().is_zero() {
                 return Ok(guard);
@@ -55,7 +58,7 @@ impl LockManager {
 
         self.learn(&ballots);
         let owed = ballots.iter().map(|ballot| ballot.owed);
-        let released = ask_all(self.each().zip(owed), Ask::Release, &release);
+        let released = release_all(self.each().zip(owed), &release);
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
         let failed = nodes
             .iter()

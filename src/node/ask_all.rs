@@ -1,4 +1,4 @@
-//! One command to all nodes before any reply is read: release and extend, and what else needs no order.
+//! One command to all nodes before any reply is read: release, and what else needs no order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,26 +14,16 @@ use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 /// How long the reading of replies stays with a node that has not answered while others may have.
 pub(super) const PATIENCE: Duration = Duration::from_millis(2);
 
-/// What the nodes are asked to do with our key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ask {
-    Release,
-    Extend,
-}
-
-/// Sends a packed command to every node that is asked, before it reads any reply: one round trip for all.
+/// Sends a packed release to every node that is asked, before it reads any reply: one round trip for all.
 ///
 /// Neither a breaker nor a pool without a free connection stands in its way: a node that has our key must hear of it.
 /// Returns a report for each node, in order; those that are not asked have nothing of this lock.
-pub(crate) fn ask_all<'n>(
+pub(crate) fn release_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
-    ask: Ask,
     command: &Packed,
 ) -> Vec<NodeReport> {
     let insist = |node| Ok(Call::insistent(node));
-    let answers = send_to_all(nodes.clone(), command, insist, |call, again| {
-        read(call, ask, again)
-    });
+    let answers = send_to_all(nodes.clone(), command, insist, released);
     let reports = nodes.zip(answers).map(|((node, _), answer)| {
         let Some(answer) = answer else {
             return node.report(Vote::NotAsked, Duration::ZERO, None);
@@ -162,15 +152,15 @@ impl<T> Answer<T> {
 
 /// Reads one node's vote. When the command was sent twice because the connection broke, the first may have deleted the
 /// key, so that the second finds none or a successor's: then nobody can tell.
-fn read(call: &mut Call<'_>, ask: Ask, again: &dyn Fn() -> Packed) -> Result<Vote, Fault> {
+fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<Vote, Fault> {
     let vote = call.reply(again, own_key_vote)?;
-    match (ask, call.first_fault(), &vote) {
-        (Ask::Release, Some(fault), Vote::Missing | Vote::Held { .. }) => Err(fault),
+    match (call.first_fault(), &vote) {
+        (Some(fault), Vote::Missing | Vote::Held { .. }) => Err(fault),
         _ => Ok(vote),
     }
 }
 
-/// Reads the reply of release.lua or extend.lua.
+/// Reads the reply of release.lua, or what extend.lua answers for one lock.
 pub(super) fn own_key_vote(reply: &Value) -> Option<Vote> {
     let why_not = match reply {
         Value::Int(1) => return Some(Vote::Granted),

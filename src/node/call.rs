@@ -25,6 +25,8 @@ pub(crate) struct Call<'n> {
     /// A good part of the time went by before the node was asked, so that its silence says little about it.
     was_queued: bool,
     stage: Stage,
+    /// How many commands were sent in the one write.
+    sent: usize,
     generation: u64,
     /// How often the command may still be sent again when a connection made for it breaks.
     repeats: u32,
@@ -93,6 +95,7 @@ impl<'n> Call<'n> {
             deadline: started.saturating_add(node.timeout),
             was_queued: waited.saturating_mul(4) > node.timeout,
             stage,
+            sent: 0,
             generation,
             repeats: 0,
             first_fault: None,
@@ -151,6 +154,7 @@ impl<'n> Call<'n> {
     }
 
     fn try_send(&mut self, command: &Packed, again: &dyn Fn() -> Packed) -> Result<(), Fault> {
+        self.sent = command.others().len().saturating_add(1);
         if self.stage == Stage::Warm {
             self.stage = Stage::SentWarm;
             match self.slot.send(command, self.deadline) {
@@ -171,7 +175,7 @@ impl<'n> Call<'n> {
     pub(super) fn reply<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
-        read: fn(&Value) -> Option<T>,
+        read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, Fault> {
         self.receive(again, read)
             .inspect_err(|fault| self.note(fault))
@@ -182,7 +186,7 @@ impl<'n> Call<'n> {
     pub(super) fn reply_aside<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
-        read: fn(&Value) -> Option<T>,
+        read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, Fault> {
         self.receive(again, read).inspect_err(|fault| {
             if !matches!(fault, Fault::Error(NodeError::Protocol { .. })) {
@@ -196,9 +200,10 @@ impl<'n> Call<'n> {
     fn receive<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
-        read: fn(&Value) -> Option<T>,
+        read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, Fault> {
-        let mut reply = self.slot.recv(self.deadline);
+        let count = self.sent;
+        let mut reply = self.slot.recv_all(count, self.deadline);
         while let Err(fault @ Fault::Closed(_)) = &reply
             && (self.stage == Stage::SentWarm || self.repeats > 0)
         {
@@ -206,16 +211,16 @@ impl<'n> Call<'n> {
             self.first_fault.get_or_insert(fault.clone());
             reply = self
                 .send_fresh(&again())
-                .and_then(|()| self.slot.recv(self.deadline));
+                .and_then(|()| self.slot.recv_all(count, self.deadline));
         }
         if reply.as_ref().is_ok_and(script::is_missing) {
             self.slot.forget_scripts();
             reply = self
                 .slot
                 .send(&again(), self.deadline)
-                .and_then(|()| self.slot.recv(self.deadline));
+                .and_then(|()| self.slot.recv_all(count, self.deadline));
         }
-        if self.stage == Stage::SentFresh && matches!(reply, Ok(Value::ServerError(_))) {
+        if self.stage == Stage::SentFresh && reply.as_ref().is_ok_and(has_error) {
             // A server that has enough clients says so and closes. In the pool, the connection would look as if the
             // server had been restarted, and cost the others that still work.
             self.slot.distrust();
@@ -290,6 +295,15 @@ impl DerefMut for Place {
             Self::Pooled(slot) => slot,
             Self::Own(slot) => slot,
         }
+    }
+}
+
+/// Whether a reply is an error, or one of several.
+fn has_error(reply: &Value) -> bool {
+    match reply {
+        Value::ServerError(_) => true,
+        Value::Array(replies) => replies.iter().any(has_error),
+        Value::Nil | _ => false,
     }
 }
 

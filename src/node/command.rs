@@ -13,13 +13,15 @@ pub(crate) const EXTEND: &str = include_str!("extend.lua");
 pub(crate) const RETAKE: &str = include_str!("retake.lua");
 pub(crate) const INSPECT: &str = include_str!("inspect.lua");
 
-/// A command as it goes over the wire.
+/// A command as it goes over the wire, or several of one kind that go in one write.
 #[derive(Clone)]
 pub(crate) struct Packed {
     /// For a script, with its digest in place of its text.
     bytes: Vec<u8>,
     script: Option<&'static Script>,
     last: Last,
+    /// Those that go behind it.
+    others: Vec<Self>,
 }
 
 /// The last argument of a command, which may differ from server to server.
@@ -42,7 +44,19 @@ impl Packed {
             bytes: cmd.get_packed_command(),
             script: None,
             last: Last::Given,
+            others: Vec::new(),
         }
+    }
+
+    /// The same with other commands of its kind behind it.
+    pub(crate) fn followed_by(mut self, others: Vec<Self>) -> Self {
+        self.others = others;
+        self
+    }
+
+    /// The commands that go behind it.
+    pub(super) fn others(&self) -> &[Self] {
+        &self.others
     }
 
     /// A command that [`Script::call`] has begun.

@@ -26,7 +26,8 @@ pub(crate) fn inspect_all<'n>(
     });
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
-        Some(node.status(answer.result.unwrap_or_else(silence), answer.elapsed))
+        let view = answer.result.unwrap_or_else(silence);
+        Some(node.status(view, answer.elapsed, answer.server))
     });
     statuses.collect()
 }
@@ -34,14 +35,15 @@ pub(crate) fn inspect_all<'n>(
 impl Node {
     /// What is said of a node that is left out.
     pub(crate) fn left_out(&self, failure: Arc<str>) -> NodeStatus {
-        self.status(View::BreakerOpen { failure }, Duration::ZERO)
+        self.status(View::BreakerOpen { failure }, Duration::ZERO, None)
     }
 
-    fn status(&self, view: View, elapsed: Duration) -> NodeStatus {
+    fn status(&self, view: View, elapsed: Duration, server: Option<Arc<str>>) -> NodeStatus {
         NodeStatus {
             node: Arc::clone(&self.name),
             view,
             elapsed,
+            server,
         }
     }
 }

@@ -21,14 +21,15 @@ use rustix::net::{
     socketpair,
 };
 
-use super::ask_all::{Ask, ask_all, own_key_vote};
-use super::command::{Command, Packed, ping};
+use super::ask_all::{own_key_vote, release_all};
+use super::command::{Command, ping};
+use super::extend::extend_all;
 use super::slot::{Readiness, Slot, Slots};
 use super::socket::Socket;
 use super::transport::{Connect, Fault, Transport};
 use super::{Node, Setup, acquire_vote, is_alive};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
-use crate::error::{NodeError, Vote};
+use crate::error::{NodeError, NodeReport, Vote};
 
 pub(crate) mod answer;
 #[cfg(test)]
@@ -191,11 +192,10 @@ impl Stage {
             fence: None,
         };
         let release = command.release();
-        let all = |ask, command: &Packed| {
-            let mut reports = ask_all(iter::once((&*self.node, true)), ask, command);
-            reports
-                .pop()
-                .map_or(Outcome::NoReply, |report| outcome(&report.vote))
+        let node = || iter::once((&*self.node, true));
+        let only = |mut reports: Vec<NodeReport>| {
+            let report = reports.pop();
+            report.map_or(Outcome::NoReply, |report| outcome(&report.vote))
         };
         match question {
             Question::Acquire => {
@@ -204,8 +204,11 @@ impl Stage {
                     .acquire(command, TTL, &command.acquire(TTL), &release);
                 outcome(&ballot.report.vote)
             }
-            Question::Release => all(Ask::Release, &release),
-            Question::Extend => all(Ask::Extend, &command.extend(TTL)),
+            Question::Release => only(release_all(node(), &release)),
+            Question::Extend => {
+                let mut locks = extend_all(node(), &command.extend(TTL), 1);
+                only(locks.pop().unwrap_or_default())
+            }
             Question::Ping => {
                 self.probes.advance(Duration::from_secs(1));
                 if self.node.is_closed() {

@@ -54,7 +54,12 @@ impl Script {
     }
 }
 
-/// Whether a server answers that it does not have the script, so that it has done nothing.
+/// Whether a server answers that it does not have the script, so that it has done nothing; or that it did not for one of
+/// several commands.
 pub(super) fn is_missing(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if error.code() == "NOSCRIPT")
+    match reply {
+        Value::ServerError(error) => error.code() == "NOSCRIPT",
+        Value::Array(replies) => replies.iter().any(is_missing),
+        Value::Nil | _ => false,
+    }
 }

@@ -3,6 +3,7 @@
 //! `redis::Connection` bounds single reads, so that a server that sends a byte now and then holds its caller for ever,
 //! and connects to Unix sockets without a bound. Here the bytes are read by a deadline and go to `redis::Parser`.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -96,6 +97,10 @@ impl Transport for Socket {
             }
         }
         Ok(())
+    }
+
+    fn send_all(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), Fault> {
+        self.send(&commands.concat(), deadline)
     }
 
     fn is_ready(&mut self, until: Timestamp) -> bool {

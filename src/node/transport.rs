@@ -1,5 +1,6 @@
 //! The seam between the algorithm and the bytes: send a command, receive a reply, both by a deadline.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -13,6 +14,13 @@ use crate::error::{NodeError, Vote};
 pub(crate) trait Transport: Send {
     /// Writes one packed command.
     fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault>;
+
+    /// Writes packed commands, in one write where there is something to gain.
+    fn send_all(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), Fault> {
+        commands
+            .iter()
+            .try_for_each(|command| self.send(command, deadline))
+    }
 
     /// Waits until `until` at most; returns whether there is something to read, be it the end of the connection. One
     /// that can't tell says so at once.

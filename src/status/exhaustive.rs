@@ -48,6 +48,7 @@ fn status(round: &[Says], drift: impl Fn(Duration) -> Duration) -> LockStatus {
         node: format!("n{place}").into(),
         view: says.view(place),
         elapsed: Duration::ZERO,
+        server: None,
     };
     LockStatus::of(round.iter().enumerate().map(node).collect(), drift)
 }

@@ -216,9 +216,9 @@ pub(crate) fn name(error: &Error) -> &'static str {
         Error::Unavailable { .. } => "unavailable",
         Error::TooSlow { .. } => "too-slow",
         Error::Lost { cause, .. } => match cause {
-            LossCause::Expired => "lost-expired",
-            LossCause::Taken => "lost-taken",
-            LossCause::Vanished => "lost-vanished",
+            LossCause::Expired { .. } => "lost-expired",
+            LossCause::Taken { .. } => "lost-taken",
+            LossCause::Vanished { .. } => "lost-vanished",
             _ => "lost",
         },
         Error::InvalidTtl { .. }

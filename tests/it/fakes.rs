@@ -60,7 +60,7 @@ fn the_lease_runs_out_without_sleeping() {
     assert!(matches!(
         guard.check(),
         Err(Error::Lost {
-            cause: LossCause::Expired,
+            cause: LossCause::Expired { .. },
             ..
         })
     ));
@@ -309,7 +309,7 @@ fn a_restart_without_memory_is_found_by_the_extension() {
     assert!(matches!(
         guard.extend(TTL),
         Err(Error::Lost {
-            cause: LossCause::Vanished,
+            cause: LossCause::Vanished { .. },
             ..
         })
     ));

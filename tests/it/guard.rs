@@ -83,8 +83,7 @@ fn unlock_tells_that_the_lock_was_no_longer_ours() {
     }
     match guard.unlock() {
         Err(Error::Lost {
-            cause: LossCause::Taken,
-            nodes,
+            cause: LossCause::Taken { nodes, .. },
             ..
         }) => assert_eq!(nodes.len(), 5),
         other => panic!("{other:?}"),

@@ -32,6 +32,8 @@ mod health_servers;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod keep_alive;
+#[cfg(test)]
 mod lock;
 #[cfg(test)]
 mod logs;

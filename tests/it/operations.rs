@@ -189,9 +189,10 @@ fn every_error_and_every_log_line_is_on_the_page() {
         fs::read_to_string(root.join("src").join(name)).unwrap()
     };
     let (error, node) = (source("error.rs"), source("error/node.rs"));
+    let loss = source("error/loss.rs");
     for (text, name) in [
         (&error, "Error"),
-        (&error, "LossCause"),
+        (&loss, "LossCause"),
         (&node, "Vote"),
         (&node, "NodeError"),
         (&node, "QuarantineCause"),

@@ -215,6 +215,10 @@ pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
             output::print(&error.render().to_string())?;
             Ok(None)
         }
+        // In which clap shows the whole help.
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Err(Failure::usage("no subcommand; try 'redlatch --help'"))
+        }
         Err(error) => Err(Failure::usage(in_one_line(&error.render().to_string()))),
     }
 }
@@ -276,7 +280,6 @@ mod tests {
             ),
             (vec!["run", "x", "--nodde", "y", "--", "true"], "--node"),
             (vec!["run", "x", "true"], "--"),
-            (vec![], "redlatch --help"),
             (vec!["dance"], "unrecognized subcommand 'dance'"),
             (vec!["run", "a b", "--", "true"], "take - or _"),
             (vec!["run", "x", "--wait", "0s", "--", "true"], "--no-wait"),

@@ -7,11 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process;
 
+use redlatch::LockGuard;
 use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
-use crate::held::Held;
 use crate::nodes;
 
 /// Looks whether the command can be run, so that no lock is taken for one that can't.
@@ -61,7 +61,7 @@ fn not_executable(path: &Path) -> Failure {
 pub(crate) fn spawn(
     words: &[OsString],
     name: &str,
-    held: &Held,
+    held: &LockGuard,
     group: Pid,
 ) -> Result<Pid, Failure> {
     let (program, arguments) = words

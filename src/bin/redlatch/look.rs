@@ -6,7 +6,6 @@ use serde_json::json;
 use crate::arguments::{Health, Status, Unlock};
 use crate::config;
 use crate::failure::{Failure, LOST, UNAVAILABLE, USAGE};
-use crate::held;
 use crate::json;
 use crate::log_lines;
 use crate::nodes;
@@ -56,7 +55,7 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     let config = config::load(arguments.servers.config.as_deref())?;
     let manager = nodes::manager(&arguments.servers, &config, protocol(false, &config))?;
     let name = &arguments.name;
-    let result = held::release(&manager, name, &arguments.token);
+    let result = manager.release(name, &arguments.token);
     if arguments.form.json {
         let object = json!({ "resource": name, "released": result.is_ok() });
         output::print(&format!("{object}\n"))?;

@@ -12,7 +12,6 @@ mod config;
 mod durations;
 mod event;
 mod failure;
-mod held;
 mod json;
 mod log_lines;
 mod look;

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use log::info;
-use redlatch::{Error, Protocol};
+use redlatch::{Error, LockGuard, Protocol};
 
 use crate::arguments::{OnLoss, Run};
 use crate::command;
@@ -12,7 +12,6 @@ use crate::config::{self, Config};
 use crate::durations;
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, SYSTEM};
-use crate::held::Held;
 use crate::log_lines;
 use crate::nodes;
 use crate::output;
@@ -50,7 +49,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         wait: (!arguments.no_wait).then(|| arguments.wait.or(config.wait).unwrap_or(WAIT)),
         held_code: arguments.conflict_exit_code,
     };
-    let mut held = match waiting::acquire(&wish, &events)? {
+    let held = match waiting::acquire(&wish, &events)? {
         Acquired::Held(held) => held,
         Acquired::Interrupted(code) => return Ok(code),
     };
@@ -80,7 +79,7 @@ pub(crate) fn protocol(is_fenced: bool, config: &Config) -> Protocol {
 /// Runs the command, from its start to its end.
 fn under_lock(
     arguments: &Run,
-    held: &Held,
+    held: &LockGuard,
     events: &Receiver<Event>,
     watch: impl FnOnce(rustix::process::Pid) -> std::io::Result<()>,
 ) -> Result<End, Failure> {
@@ -109,7 +108,7 @@ fn under_lock(
 }
 
 /// Returns the exit code.
-fn give_back(arguments: &Run, held: Held, end: End) -> u8 {
+fn give_back(arguments: &Run, held: LockGuard, end: End) -> u8 {
     let name = &arguments.name;
     let released = held.unlock();
     match (end, released) {

@@ -4,14 +4,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use log::info;
-use redlatch::{Error, LockManager, Vote};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, Vote};
 use signal_hook::consts::SIGTSTP;
 
 use crate::clock;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
 use crate::failure::Failure;
-use crate::held::{self, Held};
 use crate::progress::Progress;
 use crate::run::Lease;
 use crate::terminal;
@@ -29,9 +28,21 @@ pub(crate) struct Wish<'a> {
     pub(crate) held_code: u8,
 }
 
+impl Wish<'_> {
+    /// One attempt. The guard renews the lock from then on.
+    fn try_lock(&self) -> Result<LockGuard, Error> {
+        let keep_alive = self
+            .lease
+            .max_hold
+            .map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
+        let request = self.manager.request(self.name).ttl(self.lease.ttl);
+        request.keep_alive(keep_alive).try_lock()
+    }
+}
+
 /// How the waiting ended.
 pub(crate) enum Acquired {
-    Held(Held),
+    Held(LockGuard),
     /// By a signal, which has this exit code. No lock is held.
     Interrupted(u8),
 }
@@ -44,13 +55,11 @@ pub(crate) fn acquire(wish: &Wish<'_>, events: &Receiver<Event>) -> Result<Acqui
     let deadline = wish.wait.and_then(|wait| started.checked_add(wait));
     let mut progress = Progress::new(wish.name, started);
     loop {
-        let result = held::try_lock(wish.manager, wish.name, wish.lease);
+        let result = wish.try_lock();
         if let Some(code) = interruption(events, Duration::ZERO) {
             progress.clear();
-            if let Ok(held) = result {
-                // Nothing was done under it.
-                held.unlock().ok();
-            }
+            // A lock that was got meanwhile is given back: nothing was done under it.
+            drop(result);
             return Ok(Acquired::Interrupted(code));
         }
         let error = match result {

@@ -250,16 +250,22 @@ impl Store {
         let [value, tombstone, quarantine, idle] = arguments else {
             return None;
         };
-        let (tombstone, wall) = (number(tombstone)?, self.wall(now));
+        let (mut tombstone, wall) = (number(tombstone)?, self.wall(now));
         let latest = wall.saturating_add(micros(quarantine)?);
         let floor = latest.saturating_sub(micros(idle)?);
-        // One of a token that was too far ahead to be granted stands in nobody's way.
-        let is_late = tombstone > latest.saturating_add(1);
         let keep = match until(idle, now, "set") {
             Ok(end) => end,
             Err(refusal) => return Some(refusal),
         };
-        match self.value(counter_key, now) {
+        let counter = self.value(counter_key, now);
+        if tombstone == 0 && self.value(lock, now).as_deref() == Some(*value) {
+            let counter = counter.as_deref().and_then(number);
+            tombstone = counter.map_or(0, |counter| counter.saturating_add(1));
+        }
+        // One of a token that was too far ahead to be granted stands in nobody's way.
+        let is_late = tombstone > latest.saturating_add(1);
+        match counter {
+            _ if tombstone == 0 => (),
             None => {
                 let floor = if is_late { floor } else { floor.max(tombstone) };
                 self.put(counter_key, &floor.to_string(), keep);

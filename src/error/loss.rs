@@ -1,0 +1,99 @@
+//! How a lock was lost.
+
+use std::fmt;
+
+use super::{NodeReport, Reports};
+
+/// How a lock was lost, with what the nodes said.
+///
+/// The reports are those of the round that told, or of the last renewal that failed. Where the clock alone told, there
+/// are none.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::{KeepAlive, LockManager, LossCause};
+/// # use redlatch::fake::{FakeClock, FakeNode};
+/// # let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+/// # let manager = LockManager::builder().fakes(&nodes).build()?;
+/// let ttl = Duration::from_secs(10);
+/// let guard = manager.request("nightly-report").ttl(ttl).keep_alive(KeepAlive::unbounded()).lock()?;
+/// # for node in &nodes { node.refuse() }
+/// match guard.wait_lost(Duration::from_secs(60)) {
+///     None => println!("still ours"),
+///     Some(LossCause::Taken { nodes, .. }) => println!("someone else has it: {nodes:?}"),
+///     Some(cause) => println!("gone: {cause}"),
+/// }
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// The validity ended by the local clock, and nothing had extended it: nobody tried, or this process or its machine
+    /// stood still.
+    #[non_exhaustive]
+    Expired {
+        /// What each node said of an extension that came too late.
+        nodes: Vec<NodeReport>,
+    },
+    /// A majority of the nodes no longer has our key, and most of these have the key of another holder.
+    #[non_exhaustive]
+    Taken {
+        /// What each node said.
+        nodes: Vec<NodeReport>,
+    },
+    /// A majority of the nodes no longer has our key, and most of these have none: they were restarted or flushed.
+    #[non_exhaustive]
+    Vanished {
+        /// What each node said.
+        nodes: Vec<NodeReport>,
+    },
+    /// The validity ended while too few nodes answered to renew it.
+    #[non_exhaustive]
+    Unreachable {
+        /// What each node said to the last renewal.
+        nodes: Vec<NodeReport>,
+    },
+    /// It was held for as long as [`KeepAlive::max_hold`](crate::KeepAlive::max_hold) allows.
+    #[non_exhaustive]
+    MaxHold {
+        /// What each node said to the last renewal, if that failed.
+        nodes: Vec<NodeReport>,
+    },
+    /// Its guard gave it back, or made a [`Lease`](crate::Lease) of it. Only a [`LeaseWatch`](crate::LeaseWatch) is told.
+    Released,
+}
+
+impl LossCause {
+    /// Returns what each node said; nothing where the clock alone told.
+    pub fn nodes(&self) -> &[NodeReport] {
+        match self {
+            Self::Expired { nodes }
+            | Self::Taken { nodes }
+            | Self::Vanished { nodes }
+            | Self::Unreachable { nodes }
+            | Self::MaxHold { nodes } => nodes,
+            Self::Released => &[],
+        }
+    }
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired { .. } => "its validity has ended",
+            Self::Taken { .. } => {
+                "a majority of the nodes has lost it, most of them to another holder"
+            }
+            Self::Vanished { .. } => "a majority of the nodes has forgotten it",
+            Self::Unreachable { .. } => {
+                "its validity has ended, and too few nodes answered to renew it"
+            }
+            Self::MaxHold { .. } => "it was held for as long as its max_hold allows",
+            Self::Released => "its guard has given it back",
+        })?;
+        match self.nodes() {
+            [] => Ok(()),
+            nodes => write!(f, ": {}", Reports(nodes)),
+        }
+    }
+}

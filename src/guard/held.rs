@@ -1,0 +1,334 @@
+//! What a guard, its watches and the background thread share of one lock: until when it is ours, and how it was lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::clock::{Clock, Timestamp};
+use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::fencing::{FencingToken, Rules};
+use crate::keep_alive::Renewal;
+use crate::node::command::Command;
+use crate::node::fenced::Fence;
+use crate::quorum;
+use crate::token::Token;
+
+/// What is called when a lock is lost.
+pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
+
+/// How long before the end of the validity those who wait for a loss are told, so that they know by then.
+const NOTICE: Duration = Duration::from_millis(1);
+
+/// A lock that was acquired or adopted.
+pub(crate) struct Held {
+    /// Tells it from all others of this process.
+    pub(crate) number: u64,
+    pub(crate) resource: String,
+    pub(crate) token: Token,
+    pub(crate) fencing: Option<FencingToken>,
+    /// Where a key of this lock may be, in the order of the nodes.
+    pub(crate) owed: Box<[bool]>,
+    clock: Clock,
+    /// Before the first send of the attempt that got it.
+    since: Timestamp,
+    /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
+    deadline: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Why it is over, if it is. Nothing undoes that.
+    loss: Option<LossCause>,
+    renewal: Option<Renewal>,
+    /// What the nodes said to the last renewal, if it failed.
+    failed: Box<[NodeReport]>,
+    hooks: Vec<Hook>,
+    /// Where it stands in the queues of the background threads.
+    renewed_at: Option<Timestamp>,
+    watched_at: Option<Timestamp>,
+}
+
+/// A place in one of the two queues of the background threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Renew,
+    /// To call the hooks when the lock is lost.
+    Watch,
+}
+
+impl Held {
+    pub(crate) fn new(
+        clock: &Clock,
+        resource: &str,
+        (token, fencing): (Token, Option<FencingToken>),
+        owed: Box<[bool]>,
+        (since, deadline): (Timestamp, Timestamp),
+    ) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            resource: resource.to_owned(),
+            token,
+            fencing,
+            owed,
+            clock: clock.clone(),
+            since,
+            deadline: AtomicU64::new(deadline.as_nanos()),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// What is sent to the nodes about it.
+    pub(crate) fn command<'a>(&'a self, key: &'a str, rules: Option<&'a Rules>) -> Command<'a> {
+        let fence = rules.zip(self.fencing);
+        Command {
+            key,
+            token: self.token.as_str(),
+            fence: fence.map(|(rules, token)| Fence { rules, token }),
+        }
+    }
+
+    pub(crate) fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        self.deadline().saturating_since(self.clock.now())
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let now = self.clock.now();
+        if now < self.deadline() {
+            return Ok(());
+        }
+        match self.loss_at(now) {
+            Some(cause) => Err(Error::Lost { cause }),
+            // Extended just now.
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for `timeout` at most; returns how the lock was lost, if it was.
+    pub(crate) fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
+        let end = self.clock.now().checked_add(timeout);
+        loop {
+            let now = self.clock.now();
+            if let Some(cause) = self.loss_soon_after(now) {
+                return Some(cause);
+            }
+            if end.is_some_and(|end| now >= end) {
+                return None;
+            }
+            let mut state = self.state.lock();
+            if state.loss.is_none() {
+                let told = self.told_at();
+                let until = end.map_or(told, |end| end.min(told));
+                self.clock.wait(&self.changed, &mut state, until);
+            }
+        }
+    }
+
+    /// Takes in what the nodes said to an extension that `started` then, asked for this validity, and whose last reply came
+    /// by `now`.
+    pub(crate) fn extended(
+        &self,
+        (started, validity): (Timestamp, Duration),
+        nodes: Vec<NodeReport>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if let Some(cause) = &state.loss {
+            let cause = cause.clone();
+            return Err(Error::Lost { cause });
+        }
+        if now >= self.deadline() {
+            // The keys may be there, but in between they may not have been.
+            let cause = self.cause_of_the_end(&mut state, nodes);
+            return Err(self.lose(&mut state, cause));
+        }
+        let granted = nodes
+            .iter()
+            .filter(|report| report.vote.is_granted())
+            .count();
+        if quorum::is_reached(nodes.len(), granted) {
+            let deadline = started.saturating_add(validity);
+            if deadline <= now {
+                let elapsed = now.saturating_since(started);
+                return Err(Error::TooSlow { elapsed, nodes });
+            }
+            let until = state.renewal.and_then(|renewal| renewal.until);
+            let deadline = until.map_or(deadline, |until| deadline.min(until));
+            self.deadline
+                .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+            state.failed = Box::default();
+            return Ok(());
+        }
+        if is_gone(&nodes) {
+            return Err(self.lose(&mut state, gone(nodes)));
+        }
+        Err(Error::Unavailable { nodes })
+    }
+
+    /// Notes what the nodes said to a renewal that failed.
+    pub(crate) fn not_renewed(&self, nodes: &[NodeReport]) {
+        self.state.lock().failed = nodes.into();
+    }
+
+    /// Has it renewed from now on.
+    pub(crate) fn keep(&self, ttl: Duration, max_hold: Option<Duration>) {
+        let until = max_hold.and_then(|limit| self.since.checked_add(limit));
+        let mut state = self.state.lock();
+        state.renewal = Some(Renewal { ttl, until });
+        if let Some(until) = until {
+            self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
+        }
+        // Those who wait have another end to wait for.
+        self.changed.notify_all();
+    }
+
+    /// How it is to be renewed; none when it is not, or when `max_hold` leaves nothing to renew.
+    pub(crate) fn renewal(&self) -> Option<Renewal> {
+        let renewal = self.state.lock().renewal?;
+        let is_at_the_limit = renewal.until.is_some_and(|until| self.deadline() >= until);
+        (!is_at_the_limit).then_some(renewal)
+    }
+
+    /// Has this called when the lock is lost.
+    pub(crate) fn on_lost(&self, hook: Hook) {
+        self.state.lock().hooks.push(hook);
+    }
+
+    /// The hooks that are to be called now, and how the lock was lost.
+    pub(crate) fn take_hooks(&self, now: Timestamp) -> Option<(Vec<Hook>, LossCause)> {
+        let cause = self.loss_soon_after(now)?;
+        let hooks = std::mem::take(&mut self.state.lock().hooks);
+        Some((hooks, cause))
+    }
+
+    /// When those who wait for a loss are told at the latest.
+    pub(crate) fn told_at(&self) -> Timestamp {
+        self.deadline().saturating_sub(NOTICE)
+    }
+
+    /// Ends it, because its guard gives it back. Returns how it was lost before that, if it was.
+    pub(crate) fn end(&self) -> Option<LossCause> {
+        let before = self.loss_at(self.clock.now());
+        let mut state = self.state.lock();
+        if state.loss.is_none() {
+            // The error is for those who hold watches.
+            let _told = self.lose(&mut state, LossCause::Released);
+        }
+        // What they own may be anything, so they are dropped without the lock.
+        let hooks = std::mem::take(&mut state.hooks);
+        drop(state);
+        drop(hooks);
+        before
+    }
+
+    /// Notes where it stands in a queue, unless it is over. Returns whether it is to stand there.
+    pub(crate) fn stand(&self, purpose: Purpose, at: Timestamp) -> bool {
+        let mut state = self.state.lock();
+        // A loss has still to be told.
+        let is_wanted = match purpose {
+            Purpose::Renew => state.loss.is_none(),
+            Purpose::Watch => !state.hooks.is_empty(),
+        };
+        *state.place(purpose) = is_wanted.then_some(at);
+        is_wanted
+    }
+
+    /// Whether it stands in a queue.
+    pub(crate) fn stands(&self, purpose: Purpose) -> bool {
+        self.state.lock().place(purpose).is_some()
+    }
+
+    /// Takes it out of a queue; returns where it stood there.
+    pub(crate) fn leave(&self, purpose: Purpose) -> Option<Timestamp> {
+        self.state.lock().place(purpose).take()
+    }
+
+    pub(crate) fn deadline(&self) -> Timestamp {
+        Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    /// How it was lost, if it was by `now`.
+    pub(crate) fn loss_at(&self, now: Timestamp) -> Option<LossCause> {
+        self.loss_by(now, Duration::ZERO)
+    }
+
+    /// As [`Self::loss_at`], a little before the end.
+    fn loss_soon_after(&self, now: Timestamp) -> Option<LossCause> {
+        self.loss_by(now, NOTICE)
+    }
+
+    /// How it was lost; when no more than `notice` of the validity is left at the latest, and for ever then.
+    fn loss_by(&self, now: Timestamp, notice: Duration) -> Option<LossCause> {
+        let mut state = self.state.lock();
+        if state.loss.is_none() && self.deadline().saturating_since(now) <= notice {
+            let cause = self.cause_of_the_end(&mut state, Vec::new());
+            // The error is for those who ask next.
+            let _told = self.lose(&mut state, cause);
+        }
+        state.loss.clone()
+    }
+
+    /// Why the validity has come to its end. The nodes are those of an extension that came too late.
+    fn cause_of_the_end(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        mut nodes: Vec<NodeReport>,
+    ) -> LossCause {
+        let failed = std::mem::take(&mut state.failed).into_vec();
+        let has_failed = !failed.is_empty();
+        if nodes.is_empty() {
+            nodes = failed;
+        }
+        let until = state.renewal.and_then(|renewal| renewal.until);
+        if until.is_some_and(|until| self.deadline() >= until) {
+            LossCause::MaxHold { nodes }
+        } else if has_failed {
+            LossCause::Unreachable { nodes }
+        } else {
+            LossCause::Expired { nodes }
+        }
+    }
+
+    fn lose(&self, state: &mut MutexGuard<'_, State>, cause: LossCause) -> Error {
+        state.loss = Some(cause.clone());
+        state.renewal = None;
+        self.deadline.store(0, Ordering::Release);
+        self.changed.notify_all();
+        Error::Lost { cause }
+    }
+}
+
+impl State {
+    fn place(&mut self, purpose: Purpose) -> &mut Option<Timestamp> {
+        match purpose {
+            Purpose::Renew => &mut self.renewed_at,
+            Purpose::Watch => &mut self.watched_at,
+        }
+    }
+}
+
+/// Whether nodes that certainly don't have our key rule out a majority.
+pub(crate) fn is_gone(nodes: &[NodeReport]) -> bool {
+    let gone = nodes.iter().filter(|report| report.vote.is_gone()).count();
+    quorum::is_ruled_out(nodes.len(), gone)
+}
+
+/// How a lock is lost that a majority of the nodes no longer has.
+pub(crate) fn gone(nodes: Vec<NodeReport>) -> LossCause {
+    let held = |vote: &Vote| matches!(vote, Vote::Held { .. });
+    let missing = |vote: &Vote| matches!(vote, Vote::Missing);
+    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|r| kind(&r.vote)).count();
+    if count(held) > count(missing) {
+        LossCause::Taken { nodes }
+    } else {
+        LossCause::Vanished { nodes }
+    }
+}

@@ -1,0 +1,289 @@
+//! A lock on its way from one holder to another.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use crate::error::Error;
+use crate::fencing::FencingToken;
+use crate::guard::held::Held;
+use crate::token::Token;
+
+/// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
+/// [`LockManager::adopt`](crate::LockManager::adopt).
+///
+/// As text it is one word of printable ASCII characters that can pass through an environment variable, a command line or a
+/// queue; with the cargo feature `serde` it is serialised as that text. Whoever has the text can take the lock over or give
+/// it back, so it goes to one taker, and to nobody else: two that adopt the same lease both hold the lock.
+///
+/// The text begins with the number of its form; later versions of this crate read this one.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::Lease;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// let lease = manager.lock("the invoices", Duration::from_secs(10))?.into_lease();
+/// assert_eq!(lease.resource(), "the invoices");
+///
+/// let text = lease.to_string();
+/// assert!(text.starts_with("redlatch1:") && text.ends_with(":the%20invoices"));
+/// assert_eq!(text.parse::<Lease>()?, lease);
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
+pub struct Lease {
+    resource: String,
+    token: Token,
+    fencing: Option<FencingToken>,
+    /// Where a key of this lock may be, in the canonical order of the nodes. An undo may be on its way to the others, so
+    /// they don't count, whatever they say.
+    owed: Box<[bool]>,
+    /// When the validity ends by the wall clock, in milliseconds since the Unix epoch.
+    expires_ms: u64,
+}
+
+/// What stands in front of the text of this form.
+const FORM: &str = "redlatch1";
+
+/// What would not survive a shell, a line or a log.
+const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'$')
+    .add(b'%')
+    .add(b'&')
+    .add(b'\'')
+    .add(b'(')
+    .add(b')')
+    .add(b'*')
+    .add(b';')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}')
+    .add(b'~')
+    .add(b'!');
+
+impl Lease {
+    /// The lease of a lock whose validity ends so long after the Unix epoch.
+    pub(crate) fn of(held: &Held, expires: Duration) -> Self {
+        Self {
+            resource: held.resource.clone(),
+            token: held.token,
+            fencing: held.fencing,
+            owed: held.owed.clone(),
+            expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Returns the name of the locked resource, without the manager's key prefix.
+    pub fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    /// Returns the value of the key on the nodes, as [`LockGuard::token`](crate::LockGuard::token) does.
+    pub fn token(&self) -> &str {
+        self.token.as_str()
+    }
+
+    /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.fencing
+    }
+
+    /// Returns when the validity ends, by the wall clock of the machine that made the lease.
+    ///
+    /// An estimate for people and for those who need not try any more; how long an adopted lock is valid is asked of the
+    /// nodes.
+    pub fn expires_at(&self) -> SystemTime {
+        let expires = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(self.expires_ms));
+        expires.unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    pub(crate) fn has_expired(&self, wall_micros: u64) -> bool {
+        self.expires_ms <= wall_micros / 1000
+    }
+
+    pub(crate) fn owed(&self) -> &[bool] {
+        &self.owed
+    }
+
+    pub(crate) fn tokens(&self) -> (Token, Option<FencingToken>) {
+        (self.token, self.fencing)
+    }
+}
+
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{FORM}:{}:", self.token())?;
+        match self.fencing {
+            Some(token) => write!(f, "{token}:")?,
+            None => f.write_str("-:")?,
+        }
+        write!(f, "{}:", self.expires_ms)?;
+        for owed in &self.owed {
+            f.write_str(if *owed { "1" } else { "0" })?;
+        }
+        write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))
+    }
+}
+
+impl FromStr for Lease {
+    type Err = Error;
+
+    /// Reads what `Display` wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidLease`] for any other text.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let invalid = |what: &str| Error::InvalidLease {
+            reason: format!("{what}; pass the text on as into_lease() gave it"),
+        };
+        let mut parts = text.splitn(6, ':');
+        let mut next = || parts.next().unwrap_or_default();
+        if next() != FORM {
+            return Err(invalid(
+                "it does not begin with `redlatch1:`, so it is no lease of this version",
+            ));
+        }
+        let token = Token::parse(next()).ok_or_else(|| invalid("its token is damaged"))?;
+        let fencing = match next() {
+            "-" => None,
+            number => {
+                let number = decimal(number).filter(|number| *number <= FencingToken::LARGEST);
+                let number = number.ok_or_else(|| invalid("its fencing token is damaged"))?;
+                Some(FencingToken::new(number))
+            }
+        };
+        let expires_ms = decimal(next()).ok_or_else(|| invalid("its end is damaged"))?;
+        let owed = next().bytes().map(|byte| match byte {
+            b'1' => Some(true),
+            b'0' => Some(false),
+            _ => None,
+        });
+        let owed: Option<Box<[bool]>> = owed.collect();
+        let owed = owed.filter(|owed| !owed.is_empty());
+        let owed = owed.ok_or_else(|| invalid("its list of nodes is damaged"))?;
+        let resource = percent_decode_str(next()).decode_utf8();
+        let lease = Self {
+            resource: resource
+                .map_err(|_| invalid("its resource is damaged"))?
+                .into_owned(),
+            token,
+            fencing,
+            owed,
+            expires_ms,
+        };
+        // One text for each lease, so that nothing was added, cut or written in another way.
+        if lease.resource.is_empty() || lease.to_string() != text {
+            return Err(invalid("its resource is damaged"));
+        }
+        Ok(lease)
+    }
+}
+
+/// A number of digits only.
+fn decimal(text: &str) -> Option<u64> {
+    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_decimal.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(feature = "serde")]
+mod serialise {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Lease;
+
+    impl Serialize for Lease {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Lease {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = String::deserialize(deserializer)?;
+            text.parse().map_err(D::Error::custom)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lease(resource: &str, fencing: Option<u64>, owed: &[bool], expires_ms: u64) -> Lease {
+        Lease {
+            resource: resource.to_owned(),
+            token: Token::parse("00112233445566778899aabbccddeeff00112233").unwrap(),
+            fencing: fencing.map(FencingToken::new),
+            owed: owed.into(),
+            expires_ms,
+        }
+    }
+
+    #[test]
+    fn the_text_of_this_form_stays_as_it_is() {
+        let text = "redlatch1:00112233445566778899aabbccddeeff00112233:1700000000000001:1700000000000:11011:a%20b:%C3%A9";
+        let same = lease(
+            "a b:é",
+            Some(1_700_000_000_000_001),
+            &[true, true, false, true, true],
+            1_700_000_000_000,
+        );
+        assert_eq!(same.to_string(), text);
+        assert_eq!(text.parse::<Lease>().unwrap(), same);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_lease_is_read_back_from_one_printable_word(
+            resource in "\\PC{1,20}|[\\x00-\\x7f]{1,20}",
+            fencing in proptest::option::of(0..=FencingToken::LARGEST),
+            owed in proptest::collection::vec(any::<bool>(), 1..8),
+            expires_ms in any::<u64>(),
+        ) {
+            let lease = lease(&resource, fencing, &owed, expires_ms);
+            let text = lease.to_string();
+            prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{}", text);
+            prop_assert_eq!(text.parse::<Lease>().unwrap(), lease);
+        }
+
+        #[test]
+        fn a_text_with_a_change_is_an_error_or_another_lease(at in 0..90_usize, byte in 0..128_u8) {
+            let original = lease("the invoices", Some(5), &[true; 5], 1_700_000_000_000).to_string();
+            let mut bytes = original.clone().into_bytes();
+            prop_assume!(at < bytes.len() && bytes[at] != byte);
+            bytes[at] = byte;
+            let text = String::from_utf8(bytes).unwrap();
+            if let Ok(lease) = text.parse::<Lease>() {
+                prop_assert_eq!(lease.to_string(), text);
+            }
+            prop_assert!(original[..at].parse::<Lease>().is_err() || at > original.find("the").unwrap());
+        }
+
+        #[test]
+        fn any_other_text_is_an_error(text in "(redlatch1:)?\\PC{0,80}") {
+            if let Ok(lease) = text.parse::<Lease>() {
+                prop_assert_eq!(lease.to_string(), text);
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Extending many locks on all nodes: one write for all locks to each node, one round trip for all nodes.
+
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::Node;
+use super::ask_all::{own_key_vote, send_to_all};
+use super::call::Call;
+use super::command::Packed;
+use super::transport::Fault;
+use crate::error::{NodeReport, Vote, one_vote_each};
+
+/// More would take longer than a command may.
+pub(crate) const MOST_AT_ONCE: usize = 128;
+
+/// Sends the packed extensions of so many locks to every node that is asked, before it reads any reply.
+///
+/// Neither a breaker nor a pool without a free connection stands in its way. Returns for each lock a report of each node,
+/// in order.
+pub(crate) fn extend_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+    locks: usize,
+) -> Vec<Vec<NodeReport>> {
+    let insist = |node| Ok(Call::insistent(node));
+    let answers = send_to_all(nodes.clone(), command, insist, |call, again| {
+        call.reply(again, |reply| Votes::read(reply, locks))
+    });
+    let answers: Vec<NodeAnswer<'n>> = nodes
+        .zip(answers)
+        .map(|((node, _), answer)| match answer {
+            None => NodeAnswer {
+                node,
+                votes: Votes::Same(Vote::NotAsked),
+                elapsed: Duration::ZERO,
+                server: None,
+            },
+            Some(answer) => NodeAnswer {
+                node,
+                votes: answer
+                    .result
+                    .unwrap_or_else(|fault| Votes::Same(Fault::into_vote(fault))),
+                elapsed: answer.elapsed,
+                server: answer.server,
+            },
+        })
+        .collect();
+    let of_lock = |lock| {
+        let mut reports: Vec<NodeReport> = answers.iter().map(|node| node.report(lock)).collect();
+        one_vote_each(&mut reports);
+        reports
+    };
+    (0..locks).map(of_lock).collect()
+}
+
+struct NodeAnswer<'n> {
+    node: &'n Node,
+    votes: Votes,
+    elapsed: Duration,
+    server: Option<Arc<str>>,
+}
+
+impl NodeAnswer<'_> {
+    fn report(&self, lock: usize) -> NodeReport {
+        let vote = match &self.votes {
+            Votes::Same(vote) => vote.clone(),
+            // There is one for each lock.
+            Votes::Each(votes) => votes.get(lock).cloned().unwrap_or(Vote::TimedOut),
+        };
+        self.node.report(vote, self.elapsed, self.server.clone())
+    }
+}
+
+/// What a node says of the locks.
+#[derive(Debug)]
+enum Votes {
+    Each(Vec<Vote>),
+    Same(Vote),
+}
+
+impl Votes {
+    /// Reads the replies to as many extensions.
+    fn read(reply: &Value, locks: usize) -> Option<Self> {
+        let replies = match reply {
+            Value::Array(replies) if locks != 1 => replies.as_slice(),
+            Value::Nil | _ => slice::from_ref(reply),
+        };
+        let votes: Option<Vec<Vote>> = replies.iter().map(own_key_vote).collect();
+        votes.filter(|votes| votes.len() == locks).map(Self::Each)
+    }
+}

@@ -1,0 +1,434 @@
+//! Keep-alive over virtual time: renewals, losses, and how they are told.
+
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "a test that underflows fails, as it should"
+)]
+
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Error, KeepAlive, LeaseWatch, LockGuard, LockManager, LossCause, Protocol, Vote};
+
+const TTL: Duration = Duration::from_secs(10);
+/// The ttl less the drift of 1 % and 2 ms.
+const VALIDITY: Duration = Duration::from_millis(9_898);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn cluster() -> (FakeClock, Vec<FakeNode>, LockManager) {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(5, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    (clock, nodes, manager)
+}
+
+#[track_caller]
+fn kept(manager: &LockManager, keep_alive: KeepAlive) -> LockGuard {
+    let request = manager.request("report").ttl(TTL).keep_alive(keep_alive);
+    request.try_lock().unwrap()
+}
+
+/// What the hooks of a guard are told.
+fn told(guard: &LockGuard) -> Receiver<LossCause> {
+    let (tell, told) = mpsc::channel();
+    guard.on_lost(move |cause| tell.send(cause).unwrap());
+    told
+}
+
+#[track_caller]
+fn assert_lost(result: Result<(), Error>, expected: fn(&LossCause) -> bool) {
+    match result {
+        Err(Error::Lost { cause, .. }) => assert!(expected(&cause), "{cause}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn count(nodes: &[FakeNode], key: &str) -> usize {
+    let has_key = |node: &&FakeNode| node.token_of(key).is_some();
+    nodes.iter().filter(has_key).count()
+}
+
+#[test]
+fn a_kept_lock_is_held_for_a_hundred_ttls_and_free_once_it_is_given_back() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    for _ in 0..1000 {
+        clock.advance(ms(997));
+        guard.check().unwrap();
+        // Renewed at about a third of the ttl, so there is never much less left than two thirds.
+        assert!(guard.remaining() > VALIDITY - TTL / 3 - ms(1), "{guard:?}");
+        assert!(matches!(
+            manager.try_lock("report", TTL),
+            Err(Error::Held { .. })
+        ));
+    }
+    // In one step as well.
+    clock.advance(TTL * 100);
+    guard.check().unwrap();
+    assert!(told.try_recv().is_err());
+    guard.unlock().unwrap();
+    assert_eq!(count(&nodes, "report"), 0);
+    clock.advance(TTL * 10);
+    assert_eq!(count(&nodes, "report"), 0);
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
+fn without_keep_alive_nothing_is_renewed() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = manager.request("report").ttl(TTL).try_lock().unwrap();
+    clock.advance(VALIDITY);
+    assert_lost(guard.check(), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+}
+
+#[test]
+fn a_kept_lock_outlives_each_fault_of_a_minority() {
+    let faults: [fn(&FakeNode); 5] = [
+        FakeNode::refuse,
+        FakeNode::hang,
+        FakeNode::lose_replies,
+        FakeNode::restart,
+        FakeNode::flush,
+    ];
+    for fault in faults {
+        let (clock, nodes, manager) = cluster();
+        let guard = kept(&manager, KeepAlive::unbounded());
+        for node in &nodes[1..3] {
+            fault(node);
+        }
+        clock.advance(TTL * 10);
+        guard.check().unwrap();
+        assert!(guard.remaining() > TTL / 2);
+        nodes.iter().for_each(FakeNode::recover);
+        clock.advance(TTL * 10);
+        guard.unlock().unwrap();
+        assert_eq!(count(&nodes, "report"), 0);
+    }
+}
+
+#[test]
+fn renewals_are_repeated_while_the_lock_is_valid_and_a_fault_is_no_loss() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    for round in 0..20 {
+        for node in &nodes[..4] {
+            if round % 2 == 0 {
+                node.hang();
+            } else {
+                node.refuse();
+            }
+        }
+        // From before the renewal to shortly before the end.
+        let until_the_end = guard.remaining() - ms(1500);
+        clock.advance(until_the_end);
+        guard.check().unwrap();
+        assert!(guard.remaining() <= ms(1500), "{guard:?}");
+        nodes.iter().for_each(FakeNode::recover);
+        clock.advance(ms(1100));
+        assert!(guard.remaining() > TTL / 2, "{guard:?}");
+        guard.check().unwrap();
+    }
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
+fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
+    for fault in [FakeNode::refuse, FakeNode::hang] {
+        let (clock, nodes, manager) = cluster();
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let (told, watch) = (told(&guard), guard.watch());
+        nodes.iter().for_each(fault);
+        clock.advance(VALIDITY - ms(2));
+        guard.check().unwrap();
+        assert!(told.try_recv().is_err());
+        clock.advance(ms(1));
+        let cause = told.try_recv().unwrap();
+        assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
+        let failed = cause.nodes().iter().filter(|node| {
+            matches!(
+                node.vote,
+                Vote::Failed(_) | Vote::TimedOut | Vote::BreakerOpen { .. }
+            )
+        });
+        assert_eq!(failed.count(), 5);
+        let unreachable = |cause: &LossCause| matches!(cause, LossCause::Unreachable { .. });
+        assert_lost(guard.check(), unreachable);
+        assert_lost(watch.check(), unreachable);
+        // Nothing undoes a loss.
+        nodes.iter().for_each(FakeNode::recover);
+        assert_lost(guard.extend(TTL), unreachable);
+        assert_eq!(guard.remaining(), Duration::ZERO);
+        assert!(told.try_recv().is_err(), "told twice");
+    }
+}
+
+#[test]
+fn a_majority_that_others_have_is_a_loss_at_once() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    for node in &nodes[..2] {
+        node.hold("report", "another", TTL * 10);
+    }
+    clock.advance(TTL);
+    guard.check().unwrap();
+    nodes[2].hold("report", "another", TTL * 10);
+    let at = clock.elapsed();
+    let cause = guard.wait_lost(Duration::MAX).unwrap();
+    assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
+    assert!(clock.elapsed() - at <= TTL / 3, "not at once");
+    clock.advance(Duration::ZERO);
+    let held = cause
+        .nodes()
+        .iter()
+        .filter(|node| matches!(node.vote, Vote::Held { .. }));
+    assert_eq!(held.count(), 3);
+    assert!(matches!(told.try_recv().unwrap(), LossCause::Taken { .. }));
+    assert_lost(guard.unlock(), |cause| {
+        matches!(cause, LossCause::Taken { .. })
+    });
+    assert_eq!(count(&nodes, "report"), 3, "the others' keys are theirs");
+}
+
+#[test]
+fn a_majority_that_forgot_is_a_loss_at_once() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    nodes[..3].iter().for_each(FakeNode::flush);
+    clock.advance(TTL / 3);
+    let cause = told.try_recv().unwrap();
+    assert!(matches!(cause, LossCause::Vanished { .. }), "{cause}");
+    assert_eq!(cause.nodes().len(), 5);
+}
+
+#[test]
+fn the_holding_ends_at_its_limit_and_is_free_for_others_soon_after() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::max_hold(TTL * 3));
+    let told = told(&guard);
+    clock.advance(TTL * 3 - ms(2));
+    guard.check().unwrap();
+    assert_eq!(guard.remaining(), ms(2));
+    assert!(told.try_recv().is_err());
+    clock.advance(ms(1));
+    let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
+    assert!(at_the_limit(&told.try_recv().unwrap()));
+    assert_lost(guard.check(), at_the_limit);
+    // The holder hangs on, and yet it is to be had when the clocks' drift is over.
+    clock.advance(ms(200));
+    let other = manager.try_lock("report", TTL).unwrap();
+    assert_lost(guard.unlock(), at_the_limit);
+    assert_eq!(count(&nodes, "report"), 5);
+    other.unlock().unwrap();
+}
+
+#[test]
+fn no_extension_goes_beyond_the_limit() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::max_hold(TTL * 2));
+    guard.extend(TTL * 10).unwrap();
+    assert_eq!(guard.remaining(), TTL * 2);
+    clock.advance(TTL * 2);
+    assert_lost(guard.check(), |cause| {
+        matches!(cause, LossCause::MaxHold { .. })
+    });
+}
+
+#[test]
+fn a_suspension_beyond_the_validity_is_a_loss_that_all_are_told_of() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let (told, watch) = (told(&guard), guard.watch());
+    // Short ones are survived.
+    for _ in 0..5 {
+        clock.suspend(TTL / 2);
+        guard.check().unwrap();
+        assert!(guard.remaining() > TTL / 2);
+    }
+    clock.suspend(TTL);
+    let expired = |cause: &LossCause| matches!(cause, LossCause::Expired { .. });
+    assert_lost(guard.check(), expired);
+    assert_lost(watch.check(), expired);
+    assert!(expired(&watch.wait_lost(Duration::ZERO).unwrap()));
+    assert!(expired(&told.try_recv().unwrap()));
+    // No renewal brings it back.
+    clock.advance(TTL);
+    assert_eq!(count(&nodes, "report"), 0);
+}
+
+#[test]
+fn a_lock_that_nobody_renews_is_told_of_as_well() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    let told = told(&guard);
+    clock.advance(TTL / 2);
+    guard.extend(TTL).unwrap();
+    clock.advance(VALIDITY - ms(2));
+    assert!(told.try_recv().is_err());
+    clock.advance(ms(1));
+    assert!(matches!(
+        told.try_recv().unwrap(),
+        LossCause::Expired { .. }
+    ));
+}
+
+#[test]
+fn a_hook_that_comes_too_late_is_called_at_once_and_one_that_panics_harms_nobody() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let other = manager
+        .request("other")
+        .ttl(TTL)
+        .keep_alive(KeepAlive::unbounded())
+        .try_lock()
+        .unwrap();
+    guard.on_lost(|_| panic!("a hook that panics"));
+    let first = told(&guard);
+    let others = told(&other);
+    clock.suspend(TTL * 2);
+    assert!(first.try_recv().is_ok());
+    assert!(others.try_recv().is_ok());
+    let late = told(&guard);
+    clock.advance(Duration::ZERO);
+    assert!(late.try_recv().is_ok());
+    let third = kept(&manager, KeepAlive::unbounded());
+    clock.advance(TTL * 3);
+    third.check().unwrap();
+}
+
+#[test]
+fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
+    let (clock, _nodes, manager) = cluster();
+    let give_back: [fn(LockGuard); 3] = [
+        drop,
+        |guard| guard.unlock().unwrap(),
+        |guard| drop(guard.into_lease()),
+    ];
+    for give_back in give_back {
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let (told, watch) = (told(&guard), guard.watch());
+        assert!(watch.wait_lost(TTL).is_none());
+        watch.check().unwrap();
+        give_back(guard);
+        let released = |cause: &LossCause| matches!(cause, LossCause::Released);
+        assert_lost(watch.check(), released);
+        assert!(released(&watch.wait_lost(TTL).unwrap()));
+        assert_eq!(watch.remaining(), Duration::ZERO);
+        clock.advance(TTL * 3);
+        // The hook itself is gone.
+        assert!(matches!(
+            told.try_recv(),
+            Err(mpsc::TryRecvError::Disconnected)
+        ));
+    }
+}
+
+#[test]
+fn a_lock_is_kept_while_a_panic_unwinds_and_not_after_it() {
+    let (clock, nodes, manager) = cluster();
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _guard = kept(&manager, KeepAlive::unbounded());
+        panic!("the work failed");
+    }));
+    assert!(panic.is_err());
+    assert_eq!(count(&nodes, "report"), 0);
+    clock.advance(TTL * 3);
+    assert_eq!(count(&nodes, "report"), 0);
+}
+
+#[test]
+fn what_can_not_be_kept_alive_is_refused_before_anything_is_sent() {
+    let (_clock, nodes, manager) = cluster();
+    let cases = [
+        (ms(149), KeepAlive::unbounded(), "three node timeouts"),
+        (TTL, KeepAlive::max_hold(TTL - ms(1)), "max_hold is shorter"),
+        (
+            TTL,
+            KeepAlive::max_hold(Duration::ZERO),
+            "max_hold is shorter",
+        ),
+    ];
+    for (ttl, keep_alive, reason) in cases {
+        let request = manager.request("report").ttl(ttl).keep_alive(keep_alive);
+        match request.try_lock() {
+            Err(error @ Error::InvalidTtl { .. }) => {
+                let text = error.to_string().replace("3 node", "three node");
+                assert!(text.contains(reason), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(count(&nodes, "report"), 0);
+    }
+    let least = manager.request("report").ttl(ms(150));
+    drop(
+        least
+            .keep_alive(KeepAlive::max_hold(ms(150)))
+            .try_lock()
+            .unwrap(),
+    );
+}
+
+#[test]
+fn a_thousand_locks_with_ttls_of_all_lengths_are_kept_by_one_manager() {
+    let (clock, nodes, manager) = cluster();
+    let guards: Vec<LockGuard> = (0..1000_u64)
+        .map(|i| {
+            let name = format!("job {i}");
+            let request = manager.request(&name).ttl(ms(150 + i * i % 20_000));
+            request
+                .keep_alive(KeepAlive::unbounded())
+                .try_lock()
+                .unwrap()
+        })
+        .collect();
+    for _ in 0..50 {
+        clock.advance(ms(1234));
+        assert!(guards.iter().all(|guard| guard.check().is_ok()));
+    }
+    drop(guards);
+    for i in 0..1000 {
+        assert_eq!(count(&nodes, &format!("job {i}")), 0);
+    }
+}
+
+#[test]
+fn a_fenced_lock_is_kept_with_its_token_and_heals_on_nodes_that_forgot() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(5, &clock);
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.protocol(Protocol::Fenced).build().unwrap();
+    manager.open_nodes().unwrap();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let token = guard.fencing_token().unwrap();
+    // Its clock is ahead, so the key ends too early there.
+    nodes[0].advance(TTL);
+    assert_eq!(count(&nodes, "report"), 4);
+    clock.advance(TTL / 3);
+    assert_eq!(count(&nodes, "report"), 5);
+    for node in &nodes[..3] {
+        clock.advance(TTL * 10);
+        node.restart_persisted();
+        clock.advance(TTL * 10);
+        guard.check().unwrap();
+    }
+    assert_eq!(guard.fencing_token(), Some(token));
+    guard.unlock().unwrap();
+    assert_eq!(count(&nodes, "report"), 0);
+}
+
+#[test]
+fn watches_and_guards_can_be_sent_and_shared() {
+    fn is_send_and_sync<T: Send + Sync + 'static>() {}
+    is_send_and_sync::<LeaseWatch>();
+    is_send_and_sync::<LockGuard>();
+    is_send_and_sync::<KeepAlive>();
+}
