@@ -1,5 +1,10 @@
 //! What can be typed: the one definition behind the parser, the help, the man page and the completions.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "these comments are shown on a terminal as they are"
+)]
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -53,11 +53,7 @@ fn not_executable(path: &Path) -> Failure {
     Failure::new(NOT_EXECUTABLE, message)
 }
 
-/// Starts the command in a process group that exists already.
-#[expect(
-    clippy::zombie_processes,
-    reason = "event::watch waits for it, to see it stopped as well"
-)]
+/// Starts the command in a process group that exists already. It is waited for where it is watched, in `event.rs`.
 pub(crate) fn spawn(
     words: &[OsString],
     name: &str,
@@ -89,18 +85,18 @@ pub(crate) fn spawn(
 
 /// What the check did not see: an interpreter that is missing, a file of another machine, a system without processes.
 fn why_not(program: &OsStr, error: &io::Error) -> Failure {
-    match error.kind() {
-        ErrorKind::NotFound => Failure::new(
-            NOT_FOUND,
-            format!(
-                "{}: it, or the interpreter in its first line, is not there; look at both",
-                program.display()
-            ),
-        ),
-        ErrorKind::WouldBlock | ErrorKind::OutOfMemory => Failure::new(
-            SYSTEM,
-            format!("no process can be started: {error}; look at the limits of the machine"),
-        ),
-        _ => not_executable(Path::new(program)),
+    let kind = error.kind();
+    if kind == ErrorKind::NotFound {
+        let message = format!(
+            "{}: it, or the interpreter in its first line, is not there; look at both",
+            program.display()
+        );
+        return Failure::new(NOT_FOUND, message);
     }
+    if matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory) {
+        let message =
+            format!("no process can be started: {error}; look at the limits of the machine");
+        return Failure::new(SYSTEM, message);
+    }
+    not_executable(Path::new(program))
 }

@@ -47,8 +47,8 @@ pub(crate) fn rough(span: Duration) -> String {
     if span < Duration::from_mins(2) {
         return format!("{} s", span.as_secs());
     }
-    let minutes = Duration::from_secs(span.as_secs() / 60 * 60);
-    exact(minutes)
+    let beyond = Duration::from_secs(span.as_secs().checked_rem(60).unwrap_or(0));
+    exact(Duration::from_secs(span.as_secs()).saturating_sub(beyond))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The time from the start of the command to its end: signals are forwarded, and a loss ends the command.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use redlatch::LossCause;
@@ -79,7 +79,7 @@ pub(crate) fn supervise(
             Some(Event::Stopped(_)) => {}
             Some(Event::Lost(cause)) => {
                 is_lost = true;
-                kill_at = lose(group, terminal, policy, cause);
+                kill_at = lose(group, terminal, policy, &cause);
             }
             None => {
                 kill_at = None;
@@ -95,10 +95,8 @@ fn next(events: &Receiver<Event>, deadline: Option<Instant>) -> Option<Event> {
         // The sender of the signals lives as long as this process.
         return events.recv().ok();
     };
-    match events.recv_timeout(deadline.saturating_duration_since(clock::now())) {
-        Ok(event) => Some(event),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-    }
+    let left = deadline.saturating_duration_since(clock::now());
+    events.recv_timeout(left).ok()
 }
 
 /// Returns when to kill what is left.
@@ -106,7 +104,7 @@ fn lose(
     group: &mut Watchdog,
     terminal: Option<&Terminal>,
     policy: &Policy<'_>,
-    cause: LossCause,
+    cause: &LossCause,
 ) -> Option<Instant> {
     let Policy {
         name,
