@@ -140,6 +140,28 @@ fn renewals_are_repeated_while_the_lock_is_valid_and_a_fault_is_no_loss() {
 }
 
 #[test]
+fn nodes_that_failed_a_moment_ago_are_asked_where_a_lock_needs_them() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    nodes[0].flush();
+    clock.advance(TTL / 3 - ms(5));
+    for node in &nodes[1..3] {
+        node.refuse();
+    }
+    // It is noticed, and they are left out for a while.
+    manager.status("other").unwrap();
+    for node in &nodes[1..3] {
+        node.recover();
+    }
+    clock.advance(ms(6));
+    guard.check().unwrap();
+    assert!(guard.remaining() > VALIDITY - ms(5), "{guard:?}");
+    for node in &nodes[1..] {
+        assert!(node.ttl_of("report") > Some(TTL - ms(5)));
+    }
+}
+
+#[test]
 fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
     for fault in [FakeNode::refuse, FakeNode::hang] {
         let (clock, nodes, manager) = cluster();
