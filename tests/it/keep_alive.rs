@@ -355,16 +355,36 @@ fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
 }
 
 #[test]
-fn a_lock_is_kept_while_a_panic_unwinds_and_not_after_it() {
+fn a_kept_lock_leaves_nothing_in_the_background() {
     let (clock, nodes, manager) = cluster();
-    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _guard = kept(&manager, KeepAlive::unbounded());
-        panic!("the work failed");
-    }));
-    assert!(panic.is_err());
-    assert_eq!(count(&nodes, "report"), 0);
-    clock.advance(TTL * 3);
-    assert_eq!(count(&nodes, "report"), 0);
+    let give_back: [fn(LockGuard); 4] = [
+        drop,
+        |guard| guard.unlock().unwrap(),
+        |guard| drop(guard.into_lease()),
+        |guard| {
+            let panic = std::panic::AssertUnwindSafe(move || {
+                let _guard = guard;
+                panic!("the work failed");
+            });
+            std::panic::catch_unwind(panic).unwrap_err();
+        },
+    ];
+    for give_back in give_back {
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let token = guard.token().to_owned();
+        give_back(guard);
+        // A renewal would find its own key.
+        for node in &nodes {
+            node.hold("report", &token, TTL);
+        }
+        clock.advance(TTL - ms(1));
+        assert!(
+            nodes
+                .iter()
+                .all(|node| node.ttl_of("report") == Some(ms(1)))
+        );
+        clock.advance(ms(1));
+    }
 }
 
 #[test]
