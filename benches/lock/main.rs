@@ -1,4 +1,4 @@
-//! What a lock costs, measured against the same commands sent by hand: `cargo bench --bench lock [-- --quick]`.
+//! What a lock costs, measured against the same commands sent by hand: `cargo bench --bench lock [-- --quick] [SECTION..]`.
 //!
 //! Absolute times say more about the machine than about the crate, so what counts is a ratio: both sides run in one
 //! process against the same servers, and their samples alternate, so that noise meets both. Nothing here fails because
@@ -23,6 +23,8 @@ mod faults;
 mod fenced;
 mod footprint;
 mod healthy;
+mod kept;
+mod link;
 mod raw;
 #[path = "../../tests/it/server.rs"]
 #[expect(
@@ -51,14 +53,36 @@ fn main() {
     let servers = Server::cluster(5);
     let mut table = Table::default();
 
-    healthy::latency(&mut table, &servers, effort);
-    fenced::latency(&mut table, &servers, effort);
-    faults::latency(&mut table, &servers, effort);
-    footprint::allocations(&mut table, &servers, effort);
-    footprint::threads(&mut table, &servers);
-    footprint::build_time(&mut table, effort);
+    let is_wanted = sections();
+    if is_wanted("healthy") {
+        healthy::latency(&mut table, &servers, effort);
+    }
+    if is_wanted("fenced") {
+        fenced::latency(&mut table, &servers, effort);
+    }
+    if is_wanted("faults") {
+        faults::latency(&mut table, &servers, effort);
+    }
+    if is_wanted("footprint") {
+        footprint::allocations(&mut table, &servers, effort);
+        footprint::threads(&mut table, &servers);
+        footprint::build_time(&mut table, effort);
+    }
+    if is_wanted("kept") {
+        kept::check(&mut table, &servers);
+        kept::thousands(&mut table, &servers, effort);
+    }
 
     table.summary(now() - started);
+}
+
+/// The sections that the command line names; all, if it names none.
+fn sections() -> impl Fn(&str) -> bool {
+    let named: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with("--"))
+        .collect();
+    move |section| named.is_empty() || named.iter().any(|name| name == section)
 }
 
 /// A manager over servers that are well: where a stall of this machine is all that can go wrong, it is not to be taken
@@ -86,6 +110,9 @@ struct Effort {
     fault_span: Duration,
     /// Managers that are built.
     builds: u32,
+    /// Locks that are kept alive at the same time, and for how long.
+    kept: usize,
+    kept_for: Duration,
 }
 
 impl Effort {
@@ -99,6 +126,8 @@ impl Effort {
                 faults: 1,
                 fault_span: Duration::from_millis(100),
                 builds: 10,
+                kept: 500,
+                kept_for: Duration::from_secs(4),
             };
         }
         Self {
@@ -109,6 +138,8 @@ impl Effort {
             // the slow ones.
             fault_span: Duration::from_millis(600),
             builds: 200,
+            kept: 10_000,
+            kept_for: Duration::from_secs(60),
         }
     }
 }

@@ -37,6 +37,10 @@ mod hostile;
 #[cfg(test)]
 mod keep_alive;
 #[cfg(test)]
+mod kept_on_servers;
+#[cfg(test)]
+mod lease;
+#[cfg(test)]
 mod lock;
 #[cfg(test)]
 mod logs;

@@ -1,0 +1,211 @@
+//! Keep-alive on real servers and in real time: killed and stopped servers, races with the unlock, thousands of locks.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use redlatch::fake::FakeNode;
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Protocol};
+
+use crate::server::{Server, eventually, now, pause, within};
+
+const BOUND: Duration = Duration::from_secs(100);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn manager(servers: &[Server]) -> LockManager {
+    LockManager::new(servers.iter().map(Server::url)).unwrap()
+}
+
+#[track_caller]
+fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
+    let request = manager.request(name).ttl(ttl);
+    request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
+}
+
+#[test]
+fn a_job_of_three_ttls_outlives_a_server_that_is_killed_and_comes_back() {
+    let mut servers = Server::cluster(3);
+    let ttl = Duration::from_secs(2);
+    let (manager, others) = (manager(&servers), manager(&servers));
+    let guard = kept(&manager, "job", ttl);
+    let began = now();
+    let mut is_up = true;
+    while began.elapsed() < ttl * 3 {
+        guard.check().unwrap();
+        assert!(matches!(
+            others.try_lock("job", ttl),
+            Err(Error::Held { .. })
+        ));
+        if is_up && began.elapsed() > ttl {
+            servers[1].kill();
+            is_up = false;
+        } else if !is_up && began.elapsed() > ttl * 2 {
+            servers[1].restart();
+            is_up = true;
+        }
+        pause(ms(20));
+    }
+    // What it forgot is not set again there, and the others are a majority.
+    assert_eq!(servers[1].get("job"), None);
+    guard.unlock().unwrap();
+    assert!(servers.iter().all(|server| server.keys() == 0));
+    drop(others.try_lock("job", ttl).unwrap());
+}
+
+#[test]
+fn when_every_server_stops_all_are_told_before_the_validity_ends() {
+    let servers = Server::cluster(5);
+    let manager = manager(&servers);
+    let guard = kept(&manager, "job", ms(1500));
+    let (tell, told) = mpsc::channel();
+    let watch = guard.watch();
+    guard.on_lost(move |cause| tell.send((cause, watch.remaining(), now())).unwrap());
+    let watch = guard.watch();
+    let waiter = thread::spawn(move || watch.wait_lost(BOUND).map(|cause| (cause, now())));
+    for server in &servers {
+        server.stop();
+    }
+    let mut end = now() + guard.remaining();
+    while guard.check().is_ok() {
+        // The end as it is known shortly before it comes: a renewal may have been under way when they stopped.
+        end = end.max(now() + guard.remaining());
+        pause(ms(1));
+    }
+    let (cause, remaining, at) = told.recv_timeout(BOUND).unwrap();
+    assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
+    assert_eq!(cause.nodes().len(), 5);
+    assert_eq!(remaining, Duration::ZERO);
+    let (cause, waited_until) = waiter.join().unwrap().unwrap();
+    assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
+    // A generous bound: the machine is shared. The exact moment is seen over virtual time.
+    for told_at in [at, waited_until] {
+        assert!(told_at < end + Duration::from_secs(1));
+    }
+    for server in &servers {
+        server.resume();
+    }
+    drop(guard);
+    assert!(servers.iter().all(|server| server.get("job").is_none()));
+}
+
+#[test]
+fn a_lock_that_another_took_is_told_of_by_the_next_renewal() {
+    let servers = Server::cluster(3);
+    let manager = manager(&servers);
+    let guard = kept(&manager, "job", Duration::from_secs(3));
+    for server in &servers[1..] {
+        server.hold("job", "another", 60_000);
+    }
+    let began = now();
+    let cause = guard.wait_lost(BOUND).unwrap();
+    assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
+    assert!(began.elapsed() < Duration::from_secs(2), "not at once");
+    assert!(matches!(
+        guard.check(),
+        Err(Error::Lost {
+            cause: LossCause::Taken { .. },
+            ..
+        })
+    ));
+}
+
+#[test]
+fn unlocking_while_a_renewal_is_under_way_never_leaves_a_key() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let nodes = FakeNode::cluster(3);
+        let builder = LockManager::builder().fakes(&nodes).protocol(protocol);
+        let manager = builder.node_timeout(ms(5)).build().unwrap();
+        if protocol == Protocol::Fenced {
+            manager.open_nodes().unwrap();
+        }
+        let races = AtomicUsize::new(0);
+        for round in 0..500_u64 {
+            nodes.iter().for_each(FakeNode::recover);
+            let Ok(guard) = manager
+                .request("job")
+                .ttl(ms(15))
+                .keep_alive(KeepAlive::unbounded())
+                .try_lock()
+            else {
+                // The machine was busy.
+                continue;
+            };
+            // The replies to the renewal take a while, and the unlock comes before, with or after them.
+            for node in &nodes {
+                node.delay(Duration::from_micros(round % 3 * 500));
+            }
+            pause(Duration::from_micros(4_000 + round * 13 % 3_000));
+            if guard.remaining() > ms(9) {
+                races.fetch_add(1, Ordering::Relaxed);
+            }
+            drop(guard);
+            nodes.iter().for_each(FakeNode::recover);
+            for node in &nodes {
+                assert_eq!(node.token_of("job"), None, "round {round}");
+            }
+        }
+        assert!(races.into_inner() > 0, "nothing was ever renewed");
+        // Nothing that was under way comes later either.
+        pause(ms(20));
+        assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+    }
+}
+
+#[test]
+fn a_renewal_that_a_server_executes_after_the_unlock_leaves_no_key() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let servers = Server::cluster(3);
+        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+        let manager = builder.protocol(protocol).build().unwrap();
+        if protocol == Protocol::Fenced {
+            manager.open_nodes().unwrap();
+        }
+        let guard = kept(&manager, "job", Duration::from_secs(3));
+        servers[0].stop();
+        // The renewal was sent to it, too.
+        assert!(eventually(BOUND, || guard.remaining() < ms(2_000)));
+        assert!(eventually(BOUND, || guard.remaining() > ms(2_500)));
+        guard.unlock().unwrap();
+        servers[0].resume();
+        assert!(eventually(BOUND, || servers[0].get("job").is_none()));
+        pause(ms(100));
+        assert!(servers.iter().all(|server| server.get("job").is_none()));
+    }
+}
+
+#[test]
+fn ten_thousand_locks_are_kept_by_one_manager() {
+    const LOCKS: usize = 10_000;
+    let servers = Server::cluster(3);
+    let manager = manager(&servers);
+    let ttl = Duration::from_secs(10);
+    let (lost, guards) = within(BOUND, move || {
+        let lost = Arc::new(AtomicUsize::new(0));
+        let guards: Vec<LockGuard> = (0..LOCKS)
+            .map(|i| {
+                let guard = kept(&manager, &format!("job {i}"), ttl);
+                let lost = Arc::clone(&lost);
+                guard.on_lost(move |_| {
+                    lost.fetch_add(1, Ordering::Relaxed);
+                });
+                guard
+            })
+            .collect();
+        let began = now();
+        while began.elapsed() < ttl {
+            pause(ms(200));
+        }
+        (lost, guards)
+    });
+    assert_eq!(lost.load(Ordering::Relaxed), 0);
+    for guard in &guards {
+        guard.check().unwrap();
+    }
+    assert!(servers.iter().all(|server| server.keys() == 10_000));
+    within(BOUND, move || drop(guards));
+    assert!(servers.iter().all(|server| server.keys() == 0));
+}
