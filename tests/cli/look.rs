@@ -142,7 +142,7 @@ fn with_the_fenced_protocol_they_work_as_well() {
     let manager = fenced.build().unwrap();
     manager.open_nodes().unwrap();
     let guard = manager
-        .lock("job", std::time::Duration::from_secs(60))
+        .lock("job", std::time::Duration::from_mins(1))
         .unwrap();
     let object = json(&end_of(&mut nodes.redlatch(&["status", "job", "--json"])));
     assert_eq!(object["token"], guard.token());

@@ -48,9 +48,13 @@ impl From<Error> for Failure {
                 (UNAVAILABLE, "see 'redlatch health'")
             }
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
-            Error::InvalidTtl { .. }
-            | Error::InvalidResource { .. }
-            | Error::InvalidConfig { .. } => (USAGE, "try 'redlatch --help'"),
+            Error::InvalidTtl { .. } => (
+                USAGE,
+                "change --ttl or --max-hold, or node_timeout or max_ttl in redlatch.toml",
+            ),
+            Error::InvalidResource { .. } | Error::InvalidConfig { .. } => {
+                (USAGE, "try 'redlatch --help'")
+            }
             Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),
             // Neither can happen here: nothing forks, and nodes are opened by other programs.
             Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),

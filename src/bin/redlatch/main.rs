@@ -1,9 +1,9 @@
 //! The command `redlatch`: runs a command under a lock, and looks at locks and servers.
 //!
-//! `redlatch run NAME -- COMMAND` is four processes for as long as the command runs: this one, which holds the lock and
-//! renews it; the command, in a process group of its own; and the watchdog, which leads that group and kills it should
-//! this process be killed. (The fourth is the shell that started it all.) Everything that happens meanwhile comes through
-//! one channel, so there is nothing that is asked for every now and then: see `event.rs` and `supervise.rs`.
+//! `redlatch run NAME -- COMMAND` is three processes: this one, which holds the lock and renews it; the command, in a
+//! process group of its own; and the watchdog, which leads that group and kills it should this process be killed. What
+//! happens meanwhile comes through one channel, so nothing is asked for every now and then: see `event.rs` and
+//! `supervise.rs`.
 
 mod arguments;
 mod clock;
