@@ -48,10 +48,9 @@ impl From<Error> for Failure {
                 (UNAVAILABLE, "see 'redlatch health'")
             }
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
-            Error::InvalidTtl { .. } => (
-                USAGE,
-                "change --ttl or --max-hold, or node_timeout or max_ttl in redlatch.toml",
-            ),
+            Error::InvalidTtl { .. } => {
+                (USAGE, "max_ttl and node_timeout are keys of redlatch.toml")
+            }
             Error::InvalidResource { .. } | Error::InvalidConfig { .. } => {
                 (USAGE, "try 'redlatch --help'")
             }
