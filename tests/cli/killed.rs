@@ -9,7 +9,7 @@ use crate::server::eventually;
 fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
     let nodes = Nodes::start(3);
     // Nothing that a signal could do but KILL.
-    let script = "trap '' INT TERM HUP QUIT USR1; sh -c 'echo $$; while :; do sleep 0.02; done' & echo $$; wait";
+    let script = "trap '' INT TERM HUP QUIT USR1; sh -c 'echo $$; for i in $(seq 1500); do sleep 0.02; done' & echo $$; wait";
     let running = Running::start(&mut nodes.run(&["--ttl", "1s"], script));
     let pids = [pid(&running.line()), pid(&running.line())];
     assert!(pids.iter().all(|pid| is_alive(*pid)));
@@ -26,7 +26,7 @@ fn signals_to_the_group_do_not_end_the_watch() {
     let nodes = Nodes::start(3);
     // As scripts do that clean up with `kill 0`, and with the signals that end who does not expect them.
     let script = "trap '' INT TERM HUP QUIT USR1 USR2 ALRM; for s in INT TERM HUP QUIT USR1 USR2 ALRM; do kill -$s 0; done; \
-                  echo $$; while :; do sleep 0.02; done";
+                  echo $$; for i in $(seq 1500); do sleep 0.02; done";
     let running = Running::start(&mut nodes.run(&[], script));
     let command = pid(&running.line());
     running.signal(Signal::TERM);
@@ -39,7 +39,7 @@ fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
     let nodes = Nodes::start(1);
     let file = nodes.file("pids");
     let script = format!(
-        "echo $$ >> {}; while :; do sleep 0.02; done",
+        "echo $$ >> {}; for i in $(seq 1500); do sleep 0.02; done",
         file.display()
     );
     // Over the whole time of its start: before the lock, with it, before the command, after it.

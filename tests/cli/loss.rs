@@ -24,7 +24,8 @@ fn take_away(nodes: &Nodes) {
 #[test]
 fn a_loss_ends_the_command_with_term() {
     let nodes = Nodes::start(3);
-    let script = "trap 'echo got term; exit 5' TERM; echo ready; while :; do sleep 0.02; done";
+    let script =
+        "trap 'echo got term; exit 5' TERM; echo ready; for i in $(seq 1500); do sleep 0.02; done";
     let running = Running::start(&mut nodes.run(&TTL, script));
     running.line();
     take_away(&nodes);
@@ -43,7 +44,8 @@ fn a_loss_ends_the_command_with_term() {
 #[test]
 fn a_command_that_ignores_term_gets_kill_after_the_grace() {
     let nodes = Nodes::start(3);
-    let script = "trap '' TERM; sleep 30 & echo $!; echo $$; while :; do sleep 0.02; done";
+    let script =
+        "trap '' TERM; sleep 30 & echo $!; echo $$; for i in $(seq 1500); do sleep 0.02; done";
     let options = [&TTL[..], &["--grace", "400ms"]].concat();
     let running = Running::start(&mut nodes.run(&options, script));
     let (grandchild, command) = (pid(&running.line()), pid(&running.line()));
@@ -64,7 +66,8 @@ fn a_command_that_ignores_term_gets_kill_after_the_grace() {
 #[test]
 fn what_a_command_leaves_behind_does_not_go_on_without_the_lock() {
     let nodes = Nodes::start(3);
-    let script = "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.02; done' & wait";
+    let script =
+        "sh -c 'trap \"\" TERM; echo $$; for i in $(seq 1500); do sleep 0.02; done' & wait";
     let running = Running::start(&mut nodes.run(&TTL, script));
     let grandchild = pid(&running.line());
     take_away(&nodes);
@@ -75,7 +78,7 @@ fn what_a_command_leaves_behind_does_not_go_on_without_the_lock() {
 #[test]
 fn with_on_loss_kill_the_command_is_killed_at_once() {
     let nodes = Nodes::start(3);
-    let script = "trap 'echo got term' TERM; echo ready; while :; do sleep 0.02; done";
+    let script = "trap 'echo got term' TERM; echo ready; for i in $(seq 1500); do sleep 0.02; done";
     let options = [&TTL[..], &["--on-loss", "kill", "--grace", "1h"]].concat();
     let running = Running::start(&mut nodes.run(&options, script));
     running.line();

@@ -19,7 +19,7 @@ fn signals_reach_the_command_and_its_grandchildren() {
     let nodes = Nodes::start(3);
     for (signal, name, _) in ALL {
         let inner = format!(
-            "trap \"echo inner got {name}; exit 5\" {name}; echo ready; while :; do sleep 0.02; done"
+            "trap \"echo inner got {name}; exit 5\" {name}; echo ready; for i in $(seq 1500); do sleep 0.02; done"
         );
         let outer = format!("trap 'echo outer got {name}' {name}; sh -c '{inner}'; exit 9");
         let running = Running::start(&mut nodes.run(&[], &outer));
