@@ -117,7 +117,9 @@ fn kept_locks_take_one_more_thread_and_hooks_another_and_none_before() {
     };
     let guards: Vec<_> = (0..100).map(|i| keep(&format!("job {i}"))).collect();
     assert_eq!(own_threads(), before + 1);
-    guards.iter().for_each(|guard| guard.on_lost(|_| ()));
+    for guard in &guards {
+        guard.on_lost(|_| ());
+    }
     pause(Duration::from_secs(1));
     assert!(guards.iter().all(|guard| guard.check().is_ok()));
     assert_eq!(own_threads(), before + 2);
