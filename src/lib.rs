@@ -184,6 +184,9 @@ mod pages {
     #[doc = include_str!("../docs/architecture.md")]
     mod architecture {}
 
+    #[doc = include_str!("../docs/batch-jobs.md")]
+    mod batch_jobs {}
+
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
 
