@@ -15,7 +15,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{LockGuard, LockManager};
+use redlatch::{KeepAlive, LockGuard, LockManager};
 
 #[path = "local/server.rs"]
 mod server;
@@ -24,9 +24,10 @@ use crate::server::{NoServer, Server};
 
 const USAGE: &str = "usage: batch_job [--nodes url,url,...] [--mode skip|wait]";
 const STEPS: u32 = 5;
-/// Shorter than the whole job, which extends its lock on the way.
+/// How long others wait when a run crashes. Shorter than the whole job, so the lock is renewed in the background.
 const TTL: Duration = Duration::from_secs(1);
-const ENOUGH_FOR_A_STEP: Duration = Duration::from_millis(500);
+/// A run that hangs gives way to others then.
+const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
@@ -62,12 +63,14 @@ fn main() -> ExitCode {
 /// The job itself: what one of the two machines runs.
 fn run_job(name: &str, options: &Options) -> Result<(), Box<dyn Error>> {
     let manager = options.manager()?;
+    let request = manager.request("nightly-job").ttl(TTL);
+    let request = request.keep_alive(KeepAlive::max_hold(LONGEST));
     let acquired = match options.mode {
         Some(Mode::Wait) => {
             say(name, "waiting for the lock if need be, 10 s at most");
-            manager.lock("nightly-job", TTL)
+            request.lock()
         }
-        Some(Mode::Skip) | None => manager.try_lock("nightly-job", TTL),
+        Some(Mode::Skip) | None => request.try_lock(),
     };
     let guard = match acquired {
         Ok(guard) => guard,
@@ -77,10 +80,11 @@ fn run_job(name: &str, options: &Options) -> Result<(), Box<dyn Error>> {
         }
         Err(error) => return Err(error.into()),
     };
-    say(
-        name,
-        &format!("has the lock, valid for another {:.1?}:", guard.remaining()),
-    );
+    // For whoever reads the log. What ends the work is `check`.
+    let own = name.to_owned();
+    guard.on_lost(move |cause| say(&own, &format!("lost the lock: {cause}")));
+    let remaining = guard.remaining();
+    say(name, &format!("has the lock, with {remaining:.1?} left:"));
     for report in guard.votes() {
         say(name, &format!("  {report}"));
     }
@@ -92,18 +96,13 @@ fn run_job(name: &str, options: &Options) -> Result<(), Box<dyn Error>> {
 
 fn work(name: &str, guard: &LockGuard) -> Result<(), redlatch::Error> {
     for step in 1..=STEPS {
-        // Nothing extends a lock by itself.
-        if guard.remaining() < ENOUGH_FOR_A_STEP {
-            guard.extend(TTL)?;
-            let remaining = guard.remaining();
-            say(
-                name,
-                &format!("extended, valid for another {remaining:.1?}"),
-            );
-        }
         // Before each side effect: is it still ours? Otherwise someone else may have begun.
         guard.check()?;
-        say(name, &format!("step {step} of {STEPS}"));
+        let remaining = guard.remaining();
+        say(
+            name,
+            &format!("step {step} of {STEPS}, with {remaining:.1?} left"),
+        );
         pause(Duration::from_millis(250));
     }
     Ok(())

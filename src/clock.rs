@@ -91,6 +91,11 @@ pub(crate) trait VirtualTime: Debug + Send + Sync {
         self.schedule(delay, job);
     }
 
+    /// The same time for the jobs of a background thread of that name; none where one thread does all jobs.
+    fn on_own_thread(&self, _name: &str) -> Option<Arc<dyn VirtualTime>> {
+        None
+    }
+
     /// The chance that retries are spread by; of one's own, so that a run can be repeated.
     fn random(&self) -> Result<u32, getrandom::Error> {
         getrandom::u32()
@@ -228,7 +233,10 @@ impl Timers {
     pub(crate) fn on_own_thread(clock: &Clock, name: &str) -> Self {
         match clock {
             Clock::System(_) => Self::Thread(one_thread(name)),
-            Clock::Virtual(time) => Self::Virtual(Arc::clone(time)),
+            Clock::Virtual(time) => {
+                let own = time.on_own_thread(name);
+                Self::Virtual(own.unwrap_or_else(|| Arc::clone(time)))
+            }
         }
     }
 

@@ -55,8 +55,36 @@
 //! delay](Builder::retry_delay) apart.
 //!
 //! **The time to live** is how long the others wait if this process crashes. Take one that is short for that, far above
-//! the node timeout times the number of nodes, and [`extend`](LockGuard::extend) the lock in time: nothing extends it
-//! by itself. Call [`check`](LockGuard::check) before each step that others must not see done twice.
+//! the node timeout times the number of nodes. A lock that is needed for longer is [extended](LockGuard::extend) in time,
+//! or kept alive; else it ends. Call [`check`](LockGuard::check) before each step that others must not see done twice.
+//!
+//! **Long work.** With [`KeepAlive`] a lock is renewed in the background, for [`max_hold`](KeepAlive::max_hold) at most or
+//! for as long as its guard is there. It can be lost all the same: [`check`](LockGuard::check) tells at each step,
+//! [`wait_lost`](LockGuard::wait_lost) waits for it, [`on_lost`](LockGuard::on_lost) calls a hook, and a [`LeaseWatch`]
+//! is for threads that don't have the guard. [`LossCause`] says how, with what each node said.
+//!
+//! ```
+//! use std::time::Duration;
+//! use redlatch::KeepAlive;
+//! # use redlatch::{LockManager, fake::FakeNode};
+//! # let nodes = FakeNode::cluster(3);
+//! # let manager = LockManager::builder().fakes(&nodes).build()?;
+//!
+//! let two_hours = KeepAlive::max_hold(Duration::from_secs(2 * 3600));
+//! let guard = manager.request("nightly-report").keep_alive(two_hours).lock()?;
+//! guard.on_lost(|cause| eprintln!("stop: {cause}"));
+//! for chapter in ["sales", "stock"] {
+//!     guard.check()?;
+//!     println!("sending {chapter}");
+//! }
+//! guard.unlock()?;
+//! # Ok::<(), redlatch::Error>(())
+//! ```
+//!
+//! **Handing over.** [`LockGuard::into_lease`] makes a [`Lease`] of a guard without giving the lock back. It is a line of
+//! text, for an environment variable or a queue, and [`LockManager::adopt`] makes a guard of it again, in another process
+//! or on another machine. A lease is for one taker. [`LockManager::release`] gives back what a holder has left that is gone
+//! for good.
 //!
 //! **Errors.** [`Error::Held`] is the normal "no": others have the lock. [`Error::Unavailable`] is an outage: too few
 //! nodes answer, and nobody can tell whether the lock is free. [`Error::TooSlow`] says that the nodes agreed when it
@@ -101,8 +129,9 @@
 //! for a program. It finds a replica, two URLs of one server, a server that may evict locks, a clock that is off, and
 //! nodes that clients with fencing leave out.
 //!
-//! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, a thread of
-//! its own (two if a node is given by a host name), and connects when it first needs to. A [`LockGuard`] may go to
+//! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, and connects when it
+//! first needs to. It has a thread of its own, and one more for each of these, once they are needed: nodes that are given
+//! by a host name, renewals, and telling of losses. That is whatever the number of nodes and locks. A [`LockGuard`] may go to
 //! another thread and be dropped there. In a forked child neither works ([`Error::Forked`]), and dropping a guard there
 //! leaves the parent's lock alone.
 //!
@@ -115,13 +144,15 @@
 //!
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
 //! - `cli`: the command `redlatch`, which runs a command under a lock. It adds nothing to the library.
+//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text.
 //!
 //! # More
 //!
 //! In the package: `docs/algorithm.md` (each step, each deviation from the Redis documentation page "Distributed Locks
 //! with Redis", and why), `docs/correctness.md` (what is promised, how that is checked, and what is not promised),
-//! `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or neither), `docs/operations.md` (servers,
-//! ACL, changes, and what each error asks for), `docs/testing.md` (a complete example of a service under test),
+//! `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or neither), `docs/batch-jobs.md` (long
+//! jobs in Rust and in shell, and what happens when a lock is lost), `docs/operations.md` (servers, ACL, changes, and what
+//! each error asks for), `docs/testing.md` (a complete example of a service under test),
 //! `docs/architecture.md` (modules and dependencies), and four programs in `examples/`.
 
 mod builder;
@@ -184,6 +215,9 @@ mod pages {
 
     #[doc = include_str!("../docs/architecture.md")]
     mod architecture {}
+
+    #[doc = include_str!("../docs/batch-jobs.md")]
+    mod batch_jobs {}
 
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}

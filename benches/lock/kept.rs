@@ -75,7 +75,7 @@ fn hold(table: &mut Table, manager: &LockManager, effort: Effort) {
     while began.elapsed() < effort.kept_for {
         pause(Duration::from_millis(50));
     }
-    let share = (own_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
+    let share = own_time().saturating_sub(before).as_secs_f64() / began.elapsed().as_secs_f64();
     let more = own_threads().len() - threads;
     let still = guards.iter().filter(|guard| guard.check().is_ok()).count();
     let gone = names.len() - still + lost.load(Ordering::Relaxed);

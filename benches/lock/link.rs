@@ -17,7 +17,7 @@ pub(crate) fn urls(servers: &[Server]) -> Vec<String> {
         let port = server.port();
         thread::spawn(move || {
             for near in listener.incoming() {
-                connect(near.unwrap(), port);
+                connect(&near.unwrap(), port);
             }
         });
         url
@@ -25,12 +25,12 @@ pub(crate) fn urls(servers: &[Server]) -> Vec<String> {
     servers.iter().map(url).collect()
 }
 
-fn connect(near: TcpStream, port: u16) {
+fn connect(near: &TcpStream, port: u16) {
     // A server that is gone ends the connection, as without the link.
     let Ok(far) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
         return;
     };
-    for (from, to) in [(&near, &far), (&far, &near)] {
+    for (from, to) in [(near, &far), (&far, near)] {
         let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         to.set_nodelay(true).unwrap();
         thread::spawn(move || carry(from, to));

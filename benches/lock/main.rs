@@ -139,7 +139,7 @@ impl Effort {
             fault_span: Duration::from_millis(600),
             builds: 200,
             kept: 10_000,
-            kept_for: Duration::from_secs(60),
+            kept_for: Duration::from_mins(1),
         }
     }
 }

@@ -20,6 +20,9 @@ pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
 /// How long before the end of the validity those who wait for a loss are told, so that they know by then.
 const NOTICE: Duration = Duration::from_millis(1);
 
+/// How often the child of a fork looks, to which nothing is told.
+const FORKED_NAP: Duration = Duration::from_millis(20);
+
 /// A lock that was acquired or adopted.
 pub(crate) struct Held {
     /// Tells it from all others of this process.
@@ -30,6 +33,8 @@ pub(crate) struct Held {
     /// Where a key of this lock may be, in the order of the nodes.
     pub(crate) owed: Box<[bool]>,
     clock: Clock,
+    /// The process that holds it.
+    process: u32,
     /// Before the first send of the attempt that got it.
     since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
@@ -75,6 +80,7 @@ impl Held {
             fencing,
             owed,
             clock: clock.clone(),
+            process: std::process::id(),
             since,
             deadline: AtomicU64::new(deadline.as_nanos()),
             state: Mutex::default(),
@@ -122,6 +128,10 @@ impl Held {
             }
             if end.is_some_and(|end| now >= end) {
                 return None;
+            }
+            if self.is_forked() {
+                self.clock.sleep(FORKED_NAP);
+                continue;
             }
             let mut state = self.state.lock();
             if state.loss.is_none() {
@@ -267,6 +277,10 @@ impl Held {
 
     /// How it was lost; when no more than `notice` of the validity is left at the latest, and for ever then.
     fn loss_by(&self, now: Timestamp, notice: Duration) -> Option<LossCause> {
+        if self.is_forked() {
+            let is_over = self.deadline().saturating_since(now) <= notice;
+            return is_over.then(|| LossCause::Expired { nodes: Vec::new() });
+        }
         let mut state = self.state.lock();
         if state.loss.is_none() && self.deadline().saturating_since(now) <= notice {
             let cause = self.cause_of_the_end(&mut state, Vec::new());
@@ -295,6 +309,11 @@ impl Held {
         } else {
             LossCause::Expired { nodes }
         }
+    }
+
+    /// Whether this is the child of a fork. There, a thread that it does not have may hold the lock of the state for ever.
+    fn is_forked(&self) -> bool {
+        std::process::id() != self.process
     }
 
     fn lose(&self, state: &mut MutexGuard<'_, State>, cause: LossCause) -> Error {

@@ -46,6 +46,12 @@ impl LeaseWatch {
         Self { held }
     }
 
+    /// When the validity ends; for the simulation's witness, which looks between any two steps and may not read a clock.
+    #[cfg(test)]
+    pub(crate) fn deadline(&self) -> crate::clock::Timestamp {
+        self.held.deadline()
+    }
+
     /// Returns the name of the locked resource.
     pub fn resource(&self) -> &str {
         &self.held.resource

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use redlatch::{Error, LockGuard, LockManager, LossCause};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::server::{Server, eventually};
@@ -144,12 +144,19 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     let manager = manager(&servers);
     let guard = manager.lock("report", TTL).unwrap();
     let unlocked = manager.lock("unlocked-in-the-child", TTL).unwrap();
+    let request = manager.request("kept").ttl(Duration::from_millis(600));
+    let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
     match fork::fork().unwrap() {
         fork::Fork::Child => {
             let refused = matches!(manager.try_lock("x", TTL), Err(Error::Forked))
                 && matches!(manager.status("x"), Err(Error::Forked))
                 && matches!(manager.health(), Err(Error::Forked))
                 && matches!(guard.extend(TTL), Err(Error::Forked))
+                && matches!(manager.release("kept", kept.token()), Err(Error::Forked))
+                // Nothing renews it here, whatever the parent's threads were at.
+                && matches!(kept.wait_lost(TTL), Some(LossCause::Expired { .. }))
+                && matches!(kept.check(), Err(Error::Lost { .. }))
+                && matches!(manager.adopt(kept.into_lease()), Err(Error::Forked))
                 && matches!(unlocked.unlock(), Err(Error::Forked));
             // The last of the manager goes as well.
             drop(guard);
@@ -173,9 +180,11 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     }
     for server in &servers {
         assert_eq!(server.get("report").as_deref(), Some(guard.token()));
-        assert_eq!(server.keys(), 2);
+        assert_eq!(server.keys(), 3);
     }
     // The parent's connections were not disturbed either.
+    kept.check().unwrap();
+    kept.unlock().unwrap();
     guard.extend(TTL).unwrap();
     guard.unlock().unwrap();
     unlocked.unlock().unwrap();

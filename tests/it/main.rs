@@ -45,6 +45,8 @@ mod lock;
 #[cfg(test)]
 mod logs;
 #[cfg(test)]
+mod loss;
+#[cfg(test)]
 mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch::{Error, LockManager};
+use redlatch::{Error, KeepAlive, LockManager};
 
 use crate::scripted::BlackHole;
 use crate::server::{Server, eventually, free_port, pause, within};
@@ -99,6 +99,36 @@ fn a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped(
     last.extend(TTL).unwrap();
     last.unlock().unwrap();
     assert_soon_gone();
+    assert!(servers.iter().all(|server| server.keys() == 0));
+}
+
+#[test]
+fn kept_locks_take_one_more_thread_and_hooks_another_and_none_before() {
+    if !is_alone("kept_locks_take_one_more_thread_and_hooks_another_and_none_before") {
+        return;
+    }
+    let servers = Server::cluster(3);
+    let manager = LockManager::new(servers.iter().map(Server::url)).unwrap();
+    drop(manager.lock("job", TTL).unwrap());
+    let before = own_threads();
+    let keep = |name: &str| {
+        let request = manager.request(name).ttl(Duration::from_millis(300));
+        request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
+    };
+    let guards: Vec<_> = (0..100).map(|i| keep(&format!("job {i}"))).collect();
+    assert_eq!(own_threads(), before + 1);
+    for guard in &guards {
+        guard.on_lost(|_| ());
+    }
+    pause(Duration::from_secs(1));
+    assert!(guards.iter().all(|guard| guard.check().is_ok()));
+    assert_eq!(own_threads(), before + 2);
+    // A watch keeps nothing.
+    let watch = guards[0].watch();
+    drop(guards);
+    drop(manager);
+    assert_soon_gone();
+    assert!(watch.check().is_err());
     assert!(servers.iter().all(|server| server.keys() == 0));
 }
 

@@ -6,23 +6,25 @@ use std::time::Duration;
 
 use super::clocks::MILLI;
 use super::dialer::Dialer;
+use super::keeping::Keeping;
 use super::plan::{Kind, Plan, nanos, pick};
+use super::process::ClientTime;
 use super::witness::key;
-use super::world::{ClientTime, World};
+use super::world::World;
 use crate::clock::Clock;
 use crate::node::transport::Connect;
-use crate::{
-    Error, Finding, LockGuard, LockManager, LockStatus, Margin, NodeHealth, Protocol, Reach, View,
-};
+use crate::{Error, LockGuard, LockManager, Protocol};
 
 /// One thread of a client.
 pub(crate) struct Worker {
-    world: Arc<World>,
-    plan: Plan,
+    pub(super) world: Arc<World>,
+    pub(super) plan: Plan,
     /// The client's number.
-    id: usize,
-    manager: LockManager,
-    rng: fastrand::Rng,
+    pub(super) id: usize,
+    pub(super) manager: LockManager,
+    pub(super) rng: fastrand::Rng,
+    /// How many locks it has.
+    depth: usize,
     /// The locks of programs that ended without a word.
     abandoned: Vec<LockGuard>,
 }
@@ -41,6 +43,7 @@ impl Worker {
         let time = ClientTime {
             world: Arc::clone(world),
             client: id,
+            thread: 0,
         };
         let (retry_min, retry_max) = plan.retry;
         let mut builder = LockManager::builder();
@@ -51,8 +54,8 @@ impl Worker {
         let manager = builder
             .node_timeout(plan.node_timeout)
             .retry_delay(retry_min, retry_max)
-            // One for each worker and one for the background thread: to wait for another's would take real time.
-            .pool_size(u32::try_from(plan.workers).unwrap() + 1)
+            // One for each worker, for renewals and for probes: to wait for another's would take real time.
+            .pool_size(u32::try_from(plan.workers).unwrap() + 2)
             .assemble(nodes.collect(), Clock::Virtual(Arc::new(time)))
             .unwrap();
         let number = |worker: usize| u64::try_from(id * plan.workers + worker).unwrap();
@@ -63,6 +66,7 @@ impl Worker {
                 id,
                 manager: manager.clone(),
                 rng: fastrand::Rng::with_seed(plan.seed.rotate_left(32) ^ (number(worker) + 1)),
+                depth: 0,
                 abandoned: Vec::new(),
             })
             .collect()
@@ -90,22 +94,25 @@ impl Worker {
         state.is_stormy && !state.is_over
     }
 
-    fn ttl(&mut self) -> Duration {
+    pub(super) fn ttl(&mut self) -> Duration {
         pick(&mut self.rng, &self.plan.ttls)
     }
 
     /// Mostly short, never more than one and a half of `usual`.
-    fn some_time(&mut self, usual: Duration) -> Duration {
+    pub(super) fn some_time(&mut self, usual: Duration) -> Duration {
         usual.mul_f64(self.rng.f64().powi(2) * 1.5)
     }
 
-    fn sleep(&self, span: Duration) {
+    pub(super) fn sleep(&self, span: Duration) {
         let until = self.world.state().now + nanos(span);
         self.world.block(until, None);
     }
 
     /// Tries to get a lock, and does something with it.
     fn work(&mut self) {
+        if self.rng.u8(0..3) == 0 && self.take_over() {
+            return;
+        }
         let (resource, ttl) = (self.rng.usize(0..self.plan.resources), self.ttl());
         let timeout = match self.rng.u8(0..4) {
             0 | 1 => Duration::ZERO,
@@ -113,12 +120,24 @@ impl Worker {
             _ => ttl * 3,
         };
         let name = key(resource);
+        let keeping = self.draw_keeping(ttl);
         let (id, manager) = (self.id, self.manager.clone());
-        let words = || format!("c{id} wants {name} for {ttl:?}, and waits for {timeout:?}");
+        let words =
+            || format!("c{id} wants {name} for {ttl:?}, and waits for {timeout:?}; {keeping:?}");
         self.world.state().note(words);
         self.look(resource, None);
-        match manager.try_lock_for(&name, ttl, timeout) {
-            Ok(guard) => self.hold(resource, ttl, guard),
+        let mut request = manager.request(&name).ttl(ttl);
+        if let Some(keeping) = keeping {
+            request = request.keep_alive(keeping.keep_alive);
+        }
+        match request.try_lock_for(timeout) {
+            Ok(guard) => {
+                let claim = self.world.acquired(self.id, resource, &guard);
+                if let Some(keeping) = keeping {
+                    self.is_kept(claim, keeping);
+                }
+                self.hold(resource, claim, guard, keeping);
+            }
             Err(error) => self.refused(&error),
         }
     }
@@ -139,38 +158,44 @@ impl Worker {
         }
     }
 
-    fn hold(&mut self, resource: usize, ttl: Duration, guard: LockGuard) {
-        let claim = self.world.acquired(self.id, resource, &guard);
+    pub(super) fn hold(
+        &mut self,
+        resource: usize,
+        claim: u64,
+        guard: LockGuard,
+        mut keeping: Option<Keeping>,
+    ) {
+        self.depth += 1;
+        let ttl = self.ttl();
         for _ in 0..self.rng.usize(0..=3) {
-            let work = self.some_time(ttl);
-            self.sleep(work);
+            if self.rng.u8(0..3) == 0 {
+                self.world.hook(claim, self.id, &guard);
+            }
+            // A kept lock is held for several ttls.
+            let work = self.some_time(if keeping.is_some() { ttl * 4 } else { ttl });
+            self.work_under(claim, &guard, work);
             self.look(resource, Some(&guard));
-            if self.rng.bool() {
+            if self.depth == 1 && self.plan.resources > 1 && self.rng.u8(0..4) == 0 {
+                self.work();
+            }
+            if self.rng.u8(0..8) == 0 {
+                keeping = keeping.or_else(|| self.keep_from_now_on(claim, &guard));
+            } else if self.rng.bool() {
                 let longer = self.ttl();
-                match guard.extend(longer) {
-                    Ok(()) => self.world.extended(claim, &guard),
-                    Err(error) => {
-                        let (id, mut state) = (self.id, self.world.state());
-                        let is_lost = matches!(error, Error::Lost { .. });
-                        state.count(if is_lost {
-                            "extension: lost"
-                        } else {
-                            "extension: not told"
-                        });
-                        state.note(|| format!("c{id} can't extend: {error}"));
-                        drop(state);
-                        self.world.not_extended(claim, &guard);
-                    }
-                }
+                let result = guard.extend(longer);
+                self.was_extended(claim, &guard, result);
             }
         }
+        self.depth -= 1;
         match self.rng.u8(0..10) {
-            0 if !self.plan.lossless => {
-                self.abandoned.push(guard);
-            }
-            0..=3 => {
+            // One that is kept would be for ever.
+            0 if !self.plan.lossless && keeping.is_none() => self.abandoned.push(guard),
+            0 | 1 => self.hand_on(claim, guard),
+            2..=4 => {
+                let watch = guard.watch();
                 self.world.gives_back(claim);
                 drop(guard);
+                self.is_over(claim, &watch);
             }
             _ => {
                 self.unlock(claim, guard);
@@ -178,79 +203,27 @@ impl Worker {
         }
     }
 
-    /// Looks at a lock, if the plan says so: its own if there is a guard. That it changes nothing, the witness sees.
-    fn look(&self, resource: usize, guard: Option<&LockGuard>) {
-        if !self.plan.looks {
-            return;
-        }
-        self.look_at_the_nodes();
-        let Ok(status) = self.manager.status(&key(resource)) else {
-            return self
-                .world
-                .broken_promise(format!("c{} can't look", self.id));
+    pub(super) fn was_extended(&self, claim: u64, guard: &LockGuard, result: Result<(), Error>) {
+        let Err(error) = result else {
+            return self.world.extended(claim, guard);
         };
-        // Read after the nodes have answered, so that it is no more than it was then.
-        let mine = guard.map_or(Duration::ZERO, |guard| {
-            self.world.as_witness(|| guard.remaining())
+        let (id, mut state) = (self.id, self.world.state());
+        let is_lost = matches!(error, Error::Lost { .. });
+        state.count(if is_lost {
+            "extension: lost"
+        } else {
+            "extension: not told"
         });
-        let (seen, is_true) = match &status {
-            LockStatus::Held {
-                token, remaining, ..
-            } => {
-                let is_mine = guard.is_some_and(|guard| guard.token() == token);
-                // A node that is silent may be one of those that were extended.
-                let has_all = status
-                    .nodes()
-                    .iter()
-                    .all(|node| matches!(node.view, View::Held { .. } | View::Free));
-                let enough = !has_all || *remaining + Duration::from_millis(1) >= mine;
-                ("looked: held", is_mine && enough)
-            }
-            LockStatus::Free { .. } => ("looked: free", false),
-            LockStatus::Blocked { .. } => ("looked: blocked", false),
-            LockStatus::Unknown { .. } => ("looked: unknown", true),
-        };
-        self.world.state().count(seen);
-        if !mine.is_zero() && !is_true {
-            self.world.broken_promise(format!(
-                "c{} has r{resource} for {mine:?}, and sees: {status}",
-                self.id
-            ));
-        }
-    }
-
-    /// Looks at the nodes. None of them is anything but a master with a server of its own, and those that can vote are
-    /// no more than those that answer.
-    fn look_at_the_nodes(&self) {
-        let Ok(health) = self.manager.health() else {
-            return self
-                .world
-                .broken_promise(format!("c{} can't look at the nodes", self.id));
-        };
-        let answer = |node: &&NodeHealth| matches!(node.reach, Reach::Answers);
-        let answering = health.nodes.iter().filter(answer).count();
-        let is_true = |finding: &Finding| {
-            matches!(
-                finding,
-                Finding::NoMajority { .. }
-                    | Finding::Unreachable { .. }
-                    | Finding::ClockDiffers { .. }
-            )
-        };
-        if health.voters != answering || !health.findings.iter().all(is_true) {
-            let id = self.id;
-            self.world
-                .broken_promise(format!("c{id} sees what is not there: {health}"));
-        }
-        self.world.state().count(match health.margin() {
-            Margin::Survives { .. } => "looked: a majority",
-            Margin::NoMajority { .. } => "looked: no majority",
-        });
+        state.note(|| format!("c{id} can't extend: {error}"));
+        drop(state);
+        self.world.not_extended(claim, guard);
     }
 
     fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
+        let watch = guard.watch();
         let returned = self.world.gives_back(claim);
         let result = guard.unlock();
+        self.is_over(claim, &watch);
         match &result {
             Ok(()) => self.world.unlocked(&returned),
             Err(error) => {
@@ -278,10 +251,13 @@ impl Worker {
             longest.max(second)
         };
         let id = self.id;
-        match self
-            .manager
-            .try_lock_for(&key(resource), ttl, ttl.max(second) * 5)
-        {
+        let (name, manager) = (key(resource), self.manager.clone());
+        let keeping = self.draw_keeping(ttl);
+        let mut request = manager.request(&name).ttl(ttl);
+        if let Some(keeping) = keeping {
+            request = request.keep_alive(keeping.keep_alive);
+        }
+        match request.try_lock_for(ttl.max(second) * 5) {
             Ok(guard) => {
                 let claim = self.world.acquired(id, resource, &guard);
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));

@@ -1,7 +1,9 @@
 //! The network between clients and nodes: each connection keeps its order, and nothing else does.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +90,13 @@ impl Network {
     }
 }
 
+/// Where a command stands in its write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    First,
+    Behind,
+}
+
 /// What a message meets on its way.
 #[derive(Clone, Copy)]
 enum Fate {
@@ -156,11 +165,12 @@ impl State {
         }
     }
 
-    /// Puts a command on its way.
-    fn send(&mut self, id: usize, message: Message) {
+    /// Puts a command on its way; behind others of the same write, or not.
+    fn send(&mut self, id: usize, message: Message, place: Place) {
         let connection = &self.network.connections[id];
         let (client, node) = (connection.client, connection.node);
         let (verb, is_spent, unread) = (message.verb, connection.is_spent, connection.unread);
+        let unread = if place == Place::Behind { 0 } else { unread };
         let is_undo = unread > 0 && verb == Verb::Release && message.token == connection.last;
         if unread > 0 && !is_undo {
             let what = format!(
@@ -338,13 +348,32 @@ impl Line {
 
 impl Transport for Line {
     fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
+        self.send_all(&[Cow::Borrowed(command)], deadline)
+    }
+
+    /// In one write, of which all or the beginning gets through.
+    fn send_all(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), Fault> {
         self.world.step();
         let mut state = self.world.state();
         if state.network.connections[self.id].is_reset || state.is_over {
             return Err(closed(io::ErrorKind::BrokenPipe));
         }
         let chance = state.plan.weather.stuck;
-        if state.is_unlucky(chance) {
+        let is_stuck = state.is_unlucky(chance);
+        let count = if is_stuck {
+            state.rng.usize(0..commands.len())
+        } else {
+            commands.len()
+        };
+        if count > 1 {
+            state.count("several at once");
+        }
+        let places = iter::once(Place::First).chain(iter::repeat(Place::Behind));
+        for (command, place) in commands.iter().zip(places).take(count) {
+            let message = Message::read(command);
+            state.send(self.id, message, place);
+        }
+        if is_stuck {
             let deadline = state.clients[self.client].clock.when(deadline.as_nanos());
             let id = self.id;
             state.count("stuck write");
@@ -353,8 +382,6 @@ impl Transport for Line {
             self.world.block(deadline, None);
             return Err(Fault::TimedOut);
         }
-        let message = Message::read(command);
-        state.send(self.id, message);
         // A write takes a moment.
         let moment = state.now + MICRO;
         drop(state);

@@ -18,6 +18,7 @@ pub(crate) enum Event {
     /// Something is due on a client's background thread.
     Job {
         client: usize,
+        thread: usize,
         job: Job,
     },
     /// A command comes to its node.

@@ -12,6 +12,7 @@ use generator::{Generator, Gn};
 
 use super::client::Worker;
 use super::plan::Plan;
+use super::process::THREADS;
 use super::trace::Trace;
 use super::witness::Tally;
 use super::world::World;
@@ -38,10 +39,10 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
     let world = World::new(plan, trace);
     let clients = (0..plan.clients).flat_map(|id| Worker::of_client(&world, plan, id));
     let workers = clients.map(|worker| Gn::new_opt(STACK, move || worker.live()));
-    let backgrounds = (0..plan.clients).map(|id| {
+    let backgrounds = (0..plan.clients * THREADS).map(|number| {
         let world = Arc::clone(&world);
         Gn::new_opt(STACK, move || {
-            while let Some(job) = world.next_job(id) {
+            while let Some(job) = world.next_job(number / THREADS, number % THREADS) {
                 job();
             }
         })

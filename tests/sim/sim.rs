@@ -17,13 +17,19 @@
 
 use std::ops::Range;
 
+mod claims;
 mod client;
 mod clocks;
 mod dialer;
+mod hooks;
+mod keeping;
+mod looks;
+mod mail;
 mod network;
 mod node;
 mod order;
 mod plan;
+mod process;
 mod queue;
 mod run;
 mod trace;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hasher};
 
 use super::clocks::{Nanos, SECOND};
+use super::process::THREADS;
 use super::queue::Event;
 
 #[derive(Default)]
@@ -36,7 +37,7 @@ impl Trace {
         self.digest.write_u64(now);
         let (kind, id) = match event {
             Event::Wake { task, .. } => (0, *task),
-            Event::Job { client, .. } => (1, *client),
+            Event::Job { client, thread, .. } => (1, client * THREADS + thread),
             Event::Request { connection, .. } => (2, *connection),
             Event::Reply { connection, .. } => (3, *connection),
             Event::Reset { connection } => (4, *connection),

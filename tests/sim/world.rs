@@ -3,21 +3,20 @@
 //! Each client is a coroutine that runs the crate's own code. Wherever that code waits, reads a clock or touches the
 //! network, it comes here; whether it goes on at once, and who goes on next, is drawn from the seed.
 
-use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
 use super::clocks::{Clockwork, MICRO, MILLI, Nanos, SECOND};
+use super::mail::Mail;
 use super::network::Network;
 use super::node::Node;
 use super::plan::{Plan, nanos};
-use super::queue::{Event, Job, Queue};
+use super::process::{Client, THREADS};
+use super::queue::{Event, Queue};
 use super::trace::Trace;
 use super::witness::Witness;
-use crate::clock::{Timestamp, VirtualTime};
 
 /// No run needs near as many.
 const MOST_EVENTS: u64 = 20_000_000;
@@ -34,6 +33,8 @@ pub(crate) struct State {
     pub(crate) clients: Vec<Client>,
     pub(crate) network: Network,
     pub(crate) witness: Witness,
+    /// Leases on their way from one holder to the next.
+    pub(super) mail: Vec<Mail>,
     pub(crate) trace: Trace,
     /// Whether the troubles of the plan last.
     pub(crate) is_stormy: bool,
@@ -42,28 +43,29 @@ pub(crate) struct State {
     /// Whether the witness is looking, for which no time passes.
     is_witness: bool,
     queue: Queue,
-    tasks: Vec<Task>,
+    pub(super) tasks: Vec<Task>,
     current: usize,
     /// The tasks that wait for all workers to have come as far.
     assembled: Vec<usize>,
     phase: Phase,
 }
 
-/// A client's process.
-pub(crate) struct Client {
-    pub(crate) clock: Clockwork,
-    /// Until when it is stopped.
-    pub(super) stopped_until: Nanos,
-    /// What is due on its background thread, and the task that is that thread.
-    jobs: VecDeque<Job>,
-    background: usize,
-    is_idle: bool,
+pub(super) struct Task {
+    pub(super) client: usize,
+    /// Counts its waits, so that what would have ended an earlier one ends no later one.
+    pub(super) wait: u64,
+    /// Until when it stands still.
+    pub(super) still_until: Nanos,
 }
 
-struct Task {
-    client: usize,
-    /// Counts its waits, so that what would have ended an earlier one ends no later one.
-    wait: u64,
+impl Task {
+    fn of(client: usize) -> Self {
+        Self {
+            client,
+            wait: 0,
+            still_until: 0,
+        }
+    }
 }
 
 /// Where the run is after the clients have first assembled.
@@ -78,7 +80,8 @@ enum Phase {
 }
 
 impl World {
-    /// A world at its beginning; the tasks are the workers, client by client, and then the background threads.
+    /// A world at its beginning; the tasks are the workers, client by client, and then the background threads, in the same
+    /// order.
     pub(crate) fn new(plan: &Plan, trace: Trace) -> Arc<Self> {
         let clockwork = |rate: &i64| Clockwork::new(1_000 * SECOND, *rate);
         let workers = plan.clients * plan.workers;
@@ -86,13 +89,7 @@ impl World {
             .client_rates
             .iter()
             .enumerate()
-            .map(|(i, rate)| Client {
-                clock: clockwork(rate),
-                stopped_until: 0,
-                jobs: VecDeque::new(),
-                background: workers + i,
-                is_idle: false,
-            });
+            .map(|(i, rate)| Client::new(clockwork(rate), workers + i * THREADS));
         let mut state = State {
             now: 0,
             rng: fastrand::Rng::with_seed(plan.seed ^ 0x5ee_d0f7),
@@ -103,6 +100,7 @@ impl World {
             clients: clients.collect(),
             network: Network::new(plan.nodes),
             witness: Witness::new(plan),
+            mail: Vec::new(),
             trace,
             is_stormy: true,
             is_over: false,
@@ -110,15 +108,15 @@ impl World {
             queue: Queue::default(),
             tasks: (0..workers)
                 .map(|task| task / plan.workers)
-                .chain(0..plan.clients)
-                .map(|client| Task { client, wait: 0 })
+                .chain((0..plan.clients * THREADS).map(|task| task / THREADS))
+                .map(Task::of)
                 .collect(),
             current: 0,
             assembled: Vec::new(),
             phase: Phase::Storm,
             plan: plan.clone(),
         };
-        for task in 0..workers + plan.clients {
+        for task in 0..state.tasks.len() {
             let at = state.rng.u64(0..MILLI);
             state.push(at, Event::Wake { task, wait: 0 });
         }
@@ -139,6 +137,7 @@ impl World {
     /// Goes on until a task has to run, and returns it; none when the run has ended.
     pub(crate) fn advance(&self) -> Option<usize> {
         let mut state = self.state.lock();
+        state.look_at_claims();
         while !state.is_over {
             let Some((due, event)) = state.queue.pop() else {
                 panic!("seed {}: nothing is ever going to happen", state.plan.seed);
@@ -196,6 +195,7 @@ impl World {
             return;
         };
         let until = state.now + span;
+        state.stands_still(until);
         if chance < pause {
             let client = state.client();
             state.count("pause");
@@ -232,23 +232,6 @@ impl World {
         drop(state);
         self.block(Nanos::MAX, None);
     }
-
-    /// Takes the next job of a client's background thread, waiting for one; none when the run has ended.
-    pub(crate) fn next_job(&self, client: usize) -> Option<Job> {
-        loop {
-            let mut state = self.state.lock();
-            if state.is_over {
-                return None;
-            }
-            if let Some(job) = state.clients[client].jobs.pop_front() {
-                return Some(job);
-            }
-            state.clients[client].is_idle = true;
-            drop(state);
-            self.block(Nanos::MAX, None);
-            self.state.lock().clients[client].is_idle = false;
-        }
-    }
 }
 
 /// Back to the scheduler, until it resumes this task.
@@ -278,6 +261,11 @@ impl State {
         self.trace.note(self.now, what);
     }
 
+    /// Whether the task that is running is a background thread.
+    pub(super) fn is_in_background(&self) -> bool {
+        self.current >= self.plan.clients * self.plan.workers
+    }
+
     pub(crate) fn task(&self) -> usize {
         self.current
     }
@@ -296,15 +284,11 @@ impl State {
         self.trace.digest(self.now, &event);
         match event {
             Event::Wake { task, wait } => return self.run_next(task, wait),
-            Event::Job { client, job } => {
-                let process = &mut self.clients[client];
-                process.jobs.push_back(job);
-                if process.is_idle {
-                    let task = process.background;
-                    let wait = self.tasks[task].wait;
-                    self.wake((task, wait));
-                }
-            }
+            Event::Job {
+                client,
+                thread,
+                job,
+            } => self.give_job(client, thread, job),
             Event::Request {
                 connection,
                 message,
@@ -338,8 +322,13 @@ impl State {
 
     fn next_phase(&mut self) {
         let phase = self.phase;
-        self.note(|| format!("the end of: {phase:?}"));
+        self.note(|| format!("it is time for the end of: {phase:?}"));
         match self.phase {
+            // A renewal may be under way, although the lock was given back meanwhile.
+            Phase::Storm if self.is_busy() || self.queue.last_arrival() > 0 => {
+                let at = self.queue.last_arrival().max(self.now) + MILLI;
+                self.push(at, Event::Next);
+            }
             Phase::Storm => {
                 self.nothing_was_left_behind();
                 self.phase = Phase::Settling;
@@ -348,6 +337,7 @@ impl State {
             }
             Phase::Settling => {
                 self.everything_has_expired();
+                self.hooks_were_called();
                 self.phase = Phase::Calm;
                 self.go_on_together();
             }
@@ -363,45 +353,5 @@ impl State {
             let wait = self.tasks[task].wait;
             self.wake((task, wait));
         }
-    }
-}
-
-/// The time of one client's process.
-pub(crate) struct ClientTime {
-    pub(crate) world: Arc<World>,
-    pub(crate) client: usize,
-}
-
-impl VirtualTime for ClientTime {
-    fn now(&self) -> Timestamp {
-        // Before the reading: one that is old when it is used is played by the pause before the next step.
-        self.world.step();
-        let state = self.world.state();
-        Timestamp::from_nanos(state.clients[self.client].clock.shows(state.now))
-    }
-
-    fn sleep_until(&self, until: Timestamp) {
-        let until = self.world.state().clients[self.client]
-            .clock
-            .when(until.as_nanos());
-        self.world.block(until, None);
-    }
-
-    fn schedule(&self, delay: Duration, job: Job) {
-        let mut state = self.world.state();
-        let clock = state.clients[self.client].clock;
-        let due = clock.when(clock.shows(state.now) + nanos(delay));
-        let client = self.client;
-        state.push(due, Event::Job { client, job });
-    }
-
-    fn random(&self) -> Result<u32, getrandom::Error> {
-        Ok(self.world.state().rng.u32(..))
-    }
-}
-
-impl fmt::Debug for ClientTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the clock of client {}", self.client)
     }
 }

@@ -1,0 +1,427 @@
+//! What the guards of all clients say, looked at between any two steps, and compared with the truth.
+
+use std::time::Duration;
+
+use super::clocks::{MILLI, Nanos};
+use super::plan::{Kind, nanos};
+use super::witness::key;
+use super::world::{State, World};
+use crate::guard::{LeaseWatch, LockGuard};
+
+/// A guard, and until which true time it says to be valid.
+pub(crate) struct Claim {
+    pub(super) id: u64,
+    pub(super) client: usize,
+    pub(super) resource: usize,
+    pub(super) token: String,
+    /// Since when this lock is out, by this guard or by those that it was adopted from.
+    pub(super) since: Nanos,
+    pub(super) until: Nanos,
+    /// The same as the guard has it: by its client's clock, and zero when the lock is lost.
+    deadline: Nanos,
+    /// By when the attempt that got it had begun, or by when it was adopted.
+    got: Nanos,
+    /// When it has to end, whatever happens.
+    limit: Option<Nanos>,
+    /// Whether a limit may come.
+    may_end_sooner: bool,
+    watch: LeaseWatch,
+}
+
+/// By how much sooner a loss may be told than the validity ends.
+const NOTICE: Nanos = MILLI;
+
+impl State {
+    /// Looks at the guards themselves, as often as anything may have changed.
+    pub(crate) fn look_at_claims(&mut self) {
+        if self.is_over {
+            return;
+        }
+        for i in 0..self.witness.guards.len() {
+            let claim = &self.witness.guards[i];
+            let deadline = claim.watch.deadline().as_nanos();
+            if deadline != claim.deadline {
+                self.has_changed(i, deadline);
+            }
+        }
+    }
+
+    /// The validity of a guard was found to have changed during the step that has just ended.
+    fn has_changed(&mut self, i: usize, deadline: Nanos) {
+        let now = self.now;
+        let claim = &self.witness.guards[i];
+        let (id, client, resource, limit) = (claim.id, claim.client, claim.resource, claim.limit);
+        let (before, old, since) = (claim.deadline, claim.until, claim.since);
+        let may_end_sooner = claim.may_end_sooner;
+        let clock = self.clients[client].clock;
+        let shown = clock.shows(now);
+        let until = match deadline {
+            // That it has ended was known, or is from now on.
+            0 => old.min(now),
+            _ => clock.when(deadline),
+        };
+        let claim = &mut self.witness.guards[i];
+        (claim.deadline, claim.until) = (deadline, until);
+        if deadline == 0 {
+            // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
+            let is_due = before.saturating_sub(shown) <= NOTICE;
+            let forgets = self.plan.kind == Kind::Fenced;
+            self.note(|| format!("c{client} HAS LOST r{resource}"));
+            return self.require(is_due || forgets, || {
+                format!("c{client} was told that r{resource} is lost while its lease lasted")
+            });
+        }
+        self.note(|| {
+            format!(
+                "c{client} HAS r{resource} now to {}",
+                Duration::from_nanos(until).as_secs_f64()
+            )
+        });
+        if self.is_in_background() {
+            self.count("renewed in the background");
+        }
+        if before <= shown {
+            self.fail(format!(
+                "c{client} revived its expired lease of r{resource}"
+            ));
+        }
+        let next = self.next_holder_after(resource, id, since);
+        self.require(!next, || {
+            format!(
+                "c{client} revived its lease of r{resource}, which another client has had since"
+            )
+        });
+        if limit.is_some_and(|limit| until > limit) {
+            self.fail(format!(
+                "c{client} has r{resource} for longer than max_hold"
+            ));
+        }
+        if deadline < before && !may_end_sooner {
+            self.fail(format!("c{client} shortened its lease of r{resource}"));
+        }
+        self.check_exclusion(id);
+        self.check_claims();
+    }
+
+    /// Every valid guard's key is on a quorum of nodes, and stays there for as long as the guard says, unless nodes
+    /// forget.
+    pub(super) fn check_claims(&mut self) {
+        if self.plan.kind != Kind::Sound {
+            return;
+        }
+        let now = self.now;
+        for i in 0..self.witness.guards.len() {
+            let claim = &self.witness.guards[i];
+            if claim.until <= now {
+                continue;
+            }
+            let key = key(claim.resource);
+            let mut ends: Vec<Nanos> = self
+                .nodes
+                .iter_mut()
+                .filter_map(|node| node.expiry(&key, &claim.token, now))
+                .collect();
+            ends.sort_unstable();
+            let majority = self.plan.nodes / 2 + 1;
+            let truth = ends.len().checked_sub(majority).map_or(now, |i| ends[i]);
+            if truth < claim.until {
+                let says = Duration::from_nanos(claim.until - now);
+                let is = Duration::from_nanos(truth.saturating_sub(now));
+                let (client, held) = (claim.client, ends.len());
+                self.fail(format!(
+                    "c{client} says that {key} is its for {says:?}, and it is for {is:?}: {held} nodes have its key"
+                ));
+            }
+        }
+    }
+
+    /// Nobody else has the resource.
+    fn check_exclusion(&mut self, id: u64) {
+        let now = self.now;
+        let Some(mine) = self.witness.guards.iter().find(|claim| claim.id == id) else {
+            return;
+        };
+        let other =
+            self.witness.guards.iter().find(|other| {
+                other.id != id && other.resource == mine.resource && other.until > now
+            });
+        if let Some(other) = other.filter(|_| mine.until > now) {
+            let (a, b, resource) = (mine.client, other.client, mine.resource);
+            self.fail(format!("two holders: c{a} and c{b} both have r{resource}"));
+        }
+    }
+
+    fn next_holder_after(&self, resource: usize, id: u64, since: Nanos) -> bool {
+        self.witness.last[resource].is_some_and(|(last, at)| last != id && at > since)
+    }
+
+    fn claim(&mut self, id: u64) -> Option<&mut Claim> {
+        let mut claims = self.witness.guards.iter_mut();
+        claims.find(|claim| claim.id == id)
+    }
+
+    pub(super) fn is_held(&self, id: u64) -> bool {
+        let mut claims = self.witness.guards.iter();
+        claims.any(|claim| claim.id == id && claim.until > self.now)
+    }
+
+    /// When the validity of a guard that is out ended, or ends.
+    pub(super) fn end_of(&self, id: u64) -> Option<Nanos> {
+        let mut claims = self.witness.guards.iter();
+        claims.find(|claim| claim.id == id).map(|claim| claim.until)
+    }
+
+    /// A guard says that it is valid from now on.
+    fn claims(
+        &mut self,
+        id: u64,
+        (client, resource): (usize, usize),
+        (since, got): (Nanos, Nanos),
+        guard: &LockGuard,
+    ) {
+        let now = self.now;
+        let watch = guard.watch();
+        let deadline = watch.deadline().as_nanos();
+        let until = self.clients[client].clock.when(deadline);
+        let left = Duration::from_nanos(until.saturating_sub(now));
+        let number = self.witness.number(guard.token());
+        self.note(|| format!("c{client} HOLDS r{resource} t{number} for {left:?}"));
+        if self.is_over {
+            return;
+        }
+        if until <= now {
+            self.fail(format!(
+                "c{client} was given r{resource} when it had expired"
+            ));
+        }
+        self.witness.guards.push(Claim {
+            id,
+            client,
+            resource,
+            token: guard.token().to_owned(),
+            since,
+            until,
+            deadline,
+            got,
+            limit: None,
+            may_end_sooner: false,
+            watch,
+        });
+        self.check_exclusion(id);
+        self.check_claims();
+    }
+}
+
+impl World {
+    /// A guard was returned. Returns the number by which the witness knows it.
+    pub(crate) fn acquired(&self, client: usize, resource: usize, guard: &LockGuard) -> u64 {
+        self.says_the_same(client, guard);
+        let mut state = self.state();
+        let now = state.now;
+        state.witness.next += 1;
+        state.witness.acquired += 1;
+        let id = state.witness.next;
+        let began = state.witness.began(guard.token());
+        state.claims(id, (client, resource), (now, began), guard);
+        state.check_order(client, resource, guard);
+        state.witness.last[resource] = Some((id, now));
+        id
+    }
+
+    /// A lock was handed on, and this guard is its next: the same claim again.
+    pub(crate) fn adopted(&self, client: usize, handed: &Returned, guard: &LockGuard) {
+        self.says_the_same(client, guard);
+        let mut state = self.state();
+        let Some(claim) = &handed.claim else {
+            return;
+        };
+        state.witness.handed.remove(guard.token());
+        let (resource, since) = (claim.resource, claim.since);
+        let next = state.next_holder_after(resource, handed.id, since);
+        state.require(!next, || {
+            format!("c{client} adopted r{resource}, which another client has had since")
+        });
+        let now = state.now;
+        state.claims(handed.id, (client, resource), (since, now), guard);
+    }
+
+    /// The guard is about to be given a limit, which may be before its validity ends.
+    pub(crate) fn may_end_sooner(&self, id: u64) {
+        if let Some(claim) = self.state().claim(id) {
+            claim.may_end_sooner = true;
+        }
+    }
+
+    /// The guard is never held for longer than that, counted from when the attempt began that got it.
+    pub(crate) fn limit(&self, id: u64, max_hold: Duration) {
+        let mut state = self.state();
+        let Some(claim) = state.claim(id) else {
+            return;
+        };
+        let (client, until, got) = (claim.client, claim.until, claim.got);
+        let clock = state.clients[client].clock;
+        let limit = clock.when(clock.shows(got) + nanos(max_hold));
+        if let Some(claim) = state.claim(id) {
+            claim.limit = Some(limit);
+        }
+        if until > limit {
+            state.fail(format!("c{client} has a lock for longer than max_hold"));
+        }
+    }
+
+    /// An extension has succeeded.
+    pub(crate) fn extended(&self, id: u64, guard: &LockGuard) {
+        self.look_now();
+        let Some(client) = self.client_of(id) else {
+            return;
+        };
+        self.says_the_same(client, guard);
+        self.state().witness.extended += 1;
+    }
+
+    /// An extension has failed; the lock is as it was, or lost.
+    pub(crate) fn not_extended(&self, id: u64, guard: &LockGuard) {
+        let Some(client) = self.client_of(id) else {
+            return;
+        };
+        let mut state = self.state();
+        // What was renewed in the background meanwhile has been seen at the end of that step.
+        let claim = state.witness.guards.iter().find(|claim| claim.id == id);
+        let is_longer = claim.is_some_and(|c| c.watch.deadline().as_nanos() > c.deadline);
+        state.require(!is_longer, || {
+            format!("c{client} failed to extend its lock and has it for longer")
+        });
+        state.look_at_claims();
+        drop(state);
+        self.says_the_same(client, guard);
+    }
+
+    /// The guard is about to be given back, and claims nothing from now on.
+    pub(crate) fn gives_back(&self, id: u64) -> Returned {
+        let mut state = self.state();
+        state.look_at_claims();
+        state.hooks_were_called_of(id);
+        let now = state.now;
+        let guards = &mut state.witness.guards;
+        let returned = guards
+            .iter()
+            .position(|claim| claim.id == id)
+            .map(|i| guards.remove(i));
+        let claim = returned.filter(|_| !state.is_over).map(|claim| {
+            let (client, resource) = (claim.client, claim.resource);
+            state.note(|| format!("c{client} gives r{resource} back"));
+            let is_disputed = state.next_holder_after(resource, id, claim.since);
+            Last {
+                client,
+                resource,
+                is_disputed,
+                since: claim.since,
+                until: claim.until,
+            }
+        });
+        Returned { id, claim, at: now }
+    }
+
+    /// `unlock` has said that the lock was held up to then.
+    pub(crate) fn unlocked(&self, returned: &Returned) {
+        if let Some(claim) = &returned.claim {
+            self.state().require(!claim.is_disputed, || {
+                let (client, resource) = (claim.client, claim.resource);
+                format!("c{client} was told that it had r{resource} up to {:?}, and another had it before", returned.at)
+            });
+        }
+    }
+
+    /// The nodes have said, when it was given back or was to be adopted, that the lock is lost.
+    pub(crate) fn lost(&self, returned: &Returned) {
+        if let Some(claim) = &returned.claim {
+            let mut state = self.state();
+            let has_ended = claim.until <= state.now;
+            let forgets = state.plan.kind == Kind::Fenced;
+            state.require(has_ended || forgets, || {
+                let (client, resource) = (claim.client, claim.resource);
+                format!(
+                    "c{client} gave r{resource} back or on, and it was lost while its lease lasted"
+                )
+            });
+        }
+    }
+
+    /// No key of the task that is running is on any node, unless a guard of its is out.
+    pub(crate) fn nothing_is_left(&self) {
+        let mut state = self.state();
+        let (task, client) = (state.task(), state.client());
+        for resource in 0..state.plan.resources {
+            for node in 0..state.plan.nodes {
+                let now = state.now;
+                let Some(value) = state.nodes[node].value(&key(resource), now) else {
+                    continue;
+                };
+                let witness = &state.witness;
+                let is_held = witness.guards.iter().any(|claim| claim.token == value);
+                let is_its = witness
+                    .tokens
+                    .get(&value)
+                    .is_some_and(|token| token.task == task);
+                if is_its && !is_held {
+                    state.fail(format!(
+                        "c{client} left a key of r{resource} on n{node} in calm weather"
+                    ));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn broken_promise(&self, what: String) {
+        let mut state = self.state();
+        if !state.is_over {
+            state.fail(what);
+        }
+    }
+
+    /// Looks at the guards in the middle of a step.
+    pub(crate) fn look_now(&self) {
+        self.state().look_at_claims();
+    }
+
+    fn client_of(&self, id: u64) -> Option<usize> {
+        let state = self.state();
+        let claim = state.witness.guards.iter().find(|claim| claim.id == id)?;
+        (!state.is_over).then_some(claim.client)
+    }
+
+    /// What a program can ask agrees with what the witness looks at, at one moment.
+    pub(crate) fn says_the_same(&self, client: usize, guard: &LockGuard) {
+        let watch = guard.watch();
+        let (own, others) = self.as_witness(|| (guard.remaining(), watch.remaining()));
+        // To check a lock that has ended notes that it is lost; a program does that when it likes, and the witness never.
+        let says_no =
+            !own.is_zero() && self.as_witness(|| guard.check().is_err() || watch.check().is_err());
+        let mut state = self.state();
+        let shown = state.clients[client].clock.shows(state.now);
+        let left = watch.deadline().as_nanos().saturating_sub(shown);
+        let truth = Duration::from_nanos(left);
+        if (own, others, says_no) != (truth, truth, false) && !state.is_over {
+            state.fail(format!(
+                "c{client} is told {own:?} by its guard and {others:?} by a watch, and it is {truth:?}"
+            ));
+        }
+    }
+}
+
+/// A guard that was given back, and when.
+pub(crate) struct Returned {
+    pub(super) id: u64,
+    pub(super) claim: Option<Last>,
+    at: Nanos,
+}
+
+/// What it claimed last.
+pub(crate) struct Last {
+    client: usize,
+    pub(super) resource: usize,
+    /// Whether another has had it since.
+    is_disputed: bool,
+    since: Nanos,
+    pub(super) until: Nanos,
+}

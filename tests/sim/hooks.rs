@@ -1,0 +1,124 @@
+//! What clients have called when a lock is lost: once, in time, and never after it was given back.
+
+use std::sync::Arc;
+
+use super::clocks::Nanos;
+use super::world::{State, World};
+use crate::error::LossCause;
+use crate::guard::LockGuard;
+
+/// What is to be called when a lock is lost.
+pub(crate) struct Hook {
+    client: usize,
+    /// The number of the claim.
+    claim: u64,
+    /// For how long the client had stood still when it was registered.
+    stood: Nanos,
+    was_called: bool,
+    /// Whether the guard has been given back since.
+    is_over: bool,
+}
+
+impl World {
+    /// Registers a hook for the guard of a claim.
+    pub(crate) fn hook(self: &Arc<Self>, claim: u64, client: usize, guard: &LockGuard) {
+        let mut state = self.state();
+        let stood = state.stood_before(client);
+        let number = state.witness.hooks.len();
+        state.witness.hooks.push(Hook {
+            client,
+            claim,
+            stood,
+            was_called: false,
+            is_over: false,
+        });
+        drop(state);
+        let world = Arc::downgrade(self);
+        guard.on_lost(move |cause| {
+            if let Some(world) = world.upgrade() {
+                world.state().hook_called(number, &cause);
+            }
+        });
+    }
+
+    /// The guard of this claim has been given back, so that none of its hooks is called from now on.
+    pub(crate) fn hooks_are_over(&self, claim: u64) {
+        let mut state = self.state();
+        let hooks = state.witness.hooks.iter_mut();
+        for hook in hooks.rev().filter(|hook| hook.claim == claim) {
+            hook.is_over = true;
+        }
+    }
+}
+
+impl State {
+    fn hook_called(&mut self, number: usize, cause: &LossCause) {
+        if self.is_over {
+            return;
+        }
+        self.look_at_claims();
+        self.count("hook called");
+        self.count(name(cause));
+        let hook = &mut self.witness.hooks[number];
+        let (client, claim) = (hook.client, hook.claim);
+        let (was_called, is_over) = (hook.was_called, hook.is_over);
+        hook.was_called = true;
+        self.note(|| format!("c{client} is told of its loss: {cause}"));
+        if is_over {
+            self.fail(format!(
+                "c{client} was told of the loss of a lock that it had given back: {cause}"
+            ));
+        } else if was_called {
+            self.fail(format!("c{client} was told twice of one loss: {cause}"));
+        } else if matches!(cause, LossCause::Released) {
+            self.fail(format!("c{client} was told that it gave its lock back"));
+        } else if self.is_held(claim) {
+            self.fail(format!(
+                "c{client} was told of the loss of a lock that it holds: {cause}"
+            ));
+        }
+        self.hooks_are_in_time(claim, |hook| hook.was_called);
+    }
+
+    /// The hooks of a claim that are to be called have been by now.
+    pub(super) fn hooks_were_called_of(&mut self, claim: u64) {
+        self.hooks_are_in_time(claim, |hook| !hook.was_called && !hook.is_over);
+    }
+
+    /// The hooks of all locks that were never given back.
+    pub(crate) fn hooks_were_called(&mut self) {
+        let claims: Vec<u64> = self.witness.guards.iter().map(|claim| claim.id).collect();
+        for claim in claims {
+            self.hooks_were_called_of(claim);
+        }
+    }
+
+    /// For these hooks it is not too late: by the end of the validity, but for how long the client itself stood still.
+    fn hooks_are_in_time(&mut self, claim: u64, which: impl Fn(&Hook) -> bool) {
+        let Some(end) = self.end_of(claim) else {
+            return;
+        };
+        let late = self.now.saturating_sub(end);
+        let hooks = self.witness.hooks.iter().rev();
+        let mut hooks = hooks.filter(|hook| hook.claim == claim && which(hook));
+        let is_late = hooks.any(|hook| late > self.clients[hook.client].stood - hook.stood);
+        if is_late {
+            self.fail(format!(
+                "c{} was not told of its loss in time: {late} ns late",
+                self.client()
+            ));
+        }
+    }
+}
+
+/// What the tally calls a loss.
+pub(super) fn name(cause: &LossCause) -> &'static str {
+    match cause {
+        LossCause::Expired { .. } => "lost: expired",
+        LossCause::Taken { .. } => "lost: taken",
+        LossCause::Vanished { .. } => "lost: vanished",
+        LossCause::Unreachable { .. } => "lost: unreachable",
+        LossCause::MaxHold { .. } => "lost: held for long enough",
+        LossCause::Released => "lost: released",
+    }
+}

@@ -1,0 +1,109 @@
+//! Clients that have their locks kept alive, and want to know when they are lost.
+
+use std::time::Duration;
+
+use super::client::Worker;
+use super::hooks::name;
+use super::plan::nanos;
+use crate::{Error, KeepAlive, LeaseWatch, LockGuard};
+
+/// How a lock is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keeping {
+    pub(super) keep_alive: KeepAlive,
+    max_hold: Option<Duration>,
+}
+
+impl Worker {
+    /// Whether a lock of this ttl is to be kept, and how.
+    pub(super) fn draw_keeping(&mut self, ttl: Duration) -> Option<Keeping> {
+        if self.rng.u8(0..3) > 0 || ttl < self.plan.node_timeout * 3 {
+            return None;
+        }
+        let max_hold = self.rng.bool().then(|| {
+            let longer = Duration::from_nanos(self.rng.u64(0..=4 * nanos(ttl)));
+            ttl + longer
+        });
+        let keep_alive = max_hold.map_or_else(KeepAlive::unbounded, KeepAlive::max_hold);
+        Some(Keeping {
+            keep_alive,
+            max_hold,
+        })
+    }
+
+    /// The guard of this claim is kept.
+    pub(super) fn is_kept(&self, claim: u64, keeping: Keeping) {
+        self.world.state().count("kept");
+        if let Some(max_hold) = keeping.max_hold {
+            self.world.limit(claim, max_hold);
+        }
+    }
+
+    /// Has a lock kept that was taken or adopted without that.
+    pub(super) fn keep_from_now_on(&mut self, claim: u64, guard: &LockGuard) -> Option<Keeping> {
+        let ttl = self.ttl();
+        let keeping = self.draw_keeping(ttl)?;
+        self.world.may_end_sooner(claim);
+        let result = guard.keep_alive(ttl, keeping.keep_alive);
+        let is_kept = result.is_ok();
+        self.was_extended(claim, guard, result);
+        is_kept.then(|| self.is_kept(claim, keeping))?;
+        Some(keeping)
+    }
+
+    /// Works for so long under a lock, or until it is told that the lock is lost.
+    pub(super) fn work_under(&mut self, claim: u64, guard: &LockGuard, work: Duration) {
+        let watch = guard.watch();
+        let told = match self.rng.u8(0..4) {
+            0 => watch.wait_lost(work),
+            1 => guard.wait_lost(work),
+            _ => {
+                self.sleep(work);
+                None
+            }
+        };
+        if told.is_some() {
+            self.world.state().count("a wait for a loss ended");
+            self.is_lost(claim, guard);
+        }
+        if self.rng.bool() {
+            match guard.check() {
+                Ok(()) => {}
+                Err(Error::Lost { cause }) => {
+                    self.world.state().count(name(&cause));
+                    self.is_lost(claim, guard);
+                }
+                Err(error) => {
+                    let id = self.id;
+                    self.world
+                        .broken_promise(format!("c{id} was told nonsense: {error}"));
+                }
+            }
+        }
+        self.world.says_the_same(self.id, guard);
+    }
+
+    /// A lock of which that was told is not held any more, by any word.
+    fn is_lost(&self, claim: u64, guard: &LockGuard) {
+        let left = self.world.as_witness(|| guard.remaining());
+        self.world.look_now();
+        let is_held = self.world.state().is_held(claim);
+        if is_held || !left.is_zero() {
+            let id = self.id;
+            self.world
+                .broken_promise(format!("c{id} was told of a loss, and has it for {left:?}"));
+        }
+    }
+
+    /// The guard of a claim has been given back, and whoever watches it can see that.
+    pub(super) fn is_over(&self, claim: u64, watch: &LeaseWatch) {
+        self.world.hooks_are_over(claim);
+        let left = self.world.as_witness(|| watch.remaining());
+        let check = self.world.as_witness(|| watch.check());
+        if !left.is_zero() || !matches!(check, Err(Error::Lost { .. })) {
+            let id = self.id;
+            self.world
+                .broken_promise(format!("c{id} gave a lock back, and has it for {left:?}"));
+        }
+    }
+}

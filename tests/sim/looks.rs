@@ -1,0 +1,79 @@
+//! Clients that look at locks and nodes: what they are told is true, and that it changes nothing, the witness sees.
+
+use std::time::Duration;
+
+use super::client::Worker;
+use super::witness::key;
+use crate::{Finding, LockGuard, LockStatus, Margin, NodeHealth, Reach, View};
+
+impl Worker {
+    /// Looks at a lock, if the plan says so: its own if there is a guard. That it changes nothing, the witness sees.
+    pub(super) fn look(&self, resource: usize, guard: Option<&LockGuard>) {
+        if !self.plan.looks {
+            return;
+        }
+        self.look_at_the_nodes();
+        let Ok(status) = self.manager.status(&key(resource)) else {
+            return self
+                .world
+                .broken_promise(format!("c{} can't look", self.id));
+        };
+        // Read after the nodes have answered, so that it is no more than it was then.
+        let mine = guard.map_or(Duration::ZERO, |guard| {
+            self.world.as_witness(|| guard.remaining())
+        });
+        let (seen, is_true) = match &status {
+            LockStatus::Held {
+                token, remaining, ..
+            } => {
+                let is_mine = guard.is_some_and(|guard| guard.token() == token);
+                // A node that is silent may be one of those that were extended.
+                let has_all = status
+                    .nodes()
+                    .iter()
+                    .all(|node| matches!(node.view, View::Held { .. } | View::Free));
+                let enough = !has_all || *remaining + Duration::from_millis(1) >= mine;
+                ("looked: held", is_mine && enough)
+            }
+            LockStatus::Free { .. } => ("looked: free", false),
+            LockStatus::Blocked { .. } => ("looked: blocked", false),
+            LockStatus::Unknown { .. } => ("looked: unknown", true),
+        };
+        self.world.state().count(seen);
+        if !mine.is_zero() && !is_true {
+            self.world.broken_promise(format!(
+                "c{} has r{resource} for {mine:?}, and sees: {status}",
+                self.id
+            ));
+        }
+    }
+
+    /// Looks at the nodes. None of them is anything but a master with a server of its own, and those that can vote are
+    /// no more than those that answer.
+    fn look_at_the_nodes(&self) {
+        let Ok(health) = self.manager.health() else {
+            return self
+                .world
+                .broken_promise(format!("c{} can't look at the nodes", self.id));
+        };
+        let answer = |node: &&NodeHealth| matches!(node.reach, Reach::Answers);
+        let answering = health.nodes.iter().filter(answer).count();
+        let is_true = |finding: &Finding| {
+            matches!(
+                finding,
+                Finding::NoMajority { .. }
+                    | Finding::Unreachable { .. }
+                    | Finding::ClockDiffers { .. }
+            )
+        };
+        if health.voters != answering || !health.findings.iter().all(is_true) {
+            let id = self.id;
+            self.world
+                .broken_promise(format!("c{id} sees what is not there: {health}"));
+        }
+        self.world.state().count(match health.margin() {
+            Margin::Survives { .. } => "looked: a majority",
+            Margin::NoMajority { .. } => "looked: no majority",
+        });
+    }
+}

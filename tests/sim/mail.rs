@@ -1,0 +1,108 @@
+//! Locks that are handed from one client to another, at once or late.
+
+use std::time::UNIX_EPOCH;
+
+use super::claims::Returned;
+use super::client::Worker;
+use crate::clock::VIRTUAL_EPOCH_US;
+use crate::{Error, Lease, LockGuard, LossCause};
+
+/// A lease on its way, with what the witness knows of it. What still lies there when the storm is over is nobody's, and ends
+/// by itself.
+pub(crate) struct Mail {
+    text: String,
+    handed: Returned,
+}
+
+impl Worker {
+    /// Makes a lease of a guard, for whoever takes it first.
+    pub(super) fn hand_on(&self, claim: u64, guard: LockGuard) {
+        let watch = guard.watch();
+        let token = guard.token().to_owned();
+        self.world.state().witness.handed.insert(token);
+        let handed = self.world.gives_back(claim);
+        let lease = guard.into_lease();
+        self.is_over(claim, &watch);
+        let text = lease.to_string();
+        if text.parse::<Lease>().ok().as_ref() != Some(&lease) {
+            self.world
+                .broken_promise(format!("{text} is not read as it was written"));
+        }
+        let mut state = self.world.state();
+        state.count("handed on");
+        if let Some(claim) = &handed.claim {
+            // No later than the guard said, on the clock that it went by; or just now, when it had ended before.
+            let end = state.clients[self.id]
+                .clock
+                .shows(claim.until.max(state.now));
+            let says = lease.expires_at().duration_since(UNIX_EPOCH).unwrap();
+            let says = says.as_micros() - u128::from(VIRTUAL_EPOCH_US);
+            if says > u128::from(end / 1_000) {
+                let late = says - u128::from(end / 1_000);
+                state.fail(format!("{text} lasts {late} us too long"));
+            }
+        }
+        state.mail.push(Mail { text, handed });
+    }
+
+    /// Adopts a lease that lies there, and works under it; returns whether there was one.
+    pub(super) fn take_over(&mut self) -> bool {
+        let Some(mail) = self.take_mail() else {
+            return false;
+        };
+        let lease: Lease = mail.text.parse().unwrap();
+        let theirs = (lease.token().to_owned(), lease.fencing_token());
+        match self.manager.adopt(lease) {
+            Ok(guard) => {
+                self.world.adopted(self.id, &mail.handed, &guard);
+                self.world.state().count("adopted");
+                if (guard.token().to_owned(), guard.fencing_token()) != theirs {
+                    self.world
+                        .broken_promise(format!("{} was adopted with another token", mail.text));
+                }
+                if let Some(claim) = &mail.handed.claim {
+                    self.hold(claim.resource, mail.handed.id, guard, None);
+                }
+            }
+            Err(error) => self.not_adopted(mail, &error),
+        }
+        true
+    }
+
+    fn not_adopted(&mut self, mail: Mail, error: &Error) {
+        let id = self.id;
+        let mut state = self.world.state();
+        state.note(|| format!("c{id} can't adopt: {error}"));
+        match error {
+            Error::Lost { cause } => {
+                state.count("adoption refused");
+                drop(state);
+                if matches!(cause, LossCause::Taken { .. } | LossCause::Vanished { .. }) {
+                    self.world.lost(&mail.handed);
+                }
+            }
+            Error::Unavailable { .. } => {
+                state.count("adoption not decided");
+                if self.rng.bool() {
+                    state.mail.push(mail);
+                }
+            }
+            _ => {
+                drop(state);
+                self.world
+                    .broken_promise(format!("c{id} got an error that makes no sense: {error}"));
+            }
+        }
+    }
+
+    /// Mostly the one that came last.
+    fn take_mail(&mut self) -> Option<Mail> {
+        let mail = &mut self.world.state().mail;
+        let last = mail.len().checked_sub(1)?;
+        let place = match self.rng.u8(0..4) {
+            0 => self.rng.usize(0..=last),
+            _ => last,
+        };
+        Some(mail.remove(place))
+    }
+}
