@@ -1,9 +1,11 @@
 //! `redlatch` itself is killed: the command does not go on without a lock, and the lock is free when its ttl ends.
 
+use std::time::Duration;
+
 use rustix::process::Signal;
 
 use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid};
-use crate::server::eventually;
+use crate::server::{eventually, pause};
 
 #[test]
 fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
@@ -45,10 +47,10 @@ fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
     // Over the whole time of its start: before the lock, with it, before the command, after it.
     for step in 0..24 {
         let running = Running::start(&mut nodes.run(&["--ttl", "300ms", "--wait", "5s"], &script));
-        crate::server::pause(std::time::Duration::from_millis(step));
+        pause(Duration::from_millis(step));
         running.signal(Signal::KILL);
     }
-    let last = Running::start(&mut nodes.run(&[], &script));
+    let last = Running::start(&mut nodes.run(&["--ttl", "1s"], &script));
     let written = || std::fs::read_to_string(&file).unwrap_or_default();
     assert!(eventually(LIMIT, || !written().is_empty()));
     last.signal(Signal::KILL);
