@@ -303,6 +303,7 @@ fn a_fenced_lock_is_kept_with_its_token_and_heals_on_nodes_that_forgot() {
         guard.check().unwrap();
     }
     assert_eq!(guard.fencing_token(), Some(token));
+    assert_eq!(guard.watch().fencing_token(), Some(token));
     guard.unlock().unwrap();
     assert_eq!(count(&nodes, "report"), 0);
 }
