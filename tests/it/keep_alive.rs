@@ -250,6 +250,11 @@ fn what_can_not_be_kept_alive_is_refused_before_anything_is_sent() {
         }
         assert_eq!(count(&nodes, "report"), 0);
     }
+    // Without a word on it, the ttl is one that works.
+    let short = manager
+        .request("report")
+        .keep_alive(KeepAlive::max_hold(TTL));
+    assert_eq!(short.try_lock().unwrap().remaining(), VALIDITY);
     let least = manager.request("report").ttl(ms(150));
     drop(
         least
