@@ -1,7 +1,8 @@
 //! A nightly job that two machines start at the same time, here as two processes. One gets the lock and works; the
-//! other skips its run (`--mode skip`) or waits for its turn (`--mode wait`).
+//! other skips its run (`--mode skip`) or waits for its turn (`--mode wait`). Or both take longer than they may, lose
+//! their locks, and notice it (`--mode late`).
 //!
-//! `cargo run --example batch_job` starts three local `redis-server` processes, shows both modes, and ends the servers.
+//! `cargo run --example batch_job` starts three local `redis-server` processes, shows all modes, and ends the servers.
 //! `cargo run --example batch_job -- --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3` uses yours.
 
 #![expect(
@@ -22,12 +23,12 @@ mod server;
 
 use crate::server::{NoServer, Server};
 
-const USAGE: &str = "usage: batch_job [--nodes url,url,...] [--mode skip|wait]";
+const USAGE: &str = "usage: batch_job [--nodes url,url,...] [--mode skip|wait|late]";
 const STEPS: u32 = 5;
 /// How long others wait when a run crashes. Shorter than the whole job, so the lock is renewed in the background.
 const TTL: Duration = Duration::from_secs(1);
 /// A run that hangs gives way to others then.
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
@@ -64,21 +65,22 @@ fn main() -> ExitCode {
 fn run_job(name: &str, options: &Options) -> Result<(), Box<dyn Error>> {
     let manager = options.manager()?;
     let request = manager.request("nightly-job").ttl(TTL);
-    let request = request.keep_alive(KeepAlive::max_hold(LONGEST));
-    let acquired = match options.mode {
-        Some(Mode::Wait) => {
-            say(name, "waiting for the lock if need be, 10 s at most");
-            request.lock()
+    let is_late = options.mode == Some(Mode::Late);
+    // The job takes a little longer than its ttl.
+    let limit = if is_late { TTL } else { LONGEST };
+    let request = request.keep_alive(KeepAlive::max_hold(limit));
+    let guard = if let Some(Mode::Wait | Mode::Late) = options.mode {
+        say(name, "waiting for the lock if need be, 10 s at most");
+        request.lock()?
+    } else {
+        match request.try_lock() {
+            Ok(guard) => guard,
+            Err(redlatch::Error::Held { .. }) => {
+                say(name, "another run is at it, skipping");
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
         }
-        Some(Mode::Skip) | None => request.try_lock(),
-    };
-    let guard = match acquired {
-        Ok(guard) => guard,
-        Err(redlatch::Error::Held { .. }) if options.mode != Some(Mode::Wait) => {
-            say(name, "another run is at it, skipping");
-            return Ok(());
-        }
-        Err(error) => return Err(error.into()),
     };
     // For whoever reads the log. What ends the work is `check`.
     let own = name.to_owned();
@@ -88,9 +90,15 @@ fn run_job(name: &str, options: &Options) -> Result<(), Box<dyn Error>> {
     for report in guard.votes() {
         say(name, &format!("  {report}"));
     }
-    work(name, &guard)?;
-    guard.unlock()?;
-    say(name, "done, the lock is given back");
+    match work(name, &guard) {
+        Err(redlatch::Error::Lost { .. }) if is_late => say(name, "stopped in the middle"),
+        Ok(()) if is_late => return Err("worked on without a lock".into()),
+        result => {
+            result?;
+            guard.unlock()?;
+            say(name, "done, the lock is given back");
+        }
+    }
     Ok(())
 }
 
@@ -108,12 +116,8 @@ fn work(name: &str, guard: &LockGuard) -> Result<(), redlatch::Error> {
     Ok(())
 }
 
-/// Starts the job twice, in each of the modes.
+/// Starts the job twice, in the mode that was asked for or in each of them.
 fn start_jobs(options: &Options) -> Result<(), Box<dyn Error>> {
-    let modes = match options.mode {
-        Some(mode) => vec![mode],
-        None => vec![Mode::Skip, Mode::Wait],
-    };
     // Ended when this goes out of scope, also when something below fails.
     let mut servers = Vec::new();
     let mut nodes = options.nodes.clone();
@@ -134,13 +138,14 @@ fn start_jobs(options: &Options) -> Result<(), Box<dyn Error>> {
         ..Options::default()
     })?);
 
-    for mode in modes {
-        println!("\nTwo runs of the job with --mode {}:", mode.name());
+    let is_wanted = |mode| options.mode.is_none_or(|wanted| wanted == mode);
+    for (_, mode) in MODES.into_iter().filter(|(mode, _)| is_wanted(*mode)) {
+        println!("\nTwo runs of the job with --mode {mode}:");
         let mut jobs = Vec::new();
         for name in ["A", "B"] {
             let job = Command::new(std::env::current_exe()?)
                 .args(["--worker", name])
-                .args(["--mode", mode.name()])
+                .args(["--mode", mode])
                 .args(["--nodes", &nodes.join(",")])
                 .spawn()?;
             jobs.push((name, job));
@@ -180,16 +185,14 @@ fn pause(span: Duration) {
 enum Mode {
     Skip,
     Wait,
+    Late,
 }
 
-impl Mode {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Skip => "skip",
-            Self::Wait => "wait",
-        }
-    }
-}
+const MODES: [(Mode, &str); 3] = [
+    (Mode::Skip, "skip"),
+    (Mode::Wait, "wait"),
+    (Mode::Late, "late"),
+];
 
 #[derive(Default)]
 struct Options {
@@ -215,11 +218,9 @@ impl Options {
             match argument.as_str() {
                 "--nodes" => options.nodes = value()?.split(',').map(String::from).collect(),
                 "--mode" => {
-                    options.mode = Some(match value()?.as_str() {
-                        "skip" => Mode::Skip,
-                        "wait" => Mode::Wait,
-                        _ => return Err("--mode is skip or wait".into()),
-                    });
+                    let name = value()?;
+                    let found = MODES.iter().find(|(_, mode)| *mode == name);
+                    options.mode = Some(found.ok_or("--mode is skip, wait or late")?.0);
                 }
                 "--worker" => options.worker = Some(value()?),
                 _ => return Err("can't make sense of the arguments".into()),

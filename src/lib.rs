@@ -70,7 +70,7 @@
 //! # let nodes = FakeNode::cluster(3);
 //! # let manager = LockManager::builder().fakes(&nodes).build()?;
 //!
-//! let two_hours = KeepAlive::max_hold(Duration::from_secs(2 * 3600));
+//! let two_hours = KeepAlive::max_hold(Duration::from_hours(2));
 //! let guard = manager.request("nightly-report").keep_alive(two_hours).lock()?;
 //! guard.on_lost(|cause| eprintln!("stop: {cause}"));
 //! for chapter in ["sales", "stock"] {

@@ -22,7 +22,7 @@ use crate::manager::LockManager;
 pub struct LockRequest<'a> {
     manager: &'a LockManager,
     resource: &'a str,
-    ttl: Duration,
+    ttl: Option<Duration>,
     keep_alive: Option<KeepAlive>,
 }
 
@@ -31,16 +31,16 @@ impl<'a> LockRequest<'a> {
         Self {
             manager,
             resource,
-            ttl: manager.default_ttl(),
+            ttl: None,
             keep_alive: None,
         }
     }
 
     /// Sets the time to live.
     ///
-    /// Defaults to the builder's `default_ttl` (30 s unless set).
+    /// Defaults to the builder's `default_ttl` (30 s unless set), or to [`KeepAlive::max_hold`] if that is shorter.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.ttl = Some(ttl);
         self
     }
 
@@ -69,7 +69,7 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`.
     pub fn lock(&self) -> Result<LockGuard, Error> {
-        self.kept(|| self.manager.lock(self.resource, self.ttl))
+        self.kept(|ttl| self.manager.lock(self.resource, ttl))
     }
 
     /// Takes the lock as [`LockManager::try_lock`] does.
@@ -79,7 +79,7 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`.
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
-        self.kept(|| self.manager.try_lock(self.resource, self.ttl))
+        self.kept(|ttl| self.manager.try_lock(self.resource, ttl))
     }
 
     /// Takes the lock as [`LockManager::try_lock_for`] does.
@@ -89,7 +89,7 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`.
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.kept(|| self.manager.try_lock_for(self.resource, self.ttl, timeout))
+        self.kept(|ttl| self.manager.try_lock_for(self.resource, ttl, timeout))
     }
 
     /// Takes the lock as [`LockManager::try_lock_until`] does.
@@ -99,19 +99,22 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`.
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
-        self.kept(|| {
-            self.manager
-                .try_lock_until(self.resource, self.ttl, deadline)
-        })
+        self.kept(|ttl| self.manager.try_lock_until(self.resource, ttl, deadline))
     }
 
     /// Checks what was asked for before anything is sent, and has the lock kept.
-    fn kept(&self, lock: impl FnOnce() -> Result<LockGuard, Error>) -> Result<LockGuard, Error> {
+    fn kept(
+        &self,
+        lock: impl FnOnce(Duration) -> Result<LockGuard, Error>,
+    ) -> Result<LockGuard, Error> {
+        let default = self.manager.default_ttl();
         let Some(keep_alive) = self.keep_alive else {
-            return lock();
+            return lock(self.ttl.unwrap_or(default));
         };
-        let ttl = self.manager.checked_keep_alive(self.ttl, keep_alive)?;
-        let guard = lock()?;
+        let longest = keep_alive.limit().unwrap_or(Duration::MAX);
+        let ttl = self.ttl.unwrap_or_else(|| default.min(longest));
+        let ttl = self.manager.checked_keep_alive(ttl, keep_alive)?;
+        let guard = lock(ttl)?;
         guard.keep_from_the_beginning(ttl, keep_alive);
         Ok(guard)
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::held::Held;
 use crate::error::{Error, LossCause};
+use crate::fencing::FencingToken;
 
 /// Tells whether a lock is still held, to threads that do not have its guard.
 ///
@@ -55,6 +56,12 @@ impl LeaseWatch {
     /// Returns the name of the locked resource.
     pub fn resource(&self) -> &str {
         &self.held.resource
+    }
+
+    /// Returns the fencing token, for those who write, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token)
+    /// does.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.held.fencing
     }
 
     /// Returns how long the lock is still held, as [`LockGuard::remaining`](crate::LockGuard::remaining) does.

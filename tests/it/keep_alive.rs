@@ -250,6 +250,11 @@ fn what_can_not_be_kept_alive_is_refused_before_anything_is_sent() {
         }
         assert_eq!(count(&nodes, "report"), 0);
     }
+    // Without a word on it, the ttl is one that works.
+    let short = manager
+        .request("report")
+        .keep_alive(KeepAlive::max_hold(TTL));
+    assert_eq!(short.try_lock().unwrap().remaining().as_millis(), 9_897);
     let least = manager.request("report").ttl(ms(150));
     drop(
         least
@@ -303,6 +308,7 @@ fn a_fenced_lock_is_kept_with_its_token_and_heals_on_nodes_that_forgot() {
         guard.check().unwrap();
     }
     assert_eq!(guard.fencing_token(), Some(token));
+    assert_eq!(guard.watch().fencing_token(), Some(token));
     guard.unlock().unwrap();
     assert_eq!(count(&nodes, "report"), 0);
 }
