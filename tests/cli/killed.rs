@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, getpgid};
 
 use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid};
 use crate::server::{eventually, pause};
@@ -16,6 +16,10 @@ fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
     let pids = [pid(&running.line()), pid(&running.line())];
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     assert_eq!(nodes.locked(), 3);
+    // A `killall -9 redlatch` is not to find the watchdog, which leads the group.
+    let watchdog = getpgid(Some(pids[1])).unwrap().as_raw_nonzero();
+    let name = std::fs::read_to_string(format!("/proc/{watchdog}/comm")).unwrap();
+    assert_eq!(name, "lock-watchdog\n");
     running.signal(Signal::KILL);
     for pid in pids {
         assert_dies(pid);
