@@ -43,8 +43,8 @@ impl Worker {
     pub(super) fn keep_from_now_on(&mut self, claim: u64, guard: &LockGuard) -> Option<Keeping> {
         let ttl = self.ttl();
         let keeping = self.draw_keeping(ttl)?;
-        self.world.may_end_sooner(claim);
-        let result = guard.keep_alive(ttl, keeping.keep_alive);
+        let keep = || guard.keep_alive(ttl, keeping.keep_alive);
+        let result = self.world.may_end_sooner(claim, keep);
         let is_kept = result.is_ok();
         self.was_extended(claim, guard, result);
         is_kept.then(|| self.is_kept(claim, keeping))?;
