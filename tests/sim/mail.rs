@@ -87,7 +87,7 @@ impl Worker {
                     state.mail.push(mail);
                 }
             }
-            _ => {
+            Error::Held { .. } | _ => {
                 drop(state);
                 self.world
                     .broken_promise(format!("c{id} got an error that makes no sense: {error}"));
