@@ -308,30 +308,43 @@ impl World {
         self.says_the_same(client, guard);
     }
 
-    /// The guard is about to be given back, and claims nothing from now on.
+    /// The guard is about to be given back: from now on it may end, and its hooks may not be called any more.
     pub(crate) fn gives_back(&self, id: u64) -> Returned {
         let mut state = self.state();
         state.look_at_claims();
         state.hooks_were_called_of(id);
-        let now = state.now;
-        let guards = &mut state.witness.guards;
-        let returned = guards
-            .iter()
-            .position(|claim| claim.id == id)
-            .map(|i| guards.remove(i));
-        let claim = returned.filter(|_| !state.is_over).map(|claim| {
-            let (client, resource) = (claim.client, claim.resource);
+        let (now, is_over) = (state.now, state.is_over);
+        let claim = state.claim(id).filter(|_| !is_over).map(|claim| {
+            claim.may_end_sooner = true;
+            (claim.client, claim.resource, claim.since, claim.last)
+        });
+        let claim = claim.map(|(client, resource, since, last)| {
             state.note(|| format!("c{client} gives r{resource} back"));
-            let is_disputed = state.next_holder_after(resource, id, claim.since);
             Last {
                 client,
                 resource,
-                is_disputed,
-                since: claim.since,
-                until: state.clients[client].clock.when(claim.last),
+                is_disputed: state.next_holder_after(resource, id, since),
+                since,
+                until: state.clients[client].clock.when(last),
             }
         });
         Returned { id, claim, at: now }
+    }
+
+    /// The guard has been given back, and claims nothing any more.
+    pub(crate) fn has_given_back(&self, returned: &mut Returned) {
+        self.hooks_are_over(returned.id);
+        let mut state = self.state();
+        state.look_at_claims();
+        let guards = &mut state.witness.guards;
+        let Some(i) = guards.iter().position(|claim| claim.id == returned.id) else {
+            return;
+        };
+        let claim = guards.remove(i);
+        if let Some(last) = &mut returned.claim {
+            // It may have been renewed up to the moment at which it was ended.
+            last.until = state.clients[claim.client].clock.when(claim.last);
+        }
     }
 
     /// `unlock` has said that the lock was held up to then.

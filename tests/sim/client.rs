@@ -197,9 +197,9 @@ impl Worker {
             0 | 1 => self.hand_on(claim, guard),
             2..=4 => {
                 let watch = guard.watch();
-                self.world.gives_back(claim);
+                let mut returned = self.world.gives_back(claim);
                 drop(guard);
-                self.is_over(claim, &watch);
+                self.is_over(&mut returned, &watch);
             }
             _ => {
                 self.unlock(claim, guard);
@@ -225,9 +225,9 @@ impl Worker {
 
     fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
         let watch = guard.watch();
-        let returned = self.world.gives_back(claim);
+        let mut returned = self.world.gives_back(claim);
         let result = guard.unlock();
-        self.is_over(claim, &watch);
+        self.is_over(&mut returned, &watch);
         match &result {
             Ok(()) => self.world.unlocked(&returned),
             Err(error) => {

@@ -45,7 +45,7 @@ impl World {
     }
 
     /// The guard of this claim has been given back, so that none of its hooks is called from now on.
-    pub(crate) fn hooks_are_over(&self, claim: u64) {
+    pub(super) fn hooks_are_over(&self, claim: u64) {
         let mut state = self.state();
         let hooks = state.witness.hooks.iter_mut();
         for hook in hooks.rev().filter(|hook| hook.claim == claim) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::claims::Returned;
 use super::client::Worker;
 use super::hooks::name;
 use super::plan::nanos;
@@ -96,8 +97,8 @@ impl Worker {
     }
 
     /// The guard of a claim has been given back, and whoever watches it can see that.
-    pub(super) fn is_over(&self, claim: u64, watch: &LeaseWatch) {
-        self.world.hooks_are_over(claim);
+    pub(super) fn is_over(&self, returned: &mut Returned, watch: &LeaseWatch) {
+        self.world.has_given_back(returned);
         let left = self.world.as_witness(|| watch.remaining());
         let check = self.world.as_witness(|| watch.check());
         if !left.is_zero() || !matches!(check, Err(Error::Lost { .. })) {

@@ -20,9 +20,9 @@ impl Worker {
         let watch = guard.watch();
         let token = guard.token().to_owned();
         self.world.state().witness.handed.insert(token);
-        let lease = self.world.may_end_sooner(claim, || guard.into_lease());
-        let handed = self.world.gives_back(claim);
-        self.is_over(claim, &watch);
+        let mut handed = self.world.gives_back(claim);
+        let lease = guard.into_lease();
+        self.is_over(&mut handed, &watch);
         let text = lease.to_string();
         if text.parse::<Lease>().ok().as_ref() != Some(&lease) {
             self.world
