@@ -6,6 +6,7 @@ use super::LockManager;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::guard::LockGuard;
 use crate::guard::held::Held;
+use crate::keep_alive::KeepAlive;
 use crate::node::ask_all::release_all;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
@@ -20,6 +21,7 @@ impl LockManager {
         resource: &str,
         key: &str,
         (ttl, validity): (Duration, Duration),
+        keep_alive: Option<KeepAlive>,
     ) -> Result<LockGuard, Error> {
         let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
         let rules = self.shared.rules.as_ref();
@@ -47,6 +49,9 @@ impl LockManager {
             let held = Held::new(self.clock(), resource, tokens, owed, (started, deadline));
             let votes = ballots.into_iter().map(|ballot| ballot.report).collect();
             let guard = LockGuard::new(self, held, votes);
+            if let Some(keep_alive) = keep_alive {
+                guard.keep_from_the_beginning(ttl, keep_alive);
+            }
             // The last look at the clock. A guard that is dropped gives everything back.
             if !guard.remaining().is_zero() {
                 return Ok(guard);
