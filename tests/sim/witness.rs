@@ -1,6 +1,7 @@
 //! The witness: knows the truth, and compares every claim with it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use super::claims::Claim;
 use super::clocks::Nanos;
@@ -8,7 +9,7 @@ use super::hooks::Hook;
 use super::node::Executed;
 use super::plan::{Kind, Plan};
 use super::wire::{Message, Verb};
-use super::world::State;
+use super::world::{State, World};
 use crate::fencing::FencingToken;
 
 #[derive(Default)]
@@ -147,6 +148,38 @@ impl State {
         self.check_claims();
     }
 
+    /// Every valid guard's key is on a quorum of nodes, and stays there for as long as the guard says, unless nodes
+    /// forget.
+    pub(super) fn check_claims(&mut self) {
+        if self.plan.kind != Kind::Sound {
+            return;
+        }
+        let now = self.now;
+        for i in 0..self.witness.guards.len() {
+            let claim = &self.witness.guards[i];
+            if claim.until <= now {
+                continue;
+            }
+            let key = key(claim.resource);
+            let mut ends: Vec<Nanos> = self
+                .nodes
+                .iter_mut()
+                .filter_map(|node| node.expiry(&key, &claim.token, now))
+                .collect();
+            ends.sort_unstable();
+            let majority = self.plan.nodes / 2 + 1;
+            let truth = ends.len().checked_sub(majority).map_or(now, |i| ends[i]);
+            if truth < claim.until {
+                let says = Duration::from_nanos(claim.until - now);
+                let is = Duration::from_nanos(truth.saturating_sub(now));
+                let (client, held) = (claim.client, ends.len());
+                self.fail(format!(
+                    "c{client} says that {key} is its for {says:?}, and it is for {is:?}: {held} nodes have its key"
+                ));
+            }
+        }
+    }
+
     /// Nothing was lost, everything has arrived, and all guards are given back: no key may be there, whatever its ttl,
     /// unless it was handed on and nobody has taken it.
     pub(crate) fn nothing_was_left_behind(&mut self) {
@@ -182,5 +215,32 @@ impl State {
             }
         }
         keys
+    }
+}
+
+impl World {
+    /// No key of the task that is running is on any node, unless a guard of its is out.
+    pub(crate) fn nothing_is_left(&self) {
+        let mut state = self.state();
+        let (task, client) = (state.task(), state.client());
+        for resource in 0..state.plan.resources {
+            for node in 0..state.plan.nodes {
+                let now = state.now;
+                let Some(value) = state.nodes[node].value(&key(resource), now) else {
+                    continue;
+                };
+                let witness = &state.witness;
+                let is_held = witness.guards.iter().any(|claim| claim.token == value);
+                let is_its = witness
+                    .tokens
+                    .get(&value)
+                    .is_some_and(|token| token.task == task);
+                if is_its && !is_held {
+                    state.fail(format!(
+                        "c{client} left a key of r{resource} on n{node} in calm weather"
+                    ));
+                }
+            }
+        }
     }
 }
