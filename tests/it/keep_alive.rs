@@ -162,6 +162,20 @@ fn nodes_that_failed_a_moment_ago_are_asked_where_a_lock_needs_them() {
 }
 
 #[test]
+fn a_node_that_was_sent_an_undo_is_not_renewed() {
+    let (clock, nodes, manager) = cluster();
+    nodes[0].lose_replies();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    nodes[0].recover();
+    // As if the undo were still on its way: with more time, the key would outlive the lock there.
+    nodes[0].hold("report", guard.token(), TTL);
+    clock.advance(TTL - ms(1));
+    assert_eq!(nodes[0].ttl_of("report"), Some(ms(1)));
+    assert!(nodes[1].ttl_of("report") > Some(TTL / 2));
+    guard.check().unwrap();
+}
+
+#[test]
 fn the_holding_ends_at_its_limit_and_is_free_for_others_soon_after() {
     let (clock, nodes, manager) = cluster();
     let guard = kept(&manager, KeepAlive::max_hold(TTL * 3));
