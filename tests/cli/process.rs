@@ -231,6 +231,14 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
     state.is_some_and(|state| !state.starts_with(['Z', 'X']))
 }
 
+/// Waits until a process runs the program of this name.
+#[track_caller]
+pub(crate) fn assert_becomes(pid: Pid, name: &str) {
+    let comm = format!("/proc/{}/comm", pid.as_raw_nonzero());
+    let is_it = || fs::read_to_string(&comm).is_ok_and(|text| text.trim() == name);
+    assert!(eventually(LIMIT, is_it), "{pid:?} does not become {name}");
+}
+
 #[track_caller]
 pub(crate) fn assert_dies(pid: Pid) {
     assert!(eventually(LIMIT, || !is_alive(pid)), "{pid:?} lives on");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::process::{Nodes, Running, assert_dies, is_alive, pid};
+use crate::process::{Nodes, Running, assert_becomes, assert_dies, is_alive, pid};
 use crate::server::{eventually, now};
 
 const ALL: [(Signal, &str, i32); 4] = [
@@ -43,8 +43,9 @@ fn signals_reach_the_command_and_its_grandchildren() {
 fn a_signal_that_ends_the_command_is_its_exit_code() {
     let nodes = Nodes::start(3);
     for (signal, name, number) in ALL {
-        let running = Running::start(&mut nodes.run(&[], "echo ready; sleep 20; echo on"));
-        running.line();
+        let running = Running::start(&mut nodes.run(&[], "echo $$; exec sleep 20"));
+        // A shell may put off an interrupt that comes while it starts something, until that has ended.
+        assert_becomes(pid(&running.line()), "sleep");
         running.signal(signal);
         let ended = running.end();
         assert_eq!(ended.code, Some(128 + number), "{name}: {ended:?}");
