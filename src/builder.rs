@@ -336,6 +336,11 @@ impl Options {
         quorum::drift(ttl, self.drift_factor)
     }
 
+    /// A ttl that is valid for so long, and hardly longer.
+    pub(crate) fn ttl_for(&self, validity: Duration) -> Duration {
+        quorum::ttl_for(validity, self.drift_factor)
+    }
+
     /// What all clients of the fenced protocol have to agree on; none with the classic one.
     pub(crate) fn rules(&self, nodes: usize) -> Option<Rules> {
         let rules = || {

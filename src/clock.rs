@@ -1,8 +1,11 @@
 //! Time: the only module that reads clocks, sleeps and schedules work for later.
 
 use std::fmt::{self, Debug};
+use std::io;
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, MutexGuard};
@@ -140,7 +143,7 @@ impl Clock {
     pub(crate) fn sleep(&self, span: Duration) {
         match self {
             #[expect(clippy::disallowed_methods, reason = "this is the seam")]
-            Self::System(_) => std::thread::sleep(span),
+            Self::System(_) => thread::sleep(span),
             Self::Virtual(time) => time.sleep_until(time.now().saturating_add(span)),
         }
     }
@@ -162,10 +165,30 @@ impl Clock {
         guard: &mut MutexGuard<'_, T>,
         until: Timestamp,
     ) {
+        // In slices, for those who look whether the clock has ended.
+        self.wait_in_slices(condvar, guard, until, SLICE);
+    }
+
+    /// As [`Self::wait`], for those who wait long, and may be many. The end of a suspension is noticed nevertheless.
+    pub(crate) fn nap<T>(
+        &self,
+        condvar: &Condvar,
+        guard: &mut MutexGuard<'_, T>,
+        until: Timestamp,
+    ) {
+        self.wait_in_slices(condvar, guard, until, LONGEST_NAP);
+    }
+
+    fn wait_in_slices<T>(
+        &self,
+        condvar: &Condvar,
+        guard: &mut MutexGuard<'_, T>,
+        until: Timestamp,
+        slice: Duration,
+    ) {
         match self {
             Self::System(_) => {
-                // In slices, for those who look whether the clock has ended.
-                condvar.wait_for(guard, until.saturating_since(self.now()).min(SLICE));
+                condvar.wait_for(guard, until.saturating_since(self.now()).min(slice));
             }
             Self::Virtual(time) => MutexGuard::unlocked(guard, || time.nap_until(until)),
         }
@@ -229,13 +252,20 @@ impl Timers {
         }
     }
 
-    /// On real time, the jobs run on a thread that is made now.
-    pub(crate) fn on_own_thread(clock: &Clock, name: &str) -> Self {
+    /// On real time, the jobs run on a thread that is made now, if the system gives one.
+    pub(crate) fn on_own_thread(clock: &Clock, name: &str) -> io::Result<Self> {
         match clock {
-            Clock::System(_) => Self::Thread(one_thread(name)),
+            Clock::System(_) => {
+                // The pool panics where there is none, so it is tried before.
+                let tried = thread::Builder::new().name(name.to_owned()).spawn(|| ())?;
+                tried.join().unwrap_or_default();
+                let pool = catch_unwind(|| one_thread(name));
+                let pool = pool.map_err(|_| io::Error::from(io::ErrorKind::WouldBlock))?;
+                Ok(Self::Thread(pool))
+            }
             Clock::Virtual(time) => {
                 let own = time.on_own_thread(name);
-                Self::Virtual(own.unwrap_or_else(|| Arc::clone(time)))
+                Ok(Self::Virtual(own.unwrap_or_else(|| Arc::clone(time))))
             }
         }
     }

@@ -1,6 +1,8 @@
 //! What can go wrong, and what each node said.
 
 use std::fmt;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 mod loss;
@@ -92,6 +94,11 @@ pub enum Error {
     /// Parent and child would speak on the same sockets. The lock belongs to the parent; the child has to build a
     /// manager of its own.
     Forked,
+    /// The operating system gave no thread for keep-alive. Nothing was asked of any node.
+    NoThread {
+        /// The operating system's answer.
+        source: Arc<io::Error>,
+    },
     /// The operating system gave no random bytes for a token.
     NoRandomness {
         /// The operating system's answer.
@@ -131,6 +138,12 @@ impl fmt::Display for Error {
             Self::Forked => f.write_str(
                 "made before a fork and used in the child: build a new LockManager in the child",
             ),
+            Self::NoThread { source } => {
+                write!(
+                    f,
+                    "the operating system gave no thread for keep-alive: {source}; look at its limits"
+                )
+            }
             Self::NoRandomness { source } => {
                 write!(f, "the operating system gave no random bytes: {source}")
             }
@@ -143,6 +156,7 @@ impl std::error::Error for Error {
         match self {
             Self::Unavailable { nodes } | Self::NotOpened { nodes } => first_failure(nodes),
             Self::Lost { cause } => first_failure(cause.nodes()),
+            Self::NoThread { source } => Some(source),
             Self::NoRandomness { source } => Some(source),
             Self::Held { .. }
             | Self::TooSlow { .. }

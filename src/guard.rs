@@ -8,12 +8,12 @@ use std::time::Duration;
 pub(crate) mod held;
 mod watch;
 
-use self::held::{Held, gone, is_gone};
+use self::held::{Held, Hook, Purpose, gone, is_gone};
 pub use self::watch::LeaseWatch;
-use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
 use crate::keep_alive::{KeepAlive, Renewal};
+use crate::keeper::in_any_case;
 use crate::lease::Lease;
 use crate::manager::LockManager;
 use crate::node::Node;
@@ -120,7 +120,7 @@ impl LockGuard {
     ///
     /// It asks no server. A loss that a renewal or an extension finds is told at once, and the end of the validity a
     /// millisecond before it comes, so that it is known by then; from that moment on [`check`](Self::check) fails. After a
-    /// suspension of the machine it is told within 20 ms.
+    /// suspension of the machine it is told within 50 ms.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -147,6 +147,10 @@ impl LockGuard {
     ///
     /// In a forked child it is dropped.
     ///
+    /// # Panics
+    ///
+    /// Where the operating system can't start a thread.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use redlatch::fake::{FakeClock, FakeNode};
@@ -161,9 +165,16 @@ impl LockGuard {
     /// # assert!(is_told.try_recv().is_ok());
     /// # Ok::<(), redlatch::Error>(())
     /// ```
+    #[expect(
+        clippy::panic,
+        reason = "as where a manager is built; nothing is half done then"
+    )]
     pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
         if self.manager.is_forked() {
             return;
+        }
+        if let Err(error) = self.manager.start(Purpose::Watch) {
+            panic!("{error}");
         }
         self.held.on_lost(Box::new(hook));
         self.manager.watch(&self.held);
@@ -215,12 +226,14 @@ impl LockGuard {
         if self.manager.is_forked() {
             return Err(Error::Forked);
         }
-        let (ttl, validity) = self.manager.validity(ttl)?;
+        self.manager.validity(ttl)?;
+        self.check()?;
+        let started = self.manager.clock().now();
+        // What max_hold leaves, if that is less.
+        let (ttl, validity) = self.manager.fitting(&self.held, ttl, started)?;
         let key = self.manager.key(self.resource());
         let command = self.held.command(&key, self.manager.rules()).extend(ttl);
 
-        self.check()?;
-        let started = self.manager.clock().now();
         let nodes = extend_all(self.nodes(), &command, 1);
         let now = self.manager.clock().now();
         let nodes = nodes.into_iter().flatten().collect();
@@ -238,28 +251,49 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// As for [`extend`](Self::extend), and [`Error::Lost`] also when it was held for `max_hold` already; and
-    /// [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts, or of more
-    /// than `max_hold`. Nothing has changed then.
+    /// As for [`extend`](Self::extend); and [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts or of more
+    /// than `max_hold`, and when the lock was held for `max_hold` already, and [`Error::NoThread`]. Nothing has changed
+    /// then.
     ///
     /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
     pub fn keep_alive(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<(), Error> {
-        let ttl = self.manager.checked_keep_alive(ttl, keep_alive)?;
+        let (ttl, validity) = self.manager.checked_keep_alive(ttl, keep_alive)?;
+        let renewal = self.renewal(ttl, keep_alive);
         let started = self.manager.clock().now();
-        self.extend(ttl)?;
-        self.keep_from(started, ttl, keep_alive);
-        // Its time may have come already.
+        if renewal.until.is_some_and(|until| until <= started) {
+            let reason = "it was held for as long as max_hold already; allow more, or give it back";
+            let reason = reason.to_owned();
+            return Err(Error::InvalidTtl { ttl, reason });
+        }
+        // First, because the extension goes by it.
+        let before = self.held.keep(Some(renewal));
+        if let Err(error) = self.extend(ttl) {
+            self.held.keep(before);
+            return Err(error);
+        }
+        self.held.shorten();
+        self.manager
+            .keep(&self.held, Renewal::due(started, validity));
+        // Its time may have come meanwhile.
         self.check()
     }
 
-    /// Has a lock renewed that was just acquired for `ttl`.
-    pub(crate) fn keep_from_the_beginning(&self, ttl: Duration, keep_alive: KeepAlive) {
-        self.keep_from(self.held.since(), ttl, keep_alive);
+    /// Has a lock renewed that was just acquired for this ttl, with that validity.
+    pub(crate) fn keep_from_the_beginning(
+        &self,
+        (ttl, validity): (Duration, Duration),
+        keep_alive: KeepAlive,
+    ) {
+        self.held.keep(Some(self.renewal(ttl, keep_alive)));
+        self.held.shorten();
+        let due = Renewal::due(self.held.since(), validity);
+        self.manager.keep(&self.held, due);
     }
 
-    fn keep_from(&self, started: Timestamp, ttl: Duration, keep_alive: KeepAlive) {
-        self.held.keep(ttl, keep_alive.limit());
-        self.manager.keep(&self.held, Renewal::due(started, ttl));
+    fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {
+        let limit = keep_alive.limit();
+        let until = limit.and_then(|limit| self.held.held_for(limit));
+        Renewal { ttl, until }
     }
 
     /// Makes a lease of the guard that can be handed to another thread, process or machine, which
@@ -293,8 +327,9 @@ impl LockGuard {
         self.owes = false;
         if !self.manager.is_forked() {
             // In this order as when it is given back.
-            self.held.end();
+            let (_, hooks) = self.held.end();
             self.manager.forget(&self.held);
+            drop_hooks(hooks);
         }
         Lease::of(&self.held, now.saturating_add(remaining))
     }
@@ -340,16 +375,25 @@ impl LockGuard {
     fn give_back(&mut self) -> (Option<LossCause>, Vec<NodeReport>) {
         self.owes = false;
         // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
-        let known = self.held.end();
+        let (known, hooks) = self.held.end();
         self.manager.forget(&self.held);
         let key = self.manager.key(self.resource());
         let release = self.held.command(&key, self.manager.rules()).release();
-        (known, release_all(self.nodes(), &release))
+        let nodes = release_all(self.nodes(), &release);
+        drop_hooks(hooks);
+        (known, nodes)
     }
 
     /// The nodes, and whether a key of this lock may be there.
     fn nodes(&self) -> impl Iterator<Item = (&Node, bool)> + Clone {
         self.manager.each().zip(self.held.owed.iter().copied())
+    }
+}
+
+/// Drops what hooks own, which may be anything.
+fn drop_hooks(hooks: Vec<Hook>) {
+    for hook in hooks {
+        in_any_case(|| drop(hook));
     }
 }
 

@@ -64,6 +64,9 @@ impl KeepAlive {
 /// With keep-alive, the ttl is at least so many node timeouts: renewals have to have time to fail and be repeated.
 pub(crate) const FEWEST_TIMEOUTS: u32 = 3;
 
+/// And the validity, which is less by the drift, so many.
+pub(crate) const FEWEST_VALID_TIMEOUTS: u32 = 2;
+
 /// The renewals of one lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Renewal {
@@ -74,29 +77,15 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// When a lease that began then has to be renewed.
-    pub(crate) fn due(started: Timestamp, ttl: Duration) -> Timestamp {
-        started.saturating_add(ttl.checked_div(3).unwrap_or_default())
+    /// When a lease that began then, and is valid for so long, has to be renewed.
+    pub(crate) fn due(started: Timestamp, validity: Duration) -> Timestamp {
+        started.saturating_add(validity.checked_div(3).unwrap_or_default())
     }
 
     /// By how much sooner it is renewed if others are as well: a few writes for many locks cost less than one for each.
     pub(crate) fn head_start(&self) -> Duration {
         let part = self.ttl.checked_div(32).unwrap_or_default();
         part.min(LONGEST_HEAD_START)
-    }
-
-    /// What to ask for `now`: the ttl, but hardly more than what is left of `max_hold`, so that others need not wait
-    /// longer for a holder that hangs.
-    pub(crate) fn ttl(&self, now: Timestamp, drift: impl Fn(Duration) -> Duration) -> Duration {
-        let Some(until) = self.until else {
-            return self.ttl;
-        };
-        let left = until.saturating_since(now);
-        // The drift is taken off again; that of the drift itself, and of the part of a millisecond, as well.
-        let enough = left
-            .saturating_add(drift(left).saturating_mul(2))
-            .saturating_add(Duration::from_millis(1));
-        self.ttl.min(enough)
     }
 
     /// How long to wait after a renewal that failed, when so much of the validity is left.
@@ -114,7 +103,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quorum;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -128,26 +116,6 @@ mod tests {
         for (ttl, head_start) in [(SECOND, SECOND / 32), (3600 * SECOND, LONGEST_HEAD_START)] {
             let renewal = Renewal { ttl, until: None };
             assert_eq!(renewal.head_start(), head_start);
-        }
-    }
-
-    #[test]
-    fn a_limit_is_reached_whatever_the_drift_and_not_exceeded_by_much() {
-        for factor in [0.0, 0.01, 0.5] {
-            let drift = |ttl| quorum::drift(ttl, factor);
-            for left in [0_u32, 1, 7, 29, 30, 31, 600] {
-                let renewal = Renewal {
-                    ttl: 30 * SECOND,
-                    until: Some(at(left.into())),
-                };
-                let ttl = renewal.ttl(at(0), drift);
-                let span = left * SECOND;
-                assert!(ttl <= 30 * SECOND);
-                let whole = Duration::from_millis(ttl.as_millis().try_into().unwrap());
-                let validity = quorum::validity(whole, Duration::ZERO, drift(whole));
-                assert!(ttl == 30 * SECOND || validity >= span, "{left} {factor}");
-                assert!(ttl <= span + drift(span) * 2 + SECOND / 1000);
-            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is done for held locks in the background: renewals, and telling of losses, each on a thread of its own.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -70,9 +71,19 @@ impl Line {
     }
 
     /// The thread, which is started now if it is not there.
-    pub(crate) fn timers(&self, clock: &Clock) -> &Timers {
-        self.timers
-            .get_or_init(|| Timers::on_own_thread(clock, self.name))
+    ///
+    /// It has to be there before anything is queued: a wake that is planned and never comes would be waited for.
+    pub(crate) fn start(&self, clock: &Clock) -> io::Result<&Timers> {
+        if let Some(timers) = self.timers.get() {
+            return Ok(timers);
+        }
+        let timers = Timers::on_own_thread(clock, self.name)?;
+        Ok(self.timers.get_or_init(|| timers))
+    }
+
+    /// The thread, if it was started.
+    pub(crate) fn timers(&self) -> Option<&Timers> {
+        self.timers.get()
     }
 
     /// Puts a lock into the queue, in place of where it stood there, unless it is over. Returns the wake that this takes.
@@ -150,6 +161,9 @@ impl Queue {
 
 /// Runs what may panic, such as a program's hook or its logger, on a background thread that has to go on.
 pub(crate) fn in_any_case(job: impl FnOnce()) {
-    // A panic was reported by the panic hook, and there is nobody here to be told.
-    drop(catch_unwind(AssertUnwindSafe(job)));
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+        // The panic hook has reported it, and there is nobody here to be told. To drop what came with it might panic again.
+        #[expect(clippy::mem_forget, reason = "a leak, in place of the next panic")]
+        std::mem::forget(payload);
+    }
 }

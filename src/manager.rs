@@ -56,6 +56,14 @@ const MOST_RAISES: u32 = 8;
 #[derive(Clone)]
 pub struct LockManager {
     shared: Arc<Shared>,
+    /// None in the background, which must not go on for its own sake.
+    #[expect(dead_code, reason = "that it is dropped is what it is for")]
+    user: Option<Arc<User>>,
+}
+
+/// What the program has: the clones of the manager, and its guards.
+struct User {
+    clock: Clock,
 }
 
 struct Shared {
@@ -210,7 +218,11 @@ impl LockManager {
     }
 
     pub(crate) fn with_nodes(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
+        let user = User {
+            clock: clock.clone(),
+        };
         Self {
+            user: Some(Arc::new(user)),
             shared: Arc::new(Shared {
                 rules: options.rules(nodes.len()),
                 proposals: Proposals::default(),
@@ -305,10 +317,15 @@ impl LockManager {
     }
 }
 
+impl Drop for User {
+    fn drop(&mut self) {
+        // Only a probe or a renewal that nobody needs any more can be waiting now.
+        self.clock.end();
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Only a probe can be waiting now.
-        self.clock.end();
         if std::process::id() != self.process {
             // A lock inside the thread pools may have been held by a thread that the child of a fork does not have, and
             // to drop them would wait for it for ever.

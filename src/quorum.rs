@@ -39,6 +39,17 @@ pub(crate) fn validity(ttl: Duration, elapsed: Duration, drift: Duration) -> Dur
     ttl.saturating_sub(drift).saturating_sub(elapsed)
 }
 
+/// A time to live that is valid for so long from before the first send, and hardly longer.
+pub(crate) fn ttl_for(validity: Duration, factor: f64) -> Duration {
+    // The nodes count whole milliseconds.
+    let with_rest = validity
+        .saturating_add(DRIFT_FLOOR)
+        .saturating_add(ROUNDING)
+        .saturating_add(Duration::from_millis(1));
+    let ttl = Duration::try_from_secs_f64(with_rest.as_secs_f64() / (1.0 - factor));
+    ttl.unwrap_or(Duration::MAX).saturating_add(ROUNDING)
+}
+
 #[cfg(test)]
 mod exhaustive;
 
@@ -76,6 +87,23 @@ mod tests {
         let drift = drift(Duration::from_secs(10), 0.01);
         assert!(drift >= Duration::from_millis(102));
         assert!(drift < Duration::from_millis(102) + Duration::from_micros(1));
+    }
+
+    #[test]
+    fn a_ttl_for_a_validity_is_valid_for_as_long_and_hardly_longer() {
+        for factor in [0.0, 0.01, 0.3, 0.5, 0.65, 0.9] {
+            for span in [0, 1, 2, 7, 1000, 29_999, 600_000, 40_000_000] {
+                let span = Duration::from_millis(span);
+                let ttl = ttl_for(span, factor);
+                let whole = Duration::from_millis(ttl.as_millis().try_into().unwrap());
+                let valid = validity(whole, Duration::ZERO, drift(whole, factor));
+                assert!(valid >= span, "{span:?} {factor}: {valid:?}");
+                assert!(
+                    valid <= span + Duration::from_millis(3),
+                    "{span:?} {factor}: {valid:?}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl<'a> LockRequest<'a> {
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
-    /// timeouts, or of more than `max_hold`.
+    /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
     pub fn lock(&self) -> Result<LockGuard, Error> {
         self.acquire(self.manager.acquire_timeout())
     }
@@ -78,7 +78,7 @@ impl<'a> LockRequest<'a> {
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
-    /// timeouts, or of more than `max_hold`.
+    /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
         self.acquire(Duration::ZERO)
     }
@@ -88,7 +88,7 @@ impl<'a> LockRequest<'a> {
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
-    /// timeouts, or of more than `max_hold`.
+    /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
         self.acquire(timeout)
     }
@@ -98,7 +98,7 @@ impl<'a> LockRequest<'a> {
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
-    /// timeouts, or of more than `max_hold`.
+    /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
         self.acquire(clock::until_instant(deadline))
     }

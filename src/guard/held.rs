@@ -137,7 +137,7 @@ impl Held {
             if state.loss.is_none() {
                 let told = self.told_at();
                 let until = end.map_or(told, |end| end.min(told));
-                self.clock.wait(&self.changed, &mut state, until);
+                self.clock.nap(&self.changed, &mut state, until);
             }
         }
     }
@@ -188,16 +188,36 @@ impl Held {
         self.state.lock().failed = nodes.into();
     }
 
-    /// Has it renewed from now on.
-    pub(crate) fn keep(&self, ttl: Duration, max_hold: Option<Duration>) {
-        let until = max_hold.and_then(|limit| self.since.checked_add(limit));
+    /// When so much time of holding is over.
+    pub(crate) fn held_for(&self, limit: Duration) -> Option<Timestamp> {
+        self.since.checked_add(limit)
+    }
+
+    /// Has it renewed as this says from now on. Returns what was said before.
+    pub(crate) fn keep(&self, renewal: Option<Renewal>) -> Option<Renewal> {
         let mut state = self.state.lock();
-        state.renewal = Some(Renewal { ttl, until });
-        if let Some(until) = until {
+        std::mem::replace(&mut state.renewal, renewal)
+    }
+
+    /// Lets it end when `max_hold` is reached, if it would last longer.
+    pub(crate) fn shorten(&self) {
+        let state = self.state.lock();
+        if let Some(until) = state.renewal.and_then(|renewal| renewal.until) {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
         }
         // Those who wait have another end to wait for.
         self.changed.notify_all();
+    }
+
+    /// The longest ttl that makes sense now: with `max_hold`, hardly more than what is left of that, so that others need not
+    /// wait longer for a holder that hangs.
+    pub(crate) fn longest_ttl(
+        &self,
+        now: Timestamp,
+        ttl_for: impl FnOnce(Duration) -> Duration,
+    ) -> Duration {
+        let until = self.state.lock().renewal.and_then(|renewal| renewal.until);
+        until.map_or(Duration::MAX, |until| ttl_for(until.saturating_since(now)))
     }
 
     /// How it is to be renewed; none when it is not, or when `max_hold` leaves nothing to renew.
@@ -212,11 +232,16 @@ impl Held {
         self.state.lock().hooks.push(hook);
     }
 
-    /// The hooks that are to be called now, and how the lock was lost.
-    pub(crate) fn take_hooks(&self, now: Timestamp) -> Option<(Vec<Hook>, LossCause)> {
-        let cause = self.loss_soon_after(now)?;
-        let hooks = std::mem::take(&mut self.state.lock().hooks);
-        Some((hooks, cause))
+    /// How the lock was lost, if those who wait are to be told by now.
+    pub(crate) fn told(&self, now: Timestamp) -> Option<LossCause> {
+        self.loss_soon_after(now)
+    }
+
+    /// A hook that is still to be called. There is none any more when the lock is given back.
+    pub(crate) fn next_hook(&self) -> Option<Hook> {
+        let mut state = self.state.lock();
+        let is_any = !state.hooks.is_empty();
+        is_any.then(|| state.hooks.remove(0))
     }
 
     /// When those who wait for a loss are told at the latest.
@@ -224,19 +249,16 @@ impl Held {
         self.deadline().saturating_sub(NOTICE)
     }
 
-    /// Ends it, because its guard gives it back. Returns how it was lost before that, if it was.
-    pub(crate) fn end(&self) -> Option<LossCause> {
+    /// Ends it, because its guard gives it back. Returns how it was lost before that, if it was; and its hooks, which are to
+    /// be dropped when nothing is to be done any more: what they own may take its time, or panic.
+    pub(crate) fn end(&self) -> (Option<LossCause>, Vec<Hook>) {
         let before = self.loss_at(self.clock.now());
         let mut state = self.state.lock();
         if state.loss.is_none() {
             // The error is for those who hold watches.
             let _told = self.lose(&mut state, LossCause::Released);
         }
-        // What they own may be anything, so they are dropped without the lock.
-        let hooks = std::mem::take(&mut state.hooks);
-        drop(state);
-        drop(hooks);
-        before
+        (before, std::mem::take(&mut state.hooks))
     }
 
     /// Notes where it stands in a queue, unless it is over. Returns whether it is to stand there.

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::LockManager;
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
+use crate::fencing::Rules;
 use crate::guard::LockGuard;
 use crate::guard::held::{Held, gone, is_gone};
 use crate::lease::Lease;
 use crate::node::command;
-use crate::node::inspect::inspect_all;
+use crate::node::inspect::{inspect_all, inspect_with_counter};
 use crate::quorum;
 use crate::status::{NodeStatus, View};
 
@@ -64,8 +65,7 @@ impl LockManager {
 
         let started = self.clock().now();
         let asked = self.each().zip(lease.owed().iter().copied());
-        let answers = inspect_all(asked.clone(), &command::inspect(&key));
-        let answers = asked.zip(answers);
+        let answers = asked.clone().zip(self.look_at(&key, &lease));
         let (mut nodes, ends): (Vec<NodeReport>, Vec<Duration>) = answers
             .map(|((node, _), answer)| match answer {
                 Some(status) => vote(status, lease.token()),
@@ -85,6 +85,26 @@ impl LockManager {
             return Err(Error::Lost { cause });
         }
         Err(Error::Unavailable { nodes })
+    }
+
+    /// What the nodes have that may have a key of the lease.
+    fn look_at(&self, key: &str, lease: &Lease) -> Vec<Option<NodeStatus>> {
+        let asked = self.each().zip(lease.owed().iter().copied());
+        let command = command::inspect(key);
+        let Some(token) = lease.fencing_token() else {
+            return inspect_all(asked, &command);
+        };
+        let command = command.followed_by(vec![command::get(&Rules::fence(key))]);
+        let answers = inspect_with_counter(asked, &command).into_iter();
+        let known = |(mut status, counter): (NodeStatus, Option<u64>)| {
+            // A token that this node has not granted, and that a later one need not be larger than.
+            let is_forged = counter.is_none_or(|counter| counter < u64::from(token));
+            if is_forged && matches!(status.view, View::Held { .. }) {
+                status.view = View::Free;
+            }
+            status
+        };
+        answers.map(|answer| answer.map(known)).collect()
     }
 
     /// Whether the lease can be of these nodes.

@@ -1,18 +1,17 @@
 //! Renewals: the extensions of many locks in one round over the nodes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
 use crate::clock::Timestamp;
-use crate::error::{Error, NodeReport, Vote, one_vote_each};
+use crate::error::{Error, NodeReport, Vote};
 use crate::guard::held::{Held, Purpose, is_gone};
 use crate::keep_alive::Renewal;
 use crate::keeper::in_any_case;
 use crate::node::Node;
 use crate::node::command::Packed;
-use crate::node::extend::{MOST_AT_ONCE, extend_all};
+use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES, extend_all};
 use crate::quorum;
 
 /// The renewal of one lock.
@@ -26,68 +25,92 @@ struct Round<'h> {
 
 impl LockManager {
     /// Renews locks, as many in one write as have their keys on the same nodes.
-    pub(super) fn renew_all(&self, due: &[Arc<Held>]) {
-        let mut groups: BTreeMap<&[bool], Vec<&Arc<Held>>> = BTreeMap::new();
-        for held in due {
-            groups.entry(&held.owed).or_default().push(held);
-        }
-        let chunks = groups.values().flat_map(|group| group.chunks(MOST_AT_ONCE));
-        for chunk in chunks {
+    ///
+    /// First on the nodes that have not failed lately, which does not wait. The locks for which these are not enough come
+    /// later, the most urgent first: each time that costs a node timeout, and in between comes what has become due.
+    pub(super) fn renew_all(&self, due: Vec<Arc<Held>>) {
+        let mut left = self.renew_where_it_is_quick(due);
+        while let Some(chunk) = next_chunk(&mut left) {
             // The program's logger may panic, and the locks have to be renewed.
-            in_any_case(|| self.renew(chunk));
-            let now = self.clock().now();
-            for held in chunk {
-                if !held.stands(Purpose::Renew) {
-                    self.repeat(held, now);
+            in_any_case(|| {
+                let started = self.clock().now();
+                let mut rounds = self.begin(&chunk, started);
+                let Some(owed) = rounds.first().map(|round| round.held.owed.clone()) else {
+                    return;
+                };
+                self.ask(&mut rounds, &owed);
+                for round in rounds {
+                    self.settle(round, started);
                 }
+            });
+            self.repeat_others(&chunk);
+            // Not sooner than they are due: one that has just failed would be asked about without a pause.
+            let due = self.take_due(Duration::ZERO);
+            left.extend(self.renew_where_it_is_quick(due));
+        }
+    }
+
+    /// Asks only the nodes that have not failed lately. Returns the locks for which they were not enough.
+    fn renew_where_it_is_quick(&self, mut due: Vec<Arc<Held>>) -> Vec<Arc<Held>> {
+        let mut undecided = Vec::new();
+        while let Some(chunk) = next_chunk(&mut due) {
+            let mut open = Vec::new();
+            in_any_case(|| open = self.renew_quickly(&chunk));
+            let is_open = |held: &Arc<Held>| open.iter().any(|other| Arc::ptr_eq(held, other));
+            let (later, others): (Vec<_>, Vec<_>) = chunk.into_iter().partition(is_open);
+            undecided.extend(later);
+            self.repeat_others(&others);
+        }
+        undecided
+    }
+
+    fn renew_quickly(&self, chunk: &[Arc<Held>]) -> Vec<Arc<Held>> {
+        let started = self.clock().now();
+        let mut rounds = self.begin(chunk, started);
+        let Some(owed) = rounds.first().map(|round| &round.held.owed) else {
+            return Vec::new();
+        };
+        let is_closed = |(node, owed): (&Node, &bool)| node.is_closed() && *owed;
+        let closed: Vec<bool> = self.each().zip(owed).map(is_closed).collect();
+        if !closed.contains(&true) {
+            return rounds.iter().map(|round| Arc::clone(round.held)).collect();
+        }
+        let is_whole = closed.iter().zip(owed).all(|(closed, owed)| closed == owed);
+        self.ask(&mut rounds, &closed);
+        let mut open = Vec::new();
+        for round in rounds {
+            if is_whole || !round.is_open() {
+                self.settle(round, started);
+            } else {
+                open.push(Arc::clone(round.held));
+            }
+        }
+        open
+    }
+
+    /// Plans what is still to be renewed and was not planned, because it was not asked about.
+    fn repeat_others(&self, locks: &[Arc<Held>]) {
+        let now = self.clock().now();
+        for held in locks {
+            if !held.stands(Purpose::Renew) {
+                self.repeat(held, now);
             }
         }
     }
 
-    fn renew(&self, locks: &[&Arc<Held>]) {
-        let started = self.clock().now();
-        let rounds = locks.iter().filter_map(|held| self.begin(held, started));
-        let mut rounds: Vec<Round<'_>> = rounds.collect();
-        let Some(owed) = rounds.first().map(|round| &round.held.owed) else {
-            return;
-        };
-        let is_closed = |(node, owed): (&Node, &bool)| node.is_closed() && *owed;
-        let closed: Vec<bool> = self.each().zip(owed).map(is_closed).collect();
-        let votes = closed.iter().filter(|closed| **closed).count();
-        let heeds_breakers = quorum::is_reached(closed.len(), votes);
-        if !heeds_breakers {
-            self.ask(&mut rounds, owed);
-            return rounds
-                .into_iter()
-                .for_each(|round| self.settle(round, started));
-        }
-        self.ask(&mut rounds, &closed);
-        let (decided, mut open): (Vec<_>, Vec<_>) =
-            rounds.into_iter().partition(|round| !round.is_open());
-        for round in decided {
-            self.settle(round, started);
-        }
-        // Nodes that failed a moment ago may take a node timeout each, so they are asked only about the locks that need
-        // them.
-        let left_out = closed.iter().zip(owed);
-        let left_out: Vec<bool> = left_out.map(|(closed, owed)| *owed && !closed).collect();
-        if left_out.contains(&true) {
-            self.ask(&mut open, &left_out);
-        }
-        for round in open {
-            self.settle(round, started);
-        }
+    /// What to ask for these locks, as far as they are still to be renewed.
+    fn begin<'h>(&self, locks: &'h [Arc<Held>], now: Timestamp) -> Vec<Round<'h>> {
+        let rounds = locks.iter().filter_map(|held| self.round_of(held, now));
+        rounds.collect()
     }
 
-    /// What to ask for a lock, if it is still to be renewed.
-    fn begin<'h>(&self, held: &'h Arc<Held>, now: Timestamp) -> Option<Round<'h>> {
+    fn round_of<'h>(&self, held: &'h Arc<Held>, now: Timestamp) -> Option<Round<'h>> {
         if held.loss_at(now).is_some() {
             return None;
         }
-        let options = &self.shared.options;
-        let ttl = held.renewal()?.ttl(now, |ttl| options.drift(ttl));
+        let ttl = held.renewal()?.ttl;
         // An error means that max_hold leaves no time to speak of.
-        let (ttl, validity) = self.validity(ttl).ok()?;
+        let (ttl, validity) = self.fitting(held, ttl, now).ok()?;
         Some(Round {
             held,
             key: self.key(&held.resource),
@@ -95,6 +118,17 @@ impl LockManager {
             validity,
             nodes: Vec::new(),
         })
+    }
+
+    /// The ttl to ask for, no longer than `max_hold` leaves, and its validity.
+    pub(crate) fn fitting(
+        &self,
+        held: &Held,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<(Duration, Duration), Error> {
+        let longest = held.longest_ttl(now, |left| self.shared.options.ttl_for(left));
+        self.validity(ttl.min(longest))
     }
 
     /// Asks these nodes, and takes their answers in.
@@ -110,7 +144,17 @@ impl LockManager {
         let nodes = self.each().zip(asked.iter().copied());
         let answers = extend_all(nodes.clone(), &command, rounds.len());
         for (round, answers) in rounds.iter_mut().zip(answers) {
-            round.take(nodes.clone(), answers);
+            round.nodes = answers;
+            let owed = round.held.owed.iter();
+            for ((report, (node, asked)), owed) in
+                round.nodes.iter_mut().zip(nodes.clone()).zip(owed)
+            {
+                // It may well have the key.
+                if *owed && !asked {
+                    let failure = node.recent_failure().unwrap_or_default();
+                    report.vote = Vote::BreakerOpen { failure };
+                }
+            }
         }
     }
 
@@ -120,7 +164,7 @@ impl LockManager {
         let lease = (started, round.validity);
         match round.held.extended(lease, round.nodes, now) {
             Ok(()) => {
-                let due = Renewal::due(started, round.ttl);
+                let due = Renewal::due(started, round.validity);
                 self.queue(Purpose::Renew, round.held, due);
             }
             Err(Error::Unavailable { nodes } | Error::TooSlow { nodes, .. }) => {
@@ -145,36 +189,25 @@ impl LockManager {
 }
 
 impl Round<'_> {
-    /// Takes the answers of the nodes that were asked; of the others stays what they said before.
-    fn take<'n>(
-        &mut self,
-        nodes: impl Iterator<Item = (&'n Node, bool)>,
-        answers: Vec<NodeReport>,
-    ) {
-        if self.nodes.is_empty() {
-            self.nodes = answers;
-            for ((report, (node, asked)), owed) in
-                self.nodes.iter_mut().zip(nodes).zip(&self.held.owed)
-            {
-                // It may well have the key.
-                if *owed && !asked {
-                    let failure = node.recent_failure().unwrap_or_default();
-                    report.vote = Vote::BreakerOpen { failure };
-                }
-            }
-            return;
-        }
-        for ((mine, (_, asked)), answer) in self.nodes.iter_mut().zip(nodes).zip(answers) {
-            if asked {
-                *mine = answer;
-            }
-        }
-        one_vote_each(&mut self.nodes);
-    }
-
     /// Whether further answers can decide it.
     fn is_open(&self) -> bool {
         let granted = self.nodes.iter().filter(|report| report.vote.is_granted());
         !quorum::is_reached(self.nodes.len(), granted.count()) && !is_gone(&self.nodes)
     }
+}
+
+/// Takes locks that can go in one write: the most urgent, and others whose keys are on the same nodes.
+fn next_chunk(locks: &mut Vec<Arc<Held>>) -> Option<Vec<Arc<Held>>> {
+    locks.sort_by_key(|held| held.deadline());
+    let owed = locks.first()?.owed.clone();
+    let (mut count, mut bytes) = (0_usize, 0_usize);
+    let fits = |held: &mut Arc<Held>| {
+        if held.owed != owed || (count > 0 && bytes >= MOST_BYTES) || count >= MOST_AT_ONCE {
+            return false;
+        }
+        count = count.saturating_add(1);
+        bytes = bytes.saturating_add(EXTENSION.saturating_add(held.resource.len()));
+        true
+    };
+    Some(locks.extract_if(.., fits).collect())
 }

@@ -50,7 +50,7 @@ impl LockManager {
             let votes = ballots.into_iter().map(|ballot| ballot.report).collect();
             let guard = LockGuard::new(self, held, votes);
             if let Some(keep_alive) = keep_alive {
-                guard.keep_from_the_beginning(ttl, keep_alive);
+                guard.keep_from_the_beginning((ttl, validity), keep_alive);
             }
             // The last look at the clock. A guard that is dropped gives everything back.
             if !guard.remaining().is_zero() {

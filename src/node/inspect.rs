@@ -32,6 +32,39 @@ pub(crate) fn inspect_all<'n>(
     statuses.collect()
 }
 
+/// As [`inspect_all`], with commands that ask for a counter of fencing tokens as well; none where there is no number.
+pub(crate) fn inspect_with_counter<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+) -> Vec<Option<(NodeStatus, Option<u64>)>> {
+    let answers = send_to_all(nodes.clone(), command, Call::new, |call, again| {
+        call.reply(again, view_and_counter)
+    });
+    let statuses = nodes.zip(answers).map(|((node, _), answer)| {
+        let answer = answer?;
+        let (view, counter) = match answer.result {
+            Ok((view, counter)) => (view, counter),
+            Err(fault) => (silence(fault), None),
+        };
+        Some((node.status(view, answer.elapsed, answer.server), counter))
+    });
+    statuses.collect()
+}
+
+fn view_and_counter(reply: &Value) -> Option<(View, Option<u64>)> {
+    let Value::Array(replies) = reply else {
+        return None;
+    };
+    let [lock, counter] = replies.as_slice() else {
+        return None;
+    };
+    let counter = match counter {
+        Value::BulkString(text) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+        Value::Nil | _ => None,
+    };
+    Some((view(lock)?, counter))
+}
+
 impl Node {
     /// What is said of a node that is left out.
     pub(crate) fn left_out(&self, failure: Arc<str>) -> NodeStatus {

@@ -144,7 +144,7 @@ fn nodes_that_failed_a_moment_ago_are_asked_where_a_lock_needs_them() {
     let (clock, nodes, manager) = cluster();
     let guard = kept(&manager, KeepAlive::unbounded());
     nodes[0].flush();
-    clock.advance(TTL / 3 - ms(5));
+    clock.advance(VALIDITY / 3 - ms(5));
     for node in &nodes[1..3] {
         node.refuse();
     }
@@ -276,6 +276,30 @@ fn what_can_not_be_kept_alive_is_refused_before_anything_is_sent() {
             .try_lock()
             .unwrap(),
     );
+}
+
+#[test]
+fn whatever_the_drift_a_lock_that_is_kept_is_renewed_in_time_or_refused() {
+    for factor in [0.0, 0.3, 0.5, 0.7, 0.9] {
+        for ttl in [150, 300, 1_000, 10_000] {
+            let clock = FakeClock::new();
+            let nodes = FakeNode::cluster_on(3, &clock);
+            let builder = LockManager::builder().fakes(&nodes).drift_factor(factor);
+            let manager = builder.build().unwrap();
+            let request = manager.request("report").ttl(ms(ttl));
+            let guard = match request.keep_alive(KeepAlive::max_hold(TTL * 10)).try_lock() {
+                Ok(guard) => guard,
+                Err(Error::InvalidTtl { .. }) if ttl < 1_100 => continue,
+                Err(error) => panic!("{factor} {ttl}: {error}"),
+            };
+            clock.advance(TTL * 10 - ms(2));
+            assert!(guard.check().is_ok(), "{factor} {ttl}");
+            clock.advance(ms(2));
+            assert_lost(guard.check(), |cause| {
+                matches!(cause, LossCause::MaxHold { .. })
+            });
+        }
+    }
 }
 
 #[test]

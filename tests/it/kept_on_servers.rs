@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Protocol};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Protocol, Vote};
 
 use crate::server::{Server, eventually, now, pause, within};
 
@@ -32,21 +32,20 @@ fn a_job_of_three_ttls_outlives_a_server_that_is_killed_and_comes_back() {
     let ttl = Duration::from_secs(2);
     let (manager, others) = (manager(&servers), manager(&servers));
     let guard = kept(&manager, "job", ttl);
-    let began = now();
-    let mut is_up = true;
-    while began.elapsed() < ttl * 3 {
-        guard.check().unwrap();
-        // On a busy machine too few may answer in time to say why.
-        assert!(others.try_lock("job", ttl).is_err());
-        if is_up && began.elapsed() > ttl {
-            servers[1].kill();
-            is_up = false;
-        } else if !is_up && began.elapsed() > ttl * 2 {
-            servers[1].restart();
-            is_up = true;
+    let work = |for_so_long: Duration| {
+        let began = now();
+        while began.elapsed() < for_so_long {
+            guard.check().unwrap();
+            // On a busy machine too few may answer in time to say why.
+            assert!(others.try_lock("job", ttl).is_err());
+            pause(ms(20));
         }
-        pause(ms(20));
-    }
+    };
+    work(ttl);
+    servers[1].kill();
+    work(ttl);
+    servers[1].restart();
+    work(ttl);
     // What it forgot is not set again there, and the others are a majority.
     assert_eq!(servers[1].get("job"), None);
     guard.unlock().unwrap();
@@ -173,6 +172,81 @@ fn a_renewal_that_a_server_executes_after_the_unlock_leaves_no_key() {
         pause(ms(100));
         assert!(servers.iter().all(|server| server.get("job").is_none()));
     }
+}
+
+#[test]
+fn locks_that_can_not_be_renewed_do_not_delay_those_that_can() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    // A thousand locks on two nodes each, because the third failed.
+    nodes[1].refuse();
+    let many: Vec<LockGuard> = (0..1000)
+        .map(|i| kept(&manager, &format!("two {i}"), ms(6_000)))
+        .collect();
+    nodes[1].recover();
+    // As many on all of them as need a renewal soon.
+    let locked = eventually(BOUND, || {
+        let guard = kept(&manager, "probe", ms(6_000));
+        guard
+            .votes()
+            .iter()
+            .all(|report| matches!(report.vote, Vote::Granted))
+    });
+    assert!(locked);
+    let urgent: Vec<LockGuard> = (0..20)
+        .map(|i| kept(&manager, &format!("three {i}"), ms(900)))
+        .collect();
+    nodes[2].hang();
+    let began = now();
+    while began.elapsed() < ms(3_500) {
+        pause(ms(50));
+        let held = urgent.iter().filter(|guard| guard.check().is_ok());
+        assert_eq!(held.count(), urgent.len(), "after {:?}", began.elapsed());
+    }
+    nodes[2].recover();
+    drop((many, urgent));
+}
+
+#[test]
+fn servers_that_forget_their_scripts_cost_no_lock() {
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let manager = builder.protocol(Protocol::Fenced).build().unwrap();
+    manager.open_nodes().unwrap();
+    let guards: Vec<LockGuard> = (0..100)
+        .map(|i| kept(&manager, &format!("job {i}"), ms(1_500)))
+        .collect();
+    let began = now();
+    while began.elapsed() < ms(4_000) {
+        for server in &servers {
+            server.command(&["SCRIPT", "FLUSH"]);
+        }
+        pause(ms(5));
+    }
+    assert!(guards.iter().all(|guard| guard.check().is_ok()));
+}
+
+#[test]
+fn no_hook_is_called_once_the_lock_was_given_back() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let guard = manager.try_lock("job", ms(200)).unwrap();
+    let (begun, has_begun) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel::<()>();
+    guard.on_lost(move |_| {
+        begun.send(()).unwrap();
+        goes_on.recv().unwrap_err();
+    });
+    let (tell, told) = mpsc::channel();
+    guard.on_lost(move |_| tell.send(()).unwrap());
+    has_begun.recv_timeout(BOUND).unwrap();
+    // While the first one runs, the second is still to come.
+    drop(guard);
+    drop(go_on);
+    assert!(matches!(
+        told.recv_timeout(BOUND),
+        Err(mpsc::RecvTimeoutError::Disconnected)
+    ));
 }
 
 #[test]

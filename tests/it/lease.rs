@@ -120,6 +120,40 @@ fn a_keep_alive_that_can_not_work_leaves_the_guard_as_it_was() {
 }
 
 #[test]
+fn a_keep_alive_goes_by_its_own_limit_from_the_first_moment() {
+    let (clock, nodes, manager) = cluster();
+    let request = manager.request("report").ttl(ms(9_000));
+    let guard = request.keep_alive(KeepAlive::max_hold(TTL)).lock().unwrap();
+    // No extension leaves keys that last longer than the limit.
+    guard.extend(TTL * 10).unwrap();
+    assert!(nodes[0].ttl_of("report") < Some(ms(10_200)));
+    clock.advance(ms(9_000));
+    guard.keep_alive(ms(9_000), KeepAlive::unbounded()).unwrap();
+    assert!(guard.remaining() > ms(8_000), "{guard:?}");
+    clock.advance(TTL * 10);
+    guard.check().unwrap();
+
+    // One that is over already changes nothing, and one that is near is kept.
+    let over = guard.keep_alive(TTL, KeepAlive::max_hold(TTL * 5));
+    assert!(matches!(over, Err(Error::InvalidTtl { .. })), "{over:?}");
+    clock.advance(TTL * 2);
+    guard.check().unwrap();
+    guard.extend(TTL * 10).unwrap();
+    guard
+        .keep_alive(TTL, KeepAlive::max_hold(TTL * 14))
+        .unwrap();
+    assert!(guard.remaining() < TTL * 2);
+    clock.advance(TTL * 2);
+    assert!(matches!(
+        guard.check(),
+        Err(Error::Lost {
+            cause: LossCause::MaxHold { .. },
+            ..
+        })
+    ));
+}
+
+#[test]
 fn a_lease_that_nobody_adopts_keeps_the_lock_until_its_ttl_ends() {
     let (clock, _nodes, manager) = cluster();
     drop(manager.try_lock("report", TTL).unwrap().into_lease());
@@ -260,6 +294,48 @@ fn a_fenced_lease_keeps_its_token_and_a_release_by_value_leaves_a_tombstone() {
     ));
     assert!(nodes.iter().all(|node| node.token_of("report").is_none()));
     assert!(manager.try_lock("report", TTL).unwrap().fencing_token() > token);
+}
+
+#[test]
+fn a_fencing_token_that_no_node_has_granted_is_not_adopted() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = fenced(&nodes);
+    manager.open_nodes().unwrap();
+    let lease = manager.try_lock("report", TTL).unwrap().into_lease();
+    let token = lease.fencing_token().unwrap();
+    let before = keys(&nodes);
+    for more in [1, 1_000_000, 3_000_000_000] {
+        let larger = u64::from(token) + more;
+        let forged = lease
+            .to_string()
+            .replace(&token.to_string(), &larger.to_string());
+        assert_lost(manager.adopt(forged.parse().unwrap()), |cause| {
+            matches!(cause, LossCause::Vanished { .. })
+        });
+    }
+    assert_eq!(keys(&nodes), before);
+    nodes.iter().for_each(FakeNode::refuse);
+    assert!(matches!(
+        manager.adopt(copy(&lease)),
+        Err(Error::Unavailable { .. })
+    ));
+    nodes.iter().for_each(FakeNode::recover);
+    assert_eq!(manager.adopt(lease).unwrap().fencing_token(), Some(token));
+}
+
+#[test]
+fn the_time_that_an_adoption_takes_is_not_added_to_the_validity() {
+    let (clock, nodes, manager) = cluster();
+    let lease = manager.try_lock("report", TTL).unwrap().into_lease();
+    clock.advance(ms(4_000));
+    for node in &nodes {
+        node.delay(ms(40));
+    }
+    let adopted = manager.adopt(lease).unwrap();
+    // 6 s less the drift, less what has gone by since before the nodes were asked.
+    let left = adopted.remaining();
+    assert!(left > ms(5_890) && left < ms(5_899), "{left:?}");
 }
 
 #[test]

@@ -172,3 +172,67 @@ fn nothing_is_told_of_a_lock_that_was_given_back_but_to_those_who_watch_it() {
         ));
     }
 }
+
+#[test]
+fn a_failure_that_was_made_good_is_not_the_cause_of_a_later_loss() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    nodes.iter().for_each(FakeNode::refuse);
+    clock.advance(TTL / 2);
+    nodes.iter().for_each(FakeNode::recover);
+    clock.advance(TTL);
+    guard.check().unwrap();
+    clock.suspend(TTL * 2);
+    assert_lost(guard.check(), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+}
+
+#[test]
+fn a_loss_that_an_extension_finds_is_told_at_once() {
+    let (clock, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    let told = told(&guard);
+    nodes.iter().for_each(FakeNode::flush);
+    assert!(guard.extend(TTL).is_err());
+    clock.advance(Duration::ZERO);
+    assert!(matches!(
+        told.try_recv().unwrap(),
+        LossCause::Vanished { .. }
+    ));
+}
+
+/// Panics when it goes, as what a hook owns may do.
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic!("what a hook owned");
+    }
+}
+
+#[test]
+fn what_hooks_own_may_panic_when_it_is_dropped_and_the_lock_is_given_back_nevertheless() {
+    let (clock, nodes, manager) = cluster();
+    let give_back: [fn(LockGuard); 3] = [
+        drop,
+        |guard| guard.unlock().unwrap(),
+        |guard| drop(guard.into_lease()),
+    ];
+    for give_back in give_back {
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let grenade = Grenade;
+        guard.on_lost(move |_| drop(grenade));
+        give_back(guard);
+        clock.advance(TTL);
+        assert_eq!(count(&nodes, "report"), 0);
+    }
+    // Nor does it disturb the others when it goes off in the background.
+    let guard = kept(&manager, KeepAlive::unbounded());
+    guard.on_lost(|_| std::panic::panic_any(Grenade));
+    let first = told(&guard);
+    let other = manager.try_lock("other", TTL).unwrap();
+    let second = told(&other);
+    clock.suspend(TTL * 2);
+    assert!(first.try_recv().is_ok() && second.try_recv().is_ok());
+}

@@ -174,3 +174,27 @@ fn the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long() {
     drop(manager);
     assert_soon_gone();
 }
+
+#[test]
+fn the_threads_end_while_a_renewal_waits_though_the_node_timeout_is_long() {
+    if !is_alone("the_threads_end_while_a_renewal_waits_though_the_node_timeout_is_long") {
+        return;
+    }
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let manager = builder
+        .node_timeout(Duration::from_secs(6))
+        .build()
+        .unwrap();
+    let request = manager.request("job").ttl(Duration::from_secs(18));
+    let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+    let ttl = guard.remaining();
+    for server in &servers {
+        server.stop();
+    }
+    // The first renewal is under way.
+    assert!(eventually(BOUND, || guard.remaining() < ttl * 5 / 8));
+    drop(guard.into_lease());
+    drop(manager);
+    assert_soon_gone();
+}
