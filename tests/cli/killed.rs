@@ -48,9 +48,11 @@ fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
         "echo $$ >> {}; for i in $(seq 1500); do sleep 0.02; done",
         file.display()
     );
+    // A short time to live, so that the next one need not wait for long.
+    let brief = ["--node-timeout", "50ms", "--ttl", "300ms", "--wait", "5s"];
     // Over the whole time of its start: before the lock, with it, before the command, after it.
     for step in 0..24 {
-        let running = Running::start(&mut nodes.run(&["--ttl", "300ms", "--wait", "5s"], &script));
+        let running = Running::start(&mut nodes.run(&brief, &script));
         pause(Duration::from_millis(step));
         running.signal(Signal::KILL);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Ended, Nodes, end_of};
+use crate::process::{Ended, NODE_TIMEOUT, Nodes, end_of};
 use crate::server::Server;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -138,6 +138,7 @@ fn with_the_fenced_protocol_they_work_as_well() {
     let nodes = Nodes::start(3);
     let fenced = redlatch::LockManager::builder()
         .nodes(nodes.servers.iter().map(Server::url))
+        .node_timeout(NODE_TIMEOUT)
         .protocol(redlatch::Protocol::Fenced);
     let manager = fenced.build().unwrap();
     manager.open_nodes().unwrap();

@@ -15,6 +15,9 @@ use crate::server::{Server, eventually, tell_reaper};
 /// What only a hang would break.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
+/// Of the command in a test, and of the test's own manager.
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(300);
+
 /// Servers that the command is run against.
 pub(crate) struct Nodes {
     pub(crate) servers: Vec<Server>,
@@ -38,9 +41,14 @@ impl Nodes {
         self.servers[0].dir().join(name)
     }
 
-    /// The command with these arguments, in a folder without a configuration.
+    /// The command with these arguments, in a folder whose configuration has patience with servers on a busy machine.
     pub(crate) fn redlatch(&self, arguments: &[&str]) -> Command {
         let mut command = bare(arguments);
+        let config = self.file("redlatch.toml");
+        if !config.exists() {
+            let timeout = NODE_TIMEOUT.as_millis();
+            fs::write(config, format!("node_timeout = \"{timeout}ms\"\n")).unwrap();
+        }
         command
             .env("REDLATCH_NODES", self.urls())
             .current_dir(self.servers[0].dir());

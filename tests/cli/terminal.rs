@@ -205,7 +205,7 @@ fn a_loss_gives_the_terminal_back_too() {
     let nodes = Nodes::start(3);
     let terminal = Terminal::open();
     let script = format!(
-        "{BINARY} run --max-hold 500ms --grace 100ms job -- sh -c 'trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done'; \
+        "{BINARY} run --max-hold 1s --grace 100ms job -- sh -c 'trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done'; \
          echo exit code $?; read line; echo again $line; sleep 30"
     );
     let _session = terminal.run(&nodes, &script);
