@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rustix::process::{Signal, getpgid};
+use rustix::process::{Signal, getpgid, kill_process};
 
-use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid};
+use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid, state};
 use crate::server::{eventually, pause};
 
 #[test]
@@ -64,4 +64,20 @@ fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
     let all_dead = || written().lines().all(|line| !is_alive(pid(line)));
     assert!(eventually(LIMIT, all_dead), "{}", written());
     assert!(eventually(LIMIT, || nodes.locked() == 0));
+}
+
+#[test]
+fn a_group_that_is_stopped_with_its_watchdog_does_not_hold_redlatch_up() {
+    let nodes = Nodes::start(1);
+    let running = Running::start(&mut nodes.run(&[], "echo $$; kill -STOP 0"));
+    let command = pid(&running.line());
+    let watchdog = getpgid(Some(command)).unwrap();
+    for pid in [command, watchdog] {
+        assert!(eventually(LIMIT, || state(pid) == Some('T')));
+    }
+    kill_process(command, Signal::KILL).unwrap();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert_eq!(nodes.locked(), 0);
+    assert_dies(watchdog);
 }

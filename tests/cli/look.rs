@@ -151,7 +151,11 @@ fn with_the_fenced_protocol_they_work_as_well() {
         &mut nodes.redlatch(&["health", "--fenced", "--json"]),
     ));
     assert_eq!(object["nodes"][0]["quarantine"], "open", "{object}");
-    let ended = end_of(&mut nodes.redlatch(&["unlock", "job", "--token", guard.token()]));
+    let unlock = ["unlock", "--fenced", "job", "--token", guard.token()];
+    let ended = end_of(&mut nodes.redlatch(&unlock));
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    // Without the note that it leaves, its holder would set the keys again.
+    assert!(guard.extend(std::time::Duration::from_mins(1)).is_err());
+    assert_eq!(nodes.locked(), 0);
     assert!(guard.unlock().is_err());
 }

@@ -101,6 +101,7 @@ fn under_lock(
         name: &arguments.name,
         on_loss: arguments.on_loss,
         grace: arguments.grace,
+        command,
     };
     let end = supervise(events, &mut group, terminal, &policy);
     group.dismiss();

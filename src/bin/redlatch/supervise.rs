@@ -4,7 +4,8 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use redlatch::LossCause;
-use rustix::process::Signal;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, test_kill_process};
 use signal_hook::consts::{SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::arguments::OnLoss;
@@ -20,6 +21,7 @@ pub(crate) struct Policy<'a> {
     pub(crate) name: &'a str,
     pub(crate) on_loss: OnLoss,
     pub(crate) grace: Duration,
+    pub(crate) command: Pid,
 }
 
 /// How the command ended.
@@ -129,7 +131,15 @@ fn lose(
         name,
         on_loss,
         grace,
+        command,
     } = policy;
+    // The group always has a member that gets signals, so nothing else tells.
+    if *on_loss != OnLoss::Ignore && test_kill_process(*command) == Err(Errno::PERM) {
+        output::complain(&format!(
+            "the command may not be sent signals and runs on without the lock {name}; end it as its user ({})",
+            command.as_raw_nonzero()
+        ));
+    }
     match on_loss {
         OnLoss::Term => {
             group.signal(Signal::TERM);
