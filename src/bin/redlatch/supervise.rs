@@ -101,6 +101,7 @@ pub(crate) fn supervise(
             Some(Event::Lost(cause)) => {
                 is_lost = true;
                 kill_at = lose(group, terminal.as_ref(), policy, &cause);
+                tell_if_out_of_reach(policy);
             }
             None => {
                 kill_at = None;
@@ -131,15 +132,8 @@ fn lose(
         name,
         on_loss,
         grace,
-        command,
+        command: _,
     } = policy;
-    // The group always has a member that gets signals, so nothing else tells.
-    if *on_loss != OnLoss::Ignore && test_kill_process(*command) == Err(Errno::PERM) {
-        output::complain(&format!(
-            "the command may not be sent signals and runs on without the lock {name}; end it as its user ({})",
-            command.as_raw_nonzero()
-        ));
-    }
     match on_loss {
         OnLoss::Term => {
             group.signal(Signal::TERM);
@@ -164,5 +158,17 @@ fn lose(
             ));
             None
         }
+    }
+}
+
+/// The command may have become another user's, as `sudo` does. The group always has a member that gets signals, so nothing
+/// else tells.
+fn tell_if_out_of_reach(policy: &Policy<'_>) {
+    if policy.on_loss != OnLoss::Ignore && test_kill_process(policy.command) == Err(Errno::PERM) {
+        output::complain(&format!(
+            "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
+            policy.name,
+            policy.command.as_raw_nonzero()
+        ));
     }
 }
