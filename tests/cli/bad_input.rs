@@ -45,7 +45,7 @@ fn usage_that_is_wrong_is_64() {
             "more than zero",
         ),
         (&["run", "--ttl", "2ms", "job", "--", "true"], "ttl"),
-        (&["run", "--ttl", "149ms", "job", "--", "true"], "150ms"),
+        (&["run", "--ttl", "899ms", "job", "--", "true"], "900ms"),
         (&["run", "--ttl", "2h", "job", "--", "true"], "max_ttl"),
         (
             &["run", "--node-timeout", "2h", "job", "--", "true"],

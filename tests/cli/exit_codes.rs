@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlatch::{LockManager, Protocol};
 
-use crate::process::{Nodes, Running, end_of};
+use crate::process::{NODE_TIMEOUT, Nodes, Running, end_of};
 use crate::server::{Server, eventually, now, pause};
 
 #[test]
@@ -50,6 +50,7 @@ fn with_fenced_the_command_gets_a_fencing_token_that_grows() {
     let nodes = Nodes::start(3);
     let fenced = LockManager::builder()
         .nodes(nodes.servers.iter().map(Server::url))
+        .node_timeout(NODE_TIMEOUT)
         .protocol(Protocol::Fenced);
     fenced.build().unwrap().open_nodes().unwrap();
     let mut last = 0_u64;
@@ -160,11 +161,11 @@ fn the_lock_is_kept_for_longer_than_its_ttl_and_given_back_when_the_command_has_
         "echo started; while [ ! -e {} ]; do sleep 0.02; done",
         go.display()
     );
-    let mut running = Running::start(&mut nodes.run(&["--ttl", "500ms"], &script));
+    let mut running = Running::start(&mut nodes.run(&["--ttl", "1500ms"], &script));
     running.line();
     let token = nodes.servers[0].get("job");
-    // Three times the ttl: without renewal, the keys would have gone.
-    pause(Duration::from_millis(1500));
+    // Twice the ttl: without renewal, the keys would have gone.
+    pause(Duration::from_secs(3));
     assert!(token.is_some() && nodes.servers[0].get("job") == token);
     assert_eq!(nodes.locked(), 3);
     assert!(running.is_running());

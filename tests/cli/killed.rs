@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rustix::process::{Signal, getpgid};
+use rustix::process::{Signal, getpgid, kill_process};
 
-use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid};
+use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid, state};
 use crate::server::{eventually, pause};
 
 #[test]
@@ -48,9 +48,11 @@ fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
         "echo $$ >> {}; for i in $(seq 1500); do sleep 0.02; done",
         file.display()
     );
+    // A short time to live, so that the next one need not wait for long.
+    let brief = ["--node-timeout", "50ms", "--ttl", "300ms", "--wait", "5s"];
     // Over the whole time of its start: before the lock, with it, before the command, after it.
     for step in 0..24 {
-        let running = Running::start(&mut nodes.run(&["--ttl", "300ms", "--wait", "5s"], &script));
+        let running = Running::start(&mut nodes.run(&brief, &script));
         pause(Duration::from_millis(step));
         running.signal(Signal::KILL);
     }
@@ -62,4 +64,20 @@ fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
     let all_dead = || written().lines().all(|line| !is_alive(pid(line)));
     assert!(eventually(LIMIT, all_dead), "{}", written());
     assert!(eventually(LIMIT, || nodes.locked() == 0));
+}
+
+#[test]
+fn a_group_that_is_stopped_with_its_watchdog_does_not_hold_redlatch_up() {
+    let nodes = Nodes::start(1);
+    let running = Running::start(&mut nodes.run(&[], "echo $$; kill -STOP 0"));
+    let command = pid(&running.line());
+    let watchdog = getpgid(Some(command)).unwrap();
+    for pid in [command, watchdog] {
+        assert!(eventually(LIMIT, || state(pid) == Some('T')));
+    }
+    kill_process(command, Signal::KILL).unwrap();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(137), "{ended:?}");
+    assert_eq!(nodes.locked(), 0);
+    assert_dies(watchdog);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Ended, Nodes, end_of};
+use crate::process::{Ended, NODE_TIMEOUT, Nodes, end_of};
 use crate::server::Server;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -138,6 +138,7 @@ fn with_the_fenced_protocol_they_work_as_well() {
     let nodes = Nodes::start(3);
     let fenced = redlatch::LockManager::builder()
         .nodes(nodes.servers.iter().map(Server::url))
+        .node_timeout(NODE_TIMEOUT)
         .protocol(redlatch::Protocol::Fenced);
     let manager = fenced.build().unwrap();
     manager.open_nodes().unwrap();
@@ -150,7 +151,11 @@ fn with_the_fenced_protocol_they_work_as_well() {
         &mut nodes.redlatch(&["health", "--fenced", "--json"]),
     ));
     assert_eq!(object["nodes"][0]["quarantine"], "open", "{object}");
-    let ended = end_of(&mut nodes.redlatch(&["unlock", "job", "--token", guard.token()]));
+    let unlock = ["unlock", "--fenced", "job", "--token", guard.token()];
+    let ended = end_of(&mut nodes.redlatch(&unlock));
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    // Without the note that it leaves, its holder would set the keys again.
+    assert!(guard.extend(std::time::Duration::from_mins(1)).is_err());
+    assert_eq!(nodes.locked(), 0);
     assert!(guard.unlock().is_err());
 }

@@ -15,6 +15,9 @@ use crate::server::{Server, eventually, tell_reaper};
 /// What only a hang would break.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
+/// Of the command in a test, and of the test's own manager.
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(300);
+
 /// Servers that the command is run against.
 pub(crate) struct Nodes {
     pub(crate) servers: Vec<Server>,
@@ -23,9 +26,13 @@ pub(crate) struct Nodes {
 impl Nodes {
     #[track_caller]
     pub(crate) fn start(n: usize) -> Self {
-        Self {
+        let nodes = Self {
             servers: Server::cluster(n),
-        }
+        };
+        let timeout = NODE_TIMEOUT.as_millis();
+        let config = format!("node_timeout = \"{timeout}ms\"\n");
+        fs::write(nodes.file("redlatch.toml"), config).unwrap();
+        nodes
     }
 
     pub(crate) fn urls(&self) -> String {
@@ -38,7 +45,7 @@ impl Nodes {
         self.servers[0].dir().join(name)
     }
 
-    /// The command with these arguments, in a folder without a configuration.
+    /// The command with these arguments, in a folder whose configuration has patience with servers on a busy machine.
     pub(crate) fn redlatch(&self, arguments: &[&str]) -> Command {
         let mut command = bare(arguments);
         command
@@ -221,14 +228,16 @@ pub(crate) fn pid(text: &str) -> Pid {
         .unwrap_or_else(|| panic!("no pid: {text}"))
 }
 
+/// The letter of a process's state, if it is there: T for one that is stopped, Z for one that has ended.
+pub(crate) fn state(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name, in parentheses, may hold anything; the state is behind it.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
 /// Whether a process is there and not merely waiting to be waited for.
 pub(crate) fn is_alive(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    // The name, in parentheses, may hold anything; the state is behind it.
-    let state = stat
-        .ok()
-        .and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.to_owned()));
-    state.is_some_and(|state| !state.starts_with(['Z', 'X']))
+    state(pid).is_some_and(|state| !['Z', 'X'].contains(&state))
 }
 
 /// Waits until a process runs the program of this name.

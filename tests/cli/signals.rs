@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::process::{Nodes, Running, assert_becomes, assert_dies, is_alive, pid};
+use crate::process::{Nodes, Running, assert_becomes, assert_dies, end_of, is_alive, pid};
 use crate::server::{eventually, now};
 
 const ALL: [(Signal, &str, i32); 4] = [
@@ -104,7 +104,8 @@ fn what_was_ignored_at_the_start_as_by_nohup_stays_ignored() {
     );
     shell
         .args(["-c", &script])
-        .env("REDLATCH_NODES", nodes.urls());
+        .env("REDLATCH_NODES", nodes.urls())
+        .current_dir(nodes.servers[0].dir());
     let mut running = Running::start(&mut shell);
     let command = pid(&running.line());
     running.signal(Signal::HUP);
@@ -113,4 +114,22 @@ fn what_was_ignored_at_the_start_as_by_nohup_stays_ignored() {
     running.signal(Signal::TERM);
     assert_eq!(running.end().code, Some(143));
     assert_dies(command);
+}
+
+#[test]
+fn a_caller_that_ignores_the_end_of_its_children_gets_the_exit_code() {
+    let nodes = Nodes::start(1);
+    // Of coreutils. A shell that is told to ignore CHLD need not do so in what it starts.
+    let mut caller = std::process::Command::new("env");
+    caller
+        .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_redlatch")])
+        .args(["run", "job", "--", "sh", "-c", "exit 3"])
+        .env("REDLATCH_NODES", nodes.urls())
+        .current_dir(nodes.servers[0].dir());
+    let ended = end_of(&mut caller);
+    assert_eq!(
+        (ended.code, ended.stderr.as_str()),
+        (Some(3), ""),
+        "{ended:?}"
+    );
 }

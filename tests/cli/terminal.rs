@@ -10,11 +10,11 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process, setsid};
+use rustix::process::{Signal, getpgid, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::process::{LIMIT, Nodes, assert_dies, pid};
+use crate::process::{LIMIT, Nodes, assert_dies, pid, state};
 use crate::server::{eventually, tell_reaper};
 
 /// Tells the leader which terminal to take.
@@ -103,6 +103,7 @@ impl Terminal {
             .env(TTY, &self.path)
             .env(SCRIPT, script)
             .env("REDLATCH_NODES", nodes.urls())
+            .current_dir(nodes.servers[0].dir())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
@@ -140,11 +141,6 @@ fn the_leader_of_a_session() {
         .stderr(open())
         .exec();
     panic!("{error}");
-}
-
-fn state(process: Pid) -> Option<char> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 const BINARY: &str = env!("CARGO_BIN_EXE_redlatch");
@@ -205,7 +201,7 @@ fn a_loss_gives_the_terminal_back_too() {
     let nodes = Nodes::start(3);
     let terminal = Terminal::open();
     let script = format!(
-        "{BINARY} run --max-hold 500ms --grace 100ms job -- sh -c 'trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done'; \
+        "{BINARY} run --max-hold 1s --grace 100ms job -- sh -c 'trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done'; \
          echo exit code $?; read line; echo again $line; sleep 30"
     );
     let _session = terminal.run(&nodes, &script);
@@ -246,7 +242,7 @@ fn killing_redlatch_on_a_terminal_kills_a_command_that_is_stopped() {
     let nodes = Nodes::start(1);
     let terminal = Terminal::open();
     let script = format!(
-        "{BINARY} run --ttl 1s job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; sleep 30"
+        "{BINARY} run --ttl 1500ms job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; sleep 30"
     );
     let _session = terminal.run(&nodes, &script);
     let redlatch = pid(&terminal.wait_for("parent "));
@@ -256,4 +252,78 @@ fn killing_redlatch_on_a_terminal_kills_a_command_that_is_stopped() {
     kill_process(redlatch, Signal::KILL).unwrap();
     assert_dies(command);
     assert!(eventually(Duration::from_secs(5), || nodes.locked() == 0));
+}
+
+#[test]
+fn a_loss_ends_the_command_though_the_watchdog_was_killed() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    let script = format!(
+        "{BINARY} run --max-hold 1500ms --grace 100ms job -- sh -c \
+         'trap \"\" TERM HUP; echo command $$; for i in $(seq 1500); do sleep 0.02; done'; echo exit code $?; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    let command = pid(&terminal.wait_for("command "));
+    kill_process(getpgid(Some(command)).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(terminal.wait_for("exit code "), "76");
+    assert_dies(command);
+}
+
+/// In a pipeline the command gets the terminal only when it asks for it.
+#[test]
+fn a_loss_gives_back_a_terminal_that_was_handed_over_later() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    let script = format!(
+        "{BINARY} run --max-hold 1500ms --grace 100ms job -- sh -c \
+         'read line </dev/tty; echo it was $line; trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done' | cat; \
+         echo all ended; read line; echo again $line; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    terminal.press("typed\n");
+    assert_eq!(terminal.wait_for("it was "), "typed");
+    terminal.wait_for("all ended");
+    terminal.press("more\n");
+    assert_eq!(terminal.wait_for("again "), "more");
+}
+
+#[test]
+fn ctrl_z_stops_a_pipeline_whose_command_has_the_terminal_and_fg_continues_it() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    // What a shell shows of the command at `fg` is not to be taken for what the command says.
+    let script = format!(
+        "set -m; {BINARY} run job -- sh -c \
+         'a=first b=then; read line </dev/tty; echo $a=$line; read line </dev/tty; echo $b=$line; exit 3' | cat; \
+         echo prompt $?; read line; echo shell $line; fg; echo fg $?; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    terminal.press("typed\n");
+    assert_eq!(terminal.wait_for("first="), "typed");
+    terminal.press("\u{1a}");
+    terminal.wait_for("prompt ");
+    terminal.press("command\n");
+    assert_eq!(terminal.wait_for("shell "), "command");
+    terminal.press("more\n");
+    assert_eq!(terminal.wait_for("then="), "more");
+    assert_eq!(terminal.wait_for("fg "), "0");
+}
+
+#[test]
+fn started_in_the_background_it_stops_when_the_command_reads_and_fg_continues_it() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    let script = format!(
+        "set -m; {BINARY} run job -- sh -c 'a=first; echo parent $PPID; read line </dev/tty; echo $a=$line; exit 3' & \
+         read line; fg; echo fg $?; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    let redlatch = pid(&terminal.wait_for("parent "));
+    let is_stopped = || state(redlatch) == Some('T');
+    assert!(eventually(LIMIT, is_stopped), "{:?}", state(redlatch));
+    terminal.press("go\n");
+    assert!(eventually(LIMIT, || !is_stopped()));
+    terminal.press("typed\n");
+    assert_eq!(terminal.wait_for("first="), "typed");
+    assert_eq!(terminal.wait_for("fg "), "3");
 }

@@ -171,6 +171,11 @@ pub(crate) struct Unlock {
     /// The token that the lock is held with
     #[arg(long, value_parser = token)]
     pub(crate) token: String,
+
+    /// For a lock that was taken with --fenced: leaves a note on the servers, so that its holder can't renew what was given
+    /// back [default: as the key protocol of the configuration file says]
+    #[arg(long)]
+    pub(crate) fenced: bool,
 }
 
 #[derive(Debug, Args)]
@@ -198,7 +203,8 @@ pub(crate) struct Servers {
     #[arg(long, value_name = "PREFIX")]
     pub(crate) key_prefix: Option<String>,
 
-    /// The time for one command to one server [default: 50ms]
+    /// The time for one command to one server; an attempt that a server keeps waiting goes on for as long before a signal or
+    /// the end of --wait is heeded [default: 50ms]
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) node_timeout: Option<Duration>,
 

@@ -1,14 +1,18 @@
 //! What happens while a command runs under a lock, through one channel, so that nothing has to be asked for.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::thread;
 
 use redlatch::LossCause;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
+
+use crate::output;
 
 /// Something that this process has to react to.
 #[derive(Debug)]
@@ -25,8 +29,10 @@ pub(crate) enum Event {
 
 /// Catches the signals that are forwarded, from now on.
 ///
-/// Those that this process was started to ignore, as by `nohup`, stay ignored, here and in the command.
+/// Those that this process was started to ignore, as by `nohup`, stay ignored, here and in the command. That does not go
+/// for CHLD, since a process that ignores it is not told how its children have ended.
 pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
+    signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
     let ignored = ignored();
     let is_heeded = |signal: &i32| {
         ignored
@@ -35,8 +41,10 @@ pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
             & 1
             == 0
     };
-    let wanted = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP];
-    let mut signals = Signals::new(wanted.iter().filter(|signal| is_heeded(signal)))?;
+    let forwarded = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP];
+    let heeded = forwarded.iter().filter(|signal| is_heeded(signal));
+    // A process that ignores CONT goes on as well, and so has the command to.
+    let mut signals = Signals::new(heeded.chain(&[SIGCONT]))?;
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
@@ -59,7 +67,12 @@ pub(crate) fn watch(command: Pid, events: Sender<Event>) -> io::Result<()> {
                     Ok(Some((_, status))) => of_status(status),
                     Ok(None) | Err(Errno::INTR) => continue,
                     // It is our child, and nobody else waits for it.
-                    Err(_) => Some(Event::Ended(crate::failure::SYSTEM)),
+                    Err(error) => {
+                        output::complain(&format!(
+                            "the system does not tell how the command ended: {error}; please report this"
+                        ));
+                        Some(Event::Ended(crate::failure::SYSTEM))
+                    }
                 };
                 let is_end = matches!(event, Some(Event::Ended(_)));
                 if event.is_some_and(|event| events.send(event).is_err()) || is_end {

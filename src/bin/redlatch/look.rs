@@ -53,7 +53,8 @@ pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
 pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
-    let manager = nodes::manager(&arguments.servers, &config, protocol(false, &config))?;
+    let protocol = protocol(arguments.fenced, &config);
+    let manager = nodes::manager(&arguments.servers, &config, protocol)?;
     let name = &arguments.name;
     let result = manager.release(name, &arguments.token);
     if arguments.form.json {

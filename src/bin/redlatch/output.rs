@@ -37,6 +37,9 @@ pub(crate) fn presentable(text: &str) -> String {
     shown
 }
 
+/// Stands where a login does when the library says what a URL looks like. The bracket is closed behind the `@`.
+const SYNTAX: &str = "[user:password";
+
 /// No message is meant to repeat a URL; should one do so, because it was typed in the wrong place, this keeps the
 /// password out.
 fn without_logins(text: &str) -> String {
@@ -48,11 +51,11 @@ fn without_logins(text: &str) -> String {
         let end = after.find(char::is_whitespace).unwrap_or(after.len());
         let (word, beyond) = after.split_at(end);
         match word.rsplit_once('@') {
+            Some((SYNTAX, _)) | None => shown.push_str(word),
             Some((_, host)) => {
                 shown.push_str("***@");
                 shown.push_str(host);
             }
-            None => shown.push_str(word),
         }
         rest = beyond;
     }
@@ -69,6 +72,16 @@ mod tests {
         assert_eq!(
             presentable("unexpected 'redis://u:s@e:c@host:1/2' and rediss://h and x://:p@h"),
             "unexpected 'redis://***@host:1/2' and rediss://h and x://***@h"
+        );
+    }
+
+    #[test]
+    fn what_a_url_looks_like_is_shown() {
+        let text =
+            "expected redis://[user:password@]host[:port][/db], not redis://[user:password@x@host";
+        assert_eq!(
+            presentable(text),
+            "expected redis://[user:password@]host[:port][/db], not redis://***@host"
         );
     }
 

@@ -83,7 +83,7 @@ fn under_lock(
     events: &Receiver<Event>,
     watch: impl FnOnce(rustix::process::Pid) -> std::io::Result<()>,
 ) -> Result<End, Failure> {
-    let mut group = Watchdog::start().map_err(|error| no_system("a process", &error))?;
+    let mut group = Watchdog::start().map_err(|error| no_system("process", &error))?;
     let terminal = Terminal::find();
     if let Some(terminal) = &terminal {
         terminal.hand_to(group.group());
@@ -96,13 +96,14 @@ fn under_lock(
         }
     };
     // Should there be no thread for it, the watchdog goes away without a goodbye, and the command with it.
-    watch(command).map_err(|error| no_system("a thread", &error))?;
+    watch(command).map_err(|error| no_system("thread", &error))?;
     let policy = Policy {
         name: &arguments.name,
         on_loss: arguments.on_loss,
         grace: arguments.grace,
+        command,
     };
-    let end = supervise(events, &mut group, terminal.as_ref(), &policy);
+    let end = supervise(events, &mut group, terminal, &policy);
     group.dismiss();
     Ok(end)
 }

@@ -4,8 +4,9 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use redlatch::LossCause;
-use rustix::process::Signal;
-use signal_hook::consts::{SIGTSTP, SIGTTIN, SIGTTOU};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, test_kill_process};
+use signal_hook::consts::{SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::arguments::OnLoss;
 use crate::clock;
@@ -20,6 +21,7 @@ pub(crate) struct Policy<'a> {
     pub(crate) name: &'a str,
     pub(crate) on_loss: OnLoss,
     pub(crate) grace: Duration,
+    pub(crate) command: Pid,
 }
 
 /// How the command ended.
@@ -35,18 +37,22 @@ pub(crate) enum End {
 pub(crate) fn supervise(
     events: &Receiver<Event>,
     group: &mut Watchdog,
-    terminal: Option<&Terminal>,
+    mut terminal: Option<Terminal>,
     policy: &Policy<'_>,
 ) -> End {
     let mut kill_at: Option<Instant> = None;
     let mut is_lost = false;
-    let mut stops_too = terminal.is_some();
+    let is_ending = |is_lost: bool| is_lost && policy.on_loss != OnLoss::Ignore;
+    let mut stops_too = false;
+    let mut wants_terminal = false;
+    // With TSTP to its own group, this process gets one itself, which is not for the command.
+    let mut expects_tstp = false;
     loop {
         match next(events, kill_at) {
             Some(Event::Ended(code)) => {
-                if is_lost && policy.on_loss != OnLoss::Ignore {
+                if is_ending(is_lost) {
                     // What the command has left behind would go on without a lock.
-                    group.kill(terminal);
+                    group.kill(terminal.as_ref());
                 }
                 return if is_lost {
                     End::Unguarded(code)
@@ -54,6 +60,17 @@ pub(crate) fn supervise(
                     End::Guarded(code)
                 };
             }
+            Some(Event::Signal(SIGCONT)) => {
+                // With `fg`, this process is in the foreground.
+                if wants_terminal && terminal.is_none() {
+                    terminal = Terminal::find_anyhow();
+                }
+                if let Some(terminal) = &terminal {
+                    terminal.hand_to(group.group());
+                }
+                group.signal(Signal::CONT);
+            }
+            Some(Event::Signal(SIGTSTP)) if expects_tstp => expects_tstp = false,
             Some(Event::Signal(signal)) => {
                 stops_too |= signal == SIGTSTP;
                 if let Some(signal) = Signal::from_named_raw(signal) {
@@ -61,29 +78,34 @@ pub(crate) fn supervise(
                 }
             }
             Some(Event::Stopped(SIGTTIN | SIGTTOU)) if terminal.is_none() => {
-                // It wants the terminal after all, which was left to those behind it in a pipeline.
-                if let Some(terminal) = Terminal::find_anyhow() {
+                // It wants the terminal after all, which was left to those behind it in a pipeline, or which this process
+                // has not got, as it was started in the background.
+                wants_terminal = true;
+                terminal = Terminal::find_anyhow();
+                if let Some(terminal) = &terminal {
                     terminal.hand_to(group.group());
                     group.signal(Signal::CONT);
+                } else if !is_ending(is_lost) {
+                    terminal::stop_in_background();
                 }
             }
-            Some(Event::Stopped(_)) if stops_too && !is_lost => {
-                // The shell gets its prompt when this process stops as well, and with `fg` it goes on here. Should the lock
-                // be lost by then, the event of that is next.
-                terminal::stop_here();
-                if let Some(terminal) = terminal {
-                    terminal.hand_to(group.group());
-                }
-                group.signal(Signal::CONT);
+            // The shell gets its prompt when this process stops as well, and with `fg` comes a CONT. Should the lock be lost
+            // by then, that is told next.
+            Some(Event::Stopped(_)) if is_ending(is_lost) => {}
+            Some(Event::Stopped(_)) if terminal.is_some() => {
+                expects_tstp = true;
+                terminal::stop_job();
             }
+            Some(Event::Stopped(_)) if stops_too => terminal::stop_here(),
             Some(Event::Stopped(_)) => {}
             Some(Event::Lost(cause)) => {
                 is_lost = true;
-                kill_at = lose(group, terminal, policy, &cause);
+                kill_at = lose(group, terminal.as_ref(), policy, &cause);
+                tell_if_out_of_reach(policy);
             }
             None => {
                 kill_at = None;
-                group.kill(terminal);
+                group.kill(terminal.as_ref());
             }
         }
     }
@@ -110,6 +132,7 @@ fn lose(
         name,
         on_loss,
         grace,
+        command: _,
     } = policy;
     match on_loss {
         OnLoss::Term => {
@@ -135,5 +158,17 @@ fn lose(
             ));
             None
         }
+    }
+}
+
+/// The command may have become another user's, as `sudo` does. The group always has a member that gets signals, so nothing
+/// else tells.
+fn tell_if_out_of_reach(policy: &Policy<'_>) {
+    if policy.on_loss != OnLoss::Ignore && test_kill_process(policy.command) == Err(Errno::PERM) {
+        output::complain(&format!(
+            "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
+            policy.name,
+            policy.command.as_raw_nonzero()
+        ));
     }
 }

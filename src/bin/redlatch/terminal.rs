@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
 
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Pid, Signal, getpgrp, getpid, kill_process};
+use rustix::process::{Pid, Signal, getpgrp, getpid, kill_current_process_group, kill_process};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 /// The terminal that this process was in the foreground of.
@@ -51,6 +51,19 @@ pub(crate) fn give_back(group: Pid) {
 /// Stops this process, as Ctrl-Z does, and returns when it is continued.
 pub(crate) fn stop_here() {
     kill_process(getpid(), Signal::STOP).ok();
+}
+
+/// Stops the process group of this process as Ctrl-Z would have done, had the group of the command not been in the
+/// foreground in its place: the script or the pipeline that this process is a part of. This one catches TSTP.
+pub(crate) fn stop_job() {
+    kill_current_process_group(Signal::TSTP).ok();
+    stop_here();
+}
+
+/// Stops the process group of this process as the system does with who reads from a terminal in the background. A group
+/// that no shell could continue goes on.
+pub(crate) fn stop_in_background() {
+    kill_current_process_group(Signal::TTIN).ok();
 }
 
 fn open() -> Option<File> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use log::info;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, Vote};
-use signal_hook::consts::SIGTSTP;
+use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use crate::clock;
 use crate::durations;
@@ -92,10 +92,10 @@ fn interruption(events: &Receiver<Event>, span: Duration) -> Option<u8> {
             terminal::stop_here();
             None
         }
-        Ok(Event::Signal(signal)) => Some(code_of_signal(signal)),
-        // The rest is of a command, and there is none yet.
-        Ok(Event::Stopped(_) | Event::Ended(_) | Event::Lost(_))
+        // The rest is for a command, and there is none yet.
+        Ok(Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_))
         | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        Ok(Event::Signal(signal)) => Some(code_of_signal(signal)),
     }
 }
 

@@ -11,15 +11,19 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, getpgrp, getpid, kill_current_process_group, kill_process_group,
+    Pid, Signal, getpgrp, getpid, kill_current_process_group, kill_process, kill_process_group,
 };
 use signal_hook::consts::signal;
 
+use crate::clock;
 use crate::terminal::{self, Terminal};
 
 /// Calls for the watchdog. It is no subcommand: nobody is meant to type it.
@@ -28,6 +32,10 @@ pub(crate) const ARGUMENT: &str = "__watchdog";
 /// What it says when it is ready, and what dismisses it.
 const READY: u8 = b'r';
 const GOODBYE: u8 = b'g';
+
+/// How long it has to do what it was told to do, which takes it milliseconds. If it is stopped, or gone, nothing waits for
+/// it any longer.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Signals that are meant for the command and come to its whole group.
 const NOT_FOR_IT: [i32; 14] = [
@@ -51,6 +59,9 @@ const NOT_FOR_IT: [i32; 14] = [
 pub(crate) struct Watchdog {
     process: Child,
     input: Option<ChildStdin>,
+    /// Nothing more comes from it but its end, when this process ends.
+    output: ChildStdout,
+    is_dismissed: bool,
 }
 
 impl Watchdog {
@@ -69,13 +80,20 @@ impl Watchdog {
         let mut process = command.spawn()?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
         let mut ready = [0];
-        let read = output.map(|mut output| output.read_exact(&mut ready));
-        if !matches!(read, Some(Ok(()))) || ready != [READY] {
-            drop(input);
-            process.wait()?;
-            return Err(io::Error::other("the watchdog does not start"));
+        if let Some(mut output) = output
+            && output.read_exact(&mut ready).is_ok()
+            && ready == [READY]
+        {
+            return Ok(Self {
+                process,
+                input,
+                output,
+                is_dismissed: false,
+            });
         }
-        Ok(Self { process, input })
+        drop(input);
+        process.wait()?;
+        Err(io::Error::other("the watchdog does not start"))
     }
 
     /// The process group that it leads.
@@ -92,11 +110,11 @@ impl Watchdog {
     /// Kills the command, what it has started, and the watchdog.
     pub(crate) fn kill(&mut self, terminal: Option<&Terminal>) {
         if terminal.is_some() && self.input.take().is_some() {
-            // It gives the terminal back first. It may have been stopped.
-            self.signal(Signal::CONT);
-        } else {
-            self.signal(Signal::KILL);
+            // It gives the terminal back, and then it kills the group.
+            self.let_end();
         }
+        // Whatever has become of it, the command must not go on.
+        self.signal(Signal::KILL);
     }
 
     /// Sends it away; what is left of the group is left alone. It gives the terminal back, if the group has it.
@@ -104,6 +122,23 @@ impl Watchdog {
         if let Some(mut input) = self.input.take() {
             // It is gone if someone has killed it.
             input.write_all(&[GOODBYE]).ok();
+            self.is_dismissed = true;
+        }
+    }
+
+    /// Gives it the time to end, now that its input is closed.
+    fn let_end(&self) {
+        // It is stopped if its group is. It has not been waited for, so its number is of no other.
+        kill_process(self.group(), Signal::CONT).ok();
+        let deadline = clock::now().checked_add(PATIENCE);
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
+            let timeout = Timespec::try_from(left.unwrap_or_default()).ok();
+            // The other end is closed when it has ended.
+            let mut output = [PollFd::new(&self.output, PollFlags::empty())];
+            if poll(&mut output, timeout.as_ref()) != Err(Errno::INTR) {
+                return;
+            }
         }
     }
 }
@@ -112,6 +147,13 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         // Closed before it is waited for: without a goodbye, this is what makes it kill its group.
         drop(self.input.take());
+        self.let_end();
+        if self.is_dismissed {
+            // Not the group: what is left of it was left alone on purpose.
+            kill_process(self.group(), Signal::KILL).ok();
+        } else {
+            self.signal(Signal::KILL);
+        }
         self.process.wait().ok();
     }
 }
