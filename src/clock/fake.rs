@@ -65,7 +65,9 @@ impl FakeClock {
 
     /// Moves the clock forward by `span`, and with it the nodes, managers and guards that live on it.
     ///
-    /// What they had scheduled for the time in between happens now, on the calling thread. The clock ends at 100 years.
+    /// What they had scheduled for the time in between happens now, on the calling thread: with a lock that is [kept
+    /// alive](crate::KeepAlive) that is a renewal for each third of its ttl, so that a step of many days takes long. The clock
+    /// ends at 100 years.
     pub fn advance(&self, span: Duration) {
         let target = self.0.lock().now.saturating_add(span);
         self.advance_to(target.min(END));
