@@ -219,10 +219,14 @@ pub(crate) fn name(error: &Error) -> &'static str {
             LossCause::Expired { .. } => "lost-expired",
             LossCause::Taken { .. } => "lost-taken",
             LossCause::Vanished { .. } => "lost-vanished",
-            _ => "lost",
+            LossCause::Unreachable { .. } | LossCause::MaxHold { .. } | LossCause::Released | _ => {
+                "lost"
+            }
         },
         Error::InvalidTtl { .. }
         | Error::InvalidResource { .. }
+        | Error::InvalidLease { .. }
+        | Error::NoThread { .. }
         | Error::InvalidConfig { .. }
         | Error::Forked
         | Error::NoRandomness { .. }
