@@ -17,6 +17,9 @@ impl LockManager {
         ttl: Duration,
         keep_alive: KeepAlive,
     ) -> Result<(Duration, Duration), Error> {
+        if self.is_forked() {
+            return Err(Error::Forked);
+        }
         let (whole, validity) = self.validity(ttl)?;
         let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
         let node_timeout = self.shared.options.node_timeout;

@@ -153,6 +153,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
                 && matches!(manager.health(), Err(Error::Forked))
                 && matches!(guard.extend(TTL), Err(Error::Forked))
                 && matches!(manager.release("kept", kept.token()), Err(Error::Forked))
+                && matches!(guard.keep_alive(TTL, KeepAlive::unbounded()), Err(Error::Forked))
                 // Nothing renews it here, whatever the parent's threads were at.
                 && matches!(kept.wait_lost(TTL), Some(LossCause::Expired { .. }))
                 && matches!(kept.check(), Err(Error::Lost { .. }))
