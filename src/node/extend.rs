@@ -15,7 +15,7 @@ use crate::error::{NodeReport, Vote, one_vote_each};
 
 /// More would take longer than a command may: on the server, and on a link of 10 Mbit/s.
 pub(crate) const MOST_AT_ONCE: usize = 128;
-pub(crate) const MOST_BYTES: usize = 24 * 1024;
+pub(crate) const MOST_BYTES: usize = 40 * 1024;
 
 /// How long an extension is, but for the name of the lock: about the script and its arguments.
 pub(crate) const EXTENSION: usize = 750;
