@@ -162,7 +162,9 @@ impl FromStr for Lease {
         let fencing = match next() {
             "-" => None,
             number => {
-                let number = decimal(number).filter(|number| *number <= FencingToken::LARGEST);
+                let number = decimal(number);
+                // No attempt has zero, which stands for a token that is not known.
+                let number = number.filter(|n| (1..=FencingToken::LARGEST).contains(n));
                 let number = number.ok_or_else(|| invalid("its fencing token is damaged"))?;
                 Some(FencingToken::new(number))
             }
@@ -238,6 +240,17 @@ mod tests {
     }
 
     #[test]
+    fn a_fencing_token_that_no_attempt_has_is_an_error() {
+        let good = lease("job", Some(1), &[true], 5).to_string();
+        assert!(good.parse::<Lease>().is_ok());
+        for number in ["0", "10000000000000000"] {
+            let bad = good.replace(":1:5:", &format!(":{number}:5:"));
+            let error = bad.parse::<Lease>().unwrap_err();
+            assert!(error.to_string().contains("fencing token"), "{error}");
+        }
+    }
+
+    #[test]
     fn the_text_of_this_form_stays_as_it_is() {
         let text = "redlatch1:00112233445566778899aabbccddeeff00112233:1700000000000001:1700000000000:11011:a%20b:%C3%A9";
         let same = lease(
@@ -256,7 +269,7 @@ mod tests {
         #[test]
         fn every_lease_is_read_back_from_one_printable_word(
             resource in "\\PC{1,20}|[\\x00-\\x7f]{1,20}",
-            fencing in proptest::option::of(0..=FencingToken::LARGEST),
+            fencing in proptest::option::of(1..=FencingToken::LARGEST),
             owed in proptest::collection::vec(any::<bool>(), 1..8),
             expires_ms in any::<u64>(),
         ) {
