@@ -27,7 +27,8 @@ use super::extend::extend_all;
 use super::slot::{Readiness, Slot, Slots};
 use super::socket::Socket;
 use super::transport::{Connect, Fault, Transport};
-use super::{Node, Setup, acquire_vote, is_alive};
+use super::acquire::{Attempt, acquire_vote};
+use super::{Node, Setup, is_alive};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};
 
@@ -199,9 +200,7 @@ impl Stage {
         };
         match question {
             Question::Acquire => {
-                let ballot = self
-                    .node
-                    .acquire(command, TTL, &command.acquire(TTL), &release);
+                let ballot = self.node.acquire(&Attempt::new(command, TTL));
                 outcome(&ballot.report.vote)
             }
             Question::Release => only(release_all(node(), &release)),
