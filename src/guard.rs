@@ -238,7 +238,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// As for [`extend`](Self::extend); and [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts, or of more
+    /// As for [`extend`](Self::extend), and [`Error::Lost`] also when it was held for `max_hold` already; and
+    /// [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts, or of more
     /// than `max_hold`. Nothing has changed then.
     ///
     /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
@@ -247,7 +248,8 @@ impl LockGuard {
         let started = self.manager.clock().now();
         self.extend(ttl)?;
         self.keep_from(started, ttl, keep_alive);
-        Ok(())
+        // Its time may have come already.
+        self.check()
     }
 
     /// Has a lock renewed that was just acquired for `ttl`.
@@ -280,19 +282,21 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn into_lease(mut self) -> Lease {
+        // Read before what is left is: whatever time goes by in between makes the end come sooner, and not later.
+        let now = Duration::from_micros(self.manager.clock().wall_micros());
         let remaining = if self.manager.is_forked() {
             // It is the parent's, who goes on with it.
             Duration::ZERO
         } else {
             self.remaining()
         };
-        let expires = Duration::from_micros(self.manager.clock().wall_micros());
         self.owes = false;
         if !self.manager.is_forked() {
-            self.manager.forget(&self.held);
+            // In this order as when it is given back.
             self.held.end();
+            self.manager.forget(&self.held);
         }
-        Lease::of(&self.held, expires.saturating_add(remaining))
+        Lease::of(&self.held, now.saturating_add(remaining))
     }
 
     /// Gives the lock back and tells how that went.

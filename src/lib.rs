@@ -143,6 +143,7 @@
 //! # Cargo features
 //!
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
+//! - `cli`: the command `redlatch`, which runs a command under a lock. It adds nothing to the library.
 //! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text.
 //!
 //! # More

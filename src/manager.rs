@@ -10,6 +10,7 @@ use crate::error::{Error, NodeError, Vote};
 use crate::fanout::Fanout;
 use crate::fencing::{Proposals, Rules};
 use crate::guard::LockGuard;
+use crate::keep_alive::KeepAlive;
 use crate::keeper::Keeper;
 use crate::node::Node;
 use crate::quorum;
@@ -124,7 +125,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, self.shared.options.acquire_timeout)
+        self.acquire(resource, ttl, self.acquire_timeout(), None)
     }
 
     /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder.
@@ -147,7 +148,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, Duration::ZERO)
+        self.acquire(resource, ttl, Duration::ZERO, None)
     }
 
     /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -170,7 +171,7 @@ impl LockManager {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, timeout)
+        self.acquire(resource, ttl, timeout, None)
     }
 
     /// Takes the lock on `resource`, waiting for it until `deadline`.
@@ -195,7 +196,7 @@ impl LockManager {
         ttl: Duration,
         deadline: Instant,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, clock::until_instant(deadline))
+        self.acquire(resource, ttl, clock::until_instant(deadline), None)
     }
 
     /// Starts a request for the lock on `resource`, to set more than its name.
@@ -242,6 +243,10 @@ impl LockManager {
         self.shared.options.default_ttl
     }
 
+    pub(crate) fn acquire_timeout(&self) -> Duration {
+        self.shared.options.acquire_timeout
+    }
+
     pub(crate) fn is_forked(&self) -> bool {
         std::process::id() != self.shared.process
     }
@@ -252,12 +257,13 @@ impl LockManager {
         self.shared.options.validity(ttl)
     }
 
-    /// Attempts until one succeeds or the time is over.
+    /// Attempts until one succeeds or the time is over. With keep-alive, whoever asks has had that checked.
     pub(crate) fn acquire(
         &self,
         resource: &str,
         ttl: Duration,
         timeout: Duration,
+        keep_alive: Option<KeepAlive>,
     ) -> Result<LockGuard, Error> {
         if self.is_forked() {
             return Err(Error::Forked);
@@ -273,7 +279,7 @@ impl LockManager {
             Fanout::Overlapped => Order::AtOnce,
         };
         loop {
-            let error = match self.attempt(resource, &key, lease, order) {
+            let error = match self.attempt(resource, &key, lease, order, keep_alive) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::keep_alive::KeepAlive;
@@ -69,7 +70,7 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`.
     pub fn lock(&self) -> Result<LockGuard, Error> {
-        self.kept(|ttl| self.manager.lock(self.resource, ttl))
+        self.acquire(self.manager.acquire_timeout())
     }
 
     /// Takes the lock as [`LockManager::try_lock`] does.
@@ -79,7 +80,7 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`.
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
-        self.kept(|ttl| self.manager.try_lock(self.resource, ttl))
+        self.acquire(Duration::ZERO)
     }
 
     /// Takes the lock as [`LockManager::try_lock_for`] does.
@@ -89,7 +90,7 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`.
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.kept(|ttl| self.manager.try_lock_for(self.resource, ttl, timeout))
+        self.acquire(timeout)
     }
 
     /// Takes the lock as [`LockManager::try_lock_until`] does.
@@ -99,23 +100,19 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`.
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
-        self.kept(|ttl| self.manager.try_lock_until(self.resource, ttl, deadline))
+        self.acquire(clock::until_instant(deadline))
     }
 
-    /// Checks what was asked for before anything is sent, and has the lock kept.
-    fn kept(
-        &self,
-        lock: impl FnOnce(Duration) -> Result<LockGuard, Error>,
-    ) -> Result<LockGuard, Error> {
+    /// Checks what was asked for before anything is sent.
+    fn acquire(&self, timeout: Duration) -> Result<LockGuard, Error> {
+        let limit = self.keep_alive.and_then(KeepAlive::limit);
         let default = self.manager.default_ttl();
-        let Some(keep_alive) = self.keep_alive else {
-            return lock(self.ttl.unwrap_or(default));
-        };
-        let longest = keep_alive.limit().unwrap_or(Duration::MAX);
-        let ttl = self.ttl.unwrap_or_else(|| default.min(longest));
-        let ttl = self.manager.checked_keep_alive(ttl, keep_alive)?;
-        let guard = lock(ttl)?;
-        guard.keep_from_the_beginning(ttl, keep_alive);
-        Ok(guard)
+        let fitting = limit.map_or(default, |limit| default.min(limit));
+        let ttl = self.ttl.unwrap_or(fitting);
+        if let Some(keep_alive) = self.keep_alive {
+            self.manager.checked_keep_alive(ttl, keep_alive)?;
+        }
+        self.manager
+            .acquire(self.resource, ttl, timeout, self.keep_alive)
     }
 }

@@ -7,6 +7,7 @@ use super::LockManager;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::guard::LockGuard;
 use crate::guard::held::Held;
+use crate::keep_alive::KeepAlive;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::ask_all::release_all;
 use crate::node::command::Command;
@@ -23,6 +24,7 @@ impl LockManager {
         key: &str,
         (ttl, validity): (Duration, Duration),
         order: Order,
+        keep_alive: Option<KeepAlive>,
     ) -> Result<LockGuard, Error> {
         let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
         let rules = self.shared.rules.as_ref();
@@ -49,6 +51,9 @@ impl LockManager {
             let held = Held::new(self.clock(), resource, tokens, owed, (started, deadline));
             let votes = ballots.into_iter().map(|ballot| ballot.report).collect();
             let guard = LockGuard::new(self, held, votes);
+            if let Some(keep_alive) = keep_alive {
+                guard.keep_from_the_beginning(ttl, keep_alive);
+            }
             // The last look at the clock. A guard that is dropped gives everything back.
             if !guard.remaining().is_zero() {
                 return Ok(guard);
@@ -100,7 +105,8 @@ impl LockManager {
             ballots: Vec::with_capacity(self.nodes().len()),
         };
         for node in self.each() {
-            let why_not = failure(node).map_or(Vote::NotAsked, |failure| Vote::BreakerOpen { failure });
+            let why_not =
+                failure(node).map_or(Vote::NotAsked, |failure| Vote::BreakerOpen { failure });
             round.ballots.push(node.unasked(why_not));
         }
         let (left_out, closed): (Vec<usize>, Vec<usize>) =

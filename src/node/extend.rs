@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::Node;
-use super::ask_all::{own_key_vote, ask_all};
+use super::ask_all::{ask_all, own_key_vote};
 use super::call::Call;
 use super::command::Packed;
 use super::transport::Fault;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::ask_all::{not_ours, ask_all};
+use super::ask_all::{ask_all, not_ours};
 use super::call::Call;
 use super::command::{Command, Packed, eval, millis};
 use super::script::Script;

@@ -21,13 +21,13 @@ use rustix::net::{
     socketpair,
 };
 
+use super::acquire::{Attempt, acquire_vote};
 use super::ask_all::{own_key_vote, release_all};
 use super::command::{Command, ping};
 use super::extend::extend_all;
 use super::slot::{Readiness, Slot, Slots};
 use super::socket::Socket;
 use super::transport::{Connect, Fault, Transport};
-use super::acquire::{Attempt, acquire_vote};
 use super::{Node, Setup, is_alive};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};

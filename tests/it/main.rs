@@ -9,6 +9,9 @@
 mod config;
 #[cfg(test)]
 mod connections;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod dependencies;
 #[cfg(test)]
 mod extend;
 #[cfg(test)]

@@ -19,11 +19,13 @@ pub(crate) struct Claim {
     pub(super) until: Nanos,
     /// The same as the guard has it: by its client's clock, and zero when the lock is lost.
     deadline: Nanos,
+    /// What that was before it was lost.
+    last: Nanos,
     /// By when the attempt that got it had begun, or by when it was adopted.
     got: Nanos,
     /// When it has to end, whatever happens.
     limit: Option<Nanos>,
-    /// Whether a limit may come.
+    /// Whether it may end before that.
     may_end_sooner: bool,
     watch: LeaseWatch,
 }
@@ -55,19 +57,21 @@ impl State {
         let may_end_sooner = claim.may_end_sooner;
         let clock = self.clients[client].clock;
         let shown = clock.shows(now);
-        let until = match deadline {
-            // That it has ended was known, or is from now on.
-            0 => old.min(now),
-            _ => clock.when(deadline),
+        // What is lost, or was given a limit that has passed, has ended before, or ends now.
+        let until = if deadline <= shown {
+            old.min(now)
+        } else {
+            clock.when(deadline)
         };
         let claim = &mut self.witness.guards[i];
         (claim.deadline, claim.until) = (deadline, until);
+        claim.last = if deadline == 0 { before } else { deadline };
         if deadline == 0 {
             // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
             let is_due = before.saturating_sub(shown) <= NOTICE;
             let forgets = self.plan.kind == Kind::Fenced;
             self.note(|| format!("c{client} HAS LOST r{resource}"));
-            return self.require(is_due || forgets, || {
+            return self.require(is_due || forgets || may_end_sooner, || {
                 format!("c{client} was told that r{resource} is lost while its lease lasted")
             });
         }
@@ -202,6 +206,7 @@ impl State {
             since,
             until,
             deadline,
+            last: deadline,
             got,
             limit: None,
             may_end_sooner: false,
@@ -245,11 +250,18 @@ impl World {
         state.claims(handed.id, (client, resource), (since, now), guard);
     }
 
-    /// The guard is about to be given a limit, which may be before its validity ends.
-    pub(crate) fn may_end_sooner(&self, id: u64) {
-        if let Some(claim) = self.state().claim(id) {
-            claim.may_end_sooner = true;
-        }
+    /// During a call, the guard may end before its validity does: it is given a limit, or handed on.
+    pub(crate) fn may_end_sooner<T>(&self, id: u64, call: impl FnOnce() -> T) -> T {
+        let may_end_sooner = |is_so| {
+            if let Some(claim) = self.state().claim(id) {
+                claim.may_end_sooner = is_so;
+            }
+        };
+        may_end_sooner(true);
+        let result = call();
+        self.look_now();
+        may_end_sooner(false);
+        result
     }
 
     /// The guard is never held for longer than that, counted from when the attempt began that got it.
@@ -296,30 +308,43 @@ impl World {
         self.says_the_same(client, guard);
     }
 
-    /// The guard is about to be given back, and claims nothing from now on.
+    /// The guard is about to be given back: from now on it may end, and its hooks may not be called any more.
     pub(crate) fn gives_back(&self, id: u64) -> Returned {
         let mut state = self.state();
         state.look_at_claims();
         state.hooks_were_called_of(id);
-        let now = state.now;
-        let guards = &mut state.witness.guards;
-        let returned = guards
-            .iter()
-            .position(|claim| claim.id == id)
-            .map(|i| guards.remove(i));
-        let claim = returned.filter(|_| !state.is_over).map(|claim| {
-            let (client, resource) = (claim.client, claim.resource);
+        let (now, is_over) = (state.now, state.is_over);
+        let claim = state.claim(id).filter(|_| !is_over).map(|claim| {
+            claim.may_end_sooner = true;
+            (claim.client, claim.resource, claim.since, claim.last)
+        });
+        let claim = claim.map(|(client, resource, since, last)| {
             state.note(|| format!("c{client} gives r{resource} back"));
-            let is_disputed = state.next_holder_after(resource, id, claim.since);
             Last {
                 client,
                 resource,
-                is_disputed,
-                since: claim.since,
-                until: claim.until,
+                is_disputed: state.next_holder_after(resource, id, since),
+                since,
+                until: state.clients[client].clock.when(last),
             }
         });
         Returned { id, claim, at: now }
+    }
+
+    /// The guard has been given back, and claims nothing any more.
+    pub(crate) fn has_given_back(&self, returned: &mut Returned) {
+        self.hooks_are_over(returned.id);
+        let mut state = self.state();
+        state.look_at_claims();
+        let guards = &mut state.witness.guards;
+        let Some(i) = guards.iter().position(|claim| claim.id == returned.id) else {
+            return;
+        };
+        let claim = guards.remove(i);
+        if let Some(last) = &mut returned.claim {
+            // It may have been renewed up to the moment at which it was ended.
+            last.until = state.clients[claim.client].clock.when(claim.last);
+        }
     }
 
     /// `unlock` has said that the lock was held up to then.
@@ -423,5 +448,6 @@ pub(crate) struct Last {
     /// Whether another has had it since.
     is_disputed: bool,
     since: Nanos,
+    /// The end of its validity, also if it was ended before that.
     pub(super) until: Nanos,
 }

@@ -168,11 +168,15 @@ impl Worker {
         self.depth += 1;
         let ttl = self.ttl();
         for _ in 0..self.rng.usize(0..=3) {
+            // When the storm is over, it goes home.
+            if !self.is_stormy() {
+                break;
+            }
             if self.rng.u8(0..3) == 0 {
                 self.world.hook(claim, self.id, &guard);
             }
             // A kept lock is held for several ttls.
-            let work = self.some_time(if keeping.is_some() { ttl * 4 } else { ttl });
+            let work = self.some_time(if keeping.is_some() { ttl * 3 } else { ttl });
             self.work_under(claim, &guard, work);
             self.look(resource, Some(&guard));
             if self.depth == 1 && self.plan.resources > 1 && self.rng.u8(0..4) == 0 {
@@ -193,9 +197,9 @@ impl Worker {
             0 | 1 => self.hand_on(claim, guard),
             2..=4 => {
                 let watch = guard.watch();
-                self.world.gives_back(claim);
+                let mut returned = self.world.gives_back(claim);
                 drop(guard);
-                self.is_over(claim, &watch);
+                self.is_over(&mut returned, &watch);
             }
             _ => {
                 self.unlock(claim, guard);
@@ -221,9 +225,9 @@ impl Worker {
 
     fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
         let watch = guard.watch();
-        let returned = self.world.gives_back(claim);
+        let mut returned = self.world.gives_back(claim);
         let result = guard.unlock();
-        self.is_over(claim, &watch);
+        self.is_over(&mut returned, &watch);
         match &result {
             Ok(()) => self.world.unlocked(&returned),
             Err(error) => {

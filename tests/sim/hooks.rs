@@ -1,6 +1,7 @@
 //! What clients have called when a lock is lost: once, in time, and never after it was given back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::clocks::Nanos;
 use super::world::{State, World};
@@ -12,7 +13,8 @@ pub(crate) struct Hook {
     client: usize,
     /// The number of the claim.
     claim: u64,
-    /// For how long the client had stood still when it was registered.
+    /// When it was registered, and for how long the client had stood still by then.
+    since: Nanos,
     stood: Nanos,
     was_called: bool,
     /// Whether the guard has been given back since.
@@ -24,10 +26,11 @@ impl World {
     pub(crate) fn hook(self: &Arc<Self>, claim: u64, client: usize, guard: &LockGuard) {
         let mut state = self.state();
         let stood = state.stood_before(client);
-        let number = state.witness.hooks.len();
+        let (number, since) = (state.witness.hooks.len(), state.now);
         state.witness.hooks.push(Hook {
             client,
             claim,
+            since,
             stood,
             was_called: false,
             is_over: false,
@@ -42,7 +45,7 @@ impl World {
     }
 
     /// The guard of this claim has been given back, so that none of its hooks is called from now on.
-    pub(crate) fn hooks_are_over(&self, claim: u64) {
+    pub(super) fn hooks_are_over(&self, claim: u64) {
         let mut state = self.state();
         let hooks = state.witness.hooks.iter_mut();
         for hook in hooks.rev().filter(|hook| hook.claim == claim) {
@@ -77,12 +80,12 @@ impl State {
                 "c{client} was told of the loss of a lock that it holds: {cause}"
             ));
         }
-        self.hooks_are_in_time(claim, |hook| hook.was_called);
+        self.hooks_are_in_time(claim, |other, _| other == number);
     }
 
     /// The hooks of a claim that are to be called have been by now.
     pub(super) fn hooks_were_called_of(&mut self, claim: u64) {
-        self.hooks_are_in_time(claim, |hook| !hook.was_called && !hook.is_over);
+        self.hooks_are_in_time(claim, |_, hook| !hook.was_called && !hook.is_over);
     }
 
     /// The hooks of all locks that were never given back.
@@ -93,19 +96,25 @@ impl State {
         }
     }
 
-    /// For these hooks it is not too late: by the end of the validity, but for how long the client itself stood still.
-    fn hooks_are_in_time(&mut self, claim: u64, which: impl Fn(&Hook) -> bool) {
+    /// For these hooks it is not too late: by the end of the validity, or at once when it has ended, but for how long the client itself stood still.
+    fn hooks_are_in_time(&mut self, claim: u64, which: impl Fn(usize, &Hook) -> bool) {
         let Some(end) = self.end_of(claim) else {
             return;
         };
-        let late = self.now.saturating_sub(end);
-        let hooks = self.witness.hooks.iter().rev();
-        let mut hooks = hooks.filter(|hook| hook.claim == claim && which(hook));
-        let is_late = hooks.any(|hook| late > self.clients[hook.client].stood - hook.stood);
-        if is_late {
+        let now = self.now;
+        let mut hooks = self.witness.hooks.iter().enumerate().rev();
+        let late = hooks.find_map(|(number, hook)| {
+            if hook.claim != claim || !which(number, hook) {
+                return None;
+            }
+            let late = now.saturating_sub(end.max(hook.since));
+            let still = self.clients[hook.client].stood - hook.stood;
+            (late > still).then_some((hook.client, late))
+        });
+        if let Some((client, late)) = late {
+            let late = Duration::from_nanos(late);
             self.fail(format!(
-                "c{} was not told of its loss in time: {late} ns late",
-                self.client()
+                "c{client} was told of its loss {late:?} too late, or not yet"
             ));
         }
     }

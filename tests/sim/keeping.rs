@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::claims::Returned;
 use super::client::Worker;
 use super::hooks::name;
 use super::plan::nanos;
@@ -43,8 +44,8 @@ impl Worker {
     pub(super) fn keep_from_now_on(&mut self, claim: u64, guard: &LockGuard) -> Option<Keeping> {
         let ttl = self.ttl();
         let keeping = self.draw_keeping(ttl)?;
-        self.world.may_end_sooner(claim);
-        let result = guard.keep_alive(ttl, keeping.keep_alive);
+        let keep = || guard.keep_alive(ttl, keeping.keep_alive);
+        let result = self.world.may_end_sooner(claim, keep);
         let is_kept = result.is_ok();
         self.was_extended(claim, guard, result);
         is_kept.then(|| self.is_kept(claim, keeping))?;
@@ -96,8 +97,8 @@ impl Worker {
     }
 
     /// The guard of a claim has been given back, and whoever watches it can see that.
-    pub(super) fn is_over(&self, claim: u64, watch: &LeaseWatch) {
-        self.world.hooks_are_over(claim);
+    pub(super) fn is_over(&self, returned: &mut Returned, watch: &LeaseWatch) {
+        self.world.has_given_back(returned);
         let left = self.world.as_witness(|| watch.remaining());
         let check = self.world.as_witness(|| watch.check());
         if !left.is_zero() || !matches!(check, Err(Error::Lost { .. })) {

@@ -13,15 +13,19 @@ impl Worker {
             return;
         }
         self.look_at_the_nodes();
+        let end = || guard.map_or(0, |guard| guard.watch().deadline().as_nanos());
+        let before = end();
         let Ok(status) = self.manager.status(&key(resource)) else {
             return self
                 .world
                 .broken_promise(format!("c{} can't look", self.id));
         };
-        // Read after the nodes have answered, so that it is no more than it was then.
-        let mine = guard.map_or(Duration::ZERO, |guard| {
-            self.world.as_witness(|| guard.remaining())
-        });
+        // Seen after the nodes have answered, so that it is no more than it was then; and without what a renewal has added
+        // meanwhile.
+        let state = self.world.state();
+        let shown = state.clients[self.id].clock.shows(state.now);
+        drop(state);
+        let mine = Duration::from_nanos(before.min(end()).saturating_sub(shown));
         let (seen, is_true) = match &status {
             LockStatus::Held {
                 token, remaining, ..

@@ -20,9 +20,9 @@ impl Worker {
         let watch = guard.watch();
         let token = guard.token().to_owned();
         self.world.state().witness.handed.insert(token);
-        let handed = self.world.gives_back(claim);
+        let mut handed = self.world.gives_back(claim);
         let lease = guard.into_lease();
-        self.is_over(claim, &watch);
+        self.is_over(&mut handed, &watch);
         let text = lease.to_string();
         if text.parse::<Lease>().ok().as_ref() != Some(&lease) {
             self.world
@@ -87,7 +87,7 @@ impl Worker {
                     state.mail.push(mail);
                 }
             }
-            _ => {
+            Error::Held { .. } | _ => {
                 drop(state);
                 self.world
                     .broken_promise(format!("c{id} got an error that makes no sense: {error}"));

@@ -1,0 +1,189 @@
+//! The configuration file: TOML, read key by key, so that no message ever repeats a value, which can hold a password.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use redlatch::Protocol;
+use toml::de::{DeTable, DeValue};
+
+use crate::durations;
+use crate::failure::Failure;
+
+const KEYS: &str = "nodes, username, password_file, key_prefix, node_timeout, ttl, wait, max_hold, protocol, max_ttl, \
+                    drift_factor";
+
+/// What a configuration file says.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Config {
+    pub(crate) nodes: Vec<String>,
+    pub(crate) username: Option<String>,
+    /// Relative to the folder of the configuration file.
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) key_prefix: Option<String>,
+    pub(crate) node_timeout: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) max_ttl: Option<Duration>,
+    pub(crate) drift_factor: Option<f64>,
+}
+
+/// Reads the file that was named, else the one of `REDLATCH_CONFIG`, else `redlatch.toml` if there is one.
+pub(crate) fn load(named: Option<&Path>) -> Result<Config, Failure> {
+    let from_environment = || {
+        std::env::var_os("REDLATCH_CONFIG")
+            .filter(|path: &OsString| !path.is_empty())
+            .map(PathBuf::from)
+    };
+    let (path, is_named) = match named.map(Path::to_owned).or_else(from_environment) {
+        Some(path) => (path, true),
+        None => (PathBuf::from("redlatch.toml"), false),
+    };
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let mut config = parse(&text)
+                .map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
+            config.password_file = config.password_file.map(|file| beside(&path, &file));
+            Ok(config)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && !is_named => Ok(Config::default()),
+        Err(error) => Err(Failure::usage(format!(
+            "{}: the configuration can't be read: {error}; look at its path and rights",
+            path.display()
+        ))),
+    }
+}
+
+fn beside(config: &Path, file: &Path) -> PathBuf {
+    config.parent().unwrap_or(Path::new("")).join(file)
+}
+
+/// The reason of a refusal names the line, the key, and what may stand there.
+fn parse(text: &str) -> Result<Config, String> {
+    let table = DeTable::parse(text).map_err(|error| {
+        let place = error
+            .span()
+            .map_or(String::new(), |span| line(text, span.start));
+        // Only the message: the whole error shows the line, with what is in it.
+        format!("{place}not TOML: {}; mend the line", error.message())
+    })?;
+    let mut config = Config::default();
+    for (key, value) in table.get_ref() {
+        let place = line(text, key.span().start);
+        let name: &str = key.get_ref();
+        set(&mut config, name, value.get_ref()).map_err(|reason| format!("{place}{reason}"))?;
+    }
+    Ok(config)
+}
+
+fn line(text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or(text);
+    format!("line {}: ", before.split('\n').count())
+}
+
+fn set(config: &mut Config, key: &str, value: &DeValue<'_>) -> Result<(), String> {
+    let expect = |what: &str| format!("{key} is {what}");
+    let text = || value.as_str().ok_or_else(|| expect("a text in quotes"));
+    let duration = |parse: fn(&str) -> Result<Duration, String>| {
+        let text = value
+            .as_str()
+            .ok_or_else(|| expect("a duration in quotes, such as \"30s\""))?;
+        parse(text).map_err(|reason| format!("{key}: {reason}"))
+    };
+    match key {
+        "nodes" => config.nodes = nodes(value).ok_or_else(|| expect("a list of URLs in quotes"))?,
+        "username" => config.username = Some(text()?.to_owned()),
+        "password_file" => config.password_file = Some(PathBuf::from(text()?)),
+        "key_prefix" => config.key_prefix = Some(text()?.to_owned()),
+        "node_timeout" => config.node_timeout = Some(duration(durations::parse_some)?),
+        "ttl" => config.ttl = Some(duration(durations::parse_some)?),
+        "wait" => config.wait = Some(duration(durations::parse_wait)?),
+        "max_hold" => config.max_hold = Some(duration(durations::parse_some)?),
+        "max_ttl" => config.max_ttl = Some(duration(durations::parse_some)?),
+        "protocol" => {
+            config.protocol = Some(match text()? {
+                "classic" => Protocol::Classic,
+                "fenced" => Protocol::Fenced,
+                _ => return Err(expect("\"classic\" or \"fenced\"")),
+            });
+        }
+        "drift_factor" => {
+            let number = value
+                .as_float()
+                .and_then(|float| float.as_str().parse().ok());
+            config.drift_factor = Some(number.ok_or_else(|| expect("a number such as 0.01"))?);
+        }
+        _ => return Err(format!("unknown key {key}; the keys are {KEYS}")),
+    }
+    Ok(())
+}
+
+fn nodes(value: &DeValue<'_>) -> Option<Vec<String>> {
+    let urls = value.as_array()?.iter();
+    urls.map(|url| url.get_ref().as_str().map(str::to_owned))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_that_is_listed_is_read() {
+        let text = r#"
+            nodes = ["redis://a", "redis://b"]
+            username = "locks"
+            password_file = "secret"
+            key_prefix = "billing:"
+            node_timeout = "20ms"
+            ttl = "10s"
+            wait = "5m"
+            max_hold = "2h"
+            protocol = "fenced"
+            max_ttl = "30m"
+            drift_factor = 0.02
+        "#;
+        let config = parse(text).unwrap();
+        assert_eq!(config.nodes, ["redis://a", "redis://b"]);
+        assert_eq!(config.wait, Some(Duration::from_mins(5)));
+        assert_eq!(config.protocol, Some(Protocol::Fenced));
+        assert_eq!(config.drift_factor, Some(0.02));
+        for key in KEYS.split(", ") {
+            assert!(
+                text.contains(&format!("{key} = ")),
+                "{key} is listed and not read here"
+            );
+        }
+        assert_eq!(text.matches(" = ").count(), KEYS.split(", ").count());
+    }
+
+    #[test]
+    fn a_refusal_names_the_line_and_what_may_stand_there_and_no_value() {
+        let faults = [
+            ("node = []", "line 1: unknown key node; the keys are nodes,"),
+            ("\nnodes = 'redis://:s3cret@a'", "line 2: nodes is a list"),
+            ("nodes = [7]", "nodes is a list"),
+            ("ttl = 30", "a duration in quotes"),
+            ("ttl = 's3cret'", "such as 500ms"),
+            ("wait = '0s'", "--no-wait"),
+            ("protocol = 's3cret'", "\"classic\" or \"fenced\""),
+            ("drift_factor = 's3cret'", "0.01"),
+            ("[nodes]\nurl = 's3cret'", "nodes is a list"),
+            ("nodes = ['redis://:s3cret@a'\nttl = '1s'", "not TOML"),
+            ("password = s3cret", "not TOML"),
+            ("ttl = '1s'\nttl = '2s'", "line 2: not TOML"),
+        ];
+        for (text, hint) in faults {
+            let reason = parse(text).unwrap_err();
+            assert!(reason.contains(hint), "{text}: {reason}");
+            assert!(
+                !reason.contains("s3cret") && !reason.contains('\n'),
+                "{reason}"
+            );
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Durations as they are typed and shown: `30s`, `1h 30m`.
+
+use std::time::Duration;
+
+/// Nobody means to wait, or to hold a lock, for longer than a year.
+const LONGEST: Duration = Duration::from_hours(365 * 24);
+
+/// Reads a duration of at most a year. The reason of a refusal says what to type.
+pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text).map_err(|_| {
+        "a duration is a number and a unit, such as 500ms, 30s, 5m or 2h".to_owned()
+    })?;
+    if span > LONGEST {
+        return Err("the longest is 365days; ask for less".into());
+    }
+    Ok(span)
+}
+
+/// Reads a duration of more than nothing.
+pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
+    let span = parse(text)?;
+    if span.is_zero() {
+        return Err("it has to be more than zero".into());
+    }
+    Ok(span)
+}
+
+/// Reads how long to wait; the one that does not wait has a flag of its own.
+pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
+    let span = parse(text)?;
+    if span.is_zero() {
+        return Err("that is no waiting; say --no-wait".into());
+    }
+    Ok(span)
+}
+
+/// Shows a duration as it is typed.
+pub(crate) fn exact(span: Duration) -> String {
+    humantime::format_duration(span).to_string()
+}
+
+/// Shows a duration to one place that a person cares for.
+pub(crate) fn rough(span: Duration) -> String {
+    if span < Duration::from_secs(1) {
+        return format!("{} ms", span.as_millis());
+    }
+    if span < Duration::from_mins(2) {
+        return format!("{} s", span.as_secs());
+    }
+    let beyond = Duration::from_secs(span.as_secs().checked_rem(60).unwrap_or(0));
+    exact(Duration::from_secs(span.as_secs()).saturating_sub(beyond))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_read_or_refused_with_a_mend() {
+        assert_eq!(parse("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse("1h 30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(parse("365days"), Ok(LONGEST));
+        for (text, mend) in [
+            ("30", "30s"),
+            ("soon", "30s"),
+            ("-1s", "30s"),
+            ("99999999999999999999s", "30s"),
+            ("366days", "365days"),
+        ] {
+            let reason = parse(text).unwrap_err();
+            assert!(reason.contains(mend), "{text}: {reason}");
+        }
+        assert!(parse_wait("0s").unwrap_err().contains("--no-wait"));
+        assert!(parse_some("0ms").is_err());
+    }
+
+    #[test]
+    fn what_is_shown_is_short() {
+        assert_eq!(rough(Duration::from_millis(20)), "20 ms");
+        assert_eq!(rough(Duration::from_millis(12_900)), "12 s");
+        assert_eq!(rough(Duration::from_secs(3725)), "1h 2m");
+    }
+}

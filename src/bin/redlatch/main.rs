@@ -1,0 +1,64 @@
+//! The command `redlatch`: runs a command under a lock, and looks at locks and servers.
+//!
+//! `redlatch run NAME -- COMMAND` is three processes: this one, which holds the lock and renews it; the command, in a
+//! process group of its own; and the watchdog, which leads that group and kills it should this process be killed. What
+//! happens meanwhile comes through one channel, so nothing is asked for every now and then: see `event.rs` and
+//! `supervise.rs`.
+
+mod arguments;
+mod clock;
+mod command;
+mod config;
+mod durations;
+mod event;
+mod failure;
+mod json;
+mod log_lines;
+mod look;
+mod manual;
+mod nodes;
+mod output;
+mod progress;
+mod run;
+mod supervise;
+mod terminal;
+mod waiting;
+mod watchdog;
+
+#[cfg(not(unix))]
+compile_error!("the command `redlatch` needs the processes and signals of Unix");
+
+use std::process::ExitCode;
+
+use crate::arguments::Subcommand;
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == watchdog::ARGUMENT)
+    {
+        return watchdog::main();
+    }
+    let result = match arguments::parse() {
+        Ok(Some(subcommand)) => perform(&subcommand),
+        Ok(None) => Ok(0),
+        Err(failure) => Err(failure),
+    };
+    ExitCode::from(result.unwrap_or_else(|failure| {
+        output::complain(&failure.message);
+        failure.code
+    }))
+}
+
+/// Returns the exit code.
+fn perform(subcommand: &Subcommand) -> Result<u8, Failure> {
+    match subcommand {
+        Subcommand::Run(run) => run::run(run),
+        Subcommand::Status(status) => look::status(status),
+        Subcommand::Health(health) => look::health(health),
+        Subcommand::Unlock(unlock) => look::unlock(unlock),
+        Subcommand::Completions { shell } => manual::completions(*shell),
+        Subcommand::Man => manual::man(),
+    }
+}

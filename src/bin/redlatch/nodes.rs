@@ -1,0 +1,202 @@
+//! Which servers, and how to log in there.
+
+use std::fs;
+use std::path::Path;
+
+use redis::IntoConnectionInfo;
+use redlatch::{Builder, LockManager, Protocol};
+
+use crate::arguments::Servers;
+use crate::config::Config;
+use crate::failure::Failure;
+
+/// The variables that may hold passwords.
+pub(crate) const PASSWORD: &str = "REDLATCH_PASSWORD";
+pub(crate) const NODES: &str = "REDLATCH_NODES";
+
+/// One thread waits for the lock or looks at it, one renews it.
+const CONNECTIONS: u32 = 2;
+
+/// Makes the manager. It connects to nothing yet.
+pub(crate) fn manager(
+    servers: &Servers,
+    config: &Config,
+    protocol: Protocol,
+) -> Result<LockManager, Failure> {
+    let urls = urls(servers, config)?;
+    let password = password(servers, config)?;
+    let mut builder = LockManager::builder()
+        .pool_size(CONNECTIONS)
+        .protocol(protocol);
+    for url in &urls {
+        builder = with_node(
+            builder,
+            url,
+            config.username.as_deref(),
+            password.as_deref(),
+        );
+    }
+    if let Some(prefix) = servers.key_prefix.as_ref().or(config.key_prefix.as_ref()) {
+        builder = builder.key_prefix(prefix);
+    }
+    if let Some(timeout) = servers.node_timeout.or(config.node_timeout) {
+        builder = builder.node_timeout(timeout);
+    }
+    if let Some(ttl) = config.max_ttl {
+        builder = builder.max_ttl(ttl);
+    }
+    if let Some(factor) = config.drift_factor {
+        builder = builder.drift_factor(factor);
+    }
+    Ok(builder.build()?)
+}
+
+/// Whether one of the URLs in the environment has a password, so that the command must not inherit them.
+pub(crate) fn environment_has_password() -> bool {
+    std::env::var(NODES).is_ok_and(|urls| split(&urls).any(has_password))
+}
+
+fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
+    if !servers.nodes.is_empty() {
+        if servers.nodes.iter().any(|url| has_password(url)) {
+            return Err(Failure::usage(format!(
+                "--node with a password, which every user of this machine can see; give it with --password-file or \
+                 {PASSWORD}, or the URL in {NODES}"
+            )));
+        }
+        return Ok(servers.nodes.clone());
+    }
+    let from_environment = match std::env::var(NODES) {
+        Ok(urls) => split(&urls).map(str::to_owned).collect(),
+        Err(std::env::VarError::NotPresent) => Vec::new(),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            return Err(Failure::usage(format!(
+                "{NODES} is not UTF-8; percent-encode what is not"
+            )));
+        }
+    };
+    let urls = if from_environment.is_empty() {
+        config.nodes.clone()
+    } else {
+        from_environment
+    };
+    if urls.is_empty() {
+        return Err(Failure::usage(format!(
+            "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in redlatch.toml"
+        )));
+    }
+    Ok(urls)
+}
+
+fn split(urls: &str) -> impl Iterator<Item = &str> {
+    urls.split(|c: char| c == ',' || c.is_whitespace())
+        .filter(|url| !url.is_empty())
+}
+
+/// As redis reads the URL; and where it can't, if it looks like it.
+fn has_password(url: &str) -> bool {
+    if let Ok(info) = url.into_connection_info() {
+        return info.redis_settings().password().is_some();
+    }
+    let login = url
+        .split_once("://")
+        .and_then(|(_, rest)| rest.rsplit_once('@'));
+    login.is_some_and(|(login, _)| login.contains(':')) || url.contains("pass=")
+}
+
+fn password(servers: &Servers, config: &Config) -> Result<Option<String>, Failure> {
+    if let Some(file) = &servers.password_file {
+        return read_password(file).map(Some);
+    }
+    match std::env::var(PASSWORD) {
+        Ok(password) if !password.is_empty() => return Ok(Some(password)),
+        Ok(_) | Err(std::env::VarError::NotPresent) => {}
+        Err(std::env::VarError::NotUnicode(_)) => {
+            return Err(Failure::usage(format!(
+                "{PASSWORD} is not UTF-8; set another password"
+            )));
+        }
+    }
+    config
+        .password_file
+        .as_deref()
+        .map(read_password)
+        .transpose()
+}
+
+fn read_password(file: &Path) -> Result<String, Failure> {
+    let text = fs::read_to_string(file).map_err(|error| {
+        Failure::usage(format!(
+            "{}: the password can't be read: {error}; look at its path and rights",
+            file.display()
+        ))
+    })?;
+    match text.lines().next() {
+        Some(password) if !password.is_empty() => Ok(password.to_owned()),
+        _ => Err(Failure::usage(format!(
+            "{}: the first line is empty; write the password there",
+            file.display()
+        ))),
+    }
+}
+
+/// Adds a server, with the password if its URL has none. What can't be read, and what the builder looks at in the text of
+/// the URL, is left to it.
+fn with_node(
+    builder: Builder,
+    url: &str,
+    username: Option<&str>,
+    password: Option<&str>,
+) -> Builder {
+    let (Some(password), false) = (password, url.contains('#')) else {
+        return builder.node(url);
+    };
+    let Ok(info) = url.into_connection_info() else {
+        return builder.node(url);
+    };
+    if info.redis_settings().password().is_some() {
+        return builder.node(url);
+    }
+    let mut login = info.redis_settings().clone().set_password(password);
+    if let (None, Some(username)) = (login.username(), username) {
+        login = login.set_username(username);
+    }
+    match redis::Client::open(info.set_redis_settings(login)) {
+        Ok(client) => builder.client(client),
+        Err(_) => builder.node(url),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_a_url_is_seen() {
+        for url in [
+            "redis://:pw@host",
+            "redis://user:pw@host:1/2",
+            "rediss://user:pw@host",
+            "unix:///run/redis.sock?pass=pw",
+            "redis://:p#w@host",
+            "redis://:p@w@host:port",
+        ] {
+            assert!(has_password(url), "{url}");
+        }
+        for url in [
+            "redis://host",
+            "redis://host:6379/1",
+            "unix:///run/redis.sock",
+            "host:6379",
+            "",
+        ] {
+            assert!(!has_password(url), "{url}");
+        }
+    }
+
+    #[test]
+    fn urls_are_separated_by_commas_and_white_space() {
+        let urls: Vec<&str> = split(" redis://a,redis://b\n redis://c ,, ").collect();
+        assert_eq!(urls, ["redis://a", "redis://b", "redis://c"]);
+    }
+}

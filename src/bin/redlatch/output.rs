@@ -1,0 +1,79 @@
+//! Everything that is written: to standard output what was asked for, to standard error one line at a time.
+
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write};
+
+use crate::failure::{Failure, IO};
+
+/// Prints to standard output, as it is. A reader that has gone away, as `head` does, is no fault.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::new(
+            IO,
+            format!("standard output can't be written: {error}; look where it goes"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Writes one line to standard error, whatever is in the text. Where that is closed, nobody wants to know.
+pub(crate) fn complain(message: &str) {
+    let line = format!("redlatch: {}\n", presentable(message));
+    io::stderr().lock().write_all(line.as_bytes()).ok();
+}
+
+/// One line without control characters and without the login of any URL.
+pub(crate) fn presentable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in without_logins(text).chars() {
+        if character.is_control() {
+            // Writing to a String can't fail.
+            write!(shown, "{}", character.escape_default()).ok();
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// No message is meant to repeat a URL; should one do so, because it was typed in the wrong place, this keeps the
+/// password out.
+fn without_logins(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        shown.push_str(before);
+        shown.push_str("://");
+        let end = after.find(char::is_whitespace).unwrap_or(after.len());
+        let (word, beyond) = after.split_at(end);
+        match word.rsplit_once('@') {
+            Some((_, host)) => {
+                shown.push_str("***@");
+                shown.push_str(host);
+            }
+            None => shown.push_str(word),
+        }
+        rest = beyond;
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_left_out_wherever_a_url_stands() {
+        assert_eq!(
+            presentable("unexpected 'redis://u:s@e:c@host:1/2' and rediss://h and x://:p@h"),
+            "unexpected 'redis://***@host:1/2' and rediss://h and x://***@h"
+        );
+    }
+
+    #[test]
+    fn a_line_stays_one_line() {
+        assert_eq!(presentable("a\nb\u{1b}[1m\tü"), "a\\nb\\u{1b}[1m\\tü");
+    }
+}

@@ -1,0 +1,164 @@
+//! What a person sees who waits for a lock: who has it, on how many nodes, for how long still, and the time that has
+//! passed. In a pipe there is nothing to see, but for one line with `--verbose`.
+
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use log::info;
+use redlatch::{Error, LockManager, LockStatus, View};
+
+use crate::clock;
+use crate::durations;
+use crate::output;
+
+/// How often the nodes are asked for the sake of the display.
+const FRESH: Duration = Duration::from_secs(1);
+
+pub(crate) struct Progress<'a> {
+    name: &'a str,
+    started: Instant,
+    /// Only on a terminal, and only once there is something to wait for.
+    bar: Option<ProgressBar>,
+    /// What the nodes said, and when.
+    last: Option<(String, Instant)>,
+}
+
+impl<'a> Progress<'a> {
+    pub(crate) fn new(name: &'a str, started: Instant) -> Self {
+        Self {
+            name,
+            started,
+            bar: None,
+            last: None,
+        }
+    }
+
+    /// Called after every attempt that was refused.
+    pub(crate) fn show(&mut self, manager: &LockManager) {
+        if !stderr().is_terminal() {
+            if self.last.is_none() && log::log_enabled!(log::Level::Info) {
+                let text = describe(self.name, &manager.status(self.name));
+                info!("waiting: {text}");
+                self.last = Some((text, clock::now()));
+            }
+            return;
+        }
+        let now = clock::now();
+        let is_fresh = |since: Instant| now.saturating_duration_since(since) < FRESH;
+        if !self
+            .last
+            .as_ref()
+            .is_some_and(|(_, since)| is_fresh(*since))
+        {
+            self.last = Some((describe(self.name, &manager.status(self.name)), now));
+        }
+        let text = self.last.as_ref().map_or("", |(text, _)| text);
+        let waited = durations::rough(now.saturating_duration_since(self.started));
+        let bar = self.bar.get_or_insert_with(bar);
+        bar.set_message(format!("{text}, waited {waited}"));
+        bar.tick();
+    }
+
+    /// Leaves nothing on the screen.
+    pub(crate) fn clear(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    // The text is cut to the width of the terminal. The template is sound, so the default never shows.
+    match ProgressStyle::with_template("{spinner} {wide_msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// One line without the time that has passed.
+fn describe(name: &str, status: &Result<LockStatus, Error>) -> String {
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => return output::presentable(&format!("{name} can't be looked at: {error}")),
+    };
+    let nodes = status.nodes();
+    let count = |kind: &dyn Fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
+    let of = nodes.len();
+    match status {
+        LockStatus::Held {
+            token, remaining, ..
+        } => {
+            let has =
+                |view: &View| matches!(view, View::Held { token: other, .. } if other == token);
+            let holder: String = token.chars().take(8).collect();
+            let remaining = durations::rough(*remaining);
+            format!(
+                "{name} is held by {holder} on {} of {of} nodes, for {remaining} more",
+                count(&has)
+            )
+        }
+        LockStatus::Free { .. } => {
+            let free = count(&|view| matches!(view, View::Free));
+            format!("{name} is free on {free} of {of} nodes")
+        }
+        LockStatus::Blocked { .. } => {
+            let keys = count(&is_taken);
+            format!("{name} is nobody's, and keys of it are on {keys} of {of} nodes")
+        }
+        LockStatus::Unknown { .. } => {
+            let answers = count(&|view| matches!(view, View::Free) || is_taken(view));
+            format!("too few nodes say who holds {name}: {answers} of {of}")
+        }
+    }
+}
+
+fn is_taken(view: &View) -> bool {
+    matches!(
+        view,
+        View::Held { .. } | View::NeverExpires { .. } | View::OtherType
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use redlatch::fake::FakeNode;
+
+    use super::*;
+
+    #[track_caller]
+    fn shown(prepare: impl FnOnce(&[FakeNode])) -> String {
+        let nodes = FakeNode::cluster(5);
+        prepare(&nodes);
+        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+        describe("job", &manager.status("job"))
+    }
+
+    #[test]
+    fn the_line_tells_who_has_the_lock_on_how_many_nodes_and_for_how_long() {
+        let token = "0123456789abcdef0123456789abcdef01234567";
+        let hold = |nodes: &[FakeNode]| {
+            for node in nodes {
+                node.hold("job", token, Duration::from_secs(20));
+            }
+        };
+        let line = shown(|nodes| hold(&nodes[..3]));
+        assert_eq!(
+            line,
+            "job is held by 01234567 on 3 of 5 nodes, for 19 s more"
+        );
+        assert_eq!(shown(|_| ()), "job is free on 5 of 5 nodes");
+        let line = shown(|nodes| {
+            nodes[..3].iter().for_each(FakeNode::refuse);
+            hold(&nodes[3..]);
+        });
+        assert_eq!(line, "too few nodes say who holds job: 2 of 5");
+        let line = shown(|nodes| {
+            for (node, token) in nodes.iter().zip(["a", "b", "c", "d", "e"]) {
+                node.hold("job", token, Duration::from_secs(20));
+            }
+        });
+        assert_eq!(line, "job is nobody's, and keys of it are on 5 of 5 nodes");
+    }
+}

@@ -1,0 +1,191 @@
+//! What can't be done is said in one line that names the mend, has an exit code of its own, and leaves no lock.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::process::{Ended, Nodes, bare, end_of};
+
+/// One line, this exit code, nothing on standard output, and this in the line.
+#[track_caller]
+fn assert_refused(ended: &Ended, code: i32, mend: &str) {
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+    assert_eq!(ended.stdout, "", "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(
+        ended.stderr.starts_with("redlatch: ") && ended.stderr.ends_with('\n'),
+        "{ended:?}"
+    );
+    assert!(ended.stderr.contains(mend), "{mend}: {ended:?}");
+}
+
+#[test]
+fn usage_that_is_wrong_is_64() {
+    let nodes = Nodes::start(3);
+    let long = "x".repeat(70_000);
+    let cases: [(&[&str], &str); 31] = [
+        (&[], "--help"),
+        (&["dance"], "--help"),
+        (&["run"], "<NAME>"),
+        (&["run", "job"], "<COMMAND>"),
+        (&["run", "job", "--"], "<COMMAND>"),
+        (&["run", "job", "true"], "--help"),
+        (&["run", "--wiat", "5s", "job", "--", "true"], "--wait"),
+        (
+            &["run", "--no-wait", "--wait", "5s", "job", "--", "true"],
+            "--wait",
+        ),
+        (
+            &["run", "--ttl", "1s", "--ttl", "2s", "job", "--", "true"],
+            "--ttl",
+        ),
+        (&["run", "--ttl", "30", "job", "--", "true"], "30s"),
+        (
+            &["run", "--ttl", "0s", "job", "--", "true"],
+            "more than zero",
+        ),
+        (&["run", "--ttl", "2ms", "job", "--", "true"], "ttl"),
+        (&["run", "--ttl", "149ms", "job", "--", "true"], "150ms"),
+        (&["run", "--ttl", "2h", "job", "--", "true"], "max_ttl"),
+        (
+            &["run", "--node-timeout", "2h", "job", "--", "true"],
+            "node_timeout",
+        ),
+        (&["run", "--wait", "0s", "job", "--", "true"], "--no-wait"),
+        (&["run", "--wait", "-1s", "job", "--", "true"], "try"),
+        (
+            &["run", "--wait", "366days", "job", "--", "true"],
+            "365days",
+        ),
+        (
+            &[
+                "run",
+                "--wait",
+                "99999999999999999999h",
+                "job",
+                "--",
+                "true",
+            ],
+            "500ms",
+        ),
+        (
+            &[
+                "run",
+                "--max-hold",
+                "5s",
+                "--ttl",
+                "10s",
+                "job",
+                "--",
+                "true",
+            ],
+            "leave --ttl out",
+        ),
+        (&["run", "--max-hold", "100ms", "job", "--", "true"], "ttl"),
+        (
+            &["run", "--on-loss", "panic", "job", "--", "true"],
+            "ignore",
+        ),
+        (&["run", "-E", "256", "job", "--", "true"], "0..=255"),
+        (&["run", "my job", "--", "true"], "- or _"),
+        (&["run", "job\n", "--", "true"], "- or _"),
+        (&["run", "job\u{1b}[31m", "--", "true"], "- or _"),
+        (&["run", "", "--", "true"], "at least one character"),
+        (&["run", &long, "--", "true"], "65536"),
+        (&["status"], "<NAME>"),
+        (&["unlock", "job"], "--token"),
+        (&["unlock", "job", "--token", ""], "redlatch status"),
+    ];
+    for (arguments, mend) in cases {
+        let ended = end_of(&mut nodes.redlatch(arguments));
+        assert_refused(&ended, 64, mend);
+        assert!(!ended.stderr.contains('\u{1b}'), "{ended:?}");
+        assert!(
+            nodes.servers.iter().all(|server| server.keys() == 0),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn a_name_that_is_not_utf_8_is_refused() {
+    let nodes = Nodes::start(1);
+    let mut command = nodes.redlatch(&["run"]);
+    command
+        .arg(OsStr::from_bytes(b"job\xff"))
+        .args(["--", "true"]);
+    assert_refused(&end_of(&mut command), 64, "UTF-8");
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_127_and_one_that_can_not_be_run_is_126() {
+    let nodes = Nodes::start(3);
+    let plain = nodes.file("plain");
+    std::fs::write(&plain, "echo ran\n").unwrap();
+    let orphan = nodes.file("orphan");
+    std::fs::write(&orphan, "#!/no/such/interpreter\n").unwrap();
+    let odd = nodes.file("odd");
+    std::fs::write(&odd, [0_u8; 64]).unwrap();
+    for file in [&orphan, &odd] {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let text = |path: &std::path::Path| path.display().to_string();
+    for (command, code, mend) in [
+        ("no-such-command".to_owned(), 127, "PATH"),
+        ("/no/such/command".to_owned(), 127, "name"),
+        (String::new(), 127, "name"),
+        (text(&orphan), 127, "interpreter"),
+        (text(&plain), 126, "chmod +x"),
+        (text(&odd), 126, "kind of file"),
+        ("/".to_owned(), 126, "rights"),
+    ] {
+        let ended = end_of(&mut nodes.redlatch(&["run", "job", "--", &command]));
+        assert_refused(&ended, code, mend);
+        assert_eq!(nodes.locked(), 0, "{command}");
+    }
+}
+
+#[test]
+fn without_servers_each_way_to_name_them_is_told() {
+    for arguments in [
+        &["run", "job", "--", "true"][..],
+        &["status", "job"],
+        &["health"],
+    ] {
+        let ended = end_of(&mut bare(arguments));
+        assert_refused(&ended, 64, "--node URL");
+        assert!(ended.stderr.contains("REDLATCH_NODES") && ended.stderr.contains("redlatch.toml"));
+    }
+}
+
+#[test]
+fn servers_that_can_not_be_used_are_64_and_their_urls_are_not_repeated() {
+    for (urls, mend) in [
+        ("redis://s3cret@", "node 1"),
+        ("redis://a,mysql://u:s3cret@b", "node 2"),
+        ("redis://a redis://:s3cret@a", "twice"),
+        ("redis://:s3cret#x@a", "node 1"),
+        ("redis://:s3cret@a:0", "port 0"),
+    ] {
+        let ended = end_of(bare(&["status", "job"]).env("REDLATCH_NODES", urls));
+        assert_refused(&ended, 64, mend);
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+    }
+}
+
+#[cfg(not(feature = "tls-rustls"))]
+#[test]
+fn tls_without_its_feature_names_the_feature() {
+    let ended = end_of(bare(&["status", "job"]).env("REDLATCH_NODES", "rediss://a"));
+    assert_refused(&ended, 64, "tls-rustls");
+}
+
+#[test]
+fn a_token_that_is_not_ours_is_76_and_changes_nothing() {
+    let nodes = Nodes::start(3);
+    nodes.hold("another", 60_000);
+    let token = "0123456789abcdef0123456789abcdef01234567";
+    let ended = end_of(&mut nodes.redlatch(&["unlock", "job", "--token", token]));
+    assert_refused(&ended, 76, "redlatch status job");
+    assert_eq!(nodes.locked(), 3);
+}

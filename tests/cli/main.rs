@@ -1,0 +1,31 @@
+//! Tests of the command `redlatch`, as a process, over real `redis-server` processes.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod exit_codes;
+#[cfg(test)]
+mod killed;
+#[cfg(test)]
+mod look;
+#[cfg(test)]
+mod loss;
+#[cfg(test)]
+mod output;
+#[cfg(test)]
+mod process;
+#[path = "../it/server.rs"]
+#[expect(dead_code, reason = "the other tests ask more of their servers")]
+#[cfg(test)]
+mod server;
+#[cfg(test)]
+mod settings;
+#[cfg(test)]
+mod signals;
+#[cfg(test)]
+mod terminal;
