@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Timers, one_thread, wait_for};
 use crate::error::Error;
 use crate::fake::{FakeClock, FakeNode};
+use crate::fanout::Fanout;
 use crate::fencing::{Protocol, Rules};
 use crate::manager::LockManager;
 use crate::node::transport::Connect;
@@ -68,6 +69,7 @@ pub(crate) struct Options {
     drift_factor: f64,
     max_ttl: Duration,
     protocol: Protocol,
+    pub(crate) fanout: Fanout,
 }
 
 impl Default for Builder {
@@ -86,6 +88,7 @@ impl Default for Builder {
                 drift_factor: 0.01,
                 max_ttl: Duration::from_hours(1),
                 protocol: Protocol::Classic,
+                fanout: Fanout::Sequential,
             },
         }
     }
@@ -209,6 +212,14 @@ impl Builder {
     /// Defaults to [`Protocol::Classic`], the published algorithm.
     pub fn protocol(mut self, protocol: Protocol) -> Self {
         self.options.protocol = protocol;
+        self
+    }
+
+    /// Sets in which order the nodes are asked for a lock.
+    ///
+    /// Defaults to [`Fanout::Sequential`].
+    pub fn fanout(mut self, fanout: Fanout) -> Self {
+        self.options.fanout = fanout;
         self
     }
 

@@ -159,6 +159,7 @@ mod builder;
 mod clock;
 mod error;
 pub mod fake;
+mod fanout;
 mod fencing;
 #[cfg(fuzzing)]
 #[doc(hidden)]
@@ -187,6 +188,8 @@ pub use crate::lease::Lease;
 pub use crate::request::LockRequest;
 
 pub use crate::builder::Builder;
+
+pub use crate::fanout::Fanout;
 
 pub use crate::fencing::{FencingToken, Protocol};
 

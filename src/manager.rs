@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::builder::{Builder, Options};
 use crate::clock::{self, Clock};
 use crate::error::{Error, NodeError, Vote};
+use crate::fanout::Fanout;
 use crate::fencing::{Proposals, Rules};
 use crate::guard::LockGuard;
 use crate::keep_alive::KeepAlive;
@@ -25,6 +26,8 @@ mod release;
 mod renew;
 mod round;
 mod status;
+
+use self::round::Order;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
@@ -283,11 +286,18 @@ impl LockManager {
         // No deadline where the sum is beyond what time can count.
         let deadline = self.clock().now().checked_add(timeout);
         let mut raised = 0_u32;
+        let mut order = match options.fanout {
+            Fanout::Sequential => Order::InTurn,
+            Fanout::Overlapped => Order::AtOnce,
+        };
         loop {
-            let error = match self.attempt(resource, &key, lease, keep_alive) {
+            let error = match self.attempt(resource, &key, lease, order, keep_alive) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
+            if let (Order::AtOnce, Error::Held { .. }) = (order, &error) {
+                order = Order::ArbiterFirst;
+            }
             // Not contention: the next proposal is one that the nodes can grant.
             if was_ill_proposed(&error) && raised < MOST_RAISES {
                 raised = raised.saturating_add(1);

@@ -8,6 +8,7 @@ use r2d2::{NopErrorHandler, Pool};
 use redis::Value;
 use scheduled_thread_pool::ScheduledThreadPool;
 
+pub(crate) mod acquire;
 pub(crate) mod address;
 pub(crate) mod ask_all;
 mod breaker;
@@ -31,7 +32,6 @@ pub(crate) mod transport;
 
 use self::breaker::{Breaker, Probe};
 use self::call::Call;
-use self::command::{Command, Packed};
 use self::fenced::{Answer, Reading};
 use self::slot::Slots;
 use self::transport::{Connect, Fault, clean};
@@ -134,53 +134,6 @@ impl Node {
         self.breaker.failure()
     }
 
-    /// Asks the node for its vote. `set` and `release` are the packed commands of this attempt.
-    pub(crate) fn acquire(
-        &self,
-        attempt: Command<'_>,
-        ttl: Duration,
-        set: &Packed,
-        release: &Packed,
-    ) -> Ballot {
-        let started = self.clock.now();
-        let again = || attempt.retake(ttl);
-        let elapsed = || self.clock.now().saturating_since(started);
-        let mut call = match self.call() {
-            Ok(call) => call,
-            Err(fault) => {
-                return Ballot::new(self.report(fault.into_vote(), elapsed(), None), false);
-            }
-        };
-        let ballot = |call: &Call<'_>, vote, owed| {
-            Ballot::new(self.report(vote, elapsed(), call.server()), owed)
-        };
-        // A command that was not sent whole is not executed, so nothing is owed yet.
-        if let Err(fault) = call.send(set, &again) {
-            return ballot(&call, fault.into_vote(), false);
-        }
-        let fault = match self.vote(&mut call, attempt, &again) {
-            Ok(vote) => return ballot(&call, vote, true),
-            Err(fault) => fault,
-        };
-        // The outcome is unknown. The undo goes behind the command, on the same connection: on another one it could
-        // arrive first, and the key would stay.
-        let undone = call.undo(release, &fault);
-        ballot(&call, fault.into_vote(), !undone)
-    }
-
-    fn vote(
-        &self,
-        call: &mut Call<'_>,
-        attempt: Command<'_>,
-        again: &dyn Fn() -> Packed,
-    ) -> Result<Vote, Fault> {
-        let Some(fence) = attempt.fence else {
-            return call.reply(again, acquire_vote);
-        };
-        let answer = call.reply(again, fenced::answer)?;
-        Ok(self.read(answer, fence.rules, Rules::fence(attempt.key)))
-    }
-
     /// What an answer of the fenced protocol means at this moment.
     fn read(&self, answer: Answer, rules: &Rules, counter: String) -> Vote {
         let reading = Reading {
@@ -270,16 +223,6 @@ impl Ballot {
     /// Whether the node was not asked because it failed a moment ago.
     pub(crate) fn is_left_out(&self) -> bool {
         matches!(self.report.vote, Vote::BreakerOpen { .. })
-    }
-}
-
-/// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.
-fn acquire_vote(reply: &Value) -> Option<Vote> {
-    match reply {
-        Value::Okay => Some(Vote::Granted),
-        Value::Nil => Some(Vote::Held { remaining: None }),
-        Value::ServerError(error) => Some(refused(error)),
-        Value::Int(_) | _ => None,
     }
 }
 

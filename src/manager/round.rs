@@ -1,5 +1,6 @@
 //! One attempt: a round over the nodes, and what it comes to.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
@@ -7,6 +8,7 @@ use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::guard::LockGuard;
 use crate::guard::held::Held;
 use crate::keep_alive::KeepAlive;
+use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::ask_all::release_all;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
@@ -21,6 +23,7 @@ impl LockManager {
         resource: &str,
         key: &str,
         (ttl, validity): (Duration, Duration),
+        order: Order,
         keep_alive: Option<KeepAlive>,
     ) -> Result<LockGuard, Error> {
         let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
@@ -32,11 +35,10 @@ impl LockManager {
             token: token.as_str(),
             fence: fence.map(|(rules, token)| Fence { rules, token }),
         };
-        let set = command.acquire(ttl);
-        let release = command.release();
+        let attempt = Attempt::new(command, ttl);
 
         let started = self.clock().now();
-        let ballots = self.round(|node| node.acquire(command, ttl, &set, &release));
+        let ballots = self.round(&attempt, order);
         let granted = ballots
             .iter()
             .filter(|b| b.report.vote.is_granted())
@@ -63,7 +65,7 @@ impl LockManager {
 
         self.learn(&ballots);
         let owed = ballots.iter().map(|ballot| ballot.owed);
-        let released = release_all(self.each().zip(owed), &release);
+        let released = release_all(self.each().zip(owed), attempt.release());
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
         let failed = nodes
             .iter()
@@ -92,77 +94,124 @@ impl LockManager {
         }
     }
 
-    /// Asks the nodes one after the other, in the canonical order, until a majority is impossible.
+    /// Asks the nodes in this order, until a majority is impossible.
     ///
     /// Nodes that failed a moment ago come last, and only if a majority needs them.
-    fn round(&self, ask: impl Fn(&Node) -> Ballot) -> Vec<Ballot> {
-        let nodes = self.nodes();
+    fn round(&self, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> {
         let heed_breakers = self.heeds_breakers();
-
-        let mut round = Round::new(nodes.len());
-        for node in nodes {
-            let ballot = match node.recent_failure() {
-                Some(failure) if heed_breakers => node.unasked(Vote::BreakerOpen { failure }),
-                _ => round.cast(node, &ask),
-            };
-            round.ballots.push(ballot);
+        let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
+        let mut round = Round {
+            nodes: self.nodes(),
+            ballots: Vec::with_capacity(self.nodes().len()),
+        };
+        for node in self.each() {
+            let why_not =
+                failure(node).map_or(Vote::NotAsked, |failure| Vote::BreakerOpen { failure });
+            round.ballots.push(node.unasked(why_not));
         }
-        for (place, node) in nodes.iter().enumerate() {
-            let is_left_out = round.ballots.get(place).is_some_and(Ballot::is_left_out);
-            if is_left_out && round.is_open() {
-                let ballot = round.cast(node, &ask);
-                if let Some(left_out) = round.ballots.get_mut(place) {
-                    *left_out = ballot;
-                }
+        let (left_out, closed): (Vec<usize>, Vec<usize>) =
+            (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
+        for wave in order.waves(&closed) {
+            if round.is_lost() || (order == Order::ArbiterFirst && round.was_refused()) {
+                return round.ballots;
+            }
+            round.ask(wave, attempt);
+        }
+        for wave in order.waves(&left_out) {
+            if round.is_open() {
+                round.ask(wave, attempt);
             }
         }
         round.ballots
     }
 }
 
-/// The count of a round that is under way.
-struct Round {
-    nodes: usize,
-    granted: usize,
-    /// Nodes that were asked and did not grant.
-    against: usize,
+/// In which order the nodes are asked in one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// One after the other.
+    InTurn,
+    /// All before any reply is read.
+    AtOnce,
+    /// The first one alone, and the others at once if that has granted.
+    ArbiterFirst,
+}
+
+impl Order {
+    /// Those who are asked together.
+    fn waves(self, places: &[usize]) -> impl Iterator<Item = &[usize]> {
+        let (alone, together) = match self {
+            Self::InTurn => (places, &places[places.len()..]),
+            Self::AtOnce => (&places[..0], places),
+            Self::ArbiterFirst => places.split_at(places.len().min(1)),
+        };
+        alone.chunks(1).chain(together.chunks(places.len().max(1)))
+    }
+}
+
+/// The votes of a round that is under way.
+struct Round<'m> {
+    nodes: &'m [Arc<Node>],
     ballots: Vec<Ballot>,
 }
 
-impl Round {
-    fn new(nodes: usize) -> Self {
-        Self {
-            nodes,
-            granted: 0,
-            against: 0,
-            ballots: Vec::with_capacity(nodes),
+impl Round<'_> {
+    /// Asks these nodes.
+    fn ask(&mut self, places: &[usize], attempt: &Attempt<'_>) {
+        if let [place] = places {
+            let ballot = self.nodes.get(*place).map(|node| node.acquire(attempt));
+            self.cast(*place, ballot);
+            return;
+        }
+        let nodes = self.nodes.iter().enumerate();
+        let nodes = nodes.map(|(place, node)| (&**node, places.contains(&place)));
+        for (place, ballot) in acquire_all(nodes, attempt).into_iter().enumerate() {
+            self.cast(place, ballot);
         }
     }
 
-    /// Asks the node, unless a majority is impossible already.
-    fn cast(&mut self, node: &Node, ask: impl Fn(&Node) -> Ballot) -> Ballot {
-        if self.is_lost() {
-            return node.unasked(Vote::NotAsked);
-        }
-        let mut ballot = ask(node);
+    /// Puts a node's ballot to the others, if it was asked.
+    fn cast(&mut self, place: usize, ballot: Option<Ballot>) {
+        let Some(mut ballot) = ballot else {
+            return;
+        };
         let others = self.ballots.iter().map(|other| &other.report);
         ballot.report.be_an_alias_of(others);
-        let count = if ballot.report.vote.is_granted() {
-            &mut self.granted
-        } else {
-            &mut self.against
-        };
-        *count = count.saturating_add(1);
-        ballot
+        if let Some(empty) = self.ballots.get_mut(place) {
+            *empty = ballot;
+        }
+    }
+
+    fn count(&self, kind: impl Fn(&Vote) -> bool) -> usize {
+        let votes = self.ballots.iter().map(|ballot| &ballot.report.vote);
+        votes.filter(|vote| kind(vote)).count()
+    }
+
+    fn granted(&self) -> usize {
+        self.count(Vote::is_granted)
+    }
+
+    /// The number of nodes that were asked and did not grant.
+    fn against(&self) -> usize {
+        let is_unasked = |vote: &Vote| matches!(vote, Vote::NotAsked | Vote::BreakerOpen { .. });
+        self.count(|vote| !vote.is_granted() && !is_unasked(vote))
+    }
+
+    fn was_refused(&self) -> bool {
+        self.against() > 0
+    }
+
+    fn is_left_out(&self, place: usize) -> bool {
+        self.ballots.get(place).is_some_and(Ballot::is_left_out)
     }
 
     fn is_lost(&self) -> bool {
-        quorum::is_ruled_out(self.nodes, self.against)
+        quorum::is_ruled_out(self.nodes.len(), self.against())
     }
 
     /// Whether further votes can decide it.
     fn is_open(&self) -> bool {
-        !self.is_lost() && !quorum::is_reached(self.nodes, self.granted)
+        !self.is_lost() && !quorum::is_reached(self.nodes.len(), self.granted())
     }
 }
 

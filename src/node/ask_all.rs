@@ -23,7 +23,7 @@ pub(crate) fn release_all<'n>(
     command: &Packed,
 ) -> Vec<NodeReport> {
     let insist = |node| Ok(Call::insistent(node));
-    let answers = send_to_all(nodes.clone(), command, insist, released);
+    let answers = ask_all(nodes.clone(), command, insist, released);
     let reports = nodes.zip(answers).map(|((node, _), answer)| {
         let Some(answer) = answer else {
             return node.report(Vote::NotAsked, Duration::ZERO, None);
@@ -46,35 +46,46 @@ pub(super) struct Answer<T> {
 
 /// Sends a packed command to every node that is asked, and then reads the replies. It is one that does no harm when it is
 /// executed twice. A node whose connections are all in use comes last, and `wait` says for what.
-pub(super) fn send_to_all<'n, T>(
+pub(super) fn ask_all<'n, T>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,
     wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>,
     read: impl Fn(&mut Call<'n>, &dyn Fn() -> Packed) -> Result<T, Fault>,
 ) -> Vec<Option<Answer<T>>> {
     let again = || command.clone();
+    let send = |call: &mut Call<'n>| call.send_anew(command, &again);
+    send_to_all(nodes, send, wait, |call| read(call, &again))
+}
+
+/// Sends something to every node that is asked, and then reads the replies.
+pub(super) fn send_to_all<'n, T>(
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
+    send: impl Fn(&mut Call<'n>) -> Result<(), Fault>,
+    wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>,
+    read: impl Fn(&mut Call<'n>) -> Result<T, Fault>,
+) -> Vec<Option<Answer<T>>> {
     let mut steps: Vec<Step<'n, T>> = nodes
         .map(|(node, asked)| Step::begin(node, asked))
         .collect();
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     for step in &mut steps {
-        step.advance(|call| call.is_warm().then(|| call.send_anew(command, &again)));
+        step.advance(|call| call.is_warm().then(|| send(call)));
     }
     for step in &mut steps {
-        step.advance(|call| (!call.is_sent()).then(|| call.send_anew(command, &again)));
+        step.advance(|call| (!call.is_sent()).then(|| send(call)));
     }
     // From those that have answered: a node that hangs must not keep the connections to the others busy.
     for step in &mut steps {
-        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call, &again)));
+        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call)));
     }
     // Only now, with those given back, to the nodes whose connections were all in use.
     for step in &mut steps {
         step.wait_for_a_slot(&wait);
-        step.advance(|call| (!call.is_sent()).then(|| call.send_anew(command, &again)));
-        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call, &again)));
+        step.advance(|call| (!call.is_sent()).then(|| send(call)));
+        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call)));
     }
     for step in &mut steps {
-        step.finish(|call| Some(read(call, &again)));
+        step.finish(|call| Some(read(call)));
     }
     steps.into_iter().map(Step::answer).collect()
 }

@@ -102,6 +102,10 @@ impl<'n> Call<'n> {
         }
     }
 
+    pub(super) fn node(&self) -> &'n Node {
+        self.node
+    }
+
     pub(super) fn is_warm(&self) -> bool {
         self.stage == Stage::Warm
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::Node;
-use super::ask_all::{own_key_vote, send_to_all};
+use super::ask_all::{ask_all, own_key_vote};
 use super::call::Call;
 use super::command::Packed;
 use super::transport::Fault;
@@ -30,7 +30,7 @@ pub(crate) fn extend_all<'n>(
     locks: usize,
 ) -> Vec<Vec<NodeReport>> {
     let insist = |node| Ok(Call::insistent(node));
-    let answers = send_to_all(nodes.clone(), command, insist, |call, again| {
+    let answers = ask_all(nodes.clone(), command, insist, |call, again| {
         call.reply(again, |reply| Votes::read(reply, locks))
     });
     let answers: Vec<NodeAnswer<'n>> = nodes

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::ask_all::{not_ours, send_to_all};
+use super::ask_all::{ask_all, not_ours};
 use super::call::Call;
 use super::command::{Command, Packed, eval, millis};
 use super::script::Script;
@@ -106,7 +106,7 @@ pub(crate) fn open_all<'n>(
 ) -> Vec<NodeReport> {
     let command = opening.command(rules);
     let all = nodes.clone().map(|node| (node, true));
-    let answers = send_to_all(all, &command, Call::new, |call, again| {
+    let answers = ask_all(all, &command, Call::new, |call, again| {
         call.reply(again, answer)
     });
     let reports = nodes.zip(answers.into_iter().flatten());

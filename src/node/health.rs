@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::ask_all::{Answer, send_to_all};
+use super::ask_all::{Answer, ask_all};
 use super::call::Call;
 use super::command::Packed;
 use super::transport::Fault;
@@ -23,7 +23,7 @@ pub(crate) fn question_all<'n>(
     for question in Question::ALL {
         let command = packed(question, marker_key);
         let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
-        let replies = send_to_all(
+        let replies = ask_all(
             nodes.clone().zip(asked),
             &command,
             Call::new,

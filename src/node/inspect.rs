@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::ask_all::send_to_all;
+use super::ask_all::ask_all;
 use super::call::Call;
 use super::command::Packed;
 use super::transport::Fault;
@@ -21,7 +21,7 @@ pub(crate) fn inspect_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Vec<Option<NodeStatus>> {
-    let answers = send_to_all(nodes.clone(), command, Call::new, |call, again| {
+    let answers = ask_all(nodes.clone(), command, Call::new, |call, again| {
         call.reply(again, view)
     });
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {

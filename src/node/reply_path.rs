@@ -21,13 +21,14 @@ use rustix::net::{
     socketpair,
 };
 
+use super::acquire::{Attempt, acquire_vote};
 use super::ask_all::{own_key_vote, release_all};
 use super::command::{Command, ping};
 use super::extend::extend_all;
 use super::slot::{Readiness, Slot, Slots};
 use super::socket::Socket;
 use super::transport::{Connect, Fault, Transport};
-use super::{Node, Setup, acquire_vote, is_alive};
+use super::{Node, Setup, is_alive};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};
 
@@ -199,9 +200,7 @@ impl Stage {
         };
         match question {
             Question::Acquire => {
-                let ballot = self
-                    .node
-                    .acquire(command, TTL, &command.acquire(TTL), &release);
+                let ballot = self.node.acquire(&Attempt::new(command, TTL));
                 outcome(&ballot.report.vote)
             }
             Question::Release => only(release_all(node(), &release)),

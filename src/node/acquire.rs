@@ -1,0 +1,111 @@
+//! Asking for votes: one node, or all of them before any reply is read.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use super::ask_all::{Answer, send_to_all};
+use super::call::Call;
+use super::command::{Command, Packed};
+use super::transport::Fault;
+use super::{Ballot, Node, fenced, refused};
+use crate::error::Vote;
+use crate::fencing::Rules;
+
+/// One attempt as the nodes see it. Its commands are packed once.
+pub(crate) struct Attempt<'a> {
+    command: Command<'a>,
+    ttl: Duration,
+    set: Packed,
+    release: Packed,
+}
+
+impl<'a> Attempt<'a> {
+    pub(crate) fn new(command: Command<'a>, ttl: Duration) -> Self {
+        Self {
+            set: command.acquire(ttl),
+            release: command.release(),
+            command,
+            ttl,
+        }
+    }
+
+    /// What gives back what the attempt has got.
+    pub(crate) fn release(&self) -> &Packed {
+        &self.release
+    }
+
+    fn send(&self, call: &mut Call<'_>) -> Result<(), Fault> {
+        call.send(&self.set, &|| self.command.retake(self.ttl))
+    }
+
+    /// Reads a node's vote, and whether a key may be there.
+    fn read(&self, node: &Node, call: &mut Call<'_>) -> (Vote, bool) {
+        let fault = match self.vote(node, call) {
+            Ok(vote) => return (vote, true),
+            Err(fault) => fault,
+        };
+        // The outcome is unknown. The undo goes behind the command, on the same connection: on another one it could
+        // arrive first, and the key would stay.
+        let undone = call.undo(&self.release, &fault);
+        (fault.into_vote(), !undone)
+    }
+
+    fn vote(&self, node: &Node, call: &mut Call<'_>) -> Result<Vote, Fault> {
+        let again = || self.command.retake(self.ttl);
+        let Some(fence) = self.command.fence else {
+            return call.reply(&again, acquire_vote);
+        };
+        let answer = call.reply(&again, fenced::answer)?;
+        Ok(node.read(answer, fence.rules, Rules::fence(self.command.key)))
+    }
+}
+
+impl Node {
+    /// Asks the node for its vote.
+    pub(crate) fn acquire(&self, attempt: &Attempt<'_>) -> Ballot {
+        let started = self.clock.now();
+        let elapsed = || self.clock.now().saturating_since(started);
+        let mut call = match self.call() {
+            Ok(call) => call,
+            Err(fault) => {
+                return Ballot::new(self.report(fault.into_vote(), elapsed(), None), false);
+            }
+        };
+        // A command that was not sent whole is not executed, so nothing is owed yet.
+        let (vote, owed) = match attempt.send(&mut call) {
+            Ok(()) => attempt.read(self, &mut call),
+            Err(fault) => (fault.into_vote(), false),
+        };
+        Ballot::new(self.report(vote, elapsed(), call.server()), owed)
+    }
+}
+
+/// Asks all of these nodes for their votes before any reply is read. Returns a ballot of each that is asked.
+pub(crate) fn acquire_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    attempt: &Attempt<'_>,
+) -> Vec<Option<Ballot>> {
+    let send = |call: &mut Call<'n>| attempt.send(call);
+    let read = |call: &mut Call<'n>| Ok(attempt.read(call.node(), call));
+    let answers = send_to_all(nodes.clone(), send, Call::new, read);
+    let ballot = |((node, _), answer): ((&Node, bool), Option<Answer<(Vote, bool)>>)| {
+        let answer = answer?;
+        let (vote, owed) = answer
+            .result
+            .unwrap_or_else(|fault| (fault.into_vote(), false));
+        let report = node.report(vote, answer.elapsed, answer.server);
+        Some(Ballot::new(report, owed))
+    };
+    nodes.zip(answers).map(ballot).collect()
+}
+
+/// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.
+pub(super) fn acquire_vote(reply: &Value) -> Option<Vote> {
+    match reply {
+        Value::Okay => Some(Vote::Granted),
+        Value::Nil => Some(Vote::Held { remaining: None }),
+        Value::ServerError(error) => Some(refused(error)),
+        Value::Int(_) | _ => None,
+    }
+}
