@@ -286,17 +286,14 @@ impl LockManager {
         // No deadline where the sum is beyond what time can count.
         let deadline = self.clock().now().checked_add(timeout);
         let mut raised = 0_u32;
-        let mut order = match options.fanout {
-            Fanout::Sequential => Order::InTurn,
-            Fanout::Overlapped => Order::AtOnce,
-        };
+        let mut order = Order::of(options.fanout);
         loop {
             let error = match self.attempt(resource, &key, lease, order, keep_alive) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
-            if let (Order::AtOnce, Error::Held { .. }) = (order, &error) {
-                order = Order::ArbiterFirst;
+            if matches!(error, Error::Held { .. }) && options.fanout == Fanout::Overlapped {
+                order = Order::by_arbiter(options.fanout);
             }
             // Not contention: the next proposal is one that the nodes can grant.
             if was_ill_proposed(&error) && raised < MOST_RAISES {

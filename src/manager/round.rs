@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::LockManager;
 use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::fanout::Fanout;
 use crate::guard::LockGuard;
 use crate::guard::held::Held;
 use crate::keep_alive::KeepAlive;
@@ -112,7 +113,7 @@ impl LockManager {
         let (left_out, closed): (Vec<usize>, Vec<usize>) =
             (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
         for wave in order.waves(&closed) {
-            if round.is_lost() || (order == Order::ArbiterFirst && round.was_refused()) {
+            if round.is_lost() || (order.by_arbiter && round.is_taken()) {
                 return round.ballots;
             }
             round.ask(wave, attempt);
@@ -128,23 +129,37 @@ impl LockManager {
 
 /// In which order the nodes are asked in one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// One after the other.
-    InTurn,
-    /// All before any reply is read.
-    AtOnce,
-    /// The first one alone, and the others at once if that has granted.
-    ArbiterFirst,
+pub(super) struct Order {
+    fanout: Fanout,
+    /// Whether the first one is asked alone, and the others only if that has granted.
+    by_arbiter: bool,
 }
 
 impl Order {
+    pub(super) fn of(fanout: Fanout) -> Self {
+        Self {
+            fanout,
+            by_arbiter: false,
+        }
+    }
+
+    /// The order while others want the lock as well: one node that all of them ask first keeps them from splitting the
+    /// votes.
+    pub(super) fn by_arbiter(fanout: Fanout) -> Self {
+        Self {
+            fanout,
+            by_arbiter: true,
+        }
+    }
+
     /// Those who are asked together.
     fn waves(self, places: &[usize]) -> impl Iterator<Item = &[usize]> {
-        let (alone, together) = match self {
-            Self::InTurn => (places, &places[places.len()..]),
-            Self::AtOnce => (&places[..0], places),
-            Self::ArbiterFirst => places.split_at(places.len().min(1)),
+        let alone = match (self.fanout, self.by_arbiter) {
+            (Fanout::Sequential, _) => places.len(),
+            (Fanout::Overlapped, true) => places.len().min(1),
+            (Fanout::Overlapped, false) => 0,
         };
+        let (alone, together) = places.split_at(alone);
         alone.chunks(1).chain(together.chunks(places.len().max(1)))
     }
 }
@@ -197,8 +212,10 @@ impl Round<'_> {
         self.count(|vote| !vote.is_granted() && !is_unasked(vote))
     }
 
-    fn was_refused(&self) -> bool {
-        self.against() > 0
+    /// Whether another holder is in the way at the node that all contenders ask first.
+    fn is_taken(&self) -> bool {
+        let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
+        self.granted() == 0 && self.count(is_held) > 0
     }
 
     fn is_left_out(&self, place: usize) -> bool {

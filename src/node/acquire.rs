@@ -89,15 +89,17 @@ pub(crate) fn acquire_all<'n>(
     let send = |call: &mut Call<'n>| attempt.send(call);
     let read = |call: &mut Call<'n>| Ok(attempt.read(call.node(), call));
     let answers = send_to_all(nodes.clone(), send, Call::new, read);
-    let ballot = |((node, _), answer): ((&Node, bool), Option<Answer<(Vote, bool)>>)| {
-        let answer = answer?;
+    let ballot = |node: &Node, answer: Answer<(Vote, bool)>| {
         let (vote, owed) = answer
             .result
             .unwrap_or_else(|fault| (fault.into_vote(), false));
         let report = node.report(vote, answer.elapsed, answer.server);
-        Some(Ballot::new(report, owed))
+        Ballot::new(report, owed)
     };
-    nodes.zip(answers).map(ballot).collect()
+    let nodes = nodes.map(|(node, _)| node).zip(answers);
+    nodes
+        .map(|(node, answer)| answer.map(|answer| ballot(node, answer)))
+        .collect()
 }
 
 /// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.

@@ -37,7 +37,7 @@ pub(crate) fn inspect_with_counter<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Vec<Option<(NodeStatus, Option<u64>)>> {
-    let answers = send_to_all(nodes.clone(), command, Call::new, |call, again| {
+    let answers = ask_all(nodes.clone(), command, Call::new, |call, again| {
         call.reply(again, view_and_counter)
     });
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
