@@ -70,6 +70,16 @@ impl FencingToken {
         Self(number)
     }
 
+    /// The token so many below this one.
+    pub(crate) fn below(self, by: u32) -> Self {
+        Self(self.0.saturating_sub(u64::from(by)))
+    }
+
+    /// The token after this one.
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
     /// What a release leaves in the counter, so that what comes late of its attempt is refused. Zero stands for one above
     /// what is there.
     pub(crate) fn tombstone(self) -> u64 {
@@ -100,8 +110,13 @@ pub(crate) struct Proposals {
 }
 
 impl Proposals {
-    pub(crate) fn next(&self, wall_micros: u64) -> FencingToken {
-        let next = |last: u64| FencingToken(last.saturating_add(1).max(wall_micros));
+    /// The largest token of an attempt: the `reserve` tokens below it are its own as well, for those that the lock is
+    /// handed over to.
+    pub(crate) fn next(&self, wall_micros: u64, reserve: u32) -> FencingToken {
+        let next = |last: u64| {
+            let first = last.saturating_add(1).max(wall_micros);
+            FencingToken(first.saturating_add(u64::from(reserve)))
+        };
         let last = self
             .last
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
@@ -183,7 +198,7 @@ mod tests {
     #[test]
     fn proposals_are_the_wall_clock_but_above_all_before() {
         let proposals = Proposals::default();
-        let next = |wall| u64::from(proposals.next(wall));
+        let next = |wall| u64::from(proposals.next(wall, 0));
         assert_eq!(
             [next(100), next(100), next(50), next(200)],
             [100, 102, 104, 200]
@@ -201,10 +216,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_set_apart_is_above_all_before() {
+        let proposals = Proposals::default();
+        let next = |wall, reserve| u64::from(proposals.next(wall, reserve));
+        // 100 and the ten above it; then, above the tombstone of 110, the three from 112 on.
+        assert_eq!([next(100, 10), next(100, 2), next(100, 0)], [110, 114, 116]);
+        proposals.saw(500);
+        assert_eq!(next(100, 10), 511);
+        assert_eq!(FencingToken(511).below(10), FencingToken(501));
+        assert_eq!(FencingToken(501).next(), FencingToken(502));
+    }
+
+    #[test]
     fn threads_never_propose_the_same() {
         let proposals = Proposals::default();
         let mut all: Vec<FencingToken> = std::thread::scope(|scope| {
-            let take = || (0..1000).map(|_| proposals.next(7)).collect::<Vec<_>>();
+            let take = || (0..1000).map(|_| proposals.next(7, 0)).collect::<Vec<_>>();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
             threads
                 .into_iter()

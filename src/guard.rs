@@ -10,8 +10,10 @@ mod watch;
 
 use self::held::{Held, Hook, Purpose, gone, is_gone};
 pub use self::watch::LeaseWatch;
+use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
+use crate::handover::{Cohort, is_enough};
 use crate::keep_alive::{KeepAlive, Renewal};
 use crate::keeper::in_any_case;
 use crate::lease::Lease;
@@ -19,6 +21,7 @@ use crate::manager::LockManager;
 use crate::node::Node;
 use crate::node::ask_all::release_all;
 use crate::node::extend::extend_all;
+use crate::queue::Turn;
 use crate::quorum;
 
 /// A held lock. Dropping it gives the lock back on every node.
@@ -43,6 +46,10 @@ pub struct LockGuard {
     votes: Box<[NodeReport]>,
     /// Whether the lock was not given back yet.
     owes: bool,
+    /// Keeps the other threads of this manager waiting. Last, so that the next one is called when all is done.
+    turn: Option<Turn<LockManager>>,
+    /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
+    cohort: Option<Cohort>,
 }
 
 impl LockGuard {
@@ -52,7 +59,24 @@ impl LockGuard {
             held: Arc::new(held),
             votes: votes.into(),
             owes: true,
+            turn: None,
+            cohort: None,
         }
+    }
+
+    /// The same guard, with the turn that it was got in.
+    pub(crate) fn with_turn(mut self, turn: Option<Turn<LockManager>>) -> Self {
+        if let Some(turn) = &turn {
+            turn.got(Arc::clone(&self.held));
+        }
+        self.turn = turn;
+        self
+    }
+
+    /// The same guard, of a lock that may be handed over from thread to thread.
+    pub(crate) fn with_cohort(mut self, cohort: Option<Cohort>) -> Self {
+        self.cohort = cohort;
+        self
     }
 
     /// Returns the name of the locked resource, without the manager's key prefix.
@@ -62,7 +86,7 @@ impl LockGuard {
 
     /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has.
     pub fn token(&self) -> &str {
-        self.held.token.as_str()
+        self.held.tokens.token.as_str()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
@@ -82,7 +106,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.held.fencing
+        self.held.tokens.fencing
     }
 
     /// Returns how long the lock is still ours, or zero when it no longer is.
@@ -355,7 +379,9 @@ impl LockGuard {
         if self.manager.is_forked() {
             return Err(Error::Forked);
         }
-        let (known, nodes) = self.give_back();
+        let Some((known, nodes)) = self.give_back() else {
+            return Ok(());
+        };
         let deleted = nodes
             .iter()
             .filter(|report| report.vote.is_granted())
@@ -371,21 +397,52 @@ impl LockGuard {
         Err(Error::Unavailable { nodes })
     }
 
-    /// Releases every node that may have our key, once. Returns how the lock was lost before that, if it was.
-    fn give_back(&mut self) -> (Option<LossCause>, Vec<NodeReport>) {
+    /// Hands the lock over, or releases every node that may have our key, once; then what the nodes said is returned, and how
+    /// the lock was lost before that, if it was.
+    fn give_back(&mut self) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.owes = false;
+        let deadline = self.held.deadline();
         // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
         let (known, hooks) = self.held.end();
         self.manager.forget(&self.held);
+        if known.is_none() && self.hand_over(deadline) {
+            drop_hooks(hooks);
+            return None;
+        }
         let key = self.manager.key(self.resource());
         let release = self.held.command(&key, self.manager.rules()).release();
-        let nodes = release_all(self.nodes(), &release);
+        let released = release_all(self.nodes(), &release);
+        if released.has_woken {
+            self.manager.owe_courtesy(&key);
+        }
+        // The next one is called before anything that takes its time.
+        self.turn = None;
         drop_hooks(hooks);
-        (known, nodes)
+        Some((known, released.nodes))
+    }
+
+    /// Hands the lock to the next thread of this manager that waits for it, if that is allowed and worth it. Returns whether
+    /// there is one.
+    fn hand_over(&self, deadline: Timestamp) -> bool {
+        let now = self.manager.clock().now();
+        let cohort = self.cohort.and_then(|cohort| cohort.next(now));
+        let (Some(turn), Some(cohort)) = (&self.turn, cohort) else {
+            return false;
+        };
+        turn.hand_over(|validity| {
+            if !is_enough(deadline.saturating_since(now), *validity) {
+                return None;
+            }
+            // No longer than it was asked for.
+            let deadline = deadline.min(now.saturating_add(*validity));
+            let held = self.held.successor(deadline);
+            let guard = Self::new(&self.manager, held, self.votes.to_vec());
+            Some(guard.with_cohort(Some(cohort)))
+        })
     }
 
     /// The nodes, and whether a key of this lock may be there.
-    fn nodes(&self) -> impl Iterator<Item = (&Node, bool)> + Clone {
+    fn nodes(&self) -> impl DoubleEndedIterator<Item = (&Node, bool)> + Clone {
         self.manager.each().zip(self.held.owed.iter().copied())
     }
 }

@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::guard::held::Held;
+use crate::guard::held::{Held, Tokens};
 use crate::token::Token;
 
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
@@ -79,9 +79,9 @@ impl Lease {
     /// The lease of a lock whose validity ends so long after the Unix epoch.
     pub(crate) fn of(held: &Held, expires: Duration) -> Self {
         Self {
-            resource: held.resource.clone(),
-            token: held.token,
-            fencing: held.fencing,
+            resource: String::from(&*held.resource),
+            token: held.tokens.token,
+            fencing: held.tokens.claim,
             owed: held.owed.clone(),
             expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
         }
@@ -98,6 +98,9 @@ impl Lease {
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
+    ///
+    /// With a [local hand-over](crate::Builder::local_handover) it is the largest of those set apart for the lock, above that
+    /// of the guard that the lease was made of.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.fencing
     }
@@ -119,8 +122,12 @@ impl Lease {
         &self.owed
     }
 
-    pub(crate) fn tokens(&self) -> (Token, Option<FencingToken>) {
-        (self.token, self.fencing)
+    pub(crate) fn tokens(&self) -> Tokens {
+        Tokens {
+            token: self.token,
+            fencing: self.fencing,
+            claim: self.fencing,
+        }
     }
 }
 

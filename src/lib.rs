@@ -165,16 +165,19 @@ mod fencing;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
+mod handover;
 mod health;
 mod keep_alive;
 mod keeper;
 mod lease;
 mod manager;
 mod node;
+mod queue;
 mod quorum;
 mod request;
 mod retry;
 mod status;
+mod sync;
 mod token;
 
 pub use crate::manager::LockManager;

@@ -7,27 +7,31 @@ use std::time::{Duration, Instant};
 use crate::builder::{Builder, Options};
 use crate::clock::{self, Clock};
 use crate::error::{Error, NodeError, Vote};
-use crate::fanout::Fanout;
 use crate::fencing::{Proposals, Rules};
 use crate::guard::LockGuard;
 use crate::keep_alive::KeepAlive;
 use crate::keeper::Keeper;
 use crate::node::Node;
+use crate::node::wait::Manner;
+use crate::queue::Queue;
 use crate::quorum;
 use crate::request::LockRequest;
-use crate::retry;
 
 mod adopt;
 mod health;
 mod keep;
 mod key;
+mod line;
 mod open;
 mod release;
 mod renew;
 mod round;
 mod status;
+mod wait;
 
+use self::line::Entered;
 use self::round::Order;
+use self::wait::{Courtesy, Wait};
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
@@ -78,6 +82,8 @@ struct Shared {
     rules: Option<Rules>,
     proposals: Proposals,
     keeper: Keeper,
+    queue: Arc<Queue<LockManager>>,
+    courtesy: Courtesy,
     /// The process that made the connections.
     process: u32,
 }
@@ -230,6 +236,8 @@ impl LockManager {
                 rules: options.rules(nodes.len()),
                 proposals: Proposals::default(),
                 keeper: Keeper::default(),
+                queue: Queue::new(),
+                courtesy: Courtesy::default(),
                 nodes,
                 clock,
                 options,
@@ -282,34 +290,44 @@ impl LockManager {
         }
         let lease = self.validity(ttl)?;
         let key = self.checked_key(resource)?;
-        let options = &self.shared.options;
         // No deadline where the sum is beyond what time can count.
-        let deadline = self.clock().now().checked_add(timeout);
+        let end = self.clock().now().checked_add(timeout);
+        let resource: Arc<str> = resource.into();
+        let entered = self.line_up(&resource, lease, end, keep_alive)?;
+        let turn = match entered {
+            Entered::Holder(guard) => return Ok(guard),
+            Entered::First(turn) => turn,
+        };
+        let mut wait = Wait::default();
+        let mut order = Order::of(self.shared.options.fanout);
+        if !timeout.is_zero()
+            && let Manner::Polite = self.shared.courtesy.manner(&key, self.clock().now())
+        {
+            order = self.wait(&key, &mut wait, Manner::Polite, end)?;
+        }
         let mut raised = 0_u32;
-        let mut order = Order::of(options.fanout);
         loop {
-            let error = match self.attempt(resource, &key, lease, order, keep_alive) {
+            let error = match self.attempt(&resource, &key, lease, order, keep_alive) {
                 Err(error) if is_worth_a_retry(&error) => error,
-                result => return result,
+                Ok(guard) => return Ok(guard.with_turn(Some(turn))),
+                Err(error) => return Err(error),
             };
-            if matches!(error, Error::Held { .. }) && options.fanout == Fanout::Overlapped {
-                order = Order::by_arbiter(options.fanout);
-            }
             // Not contention: the next proposal is one that the nodes can grant.
             if was_ill_proposed(&error) && raised < MOST_RAISES {
                 raised = raised.saturating_add(1);
                 continue;
             }
             raised = 0;
-            let left = deadline.map(|deadline| deadline.saturating_since(self.clock().now()));
-            if left.is_some_and(|left| left.is_zero()) {
+            turn.met(&error);
+            if self.left(end).is_zero() {
                 return Err(error);
             }
-            let random = self.clock().random();
-            let random = random.map_err(|source| Error::NoRandomness { source })?;
-            let delay = retry::delay(options.retry_min, options.retry_max, random);
-            self.clock()
-                .sleep(left.map_or(delay, |left| delay.min(left)));
+            if let Error::Held { .. } = error {
+                order = self.wait(&key, &mut wait, Manner::Eager, end)?;
+            } else {
+                self.sleep(self.delay()?, end);
+                order = Order::of(self.shared.options.fanout);
+            }
         }
     }
 
@@ -319,7 +337,9 @@ impl LockManager {
         quorum::is_reached(self.nodes().len(), closed)
     }
 
-    pub(crate) fn each(&self) -> impl Iterator<Item = &Node> + Clone {
+    pub(crate) fn each(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &Node> + ExactSizeIterator + Clone {
         self.nodes().iter().map(AsRef::as_ref)
     }
 }

@@ -29,12 +29,14 @@ mod socket;
 #[cfg(feature = "tls-rustls")]
 mod tls;
 pub(crate) mod transport;
+pub(crate) mod wait;
 
 use self::breaker::{Breaker, Probe};
 use self::call::Call;
 use self::fenced::{Answer, Reading};
 use self::slot::Slots;
 use self::transport::{Connect, Fault, clean};
+use self::wait::Listeners;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::fencing::Rules;
@@ -50,6 +52,7 @@ pub(crate) struct Node {
     /// Goes up when the server turns out to have closed connections: those opened before are discarded.
     generation: AtomicU64,
     breaker: Breaker,
+    listeners: Listeners,
     /// For the probes, which must not keep the node alive.
     me: Weak<Self>,
 }
@@ -94,6 +97,7 @@ impl Node {
             timers: setup.timers.clone(),
             generation: AtomicU64::new(0),
             breaker: Breaker::default(),
+            listeners: Listeners::default(),
             me: Weak::clone(me),
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use self::process::Process;
-use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
+use crate::node::command::{EXTEND, INSPECT, LOOK, RELEASE, RETAKE};
 
 #[cfg(test)]
 mod differential;
@@ -107,6 +107,7 @@ impl Store {
                 }
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
+            ["EVAL", script, "1", key, _, _] if *script == LOOK => self.look(key, now),
             other => self
                 .execute_fenced(other, now)
                 .unwrap_or_else(|| error("a command that a fake node does not know")),
@@ -159,6 +160,12 @@ impl Store {
             Value::Int(i64::try_from(value.len()).unwrap_or(i64::MAX)),
             Value::BulkString(beginning.to_vec()),
         ])
+    }
+
+    /// Nobody can be woken here, where there is no command that waits; so those who wait look again after a while.
+    fn look(&mut self, key: &str, now: Duration) -> Value {
+        let left = self.get(key, now).map_or(-2, |entry| entry.pttl(now));
+        Value::Array(vec![Value::Int(left), Value::Int(0)])
     }
 
     /// The entry with this token, or what the scripts answer where there is none.

@@ -1,5 +1,6 @@
 //! What a guard, its watches and the background thread share of one lock: until when it is ours, and how it was lost.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -23,13 +24,23 @@ const NOTICE: Duration = Duration::from_millis(1);
 /// How often the child of a fork looks, to which nothing is told.
 const FORKED_NAP: Duration = Duration::from_millis(20);
 
+/// What tells a lock from all others.
+#[derive(Clone, Copy)]
+pub(crate) struct Tokens {
+    /// The value of the key.
+    pub(crate) token: Token,
+    /// With the fenced protocol, the holder's token.
+    pub(crate) fencing: Option<FencingToken>,
+    /// What the nodes' counters have: the largest token of those to whom the lock may be handed over.
+    pub(crate) claim: Option<FencingToken>,
+}
+
 /// A lock that was acquired or adopted.
 pub(crate) struct Held {
     /// Tells it from all others of this process.
     pub(crate) number: u64,
-    pub(crate) resource: String,
-    pub(crate) token: Token,
-    pub(crate) fencing: Option<FencingToken>,
+    pub(crate) resource: Arc<str>,
+    pub(crate) tokens: Tokens,
     /// Where a key of this lock may be, in the order of the nodes.
     pub(crate) owed: Box<[bool]>,
     clock: Clock,
@@ -67,17 +78,16 @@ pub(crate) enum Purpose {
 impl Held {
     pub(crate) fn new(
         clock: &Clock,
-        resource: &str,
-        (token, fencing): (Token, Option<FencingToken>),
+        resource: &Arc<str>,
+        tokens: Tokens,
         owed: Box<[bool]>,
         (since, deadline): (Timestamp, Timestamp),
     ) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            resource: resource.to_owned(),
-            token,
-            fencing,
+            resource: Arc::clone(resource),
+            tokens,
             owed,
             clock: clock.clone(),
             process: std::process::id(),
@@ -90,12 +100,33 @@ impl Held {
 
     /// What is sent to the nodes about it.
     pub(crate) fn command<'a>(&'a self, key: &'a str, rules: Option<&'a Rules>) -> Command<'a> {
-        let fence = rules.zip(self.fencing);
+        let fence = rules.zip(self.tokens.claim);
         Command {
             key,
-            token: self.token.as_str(),
-            fence: fence.map(|(rules, token)| Fence { rules, token }),
+            token: self.tokens.token.as_str(),
+            fence: fence.map(|(rules, token)| Fence {
+                rules,
+                token,
+                reserve: 0,
+            }),
         }
+    }
+
+    /// The same lock for the next holder, from now on until `deadline`.
+    pub(crate) fn successor(&self, deadline: Timestamp) -> Self {
+        let fencing = self.tokens.fencing.map(FencingToken::next);
+        let tokens = Tokens {
+            fencing,
+            ..self.tokens
+        };
+        let times = (self.clock.now(), deadline);
+        Self::new(
+            &self.clock,
+            &self.resource,
+            tokens,
+            self.owed.clone(),
+            times,
+        )
     }
 
     pub(crate) fn since(&self) -> Timestamp {

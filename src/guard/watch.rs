@@ -61,7 +61,7 @@ impl LeaseWatch {
     /// Returns the fencing token, for those who write, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token)
     /// does.
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.held.fencing
+        self.held.tokens.fencing
     }
 
     /// Returns how long the lock is still held, as [`LockGuard::remaining`](crate::LockGuard::remaining) does.

@@ -1,5 +1,6 @@
 //! Taking a lock over from another holder.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
@@ -148,8 +149,12 @@ impl LockManager {
         }
         let times = (started, deadline);
         let owed = lease.owed().into();
-        let held = Held::new(self.clock(), lease.resource(), lease.tokens(), owed, times);
-        Ok(LockGuard::new(self, held, nodes))
+        let resource: Arc<str> = lease.resource().into();
+        let held = Held::new(self.clock(), &resource, lease.tokens(), owed, times);
+        let guard = LockGuard::new(self, held, nodes);
+        // Where a thread asks for the lock already, it goes on with that.
+        let turn = self.shared.queue.step_in(&resource);
+        Ok(guard.with_turn(turn))
     }
 }
 

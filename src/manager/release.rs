@@ -44,6 +44,7 @@ impl LockManager {
         let fence = self.rules().map(|rules| Fence {
             rules,
             token: FencingToken::UNKNOWN,
+            reserve: 0,
         });
         let command = Command {
             key: &key,
@@ -51,7 +52,7 @@ impl LockManager {
             fence,
         };
         let everywhere = self.each().map(|node| (node, true));
-        let nodes = release_all(everywhere, &command.release());
+        let nodes = release_all(everywhere, &command.release()).nodes;
         let deleted = nodes.iter().filter(|report| report.vote.is_granted());
         if quorum::is_reached(nodes.len(), deleted.count()) {
             return Ok(());

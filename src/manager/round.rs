@@ -7,7 +7,7 @@ use super::LockManager;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::fanout::Fanout;
 use crate::guard::LockGuard;
-use crate::guard::held::Held;
+use crate::guard::held::{Held, Tokens};
 use crate::keep_alive::KeepAlive;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::ask_all::release_all;
@@ -21,7 +21,7 @@ impl LockManager {
     /// One attempt, with a token of its own: one round over the nodes, and the release of what it left if it failed.
     pub(super) fn attempt(
         &self,
-        resource: &str,
+        resource: &Arc<str>,
         key: &str,
         (ttl, validity): (Duration, Duration),
         order: Order,
@@ -29,12 +29,18 @@ impl LockManager {
     ) -> Result<LockGuard, Error> {
         let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
         let rules = self.shared.rules.as_ref();
-        let fencing = rules.map(|_| self.shared.proposals.next(self.clock().wall_micros()));
-        let fence = rules.zip(fencing);
+        let reserve = self.shared.options.handover.map_or(0, |some| some.times);
+        let wall = self.clock().wall_micros();
+        let claim = rules.map(|_| self.shared.proposals.next(wall, reserve));
+        let fence = rules.zip(claim);
         let command = Command {
             key,
             token: token.as_str(),
-            fence: fence.map(|(rules, token)| Fence { rules, token }),
+            fence: fence.map(|(rules, token)| Fence {
+                rules,
+                token,
+                reserve,
+            }),
         };
         let attempt = Attempt::new(command, ttl);
 
@@ -48,10 +54,16 @@ impl LockManager {
         if quorum::is_reached(self.nodes().len(), granted) {
             let deadline = started.saturating_add(validity);
             let owed = ballots.iter().map(|ballot| ballot.owed).collect();
-            let tokens = (token, fencing);
+            let tokens = Tokens {
+                token,
+                fencing: claim.map(|claim| claim.below(reserve)),
+                claim,
+            };
             let held = Held::new(self.clock(), resource, tokens, owed, (started, deadline));
             let votes = ballots.into_iter().map(|ballot| ballot.report).collect();
-            let guard = LockGuard::new(self, held, votes);
+            let handover = self.shared.options.handover;
+            let cohort = handover.map(|allowance| allowance.begin(started));
+            let guard = LockGuard::new(self, held, votes).with_cohort(cohort);
             if let Some(keep_alive) = keep_alive {
                 guard.keep_from_the_beginning((ttl, validity), keep_alive);
             }
@@ -66,7 +78,7 @@ impl LockManager {
 
         self.learn(&ballots);
         let owed = ballots.iter().map(|ballot| ballot.owed);
-        let released = release_all(self.each().zip(owed), attempt.release());
+        let released = release_all(self.each().zip(owed), attempt.release()).nodes;
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
         let failed = nodes
             .iter()

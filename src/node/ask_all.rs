@@ -14,26 +14,42 @@ use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 /// How long the reading of replies stays with a node that has not answered while others may have.
 pub(super) const PATIENCE: Duration = Duration::from_millis(2);
 
-/// Sends a packed release to every node that is asked, before it reads any reply: one round trip for all.
+/// What came of a release.
+pub(crate) struct Released {
+    /// What each node said, in order; those that are not asked have nothing of this lock.
+    pub(crate) nodes: Vec<NodeReport>,
+    /// Whether a node has woken somebody who waits for the lock.
+    pub(crate) has_woken: bool,
+}
+
+/// Sends a packed release to every node that is asked, before it reads any reply: one round trip for all. The first one
+/// of the canonical order, which those who wait ask, comes last.
 ///
 /// Neither a breaker nor a pool without a free connection stands in its way: a node that has our key must hear of it.
-/// Returns a report for each node, in order; those that are not asked have nothing of this lock.
 pub(crate) fn release_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    nodes: impl DoubleEndedIterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
-) -> Vec<NodeReport> {
+) -> Released {
     let insist = |node| Ok(Call::insistent(node));
-    let answers = ask_all(nodes.clone(), command, insist, released);
-    let reports = nodes.zip(answers).map(|((node, _), answer)| {
+    let answers = ask_all(nodes.clone().rev(), command, insist, released);
+    let mut has_woken = false;
+    let reports = nodes.zip(answers.into_iter().rev());
+    let reports = reports.map(|((node, _), answer)| {
         let Some(answer) = answer else {
             return node.report(Vote::NotAsked, Duration::ZERO, None);
         };
-        let vote = answer.result.unwrap_or_else(Fault::into_vote);
+        let vote = match answer.result {
+            Ok(reply) => {
+                has_woken |= reply.has_woken;
+                reply.vote
+            }
+            Err(fault) => fault.into_vote(),
+        };
         node.report(vote, answer.elapsed, answer.server)
     });
-    let mut reports: Vec<NodeReport> = reports.collect();
-    one_vote_each(&mut reports);
-    reports
+    let mut nodes: Vec<NodeReport> = reports.collect();
+    one_vote_each(&mut nodes);
+    Released { nodes, has_woken }
 }
 
 /// What came of a call.
@@ -161,17 +177,34 @@ impl<T> Answer<T> {
     }
 }
 
+/// What one node answers to a release.
+struct Reply {
+    vote: Vote,
+    has_woken: bool,
+}
+
 /// Reads one node's vote. When the command was sent twice because the connection broke, the first may have deleted the
 /// key, so that the second finds none or a successor's: then nobody can tell.
-fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<Vote, Fault> {
-    let vote = call.reply(again, own_key_vote)?;
-    match (call.first_fault(), &vote) {
+fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<Reply, Fault> {
+    let reply = call.reply(again, release_reply)?;
+    match (call.first_fault(), &reply.vote) {
         (Some(fault), Vote::Missing | Vote::Held { .. }) => Err(fault),
-        _ => Ok(vote),
+        _ => Ok(reply),
     }
 }
 
-/// Reads the reply of release.lua, or what extend.lua answers for one lock.
+/// Reads the reply of release.lua.
+fn release_reply(reply: &Value) -> Option<Reply> {
+    let has_woken = *reply == Value::Int(2);
+    let vote = if has_woken {
+        Vote::Granted
+    } else {
+        own_key_vote(reply)?
+    };
+    Some(Reply { vote, has_woken })
+}
+
+/// Reads what extend.lua answers for one lock, and release.lua where nobody was woken.
 pub(super) fn own_key_vote(reply: &Value) -> Option<Vote> {
     let why_not = match reply {
         Value::Int(1) => return Some(Vote::Granted),

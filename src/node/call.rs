@@ -146,6 +146,17 @@ impl<'n> Call<'n> {
         self.send(command, again)
     }
 
+    /// Sends a command that the server may take `span` longer for, and that does no harm when it is executed twice.
+    pub(super) fn send_blocking(
+        &mut self,
+        command: &Packed,
+        again: &dyn Fn() -> Packed,
+        span: Duration,
+    ) -> Result<(), Fault> {
+        self.deadline = self.deadline.saturating_add(span);
+        self.send(command, again)
+    }
+
     /// Sends the command, connecting if need be; `again` is the command for a second connection, should the first one
     /// turn out to have been closed by the server while it was idle.
     pub(super) fn send(

@@ -8,10 +8,15 @@ use redis::Cmd;
 use super::fenced::Fence;
 use super::script::Script;
 
-pub(crate) const RELEASE: &str = include_str!("release.lua");
+pub(crate) const RELEASE: &str =
+    concat!(include_str!("give_back.lua"), include_str!("release.lua"));
 pub(crate) const EXTEND: &str = include_str!("extend.lua");
 pub(crate) const RETAKE: &str = include_str!("retake.lua");
 pub(crate) const INSPECT: &str = include_str!("inspect.lua");
+pub(crate) const LOOK: &str = include_str!("look.lua");
+
+/// What is behind the key of a lock in the key of the list that those who wait for it listen to. The scripts know it too.
+const BELL: &str = ":redlatch:bell";
 
 /// A command as it goes over the wire, or several of one kind that go in one write.
 #[derive(Clone)]
@@ -196,6 +201,19 @@ pub(super) fn eval(script: &str, keys: &[&str]) -> Cmd {
 /// Asks what is under a key, and changes nothing.
 pub(crate) fn inspect(key: &str) -> Packed {
     Packed::new(&eval(INSPECT, &[key]))
+}
+
+/// Asks for how long a lock is there, and announces for how long it is waited for; where there is none, only on demand.
+pub(super) fn look(key: &str, announced: Duration, in_any_case: bool) -> Packed {
+    let mut cmd = eval(LOOK, &[key]);
+    cmd.arg(millis(announced)).arg(u8::from(in_any_case));
+    Packed::new(&cmd)
+}
+
+/// Waits for the word of a release, for so long.
+pub(super) fn listen(key: &str, span: Duration) -> Packed {
+    let seconds = format!("{:.3}", Duration::from_millis(millis(span)).as_secs_f64());
+    Packed::new(redis::cmd("BLPOP").arg(format!("{key}{BELL}")).arg(seconds))
 }
 
 /// Asks for the value of a key.

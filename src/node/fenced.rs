@@ -15,7 +15,10 @@ use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
 
 pub(crate) const ACQUIRE: &str = include_str!("fenced_acquire.lua");
 pub(crate) const EXTEND: &str = include_str!("fenced_extend.lua");
-pub(crate) const RELEASE: &str = include_str!("fenced_release.lua");
+pub(crate) const RELEASE: &str = concat!(
+    include_str!("give_back.lua"),
+    include_str!("fenced_release.lua")
+);
 pub(crate) const OPEN: &str = include_str!("open.lua");
 
 static ACQUIRE_SCRIPT: Script = Script::new(ACQUIRE, || digest(ACQUIRE));
@@ -33,7 +36,10 @@ fn digest(text: &str) -> String {
 #[derive(Clone, Copy)]
 pub(crate) struct Fence<'a> {
     pub(crate) rules: &'a Rules,
+    /// The largest of the lock.
     pub(crate) token: FencingToken,
+    /// How many below it are the lock's as well.
+    pub(crate) reserve: u32,
 }
 
 impl Fence<'_> {
@@ -47,6 +53,7 @@ impl Fence<'_> {
         cmd.arg(millis(self.rules.quarantine))
             .arg(millis(FENCE_IDLE));
         cmd.arg(&self.rules.config).arg(u8::from(again));
+        cmd.arg(self.reserve);
         Packed::of_script(&ACQUIRE_SCRIPT, &cmd).naming_server()
     }
 

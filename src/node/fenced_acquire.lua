@@ -1,7 +1,7 @@
--- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 quarantine_ms 5 idle_ms 6 config 7 again 8 run_id
+-- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 quarantine_ms 5 idle_ms 6 config 7 again 8 reserve 9 run_id
 local call, time = redis.call, redis.call('TIME')
 local now, span = time[1] * 1000000 + time[2], ARGV[4] * 1000
-local found, ours = call('MGET', KEYS[1], KEYS[2], KEYS[3]), ARGV[8] .. '|' .. ARGV[6] .. '|'
+local found, ours = call('MGET', KEYS[1], KEYS[2], KEYS[3]), ARGV[9] .. '|' .. ARGV[6] .. '|'
 local value, counter, marker = found[1], found[2], found[3]
 local open, why = nil, 'new'
 if marker then
@@ -31,6 +31,6 @@ if counter then
 end
 if token > now + span then return {'SKEW', now} end
 if floor < open then floor = open end
-if token <= floor then return {'STALE', floor} end
+if token - ARGV[8] <= floor then return {'STALE', floor} end
 if not call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5], counter and 'XX' or 'NX') then return {'COUNTER'} end
 return call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') or {-3}

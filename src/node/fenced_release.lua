@@ -16,7 +16,7 @@ elseif is_number and tonumber(counter) < tombstone then
     redis.call('SET', KEYS[2], string.format('%.0f', tombstone), 'PX', ARGV[4])
   end
 end
-if value == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+if value == ARGV[1] then return give_back(KEYS[1]) end
 local left = redis.call('PTTL', KEYS[1])
 if value or left == -2 then return {left} end
 return {-3}

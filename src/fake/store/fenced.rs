@@ -131,11 +131,23 @@ impl Store {
         arguments: &[&str],
         now: Duration,
     ) -> Option<Value> {
-        let [value, ttl, token, quarantine, idle, config, again, run_id] = arguments else {
+        let [
+            value,
+            ttl,
+            token,
+            quarantine,
+            idle,
+            config,
+            again,
+            reserve,
+            run_id,
+        ] = arguments
+        else {
             return None;
         };
         let (wall, span) = (self.wall(now), micros(quarantine)?);
         let (token, idle_micros) = (number(token)?, micros(idle)?);
+        let lowest = token.checked_sub(number(reserve)?)?;
 
         let written = self.value(marker_key, now);
         let marker = match &written {
@@ -183,7 +195,7 @@ impl Store {
             return Some(answer("SKEW", [Value::Int(wall)]));
         }
         let floor = floor.max(open);
-        if token <= floor {
+        if lowest <= floor {
             return Some(answer("STALE", [Value::Int(floor)]));
         }
         let ends = until(idle, now, "set").and_then(|idle| Ok((idle, until(ttl, now, "set")?)));

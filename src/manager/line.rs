@@ -1,0 +1,87 @@
+//! Waiting for other threads of the same manager.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LockManager;
+use crate::clock::{Clock, Timestamp};
+use crate::error::{Error, NodeReport, Vote};
+use crate::guard::LockGuard;
+use crate::guard::held::Held;
+use crate::keep_alive::KeepAlive;
+use crate::node::Node;
+use crate::queue::{Lines, Refusal, Tenant, Time, Turn};
+use crate::sync::{Condvar, MutexGuard};
+
+/// What one who has waited for other threads has got.
+pub(super) enum Entered {
+    /// The turn to ask the servers.
+    First(Turn<LockManager>),
+    /// The lock, from the thread before.
+    Holder(LockGuard),
+}
+
+impl Tenant for LockManager {
+    type Lock = Arc<Held>;
+    type Guard = LockGuard;
+    type Error = Error;
+    /// The validity that is asked for.
+    type Wish = Duration;
+
+    fn end(lock: &Arc<Held>) -> Timestamp {
+        lock.deadline()
+    }
+}
+
+impl Time<LockManager> for Clock {
+    fn now(&self) -> Timestamp {
+        Self::now(self)
+    }
+
+    fn pause(
+        &self,
+        called: &Condvar,
+        lines: &mut MutexGuard<'_, Lines<LockManager>>,
+        until: Timestamp,
+    ) {
+        self.nap(called, lines, until);
+    }
+}
+
+impl LockManager {
+    /// Waits until no other thread of this manager has the lock or asks for it.
+    pub(super) fn line_up(
+        &self,
+        resource: &Arc<str>,
+        (ttl, validity): (Duration, Duration),
+        end: Option<Timestamp>,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Entered, Error> {
+        let queue = &self.shared.queue;
+        let entered = queue.enter(resource, validity, end, self.clock());
+        let (turn, guard) = entered.map_err(|refusal| self.refused(refusal))?;
+        let Some(guard) = guard else {
+            return Ok(Entered::First(turn));
+        };
+        let remaining = guard.remaining();
+        if let Some(keep_alive) = keep_alive {
+            guard.keep_from_the_beginning((ttl, remaining), keep_alive);
+        }
+        if guard.remaining().is_zero() {
+            // It has taken its time to come here. The guard gives the lock back.
+            return Ok(Entered::First(turn));
+        }
+        Ok(Entered::Holder(guard.with_turn(Some(turn))))
+    }
+
+    /// Why a thread that has waited for others gets no lock.
+    fn refused(&self, refusal: Refusal<Self>) -> Error {
+        if let (None, Some(error)) = (refusal.lock, refusal.met) {
+            return error;
+        }
+        // Nobody had to be asked.
+        let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
+        let nodes: Vec<NodeReport> = self.each().map(unasked).collect();
+        Error::Held { nodes }
+    }
+}

@@ -1,0 +1,176 @@
+//! Waiting while another process holds the lock: one node is asked, and wakes one who waits when it is given back.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::LockManager;
+use super::round::Order;
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::node::Node;
+use crate::node::wait::{Heard, Manner, State};
+use crate::retry;
+
+/// How often the one node is asked before all of them are: the key that is there may be left over, and nobody's lock.
+const MOST_POLLS: u32 = 8;
+
+/// How many hints in succession are heeded that come to nothing.
+const MOST_HINTS: u32 = 3;
+
+/// How long one who has just had the lock waits for word of another one, who was woken but may not have come yet.
+const POLITENESS: Duration = Duration::from_millis(10);
+
+/// How long after a release one who asks again is polite.
+const POLITE_FOR: Duration = Duration::from_millis(5);
+
+/// Until when the node has a key that it has for so many whole milliseconds.
+const PRECISION: Duration = Duration::from_millis(1);
+
+/// What is known of the waiting for one lock so far.
+#[derive(Debug, Default)]
+pub(super) struct Wait {
+    /// How many hints in succession have come to nothing.
+    hints: u32,
+}
+
+/// What follows a look at the one node.
+enum Next {
+    /// It may grant the lock now.
+    Attempt,
+    /// Another look.
+    Look,
+    /// Some time, and then all nodes are asked.
+    Sleep,
+}
+
+impl LockManager {
+    /// Waits until an attempt makes sense: the first node would grant the lock, or says that it was given back, or too much
+    /// time has gone by. Returns the order of that attempt.
+    pub(super) fn wait(
+        &self,
+        key: &str,
+        wait: &mut Wait,
+        mut manner: Manner,
+        end: Option<Timestamp>,
+    ) -> Result<Order, Error> {
+        let fanout = self.shared.options.fanout;
+        for _ in 0..MOST_POLLS {
+            let delay = self.delay()?;
+            let arbiter = self.each().find(|node| node.is_closed());
+            let next = arbiter.map(|arbiter| self.poll(arbiter, key, delay, manner, end));
+            manner = Manner::Eager;
+            match next {
+                Some(Next::Attempt) if wait.hints < MOST_HINTS => {
+                    wait.hints = wait.hints.saturating_add(1);
+                    return Ok(Order::by_arbiter(fanout));
+                }
+                Some(Next::Look) => {}
+                // Hints that come to nothing are no better than none.
+                Some(Next::Attempt | Next::Sleep) | None => {
+                    wait.hints = 0;
+                    self.sleep(delay, end);
+                    break;
+                }
+            }
+            if self.left(end).is_zero() {
+                break;
+            }
+        }
+        Ok(Order::of(fanout))
+    }
+
+    /// Looks at the lock on one node, and waits for its release there, or for as long as the key is there, or for `delay`.
+    fn poll(
+        &self,
+        node: &Node,
+        key: &str,
+        delay: Duration,
+        manner: Manner,
+        end: Option<Timestamp>,
+    ) -> Next {
+        let delay = delay.min(self.left(end));
+        let listener = node.listener();
+        let announced = listener.as_ref().map_or(Duration::ZERO, |_| delay);
+        let Some(look) = node.look(key, announced, manner) else {
+            return Next::Sleep;
+        };
+        let listener = listener.filter(|_| look.is_announced);
+        let span = match (look.state, manner) {
+            (State::Stuck, _) => return Next::Sleep,
+            (State::Free, Manner::Eager) => return Next::Attempt,
+            (State::Free, Manner::Polite) => delay.min(POLITENESS),
+            (State::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
+        };
+        match listener.map(|listener| listener.listen(key, span)) {
+            Some(Heard::Release) => Next::Attempt,
+            Some(Heard::Nothing) => Next::Look,
+            Some(Heard::Failed) | None => {
+                self.sleep(span, end);
+                Next::Look
+            }
+        }
+    }
+
+    /// Notes that somebody was woken for a lock that was given back just now.
+    pub(crate) fn owe_courtesy(&self, key: &str) {
+        self.shared.courtesy.owe(key, self.clock().now());
+    }
+
+    /// A time between two looks or attempts, of random length.
+    pub(super) fn delay(&self) -> Result<Duration, Error> {
+        let options = &self.shared.options;
+        let random = self.clock().random();
+        let random = random.map_err(|source| Error::NoRandomness { source })?;
+        Ok(retry::delay(options.retry_min, options.retry_max, random))
+    }
+
+    pub(super) fn sleep(&self, span: Duration, end: Option<Timestamp>) {
+        self.clock().sleep(span.min(self.left(end)));
+    }
+
+    /// The time until then; without an end, it is never over.
+    pub(super) fn left(&self, end: Option<Timestamp>) -> Duration {
+        end.map_or(Duration::MAX, |end| {
+            end.saturating_since(self.clock().now())
+        })
+    }
+}
+
+/// The locks that were given back a moment ago and for which somebody was woken. Who asks for one of them again lets
+/// that one go first.
+pub(super) struct Courtesy {
+    hasher: RandomState,
+    /// Until when who asks is polite, in nanoseconds, by a part of the hash. Two locks that share one do no harm.
+    until: [AtomicU64; 64],
+}
+
+impl Default for Courtesy {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            until: [const { AtomicU64::new(0) }; 64],
+        }
+    }
+}
+
+impl Courtesy {
+    pub(super) fn owe(&self, key: &str, now: Timestamp) {
+        let until = now.saturating_add(POLITE_FOR).as_nanos();
+        self.place(key).store(until, Ordering::Relaxed);
+    }
+
+    pub(super) fn manner(&self, key: &str, now: Timestamp) -> Manner {
+        if self.place(key).swap(0, Ordering::Relaxed) > now.as_nanos() {
+            Manner::Polite
+        } else {
+            Manner::Eager
+        }
+    }
+
+    fn place(&self, key: &str) -> &AtomicU64 {
+        let [first, others @ ..] = &self.until;
+        let [byte, ..] = self.hasher.hash_one(key).to_ne_bytes();
+        others.get(usize::from(byte) / 4).unwrap_or(first)
+    }
+}

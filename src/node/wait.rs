@@ -1,0 +1,178 @@
+//! Waiting at one node for the release of a lock that somebody else holds.
+//!
+//! What is heard is a hint: whoever hears something asks for the lock, and whoever hears nothing does so too, but later.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use redis::Value;
+
+use super::Node;
+use super::command;
+
+/// The shortest time that a server can be asked to block for; zero stands for no bound.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Who listens at a node.
+#[derive(Default)]
+pub(super) struct Listeners {
+    count: AtomicU32,
+    /// In which generation of the connections the node refused to block, and one more; or zero.
+    refused: AtomicU64,
+}
+
+/// What a look at a lock has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub(crate) state: State,
+    /// Whether somebody is going to be woken when the lock is given back.
+    pub(crate) is_announced: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The node would grant the lock.
+    Free,
+    /// The node has it for so long.
+    Held(Duration),
+    /// The node has a key that never expires.
+    Stuck,
+}
+
+/// Who waits though the lock is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Nobody.
+    Eager,
+    /// One who has just had it, and has woken another one.
+    Polite,
+}
+
+/// What has come of listening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// A release, it seems.
+    Release,
+    /// Nothing, for as long as it was listened.
+    Nothing,
+    /// The node could not be listened to.
+    Failed,
+}
+
+/// The right to keep one of a node's connections busy with listening.
+pub(crate) struct Listener<'n> {
+    node: &'n Node,
+}
+
+impl Node {
+    /// Lets one more listen, if half of the connections are left for others and the server does not forbid it.
+    pub(crate) fn listener(&self) -> Option<Listener<'_>> {
+        if self.listeners.refused.load(Ordering::Relaxed) == self.generation().wrapping_add(1) {
+            return None;
+        }
+        let most = self.pool.max_size() / 2;
+        let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
+        let count = &self.listeners.count;
+        let listens = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        listens.is_ok().then_some(Listener { node: self })
+    }
+
+    /// Asks the node for how long it has a lock. It is announced for `span` and a little more that somebody waits for it,
+    /// unless that is zero; where there is no lock, only if it is waited politely. None if the node failed.
+    pub(crate) fn look(&self, key: &str, span: Duration, manner: Manner) -> Option<Look> {
+        let announced = match span {
+            Duration::ZERO => span,
+            span => span.saturating_add(self.timeout),
+        };
+        let command = command::look(key, announced, manner == Manner::Polite);
+        let again = || command.clone();
+        let mut call = self.call().ok()?;
+        call.send(&command, &again).ok()?;
+        call.reply(&again, look).ok()
+    }
+}
+
+impl Listener<'_> {
+    /// Waits for word of a release, for so long. Keeps a connection busy meanwhile.
+    pub(crate) fn listen(&self, key: &str, span: Duration) -> Heard {
+        if span < SHORTEST {
+            return Heard::Failed;
+        }
+        let command = command::listen(key, span);
+        let again = || command.clone();
+        let reply = self.node.call().and_then(|mut call| {
+            call.send_blocking(&command, &again, span)?;
+            call.reply(&again, |reply| Some(reply.clone()))
+        });
+        match reply {
+            Ok(Value::Array(_)) => Heard::Release,
+            Ok(Value::Nil) => Heard::Nothing,
+            Ok(reply) => {
+                if is_refusal(&reply) {
+                    let generation = self.node.generation().wrapping_add(1);
+                    let refused = &self.node.listeners.refused;
+                    refused.store(generation, Ordering::Relaxed);
+                }
+                Heard::Failed
+            }
+            Err(_) => Heard::Failed,
+        }
+    }
+}
+
+impl Drop for Listener<'_> {
+    fn drop(&mut self) {
+        self.node.listeners.count.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Whether it would say the same for any other lock: no permission, or a server that does not know the command like this.
+fn is_refusal(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if matches!(error.code(), "NOPERM" | "ERR"))
+}
+
+/// Reads the reply of look.lua.
+fn look(reply: &Value) -> Option<Look> {
+    let Value::Array(items) = reply else {
+        return None;
+    };
+    let [Value::Int(left), Value::Int(announced @ 0..=1)] = items.as_slice() else {
+        return None;
+    };
+    let state = match left {
+        -2 => State::Free,
+        -1 => State::Stuck,
+        0.. => State::Held(Duration::from_millis(left.unsigned_abs())),
+        _ => return None,
+    };
+    Some(Look {
+        state,
+        is_announced: *announced == 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anything_but_the_answers_of_the_script_is_none() {
+        let int = Value::Int;
+        let read = |items: &[Value]| look(&Value::Array(items.to_vec()));
+        let state = |left| read(&[int(left), int(0)]).map(|look| look.state);
+        assert_eq!(state(-2), Some(State::Free));
+        assert_eq!(state(-1), Some(State::Stuck));
+        assert_eq!(state(0), Some(State::Held(Duration::ZERO)));
+        assert_eq!(state(1500), Some(State::Held(Duration::from_millis(1500))));
+        assert_eq!(state(-3), None);
+        let announced = |number| read(&[int(5), int(number)]).map(|look| look.is_announced);
+        assert_eq!(announced(0), Some(false));
+        assert_eq!(announced(1), Some(true));
+        assert_eq!(announced(2), None);
+        assert_eq!(read(&[int(5)]), None);
+        assert_eq!(read(&[int(5), int(1), int(1)]), None);
+        assert_eq!(read(&[int(5), Value::Nil]), None);
+        assert_eq!(look(&int(5)), None);
+        assert_eq!(look(&Value::Nil), None);
+    }
+}
