@@ -435,7 +435,7 @@ impl LockGuard {
             }
             // No longer than it was asked for.
             let deadline = deadline.min(now.saturating_add(*validity));
-            let held = self.held.successor(deadline);
+            let held = self.held.successor(now, deadline);
             let guard = Self::new(&self.manager, held, self.votes.to_vec());
             Some(guard.with_cohort(Some(cohort)))
         })

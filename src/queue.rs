@@ -239,15 +239,16 @@ struct Place<'q, T: Tenant> {
 
 impl<T: Tenant> Place<'_, T> {
     fn wait(self, end: Option<Timestamp>, time: &impl Time<T>) -> Result<Entered<T>, Refusal<T>> {
-        let mut lines = self.queue.lines.lock();
         let mut is_in_line = false;
         loop {
+            // Before the lock, because to look at a clock of a test takes its time.
+            let now = time.now();
+            let mut lines = self.queue.lines.lock();
             if let Some(call) = self.waiter.call.lock().take() {
                 let turn = self.queue.turn(self.resource, call.turn);
                 drop(lines);
                 return Ok((turn, call.guard));
             }
-            let now = time.now();
             let turn = lines.next_turn();
             let line = match lines.by_resource.entry(Arc::clone(self.resource)) {
                 Entry::Occupied(line) => line.into_mut(),

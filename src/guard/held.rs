@@ -112,14 +112,14 @@ impl Held {
         }
     }
 
-    /// The same lock for the next holder, from now on until `deadline`.
-    pub(crate) fn successor(&self, deadline: Timestamp) -> Self {
+    /// The same lock for the next holder, who has it from now on until `deadline`.
+    pub(crate) fn successor(&self, now: Timestamp, deadline: Timestamp) -> Self {
         let fencing = self.tokens.fencing.map(FencingToken::next);
         let tokens = Tokens {
             fencing,
             ..self.tokens
         };
-        let times = (self.clock.now(), deadline);
+        let times = (now, deadline);
         Self::new(
             &self.clock,
             &self.resource,

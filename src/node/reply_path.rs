@@ -203,7 +203,7 @@ impl Stage {
                 let ballot = self.node.acquire(&Attempt::new(command, TTL));
                 outcome(&ballot.report.vote)
             }
-            Question::Release => only(release_all(node(), &release)),
+            Question::Release => only(release_all(node(), &release).nodes),
             Question::Extend => {
                 let mut locks = extend_all(node(), &command.extend(TTL), 1);
                 only(locks.pop().unwrap_or_default())

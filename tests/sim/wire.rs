@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::node::command::{EXTEND, INSPECT, RELEASE, RETAKE};
+use crate::node::command::{EXTEND, INSPECT, LOOK, RELEASE, RETAKE};
 use crate::node::fenced;
 
 /// A command on its way.
@@ -71,7 +71,9 @@ impl Message {
                 (Verb::Extend, *key, *value, *ttl)
             }
             ["EVAL", fenced::RELEASE, "2", key, _, value, ..] => (Verb::Release, *key, *value, ""),
-            ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
+            ["EVAL", INSPECT, "1", key] | ["EVAL", LOOK, "1", key, _, _] => {
+                (Verb::Inspect, *key, "", "")
+            }
             ["EVAL", script, "1", key, token, rest @ ..] => {
                 let verb = match *script {
                     RETAKE => Verb::Retake,

@@ -52,12 +52,14 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
     let idle = || one(&["86400000", "3600000"]);
     let config = || one(&["c1", "c1", "c1", "c2"]);
     let run_id = || one(&["r1", "r1", "r1", "r2"]);
+    // None, a few microseconds, and half a minute.
+    let reserve = || one(&["0", "0", "16", "30000000"]);
     let acquire = (
         (lock(), value(), ttl(), token(), quarantine()),
-        (idle(), config(), one(&["0", "1"]), run_id()),
+        (idle(), config(), one(&["0", "1"]), reserve(), run_id()),
     );
     let acquire = acquire.prop_map(
-        |((lock, value, ttl, token, quarantine), (idle, config, again, run_id))| {
+        |((lock, value, ttl, token, quarantine), (idle, config, again, reserve, run_id))| {
             let head = [Text("EVAL"), Text(ACQUIRE), Text("3")];
             let keys = [Text(lock.0), Text(lock.1), Text("m")];
             let rest = [
@@ -68,6 +70,7 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
                 idle,
                 config,
                 again,
+                reserve,
                 run_id,
             ];
             head.into_iter().chain(keys).chain(rest).collect::<Vec<_>>()
@@ -245,6 +248,11 @@ fn the_fenced_store_answers_as_a_redis_server_does() {
 /// What random sequences seldom come to: a counter and a proposal, both in minutes, at a node that was opened now.
 #[track_caller]
 fn assert_granted(counter: i64, proposal: Word, expected: bool) {
+    assert_granted_with("0", counter, proposal, expected);
+}
+
+#[track_caller]
+fn assert_granted_with(reserve: &'static str, counter: i64, proposal: Word, expected: bool) {
     use Word::{Text, Token};
     let server = server::Server::start();
     let mut pair = Pair::new(&server);
@@ -256,7 +264,7 @@ fn assert_granted(counter: i64, proposal: Word, expected: bool) {
         .chain(set);
     pair.step(&set.collect::<Vec<_>>());
     let head = ["EVAL", ACQUIRE, "3", "a", "a:fence", "m", "v1", "600000"].map(Text);
-    let tail = ["600000", "86400000", "c1", "0", "r1"].map(Text);
+    let tail = ["600000", "86400000", "c1", "0", reserve, "r1"].map(Text);
     let acquire = head.into_iter().chain([proposal]).chain(tail);
     pair.step(&acquire.collect::<Vec<_>>());
     let now = time(&mut pair.connection);
@@ -267,6 +275,14 @@ fn assert_granted(counter: i64, proposal: Word, expected: bool) {
 fn a_proposal_that_equals_the_counter_is_stale() {
     assert_granted(1, Word::Token(1), false);
     assert_granted(1, Word::Tombstone(1), true);
+}
+
+#[test]
+fn all_tokens_that_are_set_apart_have_to_be_above_the_counter() {
+    assert_granted_with("0", 1, Word::Tombstone(1), true);
+    assert_granted_with("1", 1, Word::Tombstone(1), false);
+    assert_granted_with("60000000", 1, Word::Token(2), false);
+    assert_granted_with("59999999", 1, Word::Token(2), true);
 }
 
 #[test]
@@ -332,7 +348,7 @@ fn a_release_leaves_no_tombstone_of_a_token_that_is_too_far_ahead_to_be_granted(
     pair.step(&marker.map(Text));
     let acquire = |value, minutes| {
         let head = ["EVAL", ACQUIRE, "3", "a", "a:fence", "m", value, "600000"].map(Text);
-        let rest = ["600000", "86400000", "c1", "0", "r1"].map(Text);
+        let rest = ["600000", "86400000", "c1", "0", "0", "r1"].map(Text);
         [&head[..], &[Token(minutes)], &rest[..]].concat()
     };
     let release = |value, minutes| {
