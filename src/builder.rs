@@ -14,8 +14,10 @@ use crate::node::transport::Connect;
 use crate::node::{Node, Setup};
 use crate::quorum;
 
+mod options;
 mod spec;
 
+pub(crate) use self::options::Options;
 use self::spec::Spec;
 
 /// A lock that is held for longer than a year is not a lease.
@@ -58,41 +60,13 @@ pub struct Builder {
     options: Options,
 }
 
-/// What the rounds need to know.
-#[derive(Debug, Clone)]
-pub(crate) struct Options {
-    pub(crate) key_prefix: String,
-    pub(crate) node_timeout: Duration,
-    pub(crate) acquire_timeout: Duration,
-    pub(crate) retry_min: Duration,
-    pub(crate) retry_max: Duration,
-    pub(crate) default_ttl: Duration,
-    drift_factor: f64,
-    max_ttl: Duration,
-    protocol: Protocol,
-    pub(crate) fanout: Fanout,
-    pub(crate) handover: Option<Allowance>,
-}
-
 impl Default for Builder {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
             pool_size: 10,
             default_ttl: None,
-            options: Options {
-                key_prefix: String::new(),
-                node_timeout: Duration::from_millis(50),
-                acquire_timeout: Duration::from_secs(10),
-                retry_min: Duration::from_millis(50),
-                retry_max: Duration::from_millis(250),
-                default_ttl: Duration::from_secs(30),
-                drift_factor: 0.01,
-                max_ttl: Duration::from_hours(1),
-                protocol: Protocol::Classic,
-                fanout: Fanout::Sequential,
-                handover: None,
-            },
+            options: Options::default(),
         }
     }
 }
@@ -382,51 +356,6 @@ impl Builder {
             .validity(options.default_ttl)
             .map_err(|error| invalid(format!("default_ttl: {error}")))?;
         Ok(options)
-    }
-}
-
-impl Options {
-    /// The part of a time to live by which clocks may differ at its end.
-    pub(crate) fn drift(&self, ttl: Duration) -> Duration {
-        quorum::drift(ttl, self.drift_factor)
-    }
-
-    /// A ttl that is valid for so long, and hardly longer.
-    pub(crate) fn ttl_for(&self, validity: Duration) -> Duration {
-        quorum::ttl_for(validity, self.drift_factor)
-    }
-
-    /// What all clients of the fenced protocol have to agree on; none with the classic one.
-    pub(crate) fn rules(&self, nodes: usize) -> Option<Rules> {
-        let rules = || {
-            Rules::new(
-                &self.key_prefix,
-                nodes,
-                self.max_ttl,
-                self.drift(self.max_ttl),
-            )
-        };
-        (self.protocol == Protocol::Fenced).then(rules)
-    }
-
-    /// Returns the ttl in whole milliseconds, and how long it is valid from the moment before the first send.
-    pub(crate) fn validity(&self, ttl: Duration) -> Result<(Duration, Duration), Error> {
-        let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
-        if ttl > self.max_ttl {
-            return refuse(format!(
-                "the longest is max_ttl, {:?}; ask for less or raise it in the builder",
-                self.max_ttl
-            ));
-        }
-        let whole = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
-        let drift = self.drift(whole);
-        let validity = quorum::validity(whole, Duration::ZERO, drift);
-        if validity.is_zero() {
-            return refuse(format!(
-                "the clocks' drift alone, {drift:.1?}, uses it up; ask for more"
-            ));
-        }
-        Ok((whole, validity))
     }
 }
 

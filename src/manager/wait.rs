@@ -24,8 +24,8 @@ const POLITENESS: Duration = Duration::from_millis(10);
 /// How long after a release one who asks again is polite.
 const POLITE_FOR: Duration = Duration::from_millis(5);
 
-/// Until when the node has a key that it has for so many whole milliseconds.
-const PRECISION: Duration = Duration::from_millis(1);
+/// How long after its time to live a key is gone here, and on the nodes that were asked for it a little later.
+const PRECISION: Duration = Duration::from_millis(2);
 
 /// What is known of the waiting for one lock so far.
 #[derive(Debug, Default)]
