@@ -7,12 +7,11 @@ use crate::clock::{Clock, Timers, one_thread, wait_for};
 use crate::error::Error;
 use crate::fake::{FakeClock, FakeNode};
 use crate::fanout::Fanout;
-use crate::fencing::{Protocol, Rules};
+use crate::fencing::Protocol;
 use crate::handover::{Allowance, MOST_TIMES};
 use crate::manager::LockManager;
 use crate::node::transport::Connect;
 use crate::node::{Node, Setup};
-use crate::quorum;
 
 mod options;
 mod spec;
