@@ -302,16 +302,17 @@ impl LockGuard {
         self.check()
     }
 
-    /// Has a lock renewed that was just acquired for this ttl, with that validity.
+    /// Has a lock renewed that was just got, as one for this ttl is, which has that validity.
     pub(crate) fn keep_from_the_beginning(
         &self,
         (ttl, validity): (Duration, Duration),
         keep_alive: KeepAlive,
     ) {
+        // One that was handed over has less left, as if it had begun before.
+        let began = self.held.deadline().saturating_sub(validity);
         self.held.keep(Some(self.renewal(ttl, keep_alive)));
         self.held.shorten();
-        let due = Renewal::due(self.held.since(), validity);
-        self.manager.keep(&self.held, due);
+        self.manager.keep(&self.held, Renewal::due(began, validity));
     }
 
     fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {

@@ -319,14 +319,20 @@ impl LockManager {
             }
             raised = 0;
             turn.met(&error);
+            let all = Order::of(self.shared.options.fanout);
             if self.left(end).is_zero() {
-                return Err(error);
+                if order == all {
+                    return Err(error);
+                }
+                // Of the last attempt each node is to say something.
+                order = all;
+                continue;
             }
             if let Error::Held { .. } = error {
                 order = self.wait(&key, &mut wait, Manner::Eager, end)?;
             } else {
                 self.sleep(self.delay()?, end);
-                order = Order::of(self.shared.options.fanout);
+                order = all;
             }
         }
     }

@@ -129,10 +129,6 @@ impl Held {
         )
     }
 
-    pub(crate) fn since(&self) -> Timestamp {
-        self.since
-    }
-
     pub(crate) fn remaining(&self) -> Duration {
         self.deadline().saturating_since(self.clock.now())
     }

@@ -53,19 +53,18 @@ impl LockManager {
     pub(super) fn line_up(
         &self,
         resource: &Arc<str>,
-        (ttl, validity): (Duration, Duration),
+        lease: (Duration, Duration),
         end: Option<Timestamp>,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Entered, Error> {
         let queue = &self.shared.queue;
-        let entered = queue.enter(resource, validity, end, self.clock());
+        let entered = queue.enter(resource, lease.1, end, self.clock());
         let (turn, guard) = entered.map_err(|refusal| self.refused(refusal))?;
         let Some(guard) = guard else {
             return Ok(Entered::First(turn));
         };
-        let remaining = guard.remaining();
         if let Some(keep_alive) = keep_alive {
-            guard.keep_from_the_beginning((ttl, remaining), keep_alive);
+            guard.keep_from_the_beginning(lease, keep_alive);
         }
         if guard.remaining().is_zero() {
             // It has taken its time to come here. The guard gives the lock back.
