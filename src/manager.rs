@@ -120,12 +120,17 @@ impl LockManager {
     /// Takes the lock on `resource`, waiting for it up to the builder's `acquire_timeout` (10 s unless set).
     ///
     /// The lock is ours for `ttl` less the drift from the moment the first command is sent, and no longer: a holder that
-    /// needs more calls [`LockGuard::extend`]. While others hold the lock, or too few nodes answer, attempts follow each
-    /// other after a random delay; the last one is made when the time is over.
+    /// needs more calls [`LockGuard::extend`].
+    ///
+    /// Threads of this manager that want the same lock get it in the order in which they came, and only the first of them
+    /// talks to the servers. While another process holds the lock, that one waits at one node, which wakes it when the lock
+    /// is given back; it also looks there after each `retry_delay`, and when the lock's time to live ends. While too
+    /// few nodes answer, attempts follow each other after a random delay. The last one is made when the time is over.
     ///
     /// # Errors
     ///
-    /// What the last attempt met: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]. Without any attempt:
+    /// What the last attempt met: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]; of a thread that waited behind
+    /// another one until its time was over, what that one met, or [`Error::Held`] without asking a node. Without any attempt:
     /// [`Error::InvalidTtl`] for a `ttl` of no more than the drift (1 % and 2 ms) or beyond `max_ttl`,
     /// [`Error::InvalidResource`] for an empty name or one beyond 64 KiB, [`Error::Forked`] in a forked child,
     /// [`Error::NoRandomness`] when the operating system gives no token.
@@ -142,7 +147,8 @@ impl LockManager {
         self.acquire(resource, ttl, self.acquire_timeout(), None)
     }
 
-    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder.
+    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder. No node is asked
+    /// where a thread of this manager holds the lock or is asking for it.
     ///
     /// # Errors
     ///
