@@ -12,14 +12,15 @@ use self::held::{Held, Hook, Purpose, gone, is_gone};
 pub use self::watch::LeaseWatch;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
+use crate::foreign::in_any_case;
 use crate::keep_alive::{KeepAlive, Renewal};
-use crate::keeper::in_any_case;
 use crate::lease::Lease;
 use crate::manager::LockManager;
 use crate::node::Node;
 use crate::node::ask_all::release_all;
 use crate::node::extend::extend_all;
 use crate::quorum;
+use crate::stats::Recorder;
 
 /// A held lock. Dropping it gives the lock back on every node.
 ///
@@ -53,6 +54,11 @@ impl LockGuard {
             votes: votes.into(),
             owes: true,
         }
+    }
+
+    /// Has what becomes of the lock counted and logged from now on.
+    pub(crate) fn count_in(&self, recorder: &Arc<Recorder>) {
+        self.held.count_in(recorder);
     }
 
     /// Returns the name of the locked resource, without the manager's key prefix.
@@ -241,6 +247,9 @@ impl LockGuard {
         if let Err(Error::Lost { .. }) = &extended {
             self.manager.watch(&self.held);
         }
+        if extended.is_ok() {
+            self.manager.recorder().extended.count();
+        }
         extended
     }
 
@@ -328,6 +337,7 @@ impl LockGuard {
         if !self.manager.is_forked() {
             // In this order as when it is given back.
             let (_, hooks) = self.held.end();
+            self.held.passed_on();
             self.manager.forget(&self.held);
             drop_hooks(hooks);
         }
@@ -380,6 +390,7 @@ impl LockGuard {
         let key = self.manager.key(self.resource());
         let release = self.held.command(&key, self.manager.rules()).release();
         let nodes = release_all(self.nodes(), &release);
+        self.held.given_back(&nodes);
         drop_hooks(hooks);
         (known, nodes)
     }

@@ -15,8 +15,10 @@ use crate::node::Node;
 use crate::quorum;
 use crate::request::LockRequest;
 use crate::retry;
+use crate::stats::Recorder;
 
 mod adopt;
+mod asking;
 mod health;
 mod keep;
 mod key;
@@ -24,6 +26,7 @@ mod open;
 mod release;
 mod renew;
 mod round;
+mod stats;
 mod status;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
@@ -75,6 +78,7 @@ struct Shared {
     rules: Option<Rules>,
     proposals: Proposals,
     keeper: Keeper,
+    stats: Arc<Recorder>,
     /// The process that made the connections.
     process: u32,
 }
@@ -227,6 +231,7 @@ impl LockManager {
                 rules: options.rules(nodes.len()),
                 proposals: Proposals::default(),
                 keeper: Keeper::default(),
+                stats: Arc::default(),
                 nodes,
                 clock,
                 options,
@@ -282,9 +287,11 @@ impl LockManager {
         let options = &self.shared.options;
         // No deadline where the sum is beyond what time can count.
         let deadline = self.clock().now().checked_add(timeout);
+        let mut asking = self.asking(resource, ttl);
         let mut raised = 0_u32;
         loop {
-            let error = match self.attempt(resource, &key, lease, keep_alive) {
+            let attempt = self.attempt(resource, &key, lease, keep_alive);
+            let error = match asking.attempted(attempt) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };

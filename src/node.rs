@@ -38,6 +38,8 @@ use self::transport::{Connect, Fault, clean};
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::fencing::Rules;
+use crate::log_lines;
+use crate::stats::NodeRecorder;
 
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
@@ -50,6 +52,7 @@ pub(crate) struct Node {
     /// Goes up when the server turns out to have closed connections: those opened before are discarded.
     generation: AtomicU64,
     breaker: Breaker,
+    pub(crate) stats: NodeRecorder,
     /// For the probes, which must not keep the node alive.
     me: Weak<Self>,
 }
@@ -94,6 +97,7 @@ impl Node {
             timers: setup.timers.clone(),
             generation: AtomicU64::new(0),
             breaker: Breaker::default(),
+            stats: NodeRecorder::default(),
             me: Weak::clone(me),
         })
     }
@@ -204,17 +208,16 @@ impl Node {
         if let Some(probe) = self.breaker.trip(|| fault.to_string()) {
             // Before the program's logger has a chance to panic.
             self.schedule(probe);
-            log::warn!(
-                "node {} failed ({fault}); left out until it answers again",
-                self.name
-            );
+            self.stats.opened.count();
+            log_lines::node_opened(&self.name, fault);
         }
     }
 
     /// Notes that the node has answered.
     fn answered(&self) {
         if self.breaker.close() {
-            log::info!("node {} answers again", self.name);
+            self.stats.closed.count();
+            log_lines::node_closed(&self.name);
         }
     }
 

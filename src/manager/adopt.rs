@@ -149,7 +149,10 @@ impl LockManager {
         let times = (started, deadline);
         let owed = lease.owed().into();
         let held = Held::new(self.clock(), lease.resource(), lease.tokens(), owed, times);
-        Ok(LockGuard::new(self, held, nodes))
+        let guard = LockGuard::new(self, held, nodes);
+        self.recorder().adopted.count();
+        guard.count_in(self.recorder());
+        Ok(guard)
     }
 }
 
