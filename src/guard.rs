@@ -21,6 +21,7 @@ use crate::node::Node;
 use crate::node::extend::extend_all;
 use crate::queue::Turn;
 use crate::quorum;
+use crate::stats::Recorder;
 
 /// A held lock. Dropping it gives the lock back on every node.
 ///
@@ -76,6 +77,11 @@ impl LockGuard {
     pub(crate) fn with_cohort(mut self, cohort: Option<Cohort>) -> Self {
         self.cohort = cohort;
         self
+    }
+
+    /// Has what becomes of the lock counted and logged from now on.
+    pub(crate) fn count_in(&self, recorder: &Arc<Recorder>) {
+        self.held.count_in(recorder);
     }
 
     /// Returns the name of the locked resource, without the manager's key prefix.
@@ -265,6 +271,9 @@ impl LockGuard {
         if let Err(Error::Lost { .. }) = &extended {
             self.manager.watch(&self.held);
         }
+        if extended.is_ok() {
+            self.manager.recorder().extended.count();
+        }
         extended
     }
 
@@ -353,6 +362,7 @@ impl LockGuard {
         if !self.manager.is_forked() {
             // In this order as when it is given back.
             let (_, hooks) = self.held.end();
+            self.held.passed_on();
             self.manager.forget(&self.held);
             drop_hooks(hooks);
         }

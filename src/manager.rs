@@ -16,8 +16,10 @@ use crate::node::wait::Manner;
 use crate::queue::Queue;
 use crate::quorum;
 use crate::request::LockRequest;
+use crate::stats::Recorder;
 
 mod adopt;
+mod asking;
 mod health;
 mod keep;
 mod key;
@@ -26,6 +28,7 @@ mod open;
 mod release;
 mod renew;
 mod round;
+mod stats;
 mod status;
 mod wait;
 
@@ -84,6 +87,7 @@ struct Shared {
     keeper: Keeper,
     queue: Arc<Queue<LockManager>>,
     courtesy: Courtesy,
+    stats: Arc<Recorder>,
     /// The process that made the connections.
     process: u32,
 }
@@ -244,6 +248,7 @@ impl LockManager {
                 keeper: Keeper::default(),
                 queue: Queue::new(),
                 courtesy: Courtesy::default(),
+                stats: Arc::default(),
                 nodes,
                 clock,
                 options,
@@ -298,9 +303,9 @@ impl LockManager {
         let key = self.checked_key(resource)?;
         // No deadline where the sum is beyond what time can count.
         let end = self.clock().now().checked_add(timeout);
+        let mut asking = self.asking(resource, ttl);
         let resource: Arc<str> = resource.into();
-        let entered = self.line_up(&resource, lease, end, keep_alive)?;
-        let turn = match entered {
+        let turn = match self.line_up(&resource, lease, end, keep_alive, &mut asking)? {
             Entered::Holder(guard) => return Ok(guard),
             Entered::First(turn) => turn,
         };
@@ -313,7 +318,8 @@ impl LockManager {
         }
         let mut raised = 0_u32;
         loop {
-            let error = match self.attempt(&resource, &key, lease, order, keep_alive) {
+            let attempt = self.attempt(&resource, &key, lease, order, keep_alive);
+            let error = match asking.attempted(attempt) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 Ok(guard) => return Ok(guard.with_turn(Some(turn))),
                 Err(error) => return Err(error),

@@ -6,8 +6,8 @@ use super::LockGuard;
 use super::held::Hook;
 use crate::clock::Timestamp;
 use crate::error::{LossCause, NodeReport};
+use crate::foreign::in_any_case;
 use crate::handover::is_enough;
-use crate::keeper::in_any_case;
 use crate::node::ask_all::release_all;
 
 impl LockGuard {
@@ -20,6 +20,7 @@ impl LockGuard {
         let (known, hooks) = self.held.end();
         self.manager.forget(&self.held);
         if known.is_none() && self.hand_over(deadline) {
+            self.held.released();
             drop_hooks(hooks);
             return None;
         }
@@ -31,6 +32,7 @@ impl LockGuard {
         }
         // The next one is called before anything that takes its time.
         self.turn = None;
+        self.held.given_back(&released.nodes);
         drop_hooks(hooks);
         Some((known, released.nodes))
     }

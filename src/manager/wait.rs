@@ -103,7 +103,10 @@ impl LockManager {
             (State::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
         };
         match listener.map(|listener| listener.listen(key, span)) {
-            Some(Heard::Release) => Next::Attempt,
+            Some(Heard::Release) => {
+                self.recorder().woken.count();
+                Next::Attempt
+            }
             Some(Heard::Nothing) => Next::Look,
             Some(Heard::Failed) | None => {
                 self.sleep(span, end);

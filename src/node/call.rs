@@ -14,6 +14,7 @@ use super::transport::{Fault, clean};
 use super::{Node, script};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::spans::NodeSpan;
 
 /// A slot that is checked out for one command. Dropping it puts the slot back, without the connection if a reply is
 /// outstanding.
@@ -31,6 +32,7 @@ pub(crate) struct Call<'n> {
     /// How often the command may still be sent again when a connection made for it breaks.
     repeats: u32,
     first_fault: Option<Fault>,
+    span: NodeSpan,
 }
 
 /// A connection that breaks again and again is not worth more.
@@ -99,6 +101,7 @@ impl<'n> Call<'n> {
             generation,
             repeats: 0,
             first_fault: None,
+            span: NodeSpan::new(&node.name),
         }
     }
 
@@ -164,8 +167,11 @@ impl<'n> Call<'n> {
         command: &Packed,
         again: &dyn Fn() -> Packed,
     ) -> Result<(), Fault> {
-        self.try_send(command, again)
-            .inspect_err(|fault| self.note(fault))
+        self.span.command(command.name());
+        self.try_send(command, again).inspect_err(|fault| {
+            self.span.failed(fault);
+            self.note(fault);
+        })
     }
 
     fn try_send(&mut self, command: &Packed, again: &dyn Fn() -> Packed) -> Result<(), Fault> {
@@ -248,8 +254,12 @@ impl<'n> Call<'n> {
             })
         });
         match &result {
-            Ok(_) => self.node.answered(),
+            Ok(_) => {
+                self.span.answered();
+                self.node.answered();
+            }
             Err(fault) => {
+                self.span.failed(fault);
                 if is_broken(fault) {
                     self.node.retire(self.generation);
                 }

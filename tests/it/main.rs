@@ -61,6 +61,11 @@ mod rounds;
 mod scripted;
 #[cfg(test)]
 mod server;
+#[cfg(feature = "tracing")]
+#[cfg(test)]
+mod spans;
+#[cfg(test)]
+mod stats;
 #[cfg(test)]
 mod status;
 #[cfg(test)]
