@@ -112,7 +112,7 @@ fn a_call_that_waits_is_contended_once_and_its_wait_is_kept() {
     hold(&nodes, Duration::from_secs(5));
     let guard = manager.lock("job", TTL).unwrap();
     let stats = manager.stats();
-    assert!(stats.attempts > 10, "{stats}");
+    assert!(stats.attempts > 1, "{stats}");
     assert_eq!(
         (stats.acquired, stats.contended, stats.failed_held),
         (1, 1, 0)
