@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::builder::{Builder, Options};
 use crate::clock::{self, Clock};
 use crate::error::{Error, NodeError, Vote};
-use crate::fanout::Fanout;
 use crate::fencing::{Proposals, Rules};
 use crate::guard::LockGuard;
 use crate::keep_alive::KeepAlive;
@@ -22,12 +21,13 @@ mod health;
 mod keep;
 mod key;
 mod open;
+mod order;
 mod release;
 mod renew;
 mod round;
 mod status;
 
-use self::round::Order;
+use self::order::Order;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
@@ -292,9 +292,7 @@ impl LockManager {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
-            if matches!(error, Error::Held { .. }) && options.fanout == Fanout::Overlapped {
-                order = Order::by_arbiter(options.fanout);
-            }
+            order = order.after(&error);
             // Not contention: the next proposal is one that the nodes can grant.
             if was_ill_proposed(&error) && raised < MOST_RAISES {
                 raised = raised.saturating_add(1);
