@@ -13,7 +13,7 @@ use crate::scripted::{Command, Kind, Peer, Scripted};
 use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_mins(1);
 const BOTH: [Fanout; 2] = [Fanout::Sequential, Fanout::Overlapped];
 
 fn ms(n: u64) -> Duration {
@@ -118,10 +118,9 @@ fn in_order(
     let places: Vec<Arc<AtomicUsize>> = (0..5).map(|_| Arc::default()).collect();
     let servers = places.iter().map(|place| {
         let (place, script) = (Arc::clone(place), script.clone());
-        let server = Scripted::start(move |peer, command| {
+        Scripted::start(move |peer, command| {
             script(place.load(Ordering::SeqCst), peer, command);
-        });
-        server
+        })
     });
     let mut servers: Vec<(Scripted, &Arc<AtomicUsize>)> = servers.zip(&places).collect();
     servers.sort_by_key(|(server, _)| server.name());
