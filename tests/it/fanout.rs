@@ -112,7 +112,7 @@ fn consent(command: &Command) -> &'static [u8] {
 }
 
 /// Five servers in the canonical order, each of which answers as its script says to its place.
-fn in_order(
+pub(crate) fn in_order(
     script: impl Fn(usize, &mut Peer, &Command) + Clone + Send + Sync + 'static,
 ) -> Vec<Scripted> {
     let places: Vec<Arc<AtomicUsize>> = (0..5).map(|_| Arc::default()).collect();

@@ -1,12 +1,14 @@
 //! Nodes that hang, break, are busy or have two names, when all of them are asked at once.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, NodeError, Protocol, Vote};
 
-use crate::fanout::{is_granted, overlapped};
+use crate::fanout::{in_order, is_granted, overlapped};
 use crate::scripted::{BlackHole, Kind, Scripted};
 use crate::server::{Server, eventually, within};
 
@@ -29,12 +31,24 @@ fn over_fakes(n: usize, clock: &FakeClock) -> (Vec<FakeNode>, Builder) {
     (nodes, builder.node_timeout(NODE_TIMEOUT))
 }
 
-#[test]
-fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
+#[track_caller]
+fn assert_nodes_that_hang_delay_no_other(protocol: Protocol, are_new: bool) {
     let clock = FakeClock::new();
-    let (nodes, builder) = over_fakes(7, &clock);
-    let manager = builder.build().unwrap();
+    let nodes = FakeNode::cluster_on(7, &clock);
+    let build = || {
+        let builder = overlapped(protocol).fakes(&nodes);
+        builder.node_timeout(NODE_TIMEOUT).build().unwrap()
+    };
+    if protocol == Protocol::Fenced {
+        build().open_nodes().unwrap();
+        // A token is above the time of the opening.
+        clock.advance(ms(1));
+    }
+    let mut manager = build();
     for hung in [&nodes[..1], &nodes[2..4], &nodes[..3], &nodes[4..]] {
+        if are_new {
+            manager = build();
+        }
         for node in &nodes {
             node.delay(ms(20));
         }
@@ -44,7 +58,8 @@ fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
         let started = clock.elapsed();
         let guard = manager.try_lock("job", TTL).unwrap();
         // All that hang at once cost what one does.
-        assert_eq!(since(&clock, started), NODE_TIMEOUT);
+        let votes = guard.votes();
+        assert_eq!(since(&clock, started), NODE_TIMEOUT, "{are_new}: {votes:?}");
         for report in guard.votes() {
             let is_hung = hung.iter().any(|node| *node.name() == *report.node);
             if is_hung {
@@ -61,6 +76,15 @@ fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
         drop(guard);
         clock.advance(Duration::from_secs(1));
         assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+    }
+}
+
+#[test]
+fn nodes_that_hang_keep_the_reading_of_no_other_waiting() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        for are_new in [false, true] {
+            assert_nodes_that_hang_delay_no_other(protocol, are_new);
+        }
     }
 }
 
@@ -241,33 +265,42 @@ fn two_names_of_one_server_have_one_vote() {
     assert_eq!(shared.info("keyspace").matches("keys=").count(), 0);
 }
 
-/// Each thread would need the connection that another one has, if it kept some while it waits for others.
+/// One connection to each node. The last node answers for "a" when the first one was asked for "c"; whoever wants "b" waits
+/// for the connection of "a", and must not keep the one that "c" needs.
 #[test]
-fn threads_that_share_too_few_connections_do_not_wait_for_each_other() {
-    let servers: Vec<Scripted> = (0..5)
-        .map(|_| {
-            Scripted::start(|peer, command| {
-                peer.wait(ms(5));
-                peer.say(command.consent());
-            })
-        })
-        .collect();
-    let builder = overlapped(Protocol::Classic).nodes(servers.iter().map(Scripted::url));
-    let builder = builder.pool_size(1).node_timeout(Duration::from_secs(10));
-    let manager = builder.build().unwrap();
-    within(BOUND, move || {
-        thread::scope(|scope| {
-            for thread in 0..4 {
-                let manager = &manager;
-                scope.spawn(move || {
-                    for _ in 0..8 {
-                        let guard = manager.try_lock(&format!("job-{thread}"), TTL).unwrap();
-                        let all = guard.votes().iter().all(is_granted);
-                        assert!(all, "{:?}", guard.votes());
-                    }
-                });
+fn who_waits_for_a_connection_keeps_no_other() {
+    let is_asked = Arc::new(AtomicBool::new(false));
+    let note = Arc::clone(&is_asked);
+    let servers = in_order(move |place, peer, command| {
+        if command.kind() == Kind::Set && place == 0 && command.words[1] == "c" {
+            note.store(true, Ordering::SeqCst);
+        }
+        if command.kind() == Kind::Set && place == 4 && command.words[1] == "a" {
+            while !note.load(Ordering::SeqCst) {
+                peer.wait(ms(1));
             }
-        });
+        }
+        // Later than the first look for a reply.
+        peer.wait(ms(20));
+        peer.say(command.consent());
+    });
+    let builder = overlapped(Protocol::Classic).nodes(servers.iter().map(Scripted::url));
+    let builder = builder.pool_size(1).node_timeout(Duration::from_secs(4));
+    let manager = builder.build().unwrap();
+    let asked = |place: usize, job: &str| {
+        let heard = servers[place].heard_of(Kind::Set);
+        heard.iter().any(|command| command.words[1] == job)
+    };
+    thread::scope(|scope| {
+        let lock = |job: &'static str| {
+            let guard = manager.try_lock(job, TTL).unwrap();
+            assert!(guard.votes().iter().all(is_granted), "{:?}", guard.votes());
+        };
+        scope.spawn(move || lock("a"));
+        assert!(eventually(BOUND, || asked(4, "a")));
+        scope.spawn(move || lock("b"));
+        assert!(eventually(BOUND, || asked(0, "b")));
+        scope.spawn(move || lock("c"));
     });
 }
 
