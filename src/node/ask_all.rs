@@ -75,9 +75,14 @@ pub(super) fn send_to_all<'n, T>(
     for step in &mut steps {
         step.advance(|call| (!call.is_sent()).then(|| send(call)));
     }
-    // From those that have answered: a node that hangs must not keep the connections to the others busy.
+    // Only now does the time begin to count in which those have to say who they are.
     for step in &mut steps {
-        step.go_on(&send, &read);
+        step.advance(|call| {
+            if !call.is_sent() {
+                call.resume();
+            }
+            None
+        });
     }
     loop {
         let under_way = steps.iter().filter(|step| step.is_under_way()).count();
@@ -94,10 +99,16 @@ pub(super) fn send_to_all<'n, T>(
                     step.finish(|call| Some(read(call)));
                 }
             }
+            // From those that have answered: a node that hangs must not keep the connections to the others busy. One is
+            // waited for at a time, so that nobody's answer lies there for longer than that.
             _ => {
+                let mut patience = PATIENCE;
                 for step in &mut steps {
                     step.look_for_a_slot();
-                    step.go_on(&send, &read);
+                    if step.is_under_way() {
+                        step.go_on(patience, &send, &read);
+                        patience = Duration::ZERO;
+                    }
                 }
             }
         }
@@ -154,15 +165,16 @@ impl<'n, T> Step<'n, T> {
     /// Sends or reads, whichever is next, once that needs no waiting or there is no time left to wait.
     fn go_on(
         &mut self,
+        patience: Duration,
         send: impl Fn(&mut Call<'n>) -> Result<(), Fault>,
         read: impl Fn(&mut Call<'n>) -> Result<T, Fault>,
     ) {
         self.advance(|call| {
-            let can_send = !call.is_sent() && (call.is_acquainted(PATIENCE) || call.is_overdue());
+            let can_send = !call.is_sent() && (call.is_acquainted(patience) || call.is_overdue());
             can_send.then(|| send(call))
         });
         self.finish(|call| {
-            let can_read = call.is_sent() && (call.is_ready(PATIENCE) || call.is_overdue());
+            let can_read = call.is_sent() && (call.is_ready(patience) || call.is_overdue());
             can_read.then(|| read(call))
         });
     }

@@ -59,7 +59,11 @@ fn assert_nodes_that_hang_delay_no_other(protocol: Protocol, are_new: bool) {
         let guard = manager.try_lock("job", TTL).unwrap();
         // All that hang at once cost what one does.
         let votes = guard.votes();
-        assert_eq!(since(&clock, started), NODE_TIMEOUT, "{are_new}: {votes:?}");
+        assert_eq!(
+            since(&clock, started),
+            NODE_TIMEOUT,
+            "{protocol:?} {are_new} {hung:?}: {votes:?}"
+        );
         for report in guard.votes() {
             let is_hung = hung.iter().any(|node| *node.name() == *report.node);
             if is_hung {
