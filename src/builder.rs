@@ -191,7 +191,8 @@ impl Builder {
         self
     }
 
-    /// Sets in which order the nodes are asked for a lock.
+    /// Sets in which order the nodes are asked for a lock: one after the other, or all at once where nobody else seems to
+    /// want it. Each manager may have its own.
     ///
     /// Defaults to [`Fanout::Sequential`].
     pub fn fanout(mut self, fanout: Fanout) -> Self {

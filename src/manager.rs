@@ -25,6 +25,7 @@ mod keep;
 mod key;
 mod line;
 mod open;
+mod order;
 mod release;
 mod renew;
 mod round;
@@ -33,7 +34,7 @@ mod status;
 mod wait;
 
 use self::line::Entered;
-use self::round::Order;
+use self::order::Order;
 use self::wait::{Courtesy, Wait};
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::LockManager;
-use super::round::Order;
+use super::order::Order;
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::node::Node;

@@ -17,6 +17,10 @@ mod extend;
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod fanout;
+#[cfg(test)]
+mod fanout_faults;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod fenced;
