@@ -173,6 +173,10 @@ mod lease;
 mod manager;
 mod node;
 mod queue;
+#[cfg(test)]
+mod queue_model;
+#[cfg(test)]
+mod queue_threads;
 mod quorum;
 mod request;
 mod retry;
