@@ -142,7 +142,8 @@ impl LockManager {
         self.acquire(resource, ttl, self.acquire_timeout(), None)
     }
 
-    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder.
+    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder. No node is asked
+    /// if another thread of this manager has the lock or asks for it.
     ///
     /// # Errors
     ///
@@ -154,8 +155,9 @@ impl LockManager {
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     ///
+    /// # let other_process = redlatch::LockManager::builder().fakes(&nodes).build()?;
     /// let guard = manager.try_lock("invoices", Duration::from_secs(10))?;
-    /// match manager.try_lock("invoices", Duration::from_secs(10)) {
+    /// match other_process.try_lock("invoices", Duration::from_secs(10)) {
     ///     Err(Error::Held { nodes, .. }) => println!("someone is at it: {}", nodes[0]),
     ///     other => panic!("{other:?}"),
     /// }

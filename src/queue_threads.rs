@@ -258,7 +258,9 @@ fn one_that_panics_gives_back_what_was_handed_over_to_it() {
 fn thousands_of_resources_leave_no_room_behind() {
     let (queue, _) = queue();
     let name = |i: u32| -> Arc<str> { format!("job-{i}").into() };
-    let mut turns: Vec<_> = (0..5_000).map(|i| queue.step_in(&name(i)).unwrap()).collect();
+    let mut turns: Vec<_> = (0..5_000)
+        .map(|i| queue.step_in(&name(i)).unwrap())
+        .collect();
     let waiting = (0..200).map(|i| Visitor::new(&queue, &name(i)));
     let waiting: Vec<_> = waiting.collect();
     await_waiting(&queue, 200);

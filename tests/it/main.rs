@@ -26,6 +26,9 @@ mod fenced_faults;
 mod fenced_input;
 #[cfg(test)]
 mod guard;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod handover;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
@@ -51,6 +54,9 @@ mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod queue;
 #[cfg(test)]
 mod rebirth;
 #[cfg(test)]
