@@ -100,11 +100,16 @@ impl Tenant for Model {
 }
 
 /// What is handed over; counts how often it was given back in place of being received.
-struct Baton(Arc<AtomicUsize>);
+struct Baton {
+    given_back: Arc<AtomicUsize>,
+    is_received: bool,
+}
 
 impl Drop for Baton {
     fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        if !self.is_received {
+            self.given_back.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 
@@ -131,7 +136,7 @@ impl Time<Model> for Hasty {
     }
 
     fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<Model>>, _: Timestamp) {
-        let now = self.0.replace(self.0.get() + 1);
+        let now = self.0.replace(self.0.get().wrapping_add(1));
         if now < 2 {
             lines.bump();
         } else {
@@ -214,8 +219,9 @@ impl Scene {
         let Ok((turn, baton)) = entered else {
             return false;
         };
-        // It was received, and is not given back.
-        baton.map(std::mem::forget);
+        if let Some(mut baton) = baton {
+            baton.is_received = true;
+        }
         self.come();
         self.visits.lock().unwrap().push(who);
         self.go();
@@ -361,7 +367,10 @@ fn what_is_handed_over_is_received_though_another_one_leaves_at_that_moment() {
         let given_back = Arc::new(AtomicUsize::new(0));
         let is_handed_over = turn.hand_over(|()| {
             scene.go();
-            Some(Baton(Arc::clone(&given_back)))
+            Some(Baton {
+                given_back: Arc::clone(&given_back),
+                is_received: false,
+            })
         });
         if !is_handed_over {
             scene.go();

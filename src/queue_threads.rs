@@ -73,7 +73,7 @@ fn soon(span: Duration) -> Timestamp {
 /// Waits until so many threads are in the lines.
 #[track_caller]
 fn await_waiting(queue: &Queue<Test>, count: usize) {
-    let end = soon(Duration::from_secs(60));
+    let end = soon(Duration::from_mins(1));
     while queue.census()[1] != count {
         assert!(real().now() < end, "{:?}", queue.census());
         thread::yield_now();
@@ -113,7 +113,7 @@ impl Visitor {
     /// Waits until it has the turn. Returns whether something was handed over with it.
     #[track_caller]
     fn has_entered(&self) -> bool {
-        self.entered.recv_timeout(Duration::from_secs(60)).unwrap()
+        self.entered.recv_timeout(Duration::from_mins(1)).unwrap()
     }
 
     #[track_caller]

@@ -4,7 +4,7 @@ use std::panic::panic_any;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use redlatch::fake::FakeNode;
+use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{
     Builder, Error, FencingToken, KeepAlive, LockGuard, LockManager, LossCause, Protocol,
 };
@@ -238,6 +238,25 @@ fn fencing_tokens_grow_from_guard_to_guard_and_from_manager_to_manager() {
         last = fencing(&guard);
     }
     assert_free(&nodes);
+}
+
+#[test]
+fn tokens_that_are_set_apart_do_not_run_away_from_the_clock() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let builder = LockManager::builder().fakes(&nodes);
+    let builder = builder
+        .protocol(Protocol::Fenced)
+        .max_ttl(Duration::from_secs(1));
+    let manager = builder.local_handover(1000, LONG).build().unwrap();
+    manager.open_nodes().unwrap();
+    // No time goes by at all.
+    let mut last = None;
+    for _ in 0..3000 {
+        let guard = manager.try_lock("job", Duration::from_secs(1)).unwrap();
+        assert!(guard.fencing_token() > last);
+        last = guard.fencing_token();
+    }
 }
 
 #[test]
