@@ -181,6 +181,10 @@ mod log_lines;
 mod manager;
 mod node;
 mod queue;
+#[cfg(test)]
+mod queue_model;
+#[cfg(test)]
+mod queue_threads;
 mod quorum;
 mod request;
 mod retry;

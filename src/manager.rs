@@ -165,8 +165,9 @@ impl LockManager {
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     ///
+    /// # let other_process = redlatch::LockManager::builder().fakes(&nodes).build()?;
     /// let guard = manager.try_lock("invoices", Duration::from_secs(10))?;
-    /// match manager.try_lock("invoices", Duration::from_secs(10)) {
+    /// match other_process.try_lock("invoices", Duration::from_secs(10)) {
     ///     Err(Error::Held { nodes, .. }) => println!("someone is at it: {}", nodes[0]),
     ///     other => panic!("{other:?}"),
     /// }

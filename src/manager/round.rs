@@ -29,9 +29,18 @@ impl LockManager {
     ) -> Result<LockGuard, Error> {
         let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
         let rules = self.shared.rules.as_ref();
-        let reserve = self.shared.options.handover.map_or(0, |some| some.times);
-        let wall = self.clock().wall_micros();
-        let claim = rules.map(|_| self.shared.proposals.next(wall, reserve));
+        let mut handover = self.shared.options.handover;
+        let mut reserve = handover.map_or(0, |some| some.times);
+        let claim = rules.map(|rules| {
+            let wall = self.clock().wall_micros();
+            let proposals = &self.shared.proposals;
+            let (claim, reserved) = proposals.next(wall, reserve, rules.lead());
+            reserve = reserved;
+            claim
+        });
+        if let Some(handover) = &mut handover {
+            handover.times = reserve;
+        }
         let fence = rules.zip(claim);
         let command = Command {
             key,
@@ -61,7 +70,6 @@ impl LockManager {
             };
             let held = Held::new(self.clock(), resource, tokens, owed, (started, deadline));
             let votes = ballots.into_iter().map(|ballot| ballot.report).collect();
-            let handover = self.shared.options.handover;
             let cohort = handover.map(|allowance| allowance.begin(started));
             let guard = LockGuard::new(self, held, votes).with_cohort(cohort);
             if let Some(keep_alive) = keep_alive {

@@ -30,6 +30,9 @@ mod fenced_faults;
 mod fenced_input;
 #[cfg(test)]
 mod guard;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod handover;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
@@ -55,6 +58,9 @@ mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod queue;
 #[cfg(test)]
 mod rebirth;
 #[cfg(test)]
