@@ -77,7 +77,8 @@ impl Node {
         let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
         let count = &self.listeners.count;
         let listens = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
-        listens.is_ok().then_some(Listener { node: self })
+        // Only then, because one that is dropped is one less.
+        listens.is_ok().then(|| Listener { node: self })
     }
 
     /// Asks the node for how long it has a lock. It is announced for `span` and a little more that somebody waits for it,
