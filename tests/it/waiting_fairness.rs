@@ -8,7 +8,7 @@ use std::time::Duration;
 use redlatch::LockManager;
 
 use crate::server::{Server, eventually, now, pause, within};
-use crate::waiting::{BOUND, LONG, TTL, Waiting, assert_nothing_is_left, cluster, process};
+use crate::waiting::{BOUND, LONG, TTL, assert_nothing_is_left, cluster, process};
 
 /// Lets processes take a lock again and again for some seconds. Returns how often each had it, and its longest wait.
 fn contend(processes: usize) -> Vec<(u32, Duration)> {
@@ -67,20 +67,19 @@ fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
     let [greedy, waiter] = [(); 2].map(|()| process(&servers, LONG));
     let overtaken = (0..ROUNDS).filter(|_| {
         let guard = greedy.lock("job", TTL).unwrap();
-        let waiting = Waiting::listen(&waiter, &servers[0]);
-        guard.unlock().unwrap();
-        let guard = greedy.try_lock("job", TTL);
-        // That was one who does not wait, and owes nothing.
-        drop(guard);
-        drop(waiting.end());
-        let guard = greedy.lock("job", TTL).unwrap();
-        let waiting = Waiting::listen(&waiter, &servers[0]);
+        let waiter = waiter.clone();
+        let waiting = thread::spawn(move || {
+            drop(waiter.try_lock_for("job", TTL, BOUND).unwrap());
+            now()
+        });
+        assert!(eventually(BOUND, || servers[0].blocked() == 1));
         guard.unlock().unwrap();
         let again = greedy.try_lock_for("job", TTL, BOUND).unwrap();
-        let is_overtaken = !waiting.is_over();
+        let got_again = now();
+        // So that the other one gives back later if it comes second.
+        pause(Duration::from_millis(5));
         drop(again);
-        drop(waiting.end());
-        is_overtaken
+        within(BOUND, || waiting.join().unwrap()) > got_again
     });
     let overtaken = overtaken.count();
     assert!(overtaken <= ROUNDS / 4, "{overtaken} of {ROUNDS}");

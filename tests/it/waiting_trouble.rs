@@ -115,7 +115,13 @@ fn commands_with(garbage: &[&str], processes: usize) -> u64 {
     let threads = waiting.into_iter().map(|waiting| {
         std::thread::spawn(move || {
             let (guard, _) = waiting.end();
-            assert_all_granted(&guard);
+            // Others may have been in the way, but no server has failed.
+            assert!(
+                guard
+                    .votes()
+                    .iter()
+                    .all(|report| matches!(report.vote, Vote::Granted | Vote::Held { .. }))
+            );
         })
     });
     let threads: Vec<_> = threads.collect();
