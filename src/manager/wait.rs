@@ -65,7 +65,7 @@ impl LockManager {
                     wait.hints = wait.hints.saturating_add(1);
                     return Ok(Order::by_arbiter(fanout));
                 }
-                Some(Next::Look) => {}
+                Some(Next::Look) => wait.hints = 0,
                 // Hints that come to nothing are no better than none.
                 Some(Next::Attempt | Next::Sleep) | None => {
                     wait.hints = 0;
@@ -102,14 +102,17 @@ impl LockManager {
             (State::Free, Manner::Polite) => delay.min(POLITENESS),
             (State::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
         };
-        match listener.map(|listener| listener.listen(key, span)) {
+        let over = self.clock().now().saturating_add(span);
+        // A server may be late to say that the time is over, and that must not make us late.
+        let longest = self.left(end).saturating_add(PRECISION);
+        match listener.map(|listener| listener.listen(key, span, longest)) {
             Some(Heard::Release) => {
                 self.recorder().woken.count();
                 Next::Attempt
             }
             Some(Heard::Nothing) => Next::Look,
             Some(Heard::Failed) | None => {
-                self.sleep(span, end);
+                self.sleep(self.left(Some(over)), end);
                 Next::Look
             }
         }
@@ -175,5 +178,153 @@ impl Courtesy {
         let [first, others @ ..] = &self.until;
         let [byte, ..] = self.hasher.hash_one(key).to_ne_bytes();
         others.get(usize::from(byte) / 4).unwrap_or(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fanout;
+    use crate::fake::{FakeClock, FakeNode};
+
+    const DELAY: Duration = Duration::from_millis(100);
+
+    struct World {
+        clock: FakeClock,
+        nodes: Vec<FakeNode>,
+        manager: LockManager,
+    }
+
+    fn world() -> World {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(3, &clock);
+        let builder = LockManager::builder().fakes(&nodes);
+        let manager = builder.retry_delay(DELAY, DELAY).build().unwrap();
+        World {
+            clock,
+            nodes,
+            manager,
+        }
+    }
+
+    impl World {
+        fn wait(&self, wait: &mut Wait, manner: Manner, end: Option<Duration>) -> Order {
+            let end = end.map(|end| self.manager.clock().now().saturating_add(end));
+            self.manager.wait("job", wait, manner, end).unwrap()
+        }
+
+        /// Lets somebody have the lock everywhere for so long.
+        fn hold(&self, ttl: Duration) {
+            for node in &self.nodes {
+                node.hold("job", "another", ttl);
+            }
+        }
+    }
+
+    fn hinted() -> Order {
+        Order::by_arbiter(Fanout::Sequential)
+    }
+
+    fn full() -> Order {
+        Order::of(Fanout::Sequential)
+    }
+
+    #[test]
+    fn hints_that_come_to_nothing_are_heeded_three_times_and_then_slept_on() {
+        let world = world();
+        let mut wait = Wait::default();
+        for round in 1..=4 {
+            for _ in 0..MOST_HINTS {
+                assert_eq!(world.wait(&mut wait, Manner::Eager, None), hinted());
+            }
+            assert_eq!(world.clock.elapsed(), DELAY * (round - 1));
+            assert_eq!(world.wait(&mut wait, Manner::Eager, None), full());
+            assert_eq!(world.clock.elapsed(), DELAY * round);
+        }
+    }
+
+    #[test]
+    fn hints_with_some_time_between_them_are_all_heeded() {
+        let world = world();
+        let mut wait = Wait::default();
+        for _ in 0..MOST_HINTS * 3 {
+            world.hold(DELAY / 2);
+            assert_eq!(world.wait(&mut wait, Manner::Eager, None), hinted());
+        }
+    }
+
+    #[test]
+    fn the_first_node_that_does_not_fail_is_asked_and_no_other() {
+        let world = world();
+        world.hold(DELAY * 2 + DELAY / 2);
+        world.nodes[0].refuse();
+        // It takes a look to find out.
+        assert_eq!(
+            world.wait(&mut Wait::default(), Manner::Eager, None),
+            full()
+        );
+        assert_eq!(world.clock.elapsed(), DELAY);
+        // That would show if it were asked.
+        world.nodes[2].hang();
+        assert_eq!(
+            world.wait(&mut Wait::default(), Manner::Eager, None),
+            hinted()
+        );
+        assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+    }
+
+    #[test]
+    fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
+        let world = world();
+        world.hold(DELAY * 100);
+        let mut wait = Wait::default();
+        assert_eq!(world.wait(&mut wait, Manner::Eager, None), full());
+        assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
+        let end = DELAY * 2 + DELAY / 2;
+        assert_eq!(world.wait(&mut wait, Manner::Eager, Some(end)), full());
+        assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
+        assert_eq!(
+            world.wait(&mut wait, Manner::Eager, Some(Duration::ZERO)),
+            full()
+        );
+        assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
+    }
+
+    #[test]
+    fn one_who_is_polite_waits_a_little_for_a_lock_that_is_free() {
+        let world = world();
+        let mut wait = Wait::default();
+        assert_eq!(world.wait(&mut wait, Manner::Polite, None), hinted());
+        assert_eq!(world.clock.elapsed(), POLITENESS);
+    }
+
+    #[test]
+    fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
+        let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
+        assert_eq!(courtesy.manner("job", now), Manner::Eager);
+        courtesy.owe("job", now);
+        let others = (0..1_000).map(|n| format!("job-{n}"));
+        let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
+        let others: Vec<String> = others.collect();
+        assert!(others.len() > 900);
+        assert!(
+            others
+                .iter()
+                .all(|key| courtesy.manner(key, now) == Manner::Eager)
+        );
+        assert_eq!(courtesy.manner("job", now), Manner::Polite);
+        assert_eq!(courtesy.manner("job", now), Manner::Eager);
+
+        courtesy.owe("job", now);
+        let late = now.saturating_add(POLITE_FOR);
+        assert_eq!(courtesy.manner("job", late), Manner::Eager);
+    }
+
+    #[test]
+    fn every_place_is_used() {
+        let courtesy = Courtesy::default();
+        let places = (0..10_000).map(|n| std::ptr::from_ref(courtesy.place(&n.to_string())));
+        let places: std::collections::HashSet<_> = places.collect();
+        assert_eq!(places.len(), courtesy.until.len());
     }
 }

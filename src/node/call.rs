@@ -27,8 +27,9 @@ pub(crate) struct Call<'n> {
     looked_until: Timestamp,
     /// Since when nothing was done for the node, because others came first.
     idle_since: Option<Timestamp>,
-    /// A good part of the time went by before the node was asked, so that its silence says little about it.
-    was_queued: bool,
+    /// Its silence says little about the node: a good part of the time went by before that was asked, or it may take its
+    /// time.
+    excuses_silence: bool,
     stage: Stage,
     /// How many commands were sent in the one write.
     sent: usize,
@@ -104,7 +105,7 @@ impl<'n> Call<'n> {
             deadline: started.saturating_add(node.timeout),
             looked_until: started,
             idle_since: Some(now),
-            was_queued: waited.saturating_mul(4) > node.timeout,
+            excuses_silence: waited.saturating_mul(4) > node.timeout,
             stage,
             sent: 0,
             generation,
@@ -177,19 +178,20 @@ impl<'n> Call<'n> {
         again: &dyn Fn() -> Packed,
     ) -> Result<(), Fault> {
         self.deadline = self.node.clock.now().saturating_add(self.node.timeout);
-        self.was_queued = false;
+        self.excuses_silence = false;
         self.repeats = REPEATS;
         self.send(command, again)
     }
 
-    /// Sends a command that the server may take `span` longer for, and that does no harm when it is executed twice.
+    /// Sends a command that blocks, and has `patience` from now for it. That it is not answered is not held against the node.
     pub(super) fn send_blocking(
         &mut self,
         command: &Packed,
         again: &dyn Fn() -> Packed,
-        span: Duration,
+        patience: Duration,
     ) -> Result<(), Fault> {
-        self.deadline = self.deadline.saturating_add(span);
+        self.deadline = self.node.clock.now().saturating_add(patience);
+        self.excuses_silence = true;
         self.send(command, again)
     }
 
@@ -284,7 +286,8 @@ impl<'n> Call<'n> {
             && (self.stage == Stage::SentWarm || self.repeats > 0)
         {
             self.repeats = self.repeats.saturating_sub(1);
-            self.first_fault.get_or_insert_with(|| Box::new(fault.clone()));
+            self.first_fault
+                .get_or_insert_with(|| Box::new(fault.clone()));
             reply = self
                 .send_fresh(&again())
                 .and_then(|()| self.slot.recv_all(count, self.deadline));
@@ -324,7 +327,7 @@ impl<'n> Call<'n> {
     }
 
     fn note(&self, fault: &Fault) {
-        if !(self.was_queued && matches!(fault, Fault::TimedOut)) {
+        if !(self.excuses_silence && matches!(fault, Fault::TimedOut)) {
             self.node.note(fault);
         }
     }

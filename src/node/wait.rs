@@ -13,6 +13,9 @@ use super::command;
 /// The shortest time that a server can be asked to block for; zero stands for no bound.
 const SHORTEST: Duration = Duration::from_millis(1);
 
+/// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
+const TICK: Duration = Duration::from_millis(100);
+
 /// Who listens at a node.
 #[derive(Default)]
 pub(super) struct Listeners {
@@ -74,11 +77,12 @@ impl Node {
         let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
         let count = &self.listeners.count;
         let listens = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
-        listens.is_ok().then_some(Listener { node: self })
+        // Only then, because one that is dropped is one less.
+        listens.is_ok().then(|| Listener { node: self })
     }
 
     /// Asks the node for how long it has a lock. It is announced for `span` and a little more that somebody waits for it,
-    /// unless that is zero; where there is no lock, only if it is waited politely. None if the node failed.
+    /// unless that is zero; where there is no lock, only if it is waited politely. None if the node does not tell.
     pub(crate) fn look(&self, key: &str, span: Duration, manner: Manner) -> Option<Look> {
         let announced = match span {
             Duration::ZERO => span,
@@ -88,20 +92,32 @@ impl Node {
         let again = || command.clone();
         let mut call = self.call().ok()?;
         call.send(&command, &again).ok()?;
-        call.reply(&again, look).ok()
+        // A server that refuses, or is loading, has answered.
+        let read = |reply: &Value| {
+            if let Value::ServerError(_) = reply {
+                return Some(None);
+            }
+            look(reply).map(Some)
+        };
+        call.reply(&again, read).ok().flatten()
     }
 }
 
 impl Listener<'_> {
-    /// Waits for word of a release, for so long. Keeps a connection busy meanwhile.
-    pub(crate) fn listen(&self, key: &str, span: Duration) -> Heard {
+    /// Waits for word of a release, for `span`, and for no longer than `longest` in all. Keeps a connection busy meanwhile.
+    pub(crate) fn listen(&self, key: &str, span: Duration, longest: Duration) -> Heard {
         if span < SHORTEST {
             return Heard::Failed;
         }
-        let command = command::listen(key, span);
-        let again = || command.clone();
+        let over = self.node.now().saturating_add(span);
+        let again = || {
+            let left = over.saturating_since(self.node.now());
+            command::listen(key, left.max(SHORTEST))
+        };
+        let late = TICK.saturating_add(self.node.timeout);
+        let patience = span.saturating_add(late).min(longest);
         let reply = self.node.call().and_then(|mut call| {
-            call.send_blocking(&command, &again, span)?;
+            call.send_blocking(&again(), &again, patience)?;
             call.reply(&again, |reply| Some(reply.clone()))
         });
         match reply {

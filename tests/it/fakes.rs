@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, LockManager, LossCause, NodeError, Vote};
+use redlatch::{Error, LockGuard, LockManager, LossCause, NodeError, Vote};
 
 const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -240,7 +240,7 @@ fn a_foreign_holder_is_respected_until_it_expires() {
 }
 
 #[test]
-fn attempts_are_a_retry_delay_apart() {
+fn those_who_wait_look_a_retry_delay_apart_and_ask_when_the_key_has_expired() {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let builder = LockManager::builder().fakes(&nodes);
@@ -249,8 +249,30 @@ fn attempts_are_a_retry_delay_apart() {
         node.hold("report", "another", ms(950));
     }
     let _guard = manager.lock("report", TTL).unwrap();
-    // The first attempt was at once, and the eleventh found the lock free.
-    assert_eq!(clock.elapsed(), ms(1_000));
+    // Not at 1,000, a delay after the last look, but when the key has to be gone, and 2 ms later.
+    assert_eq!(clock.elapsed(), ms(952));
+}
+
+#[test]
+fn a_key_that_is_left_over_on_the_first_node_is_in_the_way_for_eight_looks() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.retry_delay(ms(100), ms(100)).build().unwrap();
+    nodes[0].hold("report", "nobody", ms(60_000));
+    for node in &nodes[1..] {
+        node.hold("report", "another", ms(10));
+    }
+    let guard = manager.lock("report", TTL).unwrap();
+    assert_eq!(clock.elapsed(), ms(800));
+    assert_eq!(votes_of(&guard), [false, true, true]);
+}
+
+fn votes_of(guard: &LockGuard) -> Vec<bool> {
+    let votes = guard.votes().iter();
+    votes
+        .map(|report| matches!(report.vote, Vote::Granted))
+        .collect()
 }
 
 #[test]

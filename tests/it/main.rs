@@ -85,3 +85,9 @@ mod tidy;
 #[cfg(feature = "tls-rustls")]
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod waiting;
+#[cfg(test)]
+mod waiting_fairness;
+#[cfg(test)]
+mod waiting_trouble;

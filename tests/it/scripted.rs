@@ -35,6 +35,10 @@ pub(crate) enum Kind {
     Retake,
     Extend,
     Release,
+    /// A look of one who waits.
+    Look,
+    /// One who waits listens.
+    Listen,
     Ping,
     Other,
 }
@@ -148,6 +152,8 @@ impl Command {
         match self.words.first().map_or("", String::as_str) {
             "SET" => Kind::Set,
             "PING" => Kind::Ping,
+            "BLPOP" => Kind::Listen,
+            "EVAL" if script.contains("'SADD'") => Kind::Look,
             "EVAL" if script.contains("'DEL'") => Kind::Release,
             "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
             "EVAL" if script.contains("'SET'") => Kind::Retake,
@@ -176,6 +182,8 @@ impl Command {
         match self.kind() {
             Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
             Kind::Extend | Kind::Release => b":1\r\n",
+            Kind::Look => b"*2\r\n:-2\r\n:0\r\n",
+            Kind::Listen => b"*-1\r\n",
             Kind::Ping => b"+PONG\r\n",
         }
     }

@@ -106,6 +106,24 @@ impl Server {
             .unwrap_or_default()
     }
 
+    /// How often a command was executed, also within scripts.
+    #[track_caller]
+    pub(crate) fn count(&self, command: &str) -> u64 {
+        let stats = self.info("commandstats");
+        let line = format!("cmdstat_{command}:calls=");
+        let calls = stats.lines().find_map(|stat| stat.strip_prefix(&line));
+        let calls = calls.and_then(|calls| calls.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    }
+
+    /// How many clients wait within a command that blocks.
+    pub(crate) fn blocked(&self) -> usize {
+        let clients = self.info("clients");
+        let mut lines = clients.lines();
+        let count = lines.find_map(|line| line.strip_prefix("blocked_clients:"));
+        count.map_or(0, |count| count.parse().unwrap())
+    }
+
     /// The value of a key.
     #[track_caller]
     pub(crate) fn get(&self, key: &str) -> Option<String> {
