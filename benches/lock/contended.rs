@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
 use redlatch::LockManager;
 
 use crate::crowd::{self, Crowd, Locker};
-use crate::floor::Floor;
+use crate::floor::{Floor, Order, Queue};
 use crate::mode::{Mode, configure};
-use crate::raw::Packed;
 use crate::server::Server;
 use crate::table::{Row, Table};
 use crate::{Effort, TTL};
@@ -27,7 +25,7 @@ pub(crate) fn threads(table: &mut Table, servers: &[Server], effort: Effort) {
         |locker: &dyn Locker| crowd::threads(locker, THREADS, effort.contended_threads, &witness);
 
     section(table, "8 threads of one process");
-    let floor = crowd_of(&Queue(Mutex::new(Floor::connect(&urls))));
+    let floor = crowd_of(&Queue::new(Floor::connect(&urls, Order::Overlapped)));
     table.row(waits("floor", &floor));
     table.row(rate("floor", &floor));
     for (mode, least) in [
@@ -121,21 +119,6 @@ impl Locker for Redlatch {
         };
         section();
         guard.unlock().unwrap();
-        true
-    }
-}
-
-/// Threads that queue for a mutex, and for each section the bytes of its commands.
-struct Queue(Mutex<Floor>);
-
-impl Locker for Queue {
-    fn hold(&self, resource: &str, section: &mut dyn FnMut()) -> bool {
-        let mut floor = self.0.lock();
-        let packed = Packed::new(resource, 0, TTL);
-        floor.acquire(&packed);
-        section();
-        floor.release(&packed);
-        MutexGuard::unlock_fair(floor);
         true
     }
 }

@@ -4,15 +4,29 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::TTL;
+use crate::crowd::Locker;
 use crate::raw::Packed;
+
+/// In which order the nodes are asked and heard.
+#[derive(Clone, Copy)]
+pub(crate) enum Order {
+    /// One after the other: a round trip for each.
+    Sequential,
+    /// All are asked before any reply is read.
+    Overlapped,
+}
 
 /// A stream to each server, and what a lock costs if nothing can go wrong.
 pub(crate) struct Floor {
     streams: Vec<TcpStream>,
+    order: Order,
 }
 
 impl Floor {
-    pub(crate) fn connect(urls: &[String]) -> Self {
+    pub(crate) fn connect(urls: &[String], order: Order) -> Self {
         let connect = |url: &String| {
             let stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
             stream.set_nodelay(true).unwrap();
@@ -21,44 +35,62 @@ impl Floor {
             stream.set_read_timeout(limit).unwrap();
             stream
         };
-        Self {
-            streams: urls.iter().map(connect).collect(),
-        }
-    }
-
-    /// Acquire and release, one node after the other: two round trips for each.
-    pub(crate) fn sequential(&mut self, packed: &Packed) {
-        for (command, reply) in packed.exchanges() {
-            for stream in &mut self.streams {
-                stream.write_all(command).unwrap();
-                expect(stream, reply);
-            }
-        }
-    }
-
-    /// Acquire and release, each to all nodes before any reply is read.
-    pub(crate) fn overlapped(&mut self, packed: &Packed) {
-        self.acquire(packed);
-        self.release(packed);
+        let streams = urls.iter().map(connect).collect();
+        Self { streams, order }
     }
 
     pub(crate) fn acquire(&mut self, packed: &Packed) {
         let [acquire, _] = packed.exchanges();
-        self.at_once(acquire);
+        self.exchange(acquire);
     }
 
     pub(crate) fn release(&mut self, packed: &Packed) {
         let [_, release] = packed.exchanges();
-        self.at_once(release);
+        self.exchange(release);
     }
 
-    fn at_once(&mut self, (command, reply): (&[u8], &[u8])) {
-        for stream in &mut self.streams {
-            stream.write_all(command).unwrap();
+    fn exchange(&mut self, (command, reply): (&[u8], &[u8])) {
+        match self.order {
+            Order::Sequential => {
+                for stream in &mut self.streams {
+                    stream.write_all(command).unwrap();
+                    expect(stream, reply);
+                }
+            }
+            Order::Overlapped => {
+                for stream in &mut self.streams {
+                    stream.write_all(command).unwrap();
+                }
+                for stream in &mut self.streams {
+                    expect(stream, reply);
+                }
+            }
         }
-        for stream in &mut self.streams {
-            expect(stream, reply);
-        }
+    }
+}
+
+/// Threads that queue for a mutex, and for each section the bytes of its commands; they are always the same bytes.
+pub(crate) struct Queue {
+    floor: Mutex<Floor>,
+    packed: Packed,
+}
+
+impl Queue {
+    pub(crate) fn new(floor: Floor) -> Self {
+        let floor = Mutex::new(floor);
+        let packed = Packed::new("bench:floor", 0, TTL);
+        Self { floor, packed }
+    }
+}
+
+impl Locker for Queue {
+    fn hold(&self, _: &str, section: &mut dyn FnMut()) -> bool {
+        let mut floor = self.floor.lock();
+        floor.acquire(&self.packed);
+        section();
+        floor.release(&self.packed);
+        MutexGuard::unlock_fair(floor);
+        true
     }
 }
 

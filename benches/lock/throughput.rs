@@ -7,7 +7,7 @@ use std::time::Duration;
 use redlatch::LockManager;
 
 use crate::crowd::ratio;
-use crate::floor::Floor;
+use crate::floor::{Floor, Order};
 use crate::mode::{Mode, configure};
 use crate::raw::Packed;
 use crate::server::{Server, now};
@@ -46,8 +46,7 @@ struct Setting<'a> {
 
 /// One way to do the same work.
 enum Side {
-    RawSequential,
-    RawOverlapped,
+    Raw(Order),
     Redlatch(LockManager),
 }
 
@@ -65,8 +64,8 @@ impl Setting<'_> {
             Side::Redlatch(builder.build().unwrap())
         };
         let sides = [
-            Side::RawSequential,
-            Side::RawOverlapped,
+            Side::Raw(Order::Sequential),
+            Side::Raw(Order::Overlapped),
             manager(Mode::Sequential),
             manager(Mode::Overlapped),
         ];
@@ -127,41 +126,39 @@ impl Setting<'_> {
 }
 
 fn work(side: &Side, urls: &[String], thread: usize, start: &Barrier, span: Duration) -> Samples {
-    let mut floor = Floor::connect(urls);
-    // Before the start, pairs connect.
+    let key = |n: u32| format!("bench:pair:{thread}:{n}");
     let mut times = Samples::default();
-    (0..3).for_each(|n| pair(side, &mut floor, &mut times, thread, n));
+    let mut pair: Box<dyn FnMut(&mut Samples, u32)> = match side {
+        Side::Raw(order) => {
+            let mut floor = Floor::connect(urls, *order);
+            Box::new(move |times, n| {
+                let packed = Packed::new(&key(n), n, TTL);
+                times.time(|| {
+                    floor.acquire(&packed);
+                    floor.release(&packed);
+                });
+            })
+        }
+        Side::Redlatch(manager) => Box::new(move |times, n| {
+            let resource = key(n);
+            times.time(|| {
+                let guard = manager.try_lock(&resource, TTL).unwrap();
+                guard.unlock().unwrap();
+            });
+        }),
+    };
+    // The first pairs connect.
+    (0..3).for_each(|n| pair(&mut Samples::default(), n));
     start.wait();
 
-    times = Samples::default();
     let end = now() + span;
     for n in 0.. {
-        pair(side, &mut floor, &mut times, thread, n);
+        pair(&mut times, n);
         if now() >= end {
             break;
         }
     }
     times
-}
-
-/// Times one acquire and release; by hand, the commands are packed before.
-fn pair(side: &Side, floor: &mut Floor, times: &mut Samples, thread: usize, n: u32) {
-    let resource = format!("bench:pair:{thread}:{n}");
-    let packed = || Packed::new(&resource, n, TTL);
-    match side {
-        Side::RawSequential => {
-            let packed = packed();
-            times.time(|| floor.sequential(&packed));
-        }
-        Side::RawOverlapped => {
-            let packed = packed();
-            times.time(|| floor.overlapped(&packed));
-        }
-        Side::Redlatch(manager) => times.time(|| {
-            let guard = manager.try_lock(&resource, TTL).unwrap();
-            guard.unlock().unwrap();
-        }),
-    }
 }
 
 impl Pairs {
