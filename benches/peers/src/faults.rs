@@ -7,7 +7,7 @@ use crate::Effort;
 use crate::crowd::Locker;
 use crate::mode::Mode;
 use crate::plot::Dot;
-use crate::report::{Better, Report, short};
+use crate::report::{Better, Report, short, times};
 use crate::server::{Server, eventually, now};
 use crate::table::Samples;
 use crate::who::Who;
@@ -46,13 +46,15 @@ pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
         };
         dots.push(Dot::head(name));
         let mut figures = Vec::new();
-        for who in SIDES {
-            let outcome = suffer(kind, who, effort.fault);
+        let outcomes = SIDES.map(|who| suffer(kind, who, effort.fault));
+        let [_, _, redlock, rslock] = &outcomes;
+        for (who, outcome) in SIDES.into_iter().zip(&outcomes) {
             let [p50, p99, max] =
                 [50, 99, 100].map(|n| 1e3 * outcome.times.percentile(n).as_secs_f64());
             let mut row = vec![format!("{name}: {}", who.name())];
             row.extend([p50, p99, max].map(short));
             row.push(format!("{} of {}", outcome.had, outcome.times.len()));
+            row.extend([redlock, rslock].map(|other| outcome.against(other)));
             let remark = match (outcome.had, outcome.is_stuck) {
                 (_, true) => "waits until the node is back",
                 (0, _) => "never has the lock",
@@ -61,9 +63,11 @@ pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
             row.push(remark.to_owned());
             rows.push(row);
             // The time of a failure is no time of a lock.
-            if outcome.had > 0 && !outcome.is_stuck {
+            if outcome.is_served() {
                 dots.push(Dot::new(who, p50).up_to(max));
                 figures.push((who, p50));
+            } else {
+                dots.push(Dot::without(who, "none"));
             }
         }
         let what = format!("acquire + release, {name}");
@@ -75,6 +79,8 @@ pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
         "p99 [ms]",
         "max [ms]",
         "had",
+        "of redlock",
+        "of rslock",
         "",
     ];
     report.table("faults", &head, &rows);
@@ -84,6 +90,21 @@ pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
         "ms",
         &dots,
     );
+}
+
+impl Outcome {
+    fn is_served(&self) -> bool {
+        self.had > 0 && !self.is_stuck
+    }
+
+    /// Nothing, if either has no time of a lock.
+    fn against(&self, other: &Self) -> String {
+        if self.is_served() && other.is_served() {
+            times(self.times.against(&other.times))
+        } else {
+            String::new()
+        }
+    }
 }
 
 fn suffer(kind: Kind, who: Who, span: Duration) -> Outcome {

@@ -7,7 +7,7 @@ use crate::mode::Mode;
 use crate::report::short;
 use crate::who::Who;
 
-/// One line of a plot; without a figure, it is the head of those below it.
+/// One line of a plot; a black one without a figure is the head of those below it.
 pub(crate) struct Dot {
     pub(crate) label: String,
     pub(crate) colour: RGBColor,
@@ -32,6 +32,14 @@ impl Dot {
             colour: colour(who),
             value: Some(value),
             upper: None,
+        }
+    }
+
+    /// Somebody without a figure.
+    pub(crate) fn without(who: Who, why: &str) -> Self {
+        Self {
+            colour: colour(who),
+            ..Self::head(format!("{}: {why}", who.name()))
         }
     }
 
@@ -66,11 +74,14 @@ pub(crate) fn draw(title: &str, unit: &str, dots: &[Dot]) -> String {
         dots.iter()
             .flat_map(|dot| dot.value.into_iter().chain(dot.upper))
     };
-    let low = figures().fold(f64::INFINITY, f64::min) / 1.5;
+    // From a power of ten on, so that one of them is labelled.
+    let low = figures().fold(f64::INFINITY, f64::min) / 1.1;
+    let low = 10.0_f64.powf(low.log10().floor());
     // The figures stand behind the dots.
-    let high = figures().fold(0.0, f64::max) * 2.5;
+    let far = figures().fold(0.0, f64::max);
+    let high = far * (far / low).powf(0.35);
     let mut chart = ChartBuilder::on(&root)
-        .caption(title, ("sans-serif", 18))
+        .caption(title, ("sans-serif", 21))
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(LABELS)
@@ -79,6 +90,8 @@ pub(crate) fn draw(title: &str, unit: &str, dots: &[Dot]) -> String {
     chart
         .configure_mesh()
         .disable_y_mesh()
+        .x_labels(5)
+        .x_max_light_lines(9)
         .y_labels(0)
         .x_desc(unit)
         .x_label_formatter(&|x| {
@@ -87,28 +100,29 @@ pub(crate) fn draw(title: &str, unit: &str, dots: &[Dot]) -> String {
                 .trim_end_matches(".0")
                 .to_owned()
         })
-        .label_style(("sans-serif", 13))
+        .label_style(("sans-serif", 16))
         .bold_line_style(BLACK.mix(0.18))
         .light_line_style(BLACK.mix(0.06))
         .draw()
         .unwrap();
 
     let place = |horizontal| Pos::new(horizontal, VPos::Center);
-    let font = || ("sans-serif", 13).into_font();
+    let font = || ("sans-serif", 16).into_font();
     for (n, dot) in (0..).zip(dots) {
         let y = f64::from(n) + 0.5;
-        let style = font().color(&BLACK).pos(place(HPos::Right));
-        let style = match dot.value {
-            Some(_) => style,
-            None => font()
-                .style(FontStyle::Bold)
-                .color(&BLACK)
-                .pos(place(HPos::Right)),
+        let font_of_label = match dot.colour {
+            BLACK => font().style(FontStyle::Bold),
+            _ => font(),
         };
+        let style = font_of_label.color(&BLACK).pos(place(HPos::Right));
         let label = EmptyElement::at((low, y)) + Text::new(dot.label.clone(), (-8, 0), style);
         chart.draw_series([label]).unwrap();
         let Some(value) = dot.value else { continue };
 
+        let text = match dot.upper {
+            Some(upper) => format!("{} to {}", short(value), short(upper)),
+            None => short(value),
+        };
         let far = dot.upper.unwrap_or(value).max(value);
         if let Some(upper) = dot.upper {
             let line = PathElement::new([(value, y), (upper, y)], dot.colour.stroke_width(2));
@@ -120,7 +134,7 @@ pub(crate) fn draw(title: &str, unit: &str, dots: &[Dot]) -> String {
         let circle = Circle::new((value, y), 5, dot.colour.filled());
         chart.draw_series([circle]).unwrap();
         let style = font().color(&dot.colour).pos(place(HPos::Left));
-        let figure = EmptyElement::at((far, y)) + Text::new(short(value), (9, 0), style);
+        let figure = EmptyElement::at((far, y)) + Text::new(text, (9, 0), style);
         chart.draw_series([figure]).unwrap();
     }
     root.present().unwrap();

@@ -94,12 +94,13 @@ impl Report {
     }
 }
 
-/// Three digits, or all before the point.
+/// Three digits or so, and all before the point.
 pub(crate) fn short(value: f64) -> String {
     match value {
         100.0.. => format!("{value:.0}"),
         10.0.. => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        0.1.. => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 
