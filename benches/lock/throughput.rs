@@ -125,10 +125,13 @@ impl Setting<'_> {
     }
 }
 
+/// Times the acquire and release of a number.
+type Pair<'a> = Box<dyn FnMut(&mut Samples, u32) + 'a>;
+
 fn work(side: &Side, urls: &[String], thread: usize, start: &Barrier, span: Duration) -> Samples {
     let key = |n: u32| format!("bench:pair:{thread}:{n}");
     let mut times = Samples::default();
-    let mut pair: Box<dyn FnMut(&mut Samples, u32)> = match side {
+    let mut pair: Pair<'_> = match side {
         Side::Raw(order) => {
             let mut floor = Floor::connect(urls, *order);
             Box::new(move |times, n| {
