@@ -241,6 +241,9 @@ mod pages {
     #[doc = include_str!("../docs/batch-jobs.md")]
     mod batch_jobs {}
 
+    #[doc = include_str!("../docs/benchmarks.md")]
+    mod benchmarks {}
+
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
 

@@ -18,7 +18,10 @@ pub(crate) fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
         for entry in fs::read_dir(&folder).unwrap() {
             let path: PathBuf = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                // What a build in a folder leaves there is not ours.
+                if !path.ends_with("target") {
+                    folders.push(path);
+                }
             } else if path.extension().is_some_and(|e| e == extension) {
                 let name = path.strip_prefix(root()).unwrap().display().to_string();
                 found.push((name, fs::read_to_string(&path).unwrap()));
