@@ -1,6 +1,8 @@
 //! The options of a manager that the benchmarks compare.
 
-use redlatch::Builder;
+use std::time::Duration;
+
+use redlatch::{Builder, Fanout};
 
 /// How a manager asks its nodes, and what becomes of a lock that other threads of its process wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +11,7 @@ pub(crate) enum Mode {
     Sequential,
     /// All nodes are asked before any reply is read.
     Overlapped,
-    /// As by default, and a lock is passed on within the process.
+    /// As by default, and a lock is handed over within the process: 16 times in succession, and for 100 ms, at most.
     HandOver,
 }
 
@@ -30,14 +32,10 @@ impl Mode {
     }
 }
 
-#[expect(
-    clippy::match_same_arms,
-    reason = "the two options are not in the builder yet"
-)]
 pub(crate) fn configure(builder: Builder, mode: Mode) -> Builder {
     match mode {
         Mode::Sequential => builder,
-        Mode::Overlapped => builder,
-        Mode::HandOver => builder,
+        Mode::Overlapped => builder.fanout(Fanout::Overlapped),
+        Mode::HandOver => builder.local_handover(16, Duration::from_millis(100)),
     }
 }
