@@ -12,7 +12,7 @@ use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::scripted::{Command, Kind, Scripted};
+use crate::scripted::{Kind, Scripted};
 use crate::server::{Server, eventually, pause, within};
 
 pub(crate) const TTL: Duration = Duration::from_secs(15);
@@ -152,7 +152,7 @@ fn only_the_first_talks_to_the_servers() {
         assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
     }
     let mut heard = server.heard();
-    heard.retain(|command| !is_look(command));
+    heard.retain(|command| command.kind() != Kind::Look);
     assert!(heard.len() > 4, "{}", heard.len());
     // The attempts of two would be mixed up.
     for attempt in heard.chunks(2) {
