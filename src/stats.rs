@@ -28,9 +28,10 @@ pub struct Stats {
     /// Calls that met another holder: an attempt failed with [`Error::Held`](crate::Error::Held), and on a node there was
     /// another's key. Each is counted once, however long it waited and whatever came of it.
     pub contended: u64,
-    /// Calls that waited behind another thread of this manager before they asked the nodes.
+    /// Calls that found another thread of this manager with the lock or asking for it, and waited for that or were refused.
     pub queued: u64,
-    /// Calls that got their turn from another thread of this manager, which gave the lock back.
+    /// Calls that got the lock from another thread of this manager, without the nodes; see
+    /// [`Builder::local_handover`](crate::Builder::local_handover).
     pub handed_over: u64,
     /// Waits for another process that a signal of it ended, before their time was over.
     pub woken: u64,
