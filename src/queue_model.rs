@@ -105,6 +105,15 @@ struct Baton {
     is_received: bool,
 }
 
+impl Baton {
+    fn new(given_back: &Arc<AtomicUsize>) -> Self {
+        Self {
+            given_back: Arc::clone(given_back),
+            is_received: false,
+        }
+    }
+}
+
 impl Drop for Baton {
     fn drop(&mut self) {
         if !self.is_received {
@@ -327,9 +336,10 @@ fn one_whose_time_is_over_takes_no_call_along() {
     });
 }
 
-#[test]
-fn a_lock_that_is_over_is_taken_over_and_its_late_end_is_nobody_elses() {
-    check(|scene| {
+/// Lets a holder whose lock is over do something while two others want the lock, one of whom takes it over if it is first.
+fn check_late(act: impl Fn(Turn<Model>, &Arc<AtomicUsize>) + Sync + Send + 'static) {
+    check(move |scene| {
+        let given_back = Arc::new(AtomicUsize::new(0));
         let turn = scene.step_in();
         turn.got(at(1));
         let heirs = [
@@ -343,11 +353,24 @@ fn a_lock_that_is_over_is_taken_over_and_its_late_end_is_nobody_elses() {
             }),
         ];
         // Any time later.
-        drop(turn);
+        act(turn, &given_back);
         for heir in heirs {
             heir.join().unwrap();
         }
+        assert_eq!(given_back.load(Ordering::SeqCst), 0);
         scene.assert_all_are_gone();
+    });
+}
+
+#[test]
+fn a_lock_that_is_over_is_taken_over_and_its_late_end_is_nobody_elses() {
+    check_late(|turn, _| drop(turn));
+}
+
+#[test]
+fn what_is_handed_over_too_late_goes_to_one_of_those_who_wait_or_to_nobody() {
+    check_late(|turn, given_back| {
+        turn.hand_over(|()| Some(Baton::new(given_back)));
     });
 }
 
@@ -367,10 +390,7 @@ fn what_is_handed_over_is_received_though_another_one_leaves_at_that_moment() {
         let given_back = Arc::new(AtomicUsize::new(0));
         let is_handed_over = turn.hand_over(|()| {
             scene.go();
-            Some(Baton {
-                given_back: Arc::clone(&given_back),
-                is_received: false,
-            })
+            Some(Baton::new(&given_back))
         });
         if !is_handed_over {
             scene.go();
