@@ -141,6 +141,10 @@ impl Builder {
 
     /// Sets the bounds of the random delay between two attempts, at most 1 h.
     ///
+    /// While another process has the lock, it is between two looks at one node. A release wakes one who waits before it is
+    /// over; who was not woken, because the holder is a client of another kind or the server does not allow it, finds out
+    /// after the delay, or when the key expires.
+    ///
     /// Defaults to 50 ms and 250 ms.
     pub fn retry_delay(mut self, min: Duration, max: Duration) -> Self {
         self.options.retry_min = min;

@@ -51,8 +51,9 @@
 //!
 //! **Waiting.** [`lock`](LockManager::lock) waits up to the builder's [`acquire_timeout`](Builder::acquire_timeout),
 //! [`try_lock`](LockManager::try_lock) makes one round over the nodes, and [`try_lock_for`](LockManager::try_lock_for)
-//! and [`try_lock_until`](LockManager::try_lock_until) wait as long as they are told. Attempts are a [random
-//! delay](Builder::retry_delay) apart.
+//! and [`try_lock_until`](LockManager::try_lock_until) wait as long as they are told. While another process has
+//! the lock, one node is asked for it, with a [random delay](Builder::retry_delay) in between, and a release wakes one
+//! who waits, within milliseconds.
 //!
 //! **The time to live** is how long the others wait if this process crashes. Take one that is short for that, far above
 //! the node timeout times the number of nodes. A lock that is needed for longer is [extended](LockGuard::extend) in time,
@@ -157,7 +158,8 @@
 //! In the package: `docs/algorithm.md` (each step, each deviation from the Redis documentation page "Distributed Locks
 //! with Redis", and why), `docs/correctness.md` (what is promised, how that is checked, and what is not promised),
 //! `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or neither), `docs/batch-jobs.md` (long
-//! jobs in Rust and in shell, and what happens when a lock is lost), `docs/operations.md` (servers, ACL, changes, and what
+//! jobs in Rust and in shell, and what happens when a lock is lost), `docs/contention.md` (how those who wait are woken, what
+//! that costs, and how fair it is), `docs/operations.md` (servers, ACL, changes, and what
 //! each error asks for), `docs/testing.md` (a complete example of a service under test),
 //! `docs/architecture.md` (modules and dependencies), and four programs in `examples/`.
 
@@ -243,6 +245,9 @@ mod pages {
 
     #[doc = include_str!("../docs/benchmarks.md")]
     mod benchmarks {}
+
+    #[doc = include_str!("../docs/contention.md")]
+    mod contention {}
 
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use redis::{Client, TlsCertificates};
@@ -10,7 +11,7 @@ use redlatch::{Error, LockManager, NodeError, Role, Vote};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::server::{Server, free_port, now, within};
+use crate::server::{Server, free_port, now, pause, within};
 
 const TTL: Duration = Duration::from_secs(10);
 const PASSWORD: &str = "pa55-w0rd";
@@ -67,6 +68,36 @@ fn trusting(url: &str, root: Vec<u8>) -> LockManager {
         .node_timeout(Duration::from_secs(5))
         .build()
         .unwrap()
+}
+
+#[test]
+fn one_who_waits_over_tls_is_woken_and_one_who_is_not_looks_again() {
+    let (server, port, root) = tls_server();
+    let [holder, waiter] = [(); 2].map(|()| {
+        let url = format!("rediss://:{PASSWORD}@localhost:{port}");
+        let certificates = TlsCertificates {
+            client_tls: None,
+            root_cert: Some(root.clone()),
+        };
+        let client = Client::build_with_tls(url.as_str(), certificates).unwrap();
+        let builder = LockManager::builder().client(client);
+        let builder = builder.node_timeout(Duration::from_secs(5));
+        let delay = Duration::from_secs(20);
+        builder.retry_delay(delay, delay).build().unwrap()
+    });
+    let guard = holder.lock("report", TTL).unwrap();
+    let wait = Duration::from_millis(300);
+    let refused = waiter.try_lock_for("report", TTL, wait);
+    assert!(matches!(refused, Err(Error::Held { .. })), "{refused:?}");
+
+    let waiting = thread::spawn(move || waiter.try_lock_for("report", TTL, TTL / 2).unwrap());
+    // A look, at least.
+    pause(wait);
+    let released = now();
+    guard.unlock().unwrap();
+    drop(within(TTL, || waiting.join().unwrap()));
+    assert!(now() - released < TTL / 3);
+    drop(server);
 }
 
 #[test]
