@@ -93,9 +93,13 @@ impl Node {
         let mut call = self.call().ok()?;
         call.send(&command, &again).ok()?;
         // A server that refuses, or is loading, has answered.
-        let read = |reply: &Value| match reply {
-            Value::ServerError(_) => Some(None),
-            reply => look(reply).map(Some),
+        let read = |reply: &Value| {
+            let is_refused = matches!(reply, Value::ServerError(_));
+            if is_refused {
+                Some(None)
+            } else {
+                look(reply).map(Some)
+            }
         };
         call.reply(&again, read).ok().flatten()
     }
