@@ -94,19 +94,12 @@ impl Node {
         call.send(&command, &again).ok()?;
         // A server that refuses, or is loading, has answered.
         let read = |reply: &Value| {
-<<<<<<< HEAD
-            if let Value::ServerError(_) = reply {
-                return Some(None);
-            }
-            look(reply).map(Some)
-=======
             let is_refused = matches!(reply, Value::ServerError(_));
             if is_refused {
                 Some(None)
             } else {
                 look(reply).map(Some)
             }
->>>>>>> 3fcfe671709decbf7985e2f668405b98b87b9f01
         };
         call.reply(&again, read).ok().flatten()
     }
