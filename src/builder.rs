@@ -195,7 +195,8 @@ impl Builder {
         self
     }
 
-    /// Sets in which order the nodes are asked for a lock.
+    /// Sets in which order the nodes are asked for a lock: one after the other, or all at once where nobody else seems to
+    /// want it. Each manager may have its own.
     ///
     /// Defaults to [`Fanout::Sequential`].
     pub fn fanout(mut self, fanout: Fanout) -> Self {
@@ -209,7 +210,8 @@ impl Builder {
     /// A guard that is given back hands the lock to the thread that has waited longest for it here, if at least half of the
     /// validity that this one asked for remains. That thread gets a guard of its own, which is valid for what remains and no
     /// longer than it asked for; with [`Protocol::Fenced`] it has a larger fencing token, one of `max_times` that were set
-    /// apart when the lock was taken. All of them have the same [`token`](crate::LockGuard::token): to the servers, they are
+    /// apart when the lock was taken; of fewer, and so less often, while locks are taken so fast that the tokens that were set
+    /// apart in vain run ahead of the clock. All of them have the same [`token`](crate::LockGuard::token): to the servers, they are
     /// one holder.
     ///
     /// It saves the round trips, and it is unfair: while threads of this manager wait, other processes wait as well, for the

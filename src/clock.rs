@@ -73,6 +73,11 @@ pub(crate) enum Clock {
 pub(crate) trait VirtualTime: Debug + Send + Sync {
     fn now(&self) -> Timestamp;
 
+    /// As [`Self::now`], for those who only tell of it: in a simulation it is no step.
+    fn glance(&self) -> Timestamp {
+        self.now()
+    }
+
     /// What the wall clock shows: microseconds since the Unix epoch.
     fn wall_micros(&self) -> u64 {
         VIRTUAL_EPOCH_US.saturating_add(self.now().as_micros())
@@ -128,6 +133,14 @@ impl Clock {
         match self {
             Self::System(_) => Timestamp(system_time()),
             Self::Virtual(time) => time.now(),
+        }
+    }
+
+    /// As [`Self::now`], for what is only counted and logged, and decides nothing.
+    pub(crate) fn glance(&self) -> Timestamp {
+        match self {
+            Self::System(_) => self.now(),
+            Self::Virtual(time) => time.glance(),
         }
     }
 

@@ -37,6 +37,9 @@ pub use self::node::{NodeError, NodeReport, QuarantineCause, Vote};
 #[non_exhaustive]
 pub enum Error {
     /// A majority is out of reach because others hold the lock.
+    ///
+    /// If another thread of the same manager has the lock or asks for it, no node was asked: each vote is
+    /// [`NotAsked`](Vote::NotAsked).
     Held {
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
@@ -109,6 +112,9 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Held { nodes } if is_unasked(nodes) => f.write_str(
+                "the lock is held by another guard of this manager, or another thread asks for it; no node was asked",
+            ),
             Self::Held { nodes } => {
                 write!(f, "the lock is held by another holder: {}", Reports(nodes))
             }
@@ -167,6 +173,11 @@ impl std::error::Error for Error {
             | Self::Forked => None,
         }
     }
+}
+
+fn is_unasked(nodes: &[NodeReport]) -> bool {
+    let is_unasked = |report: &NodeReport| matches!(report.vote, Vote::NotAsked);
+    nodes.iter().all(is_unasked)
 }
 
 fn first_failure(nodes: &[NodeReport]) -> Option<&(dyn std::error::Error + 'static)> {

@@ -110,18 +110,30 @@ pub(crate) struct Proposals {
 }
 
 impl Proposals {
-    /// The largest token of an attempt: the `reserve` tokens below it are its own as well, for those that the lock is
-    /// handed over to.
-    pub(crate) fn next(&self, wall_micros: u64, reserve: u32) -> FencingToken {
+    /// The largest token of an attempt, and how many of those below it are its own as well, for those that the lock is
+    /// handed over to: `reserve`, or fewer if the last of them would be ahead of the clock by more than `lead`.
+    ///
+    /// Most of them are never used. Without that bound, one who takes locks quickly would run so far ahead of the nodes'
+    /// clocks that they refuse it.
+    pub(crate) fn next(
+        &self,
+        wall_micros: u64,
+        reserve: u32,
+        lead: Duration,
+    ) -> (FencingToken, u32) {
+        let lead = u64::try_from(lead.as_micros()).unwrap_or(u64::MAX);
         let next = |last: u64| {
             let first = last.saturating_add(1).max(wall_micros);
-            FencingToken(first.saturating_add(u64::from(reserve)))
+            let room = wall_micros.saturating_add(lead).saturating_sub(first);
+            let reserve = reserve.min(u32::try_from(room).unwrap_or(u32::MAX));
+            let claim = FencingToken(first.saturating_add(u64::from(reserve)));
+            (claim, reserve)
         };
         let last = self
             .last
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
                 // The one after it has to be above what its release leaves behind.
-                Some(next(last).tombstone())
+                Some(next(last).0.tombstone())
             });
         next(last.unwrap_or_else(|last| last))
     }
@@ -150,6 +162,12 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    /// How far the tokens that are set apart for hand-overs may be ahead of this machine's clock. The rest is for clocks that
+    /// differ.
+    pub(crate) fn lead(&self) -> Duration {
+        self.quarantine.checked_div(4).unwrap_or_default()
+    }
+
     pub(crate) fn new(key_prefix: &str, nodes: usize, max_ttl: Duration, drift: Duration) -> Self {
         let sum = max_ttl.saturating_add(drift).as_millis().saturating_add(1);
         let quarantine = Duration::from_millis(u64::try_from(sum).unwrap_or(u64::MAX));
@@ -198,7 +216,7 @@ mod tests {
     #[test]
     fn proposals_are_the_wall_clock_but_above_all_before() {
         let proposals = Proposals::default();
-        let next = |wall| u64::from(proposals.next(wall, 0));
+        let next = |wall| u64::from(proposals.next(wall, 0, Duration::ZERO).0);
         assert_eq!(
             [next(100), next(100), next(50), next(200)],
             [100, 102, 104, 200]
@@ -218,7 +236,8 @@ mod tests {
     #[test]
     fn what_is_set_apart_is_above_all_before() {
         let proposals = Proposals::default();
-        let next = |wall, reserve| u64::from(proposals.next(wall, reserve));
+        let lead = Duration::from_secs(1);
+        let next = |wall, reserve| u64::from(proposals.next(wall, reserve, lead).0);
         // 100 and the ten above it; then, above the tombstone of 110, the three from 112 on.
         assert_eq!([next(100, 10), next(100, 2), next(100, 0)], [110, 114, 116]);
         proposals.saw(500);
@@ -228,10 +247,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_set_apart_stays_near_the_clock() {
+        let proposals = Proposals::default();
+        let next = |wall| {
+            let (token, reserve) = proposals.next(wall, 10, Duration::from_micros(25));
+            (u64::from(token), reserve)
+        };
+        assert_eq!([next(100), next(100)], [(110, 10), (122, 10)]);
+        // From 124 on, up to 125; and then none.
+        assert_eq!([next(100), next(100)], [(125, 1), (127, 0)]);
+        // The clock has caught up.
+        assert_eq!(next(200), (210, 10));
+    }
+
+    #[test]
     fn threads_never_propose_the_same() {
         let proposals = Proposals::default();
         let mut all: Vec<FencingToken> = std::thread::scope(|scope| {
-            let take = || (0..1000).map(|_| proposals.next(7, 0)).collect::<Vec<_>>();
+            let take = || {
+                (0..1000)
+                    .map(|_| proposals.next(7, 0, Duration::ZERO).0)
+                    .collect::<Vec<_>>()
+            };
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
             threads
                 .into_iter()

@@ -1,28 +1,27 @@
 //! The guard: a lease that is given back when it goes out of scope.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+mod give_back;
 pub(crate) mod held;
 mod watch;
 
-use self::held::{Held, Hook, Purpose, gone, is_gone};
+use self::give_back::drop_hooks;
+use self::held::{Held, Purpose, gone, is_gone};
 pub use self::watch::LeaseWatch;
-use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
-use crate::handover::{Cohort, is_enough};
+use crate::handover::Cohort;
 use crate::keep_alive::{KeepAlive, Renewal};
-use crate::keeper::in_any_case;
 use crate::lease::Lease;
 use crate::manager::LockManager;
 use crate::node::Node;
-use crate::node::ask_all::release_all;
 use crate::node::extend::extend_all;
 use crate::queue::Turn;
 use crate::quorum;
+use crate::stats::Recorder;
 
 /// A held lock. Dropping it gives the lock back on every node.
 ///
@@ -35,7 +34,8 @@ use crate::quorum;
 ///
 /// # Drop
 ///
-/// The release goes to all nodes in one round trip. Its errors are ignored: a node that can't be reached keeps the key
+/// The release goes to all nodes in one round trip, and then the thread of the same manager that has waited longest for the
+/// lock goes on. Its errors are ignored: a node that can't be reached keeps the key
 /// until its time to live ends, as the algorithm intends. It takes at most one node timeout for all nodes together, one
 /// more for each that has to be connected to anew, and one and a half for each whose pooled connections are all in use. Call
 /// [`unlock`](Self::unlock) to be told.
@@ -79,12 +79,18 @@ impl LockGuard {
         self
     }
 
+    /// Has what becomes of the lock counted and logged from now on.
+    pub(crate) fn count_in(&self, recorder: &Arc<Recorder>) {
+        self.held.count_in(recorder);
+    }
+
     /// Returns the name of the locked resource, without the manager's key prefix.
     pub fn resource(&self) -> &str {
         &self.held.resource
     }
 
-    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has.
+    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards that
+    /// a lock was [handed over](crate::Builder::local_handover) to have the same.
     pub fn token(&self) -> &str {
         self.held.tokens.token.as_str()
     }
@@ -265,6 +271,9 @@ impl LockGuard {
         if let Err(Error::Lost { .. }) = &extended {
             self.manager.watch(&self.held);
         }
+        if extended.is_ok() {
+            self.manager.recorder().extended.count();
+        }
         extended
     }
 
@@ -302,16 +311,17 @@ impl LockGuard {
         self.check()
     }
 
-    /// Has a lock renewed that was just acquired for this ttl, with that validity.
+    /// Has a lock renewed that was just got, as one for this ttl is, which has that validity.
     pub(crate) fn keep_from_the_beginning(
         &self,
         (ttl, validity): (Duration, Duration),
         keep_alive: KeepAlive,
     ) {
+        // One that was handed over has less left, as if it had begun before.
+        let began = self.held.deadline().saturating_sub(validity);
         self.held.keep(Some(self.renewal(ttl, keep_alive)));
         self.held.shorten();
-        let due = Renewal::due(self.held.since(), validity);
-        self.manager.keep(&self.held, due);
+        self.manager.keep(&self.held, Renewal::due(began, validity));
     }
 
     fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {
@@ -352,6 +362,7 @@ impl LockGuard {
         if !self.manager.is_forked() {
             // In this order as when it is given back.
             let (_, hooks) = self.held.end();
+            self.held.passed_on();
             self.manager.forget(&self.held);
             drop_hooks(hooks);
         }
@@ -397,71 +408,9 @@ impl LockGuard {
         Err(Error::Unavailable { nodes })
     }
 
-    /// Hands the lock over, or releases every node that may have our key, once; then what the nodes said is returned, and how
-    /// the lock was lost before that, if it was.
-    fn give_back(&mut self) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
-        self.owes = false;
-        let deadline = self.held.deadline();
-        // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
-        let (known, hooks) = self.held.end();
-        self.manager.forget(&self.held);
-        if known.is_none() && self.hand_over(deadline) {
-            drop_hooks(hooks);
-            return None;
-        }
-        let key = self.manager.key(self.resource());
-        let release = self.held.command(&key, self.manager.rules()).release();
-        let released = release_all(self.nodes(), &release);
-        if released.has_woken {
-            self.manager.owe_courtesy(&key);
-        }
-        // The next one is called before anything that takes its time.
-        self.turn = None;
-        drop_hooks(hooks);
-        Some((known, released.nodes))
-    }
-
-    /// Hands the lock to the next thread of this manager that waits for it, if that is allowed and worth it. Returns whether
-    /// there is one.
-    fn hand_over(&self, deadline: Timestamp) -> bool {
-        let now = self.manager.clock().now();
-        let cohort = self.cohort.and_then(|cohort| cohort.next(now));
-        let (Some(turn), Some(cohort)) = (&self.turn, cohort) else {
-            return false;
-        };
-        turn.hand_over(|validity| {
-            if !is_enough(deadline.saturating_since(now), *validity) {
-                return None;
-            }
-            // No longer than it was asked for.
-            let deadline = deadline.min(now.saturating_add(*validity));
-            let held = self.held.successor(now, deadline);
-            let guard = Self::new(&self.manager, held, self.votes.to_vec());
-            Some(guard.with_cohort(Some(cohort)))
-        })
-    }
-
     /// The nodes, and whether a key of this lock may be there.
     fn nodes(&self) -> impl DoubleEndedIterator<Item = (&Node, bool)> + Clone {
         self.manager.each().zip(self.held.owed.iter().copied())
-    }
-}
-
-/// Drops what hooks own, which may be anything.
-fn drop_hooks(hooks: Vec<Hook>) {
-    for hook in hooks {
-        in_any_case(|| drop(hook));
-    }
-}
-
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        if !self.owes || self.manager.is_forked() {
-            return;
-        }
-        // Nothing in here panics but, perhaps, the program's logger; a second panic while unwinding would abort.
-        let released = catch_unwind(AssertUnwindSafe(|| self.give_back()));
-        drop(released);
     }
 }
 

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     fn at(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
+        Timestamp::from_nanos(0).saturating_add(Duration::from_millis(millis))
     }
 
     #[test]
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn half_of_what_is_wished_is_enough() {
-        let second = Duration::from_secs(1);
-        assert!(is_enough(second / 2, second));
-        assert!(!is_enough(second / 2 - Duration::from_nanos(1), second));
-        assert!(is_enough(second * 5, second));
+        let ms = Duration::from_millis;
+        assert!(is_enough(ms(500), ms(1000)));
+        assert!(!is_enough(ms(499), ms(1000)));
+        assert!(is_enough(ms(5000), ms(1000)));
         assert!(!is_enough(Duration::ZERO, Duration::ZERO));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -156,14 +155,5 @@ impl Queue {
             number: self.wake,
             at,
         })
-    }
-}
-
-/// Runs what may panic, such as a program's hook or its logger, on a background thread that has to go on.
-pub(crate) fn in_any_case(job: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
-        // The panic hook has reported it, and there is nobody here to be told. To drop what came with it might panic again.
-        #[expect(clippy::mem_forget, reason = "a leak, in place of the next panic")]
-        std::mem::forget(payload);
     }
 }

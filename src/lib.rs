@@ -136,8 +136,13 @@
 //! another thread and be dropped there. In a forked child neither works ([`Error::Forked`]), and dropping a guard there
 //! leaves the parent's lock alone.
 //!
-//! **Logs** go through the `log` crate: `warn` when a node failed and is left out, `info` when it answers again. No
-//! password is ever in a log line, an error or a `Debug`.
+//! **Logs** go through the `log` crate. With the target `redlatch::lock`: `warn` when a lock is lost; `debug` when one is
+//! acquired, held by another, or released. With the target `redlatch::node`: `warn` when a node failed and is left out,
+//! `info` when it answers again. No password is ever in a log line, an error or a `Debug`. `docs/operations.md` has each
+//! line; they are a contract.
+//!
+//! **Numbers.** [`LockManager::stats`] has counters of what happened to calls, locks and nodes, and how long locks were waited
+//! for, as quantiles. It is always on. With the cargo feature `tracing` there are spans as well.
 //!
 //! **Tests** of programs that take locks run on [`fake`] nodes, with a clock that the test moves.
 //!
@@ -146,6 +151,7 @@
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
 //! - `cli`: the command `redlatch`, which runs a command under a lock. It adds nothing to the library.
 //! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text.
+//! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
 //!
 //! # More
 //!
@@ -163,6 +169,7 @@ mod error;
 pub mod fake;
 mod fanout;
 mod fencing;
+mod foreign;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -172,12 +179,19 @@ mod health;
 mod keep_alive;
 mod keeper;
 mod lease;
+mod log_lines;
 mod manager;
 mod node;
 mod queue;
+#[cfg(test)]
+mod queue_model;
+#[cfg(test)]
+mod queue_threads;
 mod quorum;
 mod request;
 mod retry;
+mod spans;
+mod stats;
 mod status;
 mod sync;
 mod token;
@@ -205,6 +219,8 @@ pub use crate::health::{
     Severity,
 };
 
+pub use crate::stats::{NodeStats, Stats, WaitTimes};
+
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
 
 /// Clients of this very code, over simulated nodes, network and clocks.
@@ -226,6 +242,9 @@ mod pages {
 
     #[doc = include_str!("../docs/batch-jobs.md")]
     mod batch_jobs {}
+
+    #[doc = include_str!("../docs/benchmarks.md")]
+    mod benchmarks {}
 
     #[doc = include_str!("../docs/contention.md")]
     mod contention {}

@@ -16,21 +16,25 @@ use crate::node::wait::Manner;
 use crate::queue::Queue;
 use crate::quorum;
 use crate::request::LockRequest;
+use crate::stats::Recorder;
 
 mod adopt;
+mod asking;
 mod health;
 mod keep;
 mod key;
 mod line;
 mod open;
+mod order;
 mod release;
 mod renew;
 mod round;
+mod stats;
 mod status;
 mod wait;
 
 use self::line::Entered;
-use self::round::Order;
+use self::order::Order;
 use self::wait::{Courtesy, Wait};
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
@@ -84,6 +88,7 @@ struct Shared {
     keeper: Keeper,
     queue: Arc<Queue<LockManager>>,
     courtesy: Courtesy,
+    stats: Arc<Recorder>,
     /// The process that made the connections.
     process: u32,
 }
@@ -120,12 +125,17 @@ impl LockManager {
     /// Takes the lock on `resource`, waiting for it up to the builder's `acquire_timeout` (10 s unless set).
     ///
     /// The lock is ours for `ttl` less the drift from the moment the first command is sent, and no longer: a holder that
-    /// needs more calls [`LockGuard::extend`]. While others hold the lock, or too few nodes answer, attempts follow each
-    /// other after a random delay; the last one is made when the time is over.
+    /// needs more calls [`LockGuard::extend`].
+    ///
+    /// Threads of this manager that want the same lock get it in the order in which they came, and only the first of them
+    /// talks to the servers. While another process holds the lock, that one waits at one node, which wakes it when the lock
+    /// is given back; it also looks there after each `retry_delay`, and when the lock's time to live ends. While too
+    /// few nodes answer, attempts follow each other after a random delay. The last one is made when the time is over.
     ///
     /// # Errors
     ///
-    /// What the last attempt met: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]. Without any attempt:
+    /// What the last attempt met: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]; of a thread that waited behind
+    /// another one until its time was over, what that one met, or [`Error::Held`] without asking a node. Without any attempt:
     /// [`Error::InvalidTtl`] for a `ttl` of no more than the drift (1 % and 2 ms) or beyond `max_ttl`,
     /// [`Error::InvalidResource`] for an empty name or one beyond 64 KiB, [`Error::Forked`] in a forked child,
     /// [`Error::NoRandomness`] when the operating system gives no token.
@@ -142,7 +152,8 @@ impl LockManager {
         self.acquire(resource, ttl, self.acquire_timeout(), None)
     }
 
-    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder.
+    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder. No node is asked
+    /// where a thread of this manager holds the lock or is asking for it.
     ///
     /// # Errors
     ///
@@ -154,8 +165,9 @@ impl LockManager {
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     ///
+    /// # let other_process = redlatch::LockManager::builder().fakes(&nodes).build()?;
     /// let guard = manager.try_lock("invoices", Duration::from_secs(10))?;
-    /// match manager.try_lock("invoices", Duration::from_secs(10)) {
+    /// match other_process.try_lock("invoices", Duration::from_secs(10)) {
     ///     Err(Error::Held { nodes, .. }) => println!("someone is at it: {}", nodes[0]),
     ///     other => panic!("{other:?}"),
     /// }
@@ -238,6 +250,7 @@ impl LockManager {
                 keeper: Keeper::default(),
                 queue: Queue::new(),
                 courtesy: Courtesy::default(),
+                stats: Arc::default(),
                 nodes,
                 clock,
                 options,
@@ -292,9 +305,9 @@ impl LockManager {
         let key = self.checked_key(resource)?;
         // No deadline where the sum is beyond what time can count.
         let end = self.clock().now().checked_add(timeout);
+        let mut asking = self.asking(resource, ttl);
         let resource: Arc<str> = resource.into();
-        let entered = self.line_up(&resource, lease, end, keep_alive)?;
-        let turn = match entered {
+        let turn = match self.line_up(&resource, lease, end, keep_alive, &mut asking)? {
             Entered::Holder(guard) => return Ok(guard),
             Entered::First(turn) => turn,
         };
@@ -307,7 +320,8 @@ impl LockManager {
         }
         let mut raised = 0_u32;
         loop {
-            let error = match self.attempt(&resource, &key, lease, order, keep_alive) {
+            let attempt = self.attempt(&resource, &key, lease, order, keep_alive);
+            let error = match asking.attempted(attempt) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 Ok(guard) => return Ok(guard.with_turn(Some(turn))),
                 Err(error) => return Err(error),
@@ -319,14 +333,20 @@ impl LockManager {
             }
             raised = 0;
             turn.met(&error);
+            let all = Order::of(self.shared.options.fanout);
             if self.left(end).is_zero() {
-                return Err(error);
+                if order == all {
+                    return Err(error);
+                }
+                // Of the last attempt each node is to say something.
+                order = all;
+                continue;
             }
             if let Error::Held { .. } = error {
                 order = self.wait(&key, &mut wait, Manner::Eager, end)?;
             } else {
                 self.sleep(self.delay()?, end);
-                order = Order::of(self.shared.options.fanout);
+                order = all;
             }
         }
     }

@@ -40,6 +40,8 @@ use self::wait::Listeners;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::fencing::Rules;
+use crate::log_lines;
+use crate::stats::NodeRecorder;
 
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
@@ -53,6 +55,7 @@ pub(crate) struct Node {
     generation: AtomicU64,
     breaker: Breaker,
     listeners: Listeners,
+    pub(crate) stats: NodeRecorder,
     /// For the probes, which must not keep the node alive.
     me: Weak<Self>,
 }
@@ -98,6 +101,7 @@ impl Node {
             generation: AtomicU64::new(0),
             breaker: Breaker::default(),
             listeners: Listeners::default(),
+            stats: NodeRecorder::default(),
             me: Weak::clone(me),
         })
     }
@@ -161,17 +165,16 @@ impl Node {
         if let Some(probe) = self.breaker.trip(|| fault.to_string()) {
             // Before the program's logger has a chance to panic.
             self.schedule(probe);
-            log::warn!(
-                "node {} failed ({fault}); left out until it answers again",
-                self.name
-            );
+            self.stats.opened.count();
+            log_lines::node_opened(&self.name, fault);
         }
     }
 
     /// Notes that the node has answered.
     fn answered(&self) {
         if self.breaker.close() {
-            log::info!("node {} answers again", self.name);
+            self.stats.closed.count();
+            log_lines::node_closed(&self.name);
         }
     }
 

@@ -137,6 +137,15 @@ impl<T: Tenant> Queue<T> {
         place.wait(end, time)
     }
 
+    /// How many lines there are, how many threads wait in them, and for how many lines there is room.
+    #[cfg(test)]
+    pub(crate) fn census(&self) -> [usize; 3] {
+        let lines = self.lines.lock();
+        let waiting = lines.by_resource.values().map(|line| line.waiting.len());
+        let room = lines.by_resource.capacity();
+        [lines.by_resource.len(), waiting.sum(), room]
+    }
+
     fn turn(self: &Arc<Self>, resource: &Arc<str>, number: u64) -> Turn<T> {
         Turn {
             queue: Arc::clone(self),
@@ -222,6 +231,10 @@ impl<T: Tenant> Line<T> {
         first.is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
 
+    fn remove(&mut self, waiter: &Arc<Waiter<T>>) {
+        self.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+    }
+
     fn refusal(&self) -> Refusal<T> {
         Refusal {
             lock: self.lock.clone(),
@@ -271,9 +284,9 @@ impl<T: Tenant> Place<'_, T> {
                 return Ok((self.queue.turn(self.resource, turn), None));
             }
             if end.is_some_and(|end| end <= now) {
-                let refusal = line.refusal();
-                drop(lines);
-                return Err(refusal);
+                // In the same step, so that nothing is handed to one who is about to leave.
+                line.remove(&self.waiter);
+                return Err(line.refusal());
             }
             let look = now.saturating_add(LONGEST_LOOK);
             let until = end.map_or(look, |end| end.min(look));
@@ -290,8 +303,7 @@ impl<T: Tenant> Drop for Place<'_, T> {
     fn drop(&mut self) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.by_resource.get_mut(self.resource) {
-            line.waiting
-                .retain(|other| !Arc::ptr_eq(other, &self.waiter));
+            line.remove(&self.waiter);
         }
         let call = self.waiter.call.lock().take();
         drop(lines);

@@ -8,7 +8,7 @@ use crate::{Effort, TTL, patient_builder, patient_manager};
 
 pub(crate) fn latency(table: &mut Table, servers: &[Server], effort: Effort) {
     let classic = patient_manager(servers);
-    let fenced = patient_builder(servers)
+    let fenced = patient_builder(servers.iter().map(Server::url))
         .protocol(Protocol::Fenced)
         .build()
         .unwrap();

@@ -19,12 +19,16 @@ use redlatch::{Builder, LockManager};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 mod blackhole;
+mod contended;
+mod crowd;
 mod faults;
 mod fenced;
+mod floor;
 mod footprint;
 mod healthy;
 mod kept;
 mod link;
+mod mode;
 mod raw;
 #[path = "../../tests/it/server.rs"]
 #[expect(
@@ -35,6 +39,7 @@ mod raw;
 )]
 mod server;
 mod table;
+mod throughput;
 
 use crate::server::{Server, now};
 use crate::table::Table;
@@ -48,6 +53,9 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
+    if contended::is_contender() {
+        return;
+    }
     let effort = Effort::from_arguments();
     let started = now();
     let servers = Server::cluster(5);
@@ -72,6 +80,13 @@ fn main() {
         kept::check(&mut table, &servers);
         kept::thousands(&mut table, &servers, effort);
     }
+    if is_wanted("throughput") {
+        throughput::uncontended(&mut table, &servers, effort);
+    }
+    if is_wanted("contended") {
+        contended::threads(&mut table, &servers, effort);
+        contended::processes(&mut table, &servers, effort);
+    }
 
     table.summary(now() - started);
 }
@@ -88,12 +103,13 @@ fn sections() -> impl Fn(&str) -> bool {
 /// A manager over servers that are well: where a stall of this machine is all that can go wrong, it is not to be taken
 /// for the failure of a node, which would be left out for a while and so flatter the figures.
 fn patient_manager(servers: &[Server]) -> LockManager {
-    patient_builder(servers).build().unwrap()
+    let urls = servers.iter().map(Server::url);
+    patient_builder(urls).build().unwrap()
 }
 
-fn patient_builder(servers: &[Server]) -> Builder {
+fn patient_builder(urls: impl IntoIterator<Item = impl AsRef<str>>) -> Builder {
     LockManager::builder()
-        .nodes(servers.iter().map(Server::url))
+        .nodes(urls)
         .node_timeout(Duration::from_secs(5))
 }
 
@@ -113,6 +129,12 @@ struct Effort {
     /// Locks that are kept alive at the same time, and for how long.
     kept: usize,
     kept_for: Duration,
+    /// How often each side of a comparison takes its turn, and for how long.
+    slices: u32,
+    slice: Duration,
+    /// For how long threads, and processes, contend for a lock.
+    contended_threads: Duration,
+    contended_processes: Duration,
 }
 
 impl Effort {
@@ -128,6 +150,10 @@ impl Effort {
                 builds: 10,
                 kept: 500,
                 kept_for: Duration::from_secs(4),
+                slices: 4,
+                slice: Duration::from_millis(50),
+                contended_threads: Duration::from_secs(2),
+                contended_processes: Duration::from_secs(5),
             };
         }
         Self {
@@ -140,6 +166,10 @@ impl Effort {
             builds: 200,
             kept: 10_000,
             kept_for: Duration::from_mins(1),
+            slices: 20,
+            slice: Duration::from_millis(200),
+            contended_threads: Duration::from_secs(10),
+            contended_processes: Duration::from_secs(30),
         }
     }
 }

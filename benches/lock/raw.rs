@@ -68,6 +68,11 @@ impl Packed {
             release: release.get_packed_command(),
         }
     }
+
+    /// Acquire and release, each with the reply of a node that takes part.
+    pub(crate) fn exchanges(&self) -> [(&[u8], &[u8]); 2] {
+        [(&self.set, b"+OK\r\n"), (&self.release, b":1\r\n")]
+    }
 }
 
 fn connect(server: &Server) -> Connection {

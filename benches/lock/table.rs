@@ -97,6 +97,13 @@ impl Row {
         self.met = Some(value <= target);
         self
     }
+
+    /// A `value` that should be at least `target`, which is written as `name`.
+    pub(crate) fn at_least(mut self, value: f64, target: f64, name: &str) -> Self {
+        self.target = format!(">= {name}");
+        self.met = Some(value >= target);
+        self
+    }
 }
 
 /// Times of one thing that was done many times, in that order.
@@ -110,6 +117,24 @@ impl Samples {
         let result = work();
         self.0.push(now() - started);
         result
+    }
+
+    /// Keeps a time that was taken elsewhere.
+    pub(crate) fn push(&mut self, time: Duration) {
+        self.0.push(time);
+    }
+
+    /// Keeps what another thread or process has measured.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Duration> {
+        self.0.iter().copied()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// The smallest sample that is not below `percent` percent of them all: the smallest for 0, the largest for 100.
@@ -131,7 +156,7 @@ impl Samples {
     }
 
     /// The ratio of the medians.
-    fn against(&self, baseline: &Self) -> f64 {
+    pub(crate) fn against(&self, baseline: &Self) -> f64 {
         self.percentile(50).as_secs_f64() / baseline.percentile(50).as_secs_f64()
     }
 

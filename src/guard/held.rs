@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+mod told;
+
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::{FencingToken, Rules};
@@ -13,6 +15,7 @@ use crate::keep_alive::Renewal;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
 use crate::quorum;
+use crate::stats::Recorder;
 use crate::token::Token;
 
 /// What is called when a lock is lost.
@@ -65,6 +68,8 @@ struct State {
     /// Where it stands in the queues of the background threads.
     renewed_at: Option<Timestamp>,
     watched_at: Option<Timestamp>,
+    /// Where it is counted what becomes of the lock, once a program has it.
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// A place in one of the two queues of the background threads.
@@ -127,10 +132,6 @@ impl Held {
             self.owed.clone(),
             times,
         )
-    }
-
-    pub(crate) fn since(&self) -> Timestamp {
-        self.since
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -374,6 +375,7 @@ impl Held {
         state.renewal = None;
         self.deadline.store(0, Ordering::Release);
         self.changed.notify_all();
+        self.tell_loss(state, &cause);
         Error::Lost { cause }
     }
 }

@@ -152,6 +152,8 @@ impl LockManager {
         let resource: Arc<str> = lease.resource().into();
         let held = Held::new(self.clock(), &resource, lease.tokens(), owed, times);
         let guard = LockGuard::new(self, held, nodes);
+        self.recorder().adopted.count();
+        guard.count_in(self.recorder());
         // Where a thread asks for the lock already, it goes on with that.
         let turn = self.shared.queue.step_in(&resource);
         Ok(guard.with_turn(turn))

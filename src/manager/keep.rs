@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::LockManager;
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause};
+use crate::foreign::in_any_case;
 use crate::guard::held::{Held, Purpose};
 use crate::keep_alive::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, KeepAlive, LONGEST_HEAD_START};
-use crate::keeper::{Wake, in_any_case};
+use crate::keeper::Wake;
 
 impl LockManager {
     /// Refuses a keep-alive that could not work. Returns the ttl in whole milliseconds, and how long that is valid.

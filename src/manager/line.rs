@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
+use super::asking::Asking;
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, NodeReport, Vote};
 use crate::guard::LockGuard;
@@ -53,24 +54,37 @@ impl LockManager {
     pub(super) fn line_up(
         &self,
         resource: &Arc<str>,
-        (ttl, validity): (Duration, Duration),
+        lease: (Duration, Duration),
         end: Option<Timestamp>,
         keep_alive: Option<KeepAlive>,
+        asking: &mut Asking<'_>,
     ) -> Result<Entered, Error> {
         let queue = &self.shared.queue;
-        let entered = queue.enter(resource, validity, end, self.clock());
-        let (turn, guard) = entered.map_err(|refusal| self.refused(refusal))?;
+        if let Some(turn) = queue.step_in(resource) {
+            return Ok(Entered::First(turn));
+        }
+        self.recorder().queued.count();
+        let (_, validity) = lease;
+        let (turn, guard) = match queue.enter(resource, validity, end, self.clock()) {
+            Ok(entered) => entered,
+            Err(refusal) => {
+                let error = self.refused(refusal);
+                asking.refused(&error);
+                return Err(error);
+            }
+        };
         let Some(guard) = guard else {
             return Ok(Entered::First(turn));
         };
-        let remaining = guard.remaining();
         if let Some(keep_alive) = keep_alive {
-            guard.keep_from_the_beginning((ttl, remaining), keep_alive);
+            guard.keep_from_the_beginning(lease, keep_alive);
         }
         if guard.remaining().is_zero() {
             // It has taken its time to come here. The guard gives the lock back.
             return Ok(Entered::First(turn));
         }
+        self.recorder().handed_over.count();
+        asking.acquired(&guard);
         Ok(Entered::Holder(guard.with_turn(Some(turn))))
     }
 

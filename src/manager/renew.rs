@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::LockManager;
 use crate::clock::Timestamp;
 use crate::error::{Error, NodeReport, Vote};
+use crate::foreign::in_any_case;
 use crate::guard::held::{Held, Purpose, is_gone};
 use crate::keep_alive::Renewal;
-use crate::keeper::in_any_case;
 use crate::node::Node;
 use crate::node::command::Packed;
 use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES, extend_all};
@@ -166,13 +166,18 @@ impl LockManager {
             Ok(()) => {
                 let due = Renewal::due(started, round.validity);
                 self.queue(Purpose::Renew, round.held, due);
+                self.recorder().renewed.count();
             }
             Err(Error::Unavailable { nodes } | Error::TooSlow { nodes, .. }) => {
+                self.recorder().failed_renewals.count();
                 round.held.not_renewed(&nodes);
                 self.repeat(round.held, now);
             }
             // Lost, which is told there.
-            Err(_) => self.repeat(round.held, now),
+            Err(_) => {
+                self.recorder().failed_renewals.count();
+                self.repeat(round.held, now);
+            }
         }
     }
 

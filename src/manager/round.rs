@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
+use super::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::fanout::Fanout;
 use crate::guard::LockGuard;
 use crate::guard::held::{Held, Tokens};
 use crate::keep_alive::KeepAlive;
@@ -29,9 +29,18 @@ impl LockManager {
     ) -> Result<LockGuard, Error> {
         let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
         let rules = self.shared.rules.as_ref();
-        let reserve = self.shared.options.handover.map_or(0, |some| some.times);
-        let wall = self.clock().wall_micros();
-        let claim = rules.map(|_| self.shared.proposals.next(wall, reserve));
+        let mut handover = self.shared.options.handover;
+        let mut reserve = handover.map_or(0, |some| some.times);
+        let claim = rules.map(|rules| {
+            let wall = self.clock().wall_micros();
+            let proposals = &self.shared.proposals;
+            let (claim, reserved) = proposals.next(wall, reserve, rules.lead());
+            reserve = reserved;
+            claim
+        });
+        if let Some(handover) = &mut handover {
+            handover.times = reserve;
+        }
         let fence = rules.zip(claim);
         let command = Command {
             key,
@@ -61,7 +70,6 @@ impl LockManager {
             };
             let held = Held::new(self.clock(), resource, tokens, owed, (started, deadline));
             let votes = ballots.into_iter().map(|ballot| ballot.report).collect();
-            let handover = self.shared.options.handover;
             let cohort = handover.map(|allowance| allowance.begin(started));
             let guard = LockGuard::new(self, held, votes).with_cohort(cohort);
             if let Some(keep_alive) = keep_alive {
@@ -124,55 +132,9 @@ impl LockManager {
         }
         let (left_out, closed): (Vec<usize>, Vec<usize>) =
             (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
-        for wave in order.waves(&closed) {
-            if round.is_lost() || (order.by_arbiter && round.is_taken()) {
-                return round.ballots;
-            }
-            round.ask(wave, attempt);
-        }
-        for wave in order.waves(&left_out) {
-            if round.is_open() {
-                round.ask(wave, attempt);
-            }
-        }
+        round.ask_in(order, &closed, attempt, |round| !round.is_lost());
+        round.ask_in(order, &left_out, attempt, Round::is_open);
         round.ballots
-    }
-}
-
-/// In which order the nodes are asked in one attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Order {
-    fanout: Fanout,
-    /// Whether the first one is asked alone, and the others only if that has granted.
-    by_arbiter: bool,
-}
-
-impl Order {
-    pub(super) fn of(fanout: Fanout) -> Self {
-        Self {
-            fanout,
-            by_arbiter: false,
-        }
-    }
-
-    /// The order while others want the lock as well: one node that all of them ask first keeps them from splitting the
-    /// votes.
-    pub(super) fn by_arbiter(fanout: Fanout) -> Self {
-        Self {
-            fanout,
-            by_arbiter: true,
-        }
-    }
-
-    /// Those who are asked together.
-    fn waves(self, places: &[usize]) -> impl Iterator<Item = &[usize]> {
-        let alone = match (self.fanout, self.by_arbiter) {
-            (Fanout::Sequential, _) => places.len(),
-            (Fanout::Overlapped, true) => places.len().min(1),
-            (Fanout::Overlapped, false) => 0,
-        };
-        let (alone, together) = places.split_at(alone);
-        alone.chunks(1).chain(together.chunks(places.len().max(1)))
     }
 }
 
@@ -183,6 +145,27 @@ struct Round<'m> {
 }
 
 impl Round<'_> {
+    /// Asks these nodes in this order, for as long as there is something to gain.
+    fn ask_in(
+        &mut self,
+        order: Order,
+        mut places: &[usize],
+        attempt: &Attempt<'_>,
+        is_worth_it: impl Fn(&Self) -> bool,
+    ) {
+        while is_worth_it(self) && !(order.is_by_arbiter() && self.is_taken()) {
+            let together = order.together(self.granted() > 0).min(places.len());
+            let Some((wave, later)) = places.split_at_checked(together) else {
+                return;
+            };
+            if wave.is_empty() {
+                return;
+            }
+            self.ask(wave, attempt);
+            places = later;
+        }
+    }
+
     /// Asks these nodes.
     fn ask(&mut self, places: &[usize], attempt: &Attempt<'_>) {
         if let [place] = places {
@@ -224,10 +207,11 @@ impl Round<'_> {
         self.count(|vote| !vote.is_granted() && !is_unasked(vote))
     }
 
-    /// Whether another holder is in the way at the node that all contenders ask first.
+    /// Whether another contender is ahead at the node that all of them ask first. One that fails is nobody's arbiter:
+    /// then it is the next.
     fn is_taken(&self) -> bool {
-        let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
-        self.granted() == 0 && self.count(is_held) > 0
+        let is_refusal = |vote: &Vote| matches!(vote, Vote::Held { .. } | Vote::Stale { .. });
+        self.granted() == 0 && self.count(is_refusal) > 0
     }
 
     fn is_left_out(&self, place: usize) -> bool {

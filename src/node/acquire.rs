@@ -39,6 +39,15 @@ impl<'a> Attempt<'a> {
         call.send(&self.set, &|| self.command.retake(self.ttl))
     }
 
+    /// As one of several nodes. One that has to say first who it is, is only asked that: others need not wait for it.
+    fn send_among_others(&self, call: &mut Call<'_>) -> Result<(), Fault> {
+        call.resume();
+        if call.is_cold() && self.set.needs_run_id() {
+            return call.connect();
+        }
+        self.send(call)
+    }
+
     /// Reads a node's vote, and whether a key may be there.
     fn read(&self, node: &Node, call: &mut Call<'_>) -> (Vote, bool) {
         let fault = match self.vote(node, call) {
@@ -86,10 +95,11 @@ pub(crate) fn acquire_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     attempt: &Attempt<'_>,
 ) -> Vec<Option<Ballot>> {
-    let send = |call: &mut Call<'n>| attempt.send(call);
+    let send = |call: &mut Call<'n>| attempt.send_among_others(call);
     let read = |call: &mut Call<'n>| Ok(attempt.read(call.node(), call));
     let answers = send_to_all(nodes.clone(), send, Call::new, read);
     let ballot = |node: &Node, answer: Answer<(Vote, bool)>| {
+        // A command that was not sent whole is not executed, so nothing is owed.
         let (vote, owed) = answer
             .result
             .unwrap_or_else(|fault| (fault.into_vote(), false));

@@ -73,7 +73,8 @@ pub(super) fn ask_all<'n, T>(
     send_to_all(nodes, send, wait, |call| read(call, &again))
 }
 
-/// Sends something to every node that is asked, and then reads the replies.
+/// Sends something to every node that is asked, and then reads the replies. `send` may stop before the end where it would
+/// have to wait for who is at the other end, and is called again when that is known.
 pub(super) fn send_to_all<'n, T>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     send: impl Fn(&mut Call<'n>) -> Result<(), Fault>,
@@ -90,18 +91,43 @@ pub(super) fn send_to_all<'n, T>(
     for step in &mut steps {
         step.advance(|call| (!call.is_sent()).then(|| send(call)));
     }
-    // From those that have answered: a node that hangs must not keep the connections to the others busy.
+    // Only now does the time begin to count in which those have to say who they are.
     for step in &mut steps {
-        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call)));
+        step.advance(|call| {
+            if !call.is_sent() {
+                call.resume();
+            }
+            None
+        });
     }
-    // Only now, with those given back, to the nodes whose connections were all in use.
-    for step in &mut steps {
-        step.wait_for_a_slot(&wait);
-        step.advance(|call| (!call.is_sent()).then(|| send(call)));
-        step.finish(|call| call.is_ready(PATIENCE).then(|| read(call)));
-    }
-    for step in &mut steps {
-        step.finish(|call| Some(read(call)));
+    loop {
+        let under_way = steps.iter().filter(|step| step.is_under_way()).count();
+        let waiting = steps.iter_mut().find(|step| step.has_no_slot());
+        match (under_way, waiting) {
+            (0, None) => break,
+            // Only now, with all others given back, to a node whose connections were all in use: whoever kept some while
+            // it waits for others could wait for someone who does the same.
+            (0, Some(step)) => step.wait_for_a_slot(&wait),
+            // Nobody is left whom it could keep waiting.
+            (1, None) => {
+                for step in &mut steps {
+                    step.advance(|call| (!call.is_sent()).then(|| send(call)));
+                    step.finish(|call| Some(read(call)));
+                }
+            }
+            // From those that have answered: a node that hangs must not keep the connections to the others busy. One is
+            // waited for at a time, so that nobody's answer lies there for longer than that.
+            _ => {
+                let mut patience = PATIENCE;
+                for step in &mut steps {
+                    step.look_for_a_slot();
+                    if step.is_under_way() {
+                        step.go_on(patience, &send, &read);
+                        patience = Duration::ZERO;
+                    }
+                }
+            }
+        }
     }
     steps.into_iter().map(Step::answer).collect()
 }
@@ -122,6 +148,22 @@ impl<'n, T> Step<'n, T> {
         Call::at_once(node).map_or(Self::NoSlot(node), Self::UnderWay)
     }
 
+    fn is_under_way(&self) -> bool {
+        matches!(self, Self::UnderWay(_))
+    }
+
+    fn has_no_slot(&self) -> bool {
+        matches!(self, Self::NoSlot(_))
+    }
+
+    fn look_for_a_slot(&mut self) {
+        if let Self::NoSlot(node) = self
+            && let Some(call) = Call::at_once(node)
+        {
+            *self = Self::UnderWay(call);
+        }
+    }
+
     fn wait_for_a_slot(&mut self, wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>) {
         if let Self::NoSlot(node) = self {
             let started = node.now();
@@ -134,6 +176,23 @@ impl<'n, T> Step<'n, T> {
                 }),
             };
         }
+    }
+
+    /// Sends or reads, whichever is next, once that needs no waiting or there is no time left to wait.
+    fn go_on(
+        &mut self,
+        patience: Duration,
+        send: impl Fn(&mut Call<'n>) -> Result<(), Fault>,
+        read: impl Fn(&mut Call<'n>) -> Result<T, Fault>,
+    ) {
+        self.advance(|call| {
+            let can_send = !call.is_sent() && (call.is_acquainted(patience) || call.is_overdue());
+            can_send.then(|| send(call))
+        });
+        self.finish(|call| {
+            let can_read = call.is_sent() && (call.is_ready(patience) || call.is_overdue());
+            can_read.then(|| read(call))
+        });
     }
 
     /// Does something with a call that is under way, which ends if that fails.

@@ -14,6 +14,7 @@ use super::transport::{Fault, clean};
 use super::{Node, script};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::spans::NodeSpan;
 
 /// A slot that is checked out for one command. Dropping it puts the slot back, without the connection if a reply is
 /// outstanding.
@@ -22,6 +23,10 @@ pub(crate) struct Call<'n> {
     slot: Place,
     started: Timestamp,
     deadline: Timestamp,
+    /// Up to when something to receive was waited for.
+    looked_until: Timestamp,
+    /// Since when nothing was done for the node, because others came first.
+    idle_since: Option<Timestamp>,
     /// Its silence says little about the node: a good part of the time went by before that was asked, or it may take its
     /// time.
     excuses_silence: bool,
@@ -31,7 +36,8 @@ pub(crate) struct Call<'n> {
     generation: u64,
     /// How often the command may still be sent again when a connection made for it breaks.
     repeats: u32,
-    first_fault: Option<Fault>,
+    first_fault: Option<Box<Fault>>,
+    span: NodeSpan,
 }
 
 /// A connection that breaks again and again is not worth more.
@@ -49,6 +55,8 @@ enum Stage {
     Cold,
     /// There is a connection of an earlier command, which the server may have closed meanwhile.
     Warm,
+    /// There is a connection that was made for the command, which is still to be sent.
+    Fresh,
     /// The command was sent on a connection of an earlier one.
     SentWarm,
     /// The command was sent on a connection made for it.
@@ -88,23 +96,31 @@ impl<'n> Call<'n> {
                 Stage::Cold
             }
         };
-        let waited = node.clock.now().saturating_since(started);
+        let now = node.clock.now();
+        let waited = now.saturating_since(started);
         Self {
             node,
             slot,
             started,
             deadline: started.saturating_add(node.timeout),
+            looked_until: started,
+            idle_since: Some(now),
             excuses_silence: waited.saturating_mul(4) > node.timeout,
             stage,
             sent: 0,
             generation,
             repeats: 0,
             first_fault: None,
+            span: NodeSpan::new(&node.name),
         }
     }
 
     pub(super) fn node(&self) -> &'n Node {
         self.node
+    }
+
+    pub(super) fn is_cold(&self) -> bool {
+        self.stage == Stage::Cold
     }
 
     pub(super) fn is_warm(&self) -> bool {
@@ -117,8 +133,28 @@ impl<'n> Call<'n> {
 
     /// Waits for the reply for no longer than `patience`; returns whether reading it is not going to wait.
     pub(super) fn is_ready(&mut self, patience: Duration) -> bool {
-        let until = self.node.clock.now().saturating_add(patience);
-        self.slot.is_ready(until.min(self.deadline), self.deadline)
+        let until = self.look_for(patience);
+        self.slot.is_ready(until, self.deadline)
+    }
+
+    /// Waits for no longer than `patience` until it is known which server is at the other end; returns whether sending
+    /// is not going to wait for that.
+    pub(super) fn is_acquainted(&mut self, patience: Duration) -> bool {
+        self.resume();
+        let until = self.look_for(patience);
+        self.slot.get_acquainted(until, self.deadline)
+    }
+
+    /// Until when to wait. Each time is later than the last, also where time stands still for whoever waits.
+    fn look_for(&mut self, patience: Duration) -> Timestamp {
+        let from = self.node.clock.now().max(self.looked_until);
+        self.looked_until = from.saturating_add(patience).min(self.deadline);
+        self.looked_until
+    }
+
+    /// Whether it was waited for up to the deadline, or nobody wants to know any more.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.looked_until >= self.deadline || self.node.clock.has_ended()
     }
 
     /// Which server has been asked, where that is known.
@@ -132,7 +168,7 @@ impl<'n> Call<'n> {
 
     /// Why the command had to be sent more than once, if it had.
     pub(super) fn first_fault(&self) -> Option<Fault> {
-        self.first_fault.clone()
+        self.first_fault.as_deref().cloned()
     }
 
     /// Sends a command that does no harm when it is executed twice, and has a node timeout from now for it.
@@ -159,6 +195,23 @@ impl<'n> Call<'n> {
         self.send(command, again)
     }
 
+    /// Goes on with the node. What was done for others meanwhile is not held against it.
+    pub(super) fn resume(&mut self) {
+        if let Some(since) = self.idle_since.take() {
+            let lost = self.node.clock.now().saturating_since(since);
+            self.started = self.started.saturating_add(lost);
+            self.deadline = self.deadline.saturating_add(lost);
+        }
+    }
+
+    /// Makes a connection, on which the command can be sent later.
+    pub(super) fn connect(&mut self) -> Result<(), Fault> {
+        self.make_connection()
+            .inspect_err(|fault| self.note(fault))?;
+        self.idle_since = Some(self.node.clock.now());
+        Ok(())
+    }
+
     /// Sends the command, connecting if need be; `again` is the command for a second connection, should the first one
     /// turn out to have been closed by the server while it was idle.
     pub(super) fn send(
@@ -166,20 +219,28 @@ impl<'n> Call<'n> {
         command: &Packed,
         again: &dyn Fn() -> Packed,
     ) -> Result<(), Fault> {
-        self.try_send(command, again)
-            .inspect_err(|fault| self.note(fault))
+        self.span.command(command.name());
+        self.try_send(command, again).inspect_err(|fault| {
+            self.span.failed(fault);
+            self.note(fault);
+        })
     }
 
     fn try_send(&mut self, command: &Packed, again: &dyn Fn() -> Packed) -> Result<(), Fault> {
         self.sent = command.others().len().saturating_add(1);
-        if self.stage == Stage::Warm {
-            self.stage = Stage::SentWarm;
-            match self.slot.send(command, self.deadline) {
-                Err(Fault::Closed(_)) => self.send_fresh(&again()),
-                sent => sent,
+        match self.stage {
+            Stage::Warm => {
+                self.stage = Stage::SentWarm;
+                match self.slot.send(command, self.deadline) {
+                    Err(Fault::Closed(_)) => self.send_fresh(&again()),
+                    sent => sent,
+                }
             }
-        } else {
-            self.send_fresh(command)
+            Stage::Fresh => {
+                self.stage = Stage::SentFresh;
+                self.slot.send(command, self.deadline)
+            }
+            Stage::Cold | Stage::SentWarm | Stage::SentFresh => self.send_fresh(command),
         }
     }
 
@@ -225,7 +286,8 @@ impl<'n> Call<'n> {
             && (self.stage == Stage::SentWarm || self.repeats > 0)
         {
             self.repeats = self.repeats.saturating_sub(1);
-            self.first_fault.get_or_insert(fault.clone());
+            self.first_fault
+                .get_or_insert_with(|| Box::new(fault.clone()));
             reply = self
                 .send_fresh(&again())
                 .and_then(|()| self.slot.recv_all(count, self.deadline));
@@ -250,8 +312,12 @@ impl<'n> Call<'n> {
             })
         });
         match &result {
-            Ok(_) => self.node.answered(),
+            Ok(_) => {
+                self.span.answered();
+                self.node.answered();
+            }
             Err(fault) => {
+                self.span.failed(fault);
                 if is_broken(fault) {
                     self.node.retire(self.generation);
                 }
@@ -276,16 +342,22 @@ impl<'n> Call<'n> {
         sent
     }
 
-    /// Connects, discarding all older connections if the server had closed the one in use, and sends the command.
-    fn send_fresh(&mut self, command: &Packed) -> Result<(), Fault> {
+    /// Connects, discarding all older connections if the server had closed the one in use.
+    fn make_connection(&mut self) -> Result<(), Fault> {
         if self.stage == Stage::SentWarm {
             self.node.retire(self.generation);
         }
         self.slot.close();
-        self.stage = Stage::SentFresh;
+        self.stage = Stage::Fresh;
         self.generation = self.node.generation();
         let transport = self.node.connector.connect(self.deadline)?;
-        self.slot.open(transport, self.generation, self.deadline)?;
+        self.slot.open(transport, self.generation, self.deadline)
+    }
+
+    /// Sends the command on a connection made for it.
+    fn send_fresh(&mut self, command: &Packed) -> Result<(), Fault> {
+        self.make_connection()?;
+        self.stage = Stage::SentFresh;
         if command.wants_run_id() {
             let until = self.node.clock.now().saturating_add(PATIENCE);
             self.slot

@@ -21,6 +21,8 @@ const BELL: &str = ":redlatch:bell";
 /// A command as it goes over the wire, or several of one kind that go in one write.
 #[derive(Clone)]
 pub(crate) struct Packed {
+    /// What it does, for people.
+    name: &'static str,
     /// For a script, with its digest in place of its text.
     bytes: Vec<u8>,
     script: Option<&'static Script>,
@@ -44,13 +46,19 @@ enum Last {
 const NO_SERVER: &str = "-";
 
 impl Packed {
-    pub(super) fn new(cmd: &Cmd) -> Self {
+    pub(super) fn new(name: &'static str, cmd: &Cmd) -> Self {
         Self {
+            name,
             bytes: cmd.get_packed_command(),
             script: None,
             last: Last::Given,
             others: Vec::new(),
         }
+    }
+
+    /// What it does, for people.
+    pub(super) fn name(&self) -> &'static str {
+        self.name
     }
 
     /// The same with other commands of its kind behind it.
@@ -65,10 +73,10 @@ impl Packed {
     }
 
     /// A command that [`Script::call`] has begun.
-    pub(super) fn of_script(script: &'static Script, cmd: &Cmd) -> Self {
+    pub(super) fn of_script(name: &'static str, script: &'static Script, cmd: &Cmd) -> Self {
         Self {
             script: Some(script),
-            ..Self::new(cmd)
+            ..Self::new(name, cmd)
         }
     }
 
@@ -157,28 +165,28 @@ impl Command<'_> {
         let mut cmd = Cmd::with_capacity(6, self.key.len().saturating_add(80));
         cmd.arg("SET").arg(self.key).arg(self.token);
         cmd.arg("NX").arg("PX").arg(millis(ttl));
-        Packed::new(&cmd)
+        Packed::new("acquire", &cmd)
     }
 
     /// The acquire for a second connection, when the first broke before it answered.
     pub(crate) fn retake(&self, ttl: Duration) -> Packed {
         match &self.fence {
             Some(fence) => fence.acquire(self, ttl, true),
-            None => Packed::new(self.script(RETAKE, &[self.key]).arg(millis(ttl))),
+            None => Packed::new("acquire", self.script(RETAKE, &[self.key]).arg(millis(ttl))),
         }
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
         match &self.fence {
             Some(fence) => fence.extend(self, ttl),
-            None => Packed::new(self.script(EXTEND, &[self.key]).arg(millis(ttl))),
+            None => Packed::new("extend", self.script(EXTEND, &[self.key]).arg(millis(ttl))),
         }
     }
 
     pub(crate) fn release(&self) -> Packed {
         match &self.fence {
             Some(fence) => fence.release(self),
-            None => Packed::new(&self.script(RELEASE, &[self.key])),
+            None => Packed::new("release", &self.script(RELEASE, &[self.key])),
         }
     }
 
@@ -200,40 +208,41 @@ pub(super) fn eval(script: &str, keys: &[&str]) -> Cmd {
 
 /// Asks what is under a key, and changes nothing.
 pub(crate) fn inspect(key: &str) -> Packed {
-    Packed::new(&eval(INSPECT, &[key]))
+    Packed::new("inspect", &eval(INSPECT, &[key]))
 }
 
 /// Asks for how long a lock is there, and announces for how long it is waited for; where there is none, only on demand.
 pub(super) fn look(key: &str, announced: Duration, in_any_case: bool) -> Packed {
     let mut cmd = eval(LOOK, &[key]);
     cmd.arg(millis(announced)).arg(u8::from(in_any_case));
-    Packed::new(&cmd)
+    Packed::new("look", &cmd)
 }
 
 /// Waits for the word of a release, for so long.
 pub(super) fn listen(key: &str, span: Duration) -> Packed {
     let seconds = format!("{:.3}", Duration::from_millis(millis(span)).as_secs_f64());
-    Packed::new(redis::cmd("BLPOP").arg(format!("{key}{BELL}")).arg(seconds))
+    let bell = format!("{key}{BELL}");
+    Packed::new("listen", redis::cmd("BLPOP").arg(bell).arg(seconds))
 }
 
 /// Asks for the value of a key.
 pub(crate) fn get(key: &str) -> Packed {
-    Packed::new(redis::cmd("GET").arg(key))
+    Packed::new("get", redis::cmd("GET").arg(key))
 }
 
 /// Asks for one section: servers before 7.0 know no more at a time.
 pub(crate) fn info(section: &str) -> Packed {
-    Packed::new(redis::cmd("INFO").arg(section))
+    Packed::new("info", redis::cmd("INFO").arg(section))
 }
 
 /// Asks for the server's wall clock.
 pub(crate) fn time() -> Packed {
-    Packed::new(&redis::cmd("TIME"))
+    Packed::new("time", &redis::cmd("TIME"))
 }
 
 /// A command that every server answers, also while it is loading.
 pub(crate) fn ping() -> Packed {
-    Packed::new(&redis::cmd("PING"))
+    Packed::new("ping", &redis::cmd("PING"))
 }
 
 /// Whole milliseconds, as Redis counts them: a part of one is not promised to anyone.

@@ -54,7 +54,7 @@ impl Fence<'_> {
             .arg(millis(FENCE_IDLE));
         cmd.arg(&self.rules.config).arg(u8::from(again));
         cmd.arg(self.reserve);
-        Packed::of_script(&ACQUIRE_SCRIPT, &cmd).naming_server()
+        Packed::of_script("acquire", &ACQUIRE_SCRIPT, &cmd).naming_server()
     }
 
     /// Extends, or sets the key again where it is gone and nobody else can have had it.
@@ -66,7 +66,7 @@ impl Fence<'_> {
         cmd.arg(millis(ttl)).arg(u64::from(self.token));
         cmd.arg(millis(FENCE_IDLE));
         // Own keys are extended in any case, and a server that hangs must not hold up the others.
-        Packed::of_script(&EXTEND_SCRIPT, &cmd).naming_known_server()
+        Packed::of_script("extend", &EXTEND_SCRIPT, &cmd).naming_known_server()
     }
 
     /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
@@ -77,7 +77,7 @@ impl Fence<'_> {
         cmd.arg(self.token.tombstone());
         cmd.arg(millis(self.rules.quarantine))
             .arg(millis(FENCE_IDLE));
-        Packed::of_script(&RELEASE_SCRIPT, &cmd)
+        Packed::of_script("release", &RELEASE_SCRIPT, &cmd)
     }
 }
 
@@ -101,7 +101,7 @@ impl Opening {
             Self::Close => "close",
         });
         cmd.arg(millis(rules.quarantine)).arg(&rules.config);
-        Packed::new(&cmd).naming_server()
+        Packed::new("open", &cmd).naming_server()
     }
 }
 

@@ -108,13 +108,12 @@ impl Slot {
         }
     }
 
-    /// Gives a server that was just connected to until `until` to begin to say which it is.
-    pub(crate) fn get_acquainted(&mut self, until: Timestamp, deadline: Timestamp) {
-        if let Some(connection) = &mut self.connection
-            && connection.transport.is_ready(until)
-        {
-            connection.hear_identity_early(deadline);
-        }
+    /// Gives a server that was just connected to until `until` to begin to say which it is; returns whether nothing is
+    /// to be heard of that any more.
+    pub(crate) fn get_acquainted(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
+        self.connection
+            .as_mut()
+            .is_none_or(|connection| connection.get_acquainted(until, deadline))
     }
 
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
@@ -195,6 +194,9 @@ impl Connection {
 
     /// Finds out who is at the other end, if that is not known yet, before anything that depends on it is sent.
     fn identify(&mut self, deadline: Timestamp) -> Result<(), Fault> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
         self.hear_identity(deadline)?;
         while let Some(place) = self.elsewhere.take() {
             self.ask_identity(place, deadline)?;
@@ -228,6 +230,17 @@ impl Connection {
         );
         self.refusal = is_closing.then_some(reply).filter(is_error);
         Ok(())
+    }
+
+    fn get_acquainted(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
+        if !matches!(self.identity, Identity::Asked(_)) {
+            return true;
+        }
+        let has_begun = self.transport.is_ready(until);
+        if has_begun {
+            self.hear_identity_early(deadline);
+        }
+        has_begun
     }
 
     fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {

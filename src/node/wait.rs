@@ -94,12 +94,10 @@ impl Node {
         call.send(&command, &again).ok()?;
         // A server that refuses, or is loading, has answered.
         let read = |reply: &Value| {
-            let is_refused = matches!(reply, Value::ServerError(_));
-            if is_refused {
-                Some(None)
-            } else {
-                look(reply).map(Some)
+            if let Value::ServerError(_) = reply {
+                return Some(None);
             }
+            look(reply).map(Some)
         };
         call.reply(&again, read).ok().flatten()
     }

@@ -364,8 +364,8 @@ fn a_clock_that_jumps_ahead_expires_the_keys_of_its_node_only() {
     // What the classic protocol does not promise: with a majority of such clocks there are two holders.
     nodes[1].advance(TTL);
     nodes[2].advance(TTL);
-    let another = LockManager::builder().fakes(&nodes).build().unwrap();
-    assert!(another.try_lock("report", TTL).is_ok());
+    let other = LockManager::builder().fakes(&nodes).build().unwrap();
+    assert!(other.try_lock("report", TTL).is_ok());
 }
 
 #[test]

@@ -6,10 +6,10 @@ use std::time::Duration;
 use log::{LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{LockManager, Vote};
+use redlatch::{Error, LeaseWatch, LockManager, Vote};
 
 use crate::scripted::Scripted;
-use crate::server::{Server, eventually};
+use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -25,6 +25,10 @@ impl Log for Lines {
 
     fn log(&self, record: &Record<'_>) {
         let line = format!("{} {} {}", record.level(), record.target(), record.args());
+        let watch = LOOKS_AT.lock().clone();
+        if let Some(watch) = watch.filter(|watch| line.contains(watch.resource())) {
+            watch.check().ok();
+        }
         let panics_on = PANICS_ON.lock().clone();
         self.0.lock().push(line.clone());
         assert!(
@@ -38,6 +42,12 @@ impl Log for Lines {
 
 /// Lines with this word make the logger panic.
 static PANICS_ON: Mutex<Option<String>> = Mutex::new(None);
+
+/// One of the tests at a time says what the logger panics on.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A lock that the logger looks at when it is told of it.
+static LOOKS_AT: Mutex<Option<LeaseWatch>> = Mutex::new(None);
 
 fn lines_about(what: &str) -> Vec<String> {
     let lines = LINES.0.lock();
@@ -98,6 +108,7 @@ fn a_logger_that_panics_leaves_no_node_out_for_ever_and_aborts_no_unwinding() {
     let nodes = FakeNode::cluster_on(3, &clock);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
     let guard = manager.try_lock("report", TTL).unwrap();
+    let _alone = ALONE.lock();
     let job = AssertUnwindSafe(|| {
         let _guard = guard;
         nodes[0].refuse();
@@ -146,4 +157,134 @@ fn a_wait_for_a_connection_of_ones_own_pool_is_no_failure_of_the_node() {
     assert!(acquired > 0);
     let lines = lines_about(&server.name());
     assert!(lines.is_empty(), "{lines:?}");
+}
+
+/// The lines about a resource, with the times in them made one.
+fn lines_of(resource: &str) -> Vec<String> {
+    let lines = lines_about(&format!("{resource:?}"));
+    let number = |c: char| c.is_ascii_digit() || ".nµms".contains(c);
+    let is_time = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_digit())
+            && word.ends_with('s')
+            && !word.contains(|c| !number(c))
+    };
+    let even = |word: &str| {
+        let bare = word.trim_end_matches(',');
+        if is_time(bare) {
+            word.replace(bare, "TIME")
+        } else {
+            word.to_owned()
+        }
+    };
+    let words = |line: String| line.split(' ').map(even).collect::<Vec<_>>().join(" ");
+    lines.into_iter().map(words).collect()
+}
+
+#[test]
+fn what_becomes_of_a_lock_is_logged_as_the_page_says() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let hold = |resource: &str, span| {
+        for node in &nodes {
+            node.hold(resource, "hidden", span);
+        }
+    };
+
+    let guard = manager.lock("log at once", TTL).unwrap();
+    let token = guard.token().to_owned();
+    drop(guard);
+    assert_eq!(
+        lines_of("log at once"),
+        [
+            "DEBUG redlatch::lock lock \"log at once\" acquired in TIME",
+            "DEBUG redlatch::lock lock \"log at once\" released after TIME",
+        ]
+    );
+
+    // Once, however many attempts are made.
+    hold("log later", Duration::from_secs(5));
+    manager.lock("log later", TTL).unwrap().unlock().unwrap();
+    let lines = lines_of("log later");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!(
+        lines[0],
+        "DEBUG redlatch::lock lock \"log later\" is held by another"
+    );
+    let waited = "DEBUG redlatch::lock lock \"log later\" acquired after TIME, attempts: ";
+    assert!(lines[1].starts_with(waited), "{lines:?}");
+
+    hold("log in vain", TTL);
+    assert!(manager.try_lock("log in vain", TTL).is_err());
+    assert_eq!(lines_of("log in vain").len(), 1);
+
+    // A name that tries to look like a line of its own.
+    let name = "log lost\nWARN";
+    let guard = manager.lock(name, TTL).unwrap();
+    clock.advance(TTL);
+    assert!(guard.check().is_err() && guard.check().is_err());
+    drop(guard);
+    assert_eq!(
+        lines_of(name)[1..],
+        ["WARN redlatch::lock lock \"log lost\\nWARN\" lost: its validity has ended"]
+    );
+
+    for secret in [token.as_str(), "hidden"] {
+        assert!(lines_about(secret).is_empty());
+    }
+}
+
+#[test]
+fn a_logger_that_panics_harms_no_lock() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let panic_on = |line: &str| *PANICS_ON.lock() = Some(line.to_owned());
+    let _alone = ALONE.lock();
+
+    panic_on("\"logged\" acquired");
+    let guard = manager.lock("logged", TTL).unwrap();
+    guard.check().unwrap();
+    panic_on("\"logged\" is held");
+    assert!(matches!(
+        manager.try_lock("logged", TTL),
+        Err(Error::Held { .. })
+    ));
+    panic_on("\"logged\" released");
+    guard.unlock().unwrap();
+    assert!(nodes.iter().all(|node| node.token_of("logged").is_none()));
+
+    let guard = manager.lock("logged", TTL).unwrap();
+    clock.advance(TTL);
+    panic_on("\"logged\" lost");
+    assert!(matches!(guard.check(), Err(Error::Lost { .. })));
+    drop(guard);
+    *PANICS_ON.lock() = None;
+    assert_eq!((manager.stats().released, manager.stats().lost), (1, 1));
+}
+
+/// A logger that asks about the lock it is told of.
+#[test]
+fn a_logger_may_look_at_the_lock_that_is_lost() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let guard = manager.lock("looked at", TTL).unwrap();
+    *LOOKS_AT.lock() = Some(guard.watch());
+    clock.advance(TTL);
+    // Under the lock's own mutex, it would wait for ever.
+    assert!(within(Duration::from_secs(10), move || guard
+        .check()
+        .is_err()));
+    *LOOKS_AT.lock() = None;
+    assert_eq!(lines_about("\"looked at\" lost").len(), 1);
 }

@@ -17,6 +17,10 @@ mod extend;
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod fanout;
+#[cfg(test)]
+mod fanout_faults;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod fenced;
@@ -26,6 +30,9 @@ mod fenced_faults;
 mod fenced_input;
 #[cfg(test)]
 mod guard;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod handover;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
@@ -51,6 +58,9 @@ mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod queue;
 #[cfg(test)]
 mod rebirth;
 #[cfg(test)]
@@ -61,6 +71,11 @@ mod rounds;
 mod scripted;
 #[cfg(test)]
 mod server;
+#[cfg(feature = "tracing")]
+#[cfg(test)]
+mod spans;
+#[cfg(test)]
+mod stats;
 #[cfg(test)]
 mod status;
 #[cfg(test)]

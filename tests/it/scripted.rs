@@ -47,6 +47,8 @@ type Script = dyn Fn(&mut Peer, &Command) + Send + Sync;
 
 struct Stage {
     script: Box<Script>,
+    /// Done before it says who it is.
+    introduction: Box<dyn Fn(&Peer) + Send + Sync>,
     heard: Mutex<Vec<Command>>,
     /// By the number of the connection; its thread owns it.
     streams: Mutex<Vec<Weak<TcpStream>>>,
@@ -66,10 +68,20 @@ impl Scripted {
     /// Starts a server. The script is called for one command of a connection after the other.
     #[track_caller]
     pub(crate) fn start(script: impl Fn(&mut Peer, &Command) + Send + Sync + 'static) -> Self {
+        Self::start_shy(|_| (), script)
+    }
+
+    /// Starts a server that does something on each connection before it says who it is.
+    #[track_caller]
+    pub(crate) fn start_shy(
+        introduction: impl Fn(&Peer) + Send + Sync + 'static,
+        script: impl Fn(&mut Peer, &Command) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let stage = Arc::new(Stage {
             script: Box::new(script),
+            introduction: Box::new(introduction),
             heard: Mutex::default(),
             streams: Mutex::default(),
             over: AtomicBool::new(false),
@@ -149,6 +161,11 @@ impl Command {
         }
     }
 
+    /// Whether it asks for a lock, in either protocol. The script of the fenced one is known by its three keys.
+    pub(crate) fn asks_for_a_lock(&self) -> bool {
+        self.kind() == Kind::Set || self.words.get(2).is_some_and(|keys| keys == "3")
+    }
+
     /// Its bytes.
     pub(crate) fn raw(&self) -> &[u8] {
         &self.raw
@@ -216,6 +233,8 @@ impl Peer {
             // Asked first on every connection; no part of the play.
             let is_introduction = !std::mem::replace(&mut is_introduced, true);
             if is_introduction && command.words[0] == "INFO" {
+                let stage = Arc::clone(&self.stage);
+                (stage.introduction)(self);
                 let text = format!("run_id:{:p}\r\n", Arc::as_ptr(&self.stage));
                 self.say(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
                 continue;

@@ -46,7 +46,7 @@ impl Worker {
             thread: 0,
         };
         let (retry_min, retry_max) = plan.retry;
-        let mut builder = LockManager::builder();
+        let mut builder = LockManager::builder().fanout(plan.fanouts[id]);
         if plan.kind == Kind::Fenced {
             let longest = Duration::from_nanos(plan.longest_ttl());
             builder = builder.protocol(Protocol::Fenced).max_ttl(longest);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
+use crate::Fanout;
 use crate::fencing::Rules;
 use crate::quorum;
 
@@ -95,6 +96,8 @@ pub(crate) struct Plan {
     pub(crate) clients: usize,
     /// The threads of each client that take locks; they share its manager.
     pub(crate) workers: usize,
+    /// In which order each client asks the nodes for a lock.
+    pub(crate) fanouts: Vec<Fanout>,
     pub(crate) resources: usize,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
@@ -111,6 +114,9 @@ pub(crate) struct Plan {
     /// When the troubles end.
     pub(crate) storm: Nanos,
 }
+
+/// How long a message is on its way at least.
+pub(crate) const SHORTEST_DELAY: Nanos = 20 * MICRO;
 
 /// Any two clocks at these rates differ by less than 1 % in their speed.
 const FASTEST: i64 = 4_950;
@@ -190,6 +196,8 @@ impl Plan {
             episodes: episodes(rng, &fleet),
             storm,
             ttls,
+            // Last of all, so that it changes nothing else about a seed.
+            fanouts: fanouts(rng, clients),
         }
     }
 
@@ -205,6 +213,16 @@ impl Plan {
     }
 }
 
+/// One for all clients, or one for each.
+fn fanouts(rng: &mut fastrand::Rng, clients: usize) -> Vec<Fanout> {
+    let mut draw = || pick(rng, &[Fanout::Sequential, Fanout::Overlapped]);
+    let all = draw();
+    let is_mixed = draw() == draw();
+    (0..clients)
+        .map(|_| if is_mixed { draw() } else { all })
+        .collect()
+}
+
 /// Each kind of bad weather is there in about half of the runs, so that rare ones meet a quiet background as well.
 fn weather(
     rng: &mut fastrand::Rng,
@@ -217,7 +235,7 @@ fn weather(
     let (stuck, stumble, pause) = (maybe(20_000), maybe(50_000), maybe(5_000));
     // In calm weather there is time to connect and to be answered: four times on the way.
     let twelfth = node_timeout / 12;
-    let lowest = rng.u64(20 * MICRO..=twelfth.min(500 * MICRO));
+    let lowest = rng.u64(SHORTEST_DELAY..=twelfth.min(500 * MICRO));
     Weather {
         delay: (lowest, lowest + rng.u64(10 * MICRO..=twelfth)),
         tail,

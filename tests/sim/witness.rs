@@ -7,7 +7,7 @@ use super::claims::Claim;
 use super::clocks::Nanos;
 use super::hooks::Hook;
 use super::node::Executed;
-use super::plan::{Kind, Plan};
+use super::plan::{Kind, Plan, SHORTEST_DELAY};
 use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::fencing::FencingToken;
@@ -24,6 +24,10 @@ pub(crate) struct Witness {
     /// The tokens of the leases that nobody has adopted.
     pub(super) handed: HashSet<String>,
     pub(super) tokens: HashMap<String, Token>,
+    /// The token of each task's last attempt.
+    attempts: HashMap<usize, String>,
+    /// Whether there are more nodes than one refusal can decide about.
+    is_one_of_many: bool,
     /// The fencing tokens of each resource, with the times when their guards were returned.
     pub(super) fencing: Vec<Vec<(Nanos, FencingToken)>>,
     /// The tokens that each node was told to release.
@@ -45,7 +49,13 @@ pub(super) struct Token {
     pub(super) task: usize,
     /// When it was first sent.
     since: Nanos,
+    /// When it was last sent, and to how many nodes up to then.
+    last: Nanos,
+    asked: u32,
 }
+
+/// No reply comes sooner.
+const SHORTEST_ROUND_TRIP: Nanos = 2 * SHORTEST_DELAY;
 
 /// The name of a resource, and its key.
 pub(crate) fn key(resource: usize) -> String {
@@ -56,6 +66,7 @@ impl Witness {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
             last: vec![None; plan.resources],
+            is_one_of_many: plan.nodes > 2,
             fencing: vec![Vec::new(); plan.resources],
             ..Self::default()
         }
@@ -64,13 +75,36 @@ impl Witness {
     pub(crate) fn sent(&mut self, task: usize, now: Nanos, message: &Message) {
         self.commands += 1;
         if message.verb == Verb::Set {
-            let number = self.tokens.len();
-            self.tokens.entry(message.token.clone()).or_insert(Token {
-                number,
-                task,
-                since: now,
-            });
+            self.asks(task, now, &message.token);
         }
+    }
+
+    fn asks(&mut self, task: usize, now: Nanos, value: &str) {
+        if let Some(token) = self.tokens.get_mut(value) {
+            let is_at_once = now < token.last + SHORTEST_ROUND_TRIP;
+            (token.last, token.asked) = (now, token.asked + 1);
+            let how = if is_at_once {
+                "asked at once"
+            } else {
+                "asked in turn"
+            };
+            *self.tally.entry(how).or_default() += 1;
+            return;
+        }
+        let before = self.attempts.insert(task, value.to_owned());
+        let before = before.and_then(|value| self.tokens.get(&value));
+        // A majority is not out of reach then, where there are so many.
+        if self.is_one_of_many && before.is_some_and(|token| token.asked == 1) {
+            *self.tally.entry("asked an arbiter alone").or_default() += 1;
+        }
+        let token = Token {
+            number: self.tokens.len(),
+            task,
+            since: now,
+            last: now,
+            asked: 1,
+        };
+        self.tokens.insert(value.to_owned(), token);
     }
 
     /// Its number in the trace.

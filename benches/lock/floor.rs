@@ -1,0 +1,102 @@
+//! The floor: the bytes of the commands on plain TCP, with nothing around them that a lock needs.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::TTL;
+use crate::crowd::Locker;
+use crate::raw::Packed;
+
+/// In which order the nodes are asked and heard.
+#[derive(Clone, Copy)]
+pub(crate) enum Order {
+    /// One after the other: a round trip for each.
+    Sequential,
+    /// All are asked before any reply is read.
+    Overlapped,
+}
+
+/// A stream to each server, and what a lock costs if nothing can go wrong.
+pub(crate) struct Floor {
+    streams: Vec<TcpStream>,
+    order: Order,
+}
+
+impl Floor {
+    pub(crate) fn connect(urls: &[String], order: Order) -> Self {
+        let connect = |url: &String| {
+            let stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
+            stream.set_nodelay(true).unwrap();
+            // A server that dies does not hold the benchmark for ever.
+            let limit = Some(Duration::from_secs(5));
+            stream.set_read_timeout(limit).unwrap();
+            stream
+        };
+        let streams = urls.iter().map(connect).collect();
+        Self { streams, order }
+    }
+
+    pub(crate) fn acquire(&mut self, packed: &Packed) {
+        let [acquire, _] = packed.exchanges();
+        self.exchange(acquire);
+    }
+
+    pub(crate) fn release(&mut self, packed: &Packed) {
+        let [_, release] = packed.exchanges();
+        self.exchange(release);
+    }
+
+    fn exchange(&mut self, (command, reply): (&[u8], &[u8])) {
+        match self.order {
+            Order::Sequential => {
+                for stream in &mut self.streams {
+                    stream.write_all(command).unwrap();
+                    expect(stream, reply);
+                }
+            }
+            Order::Overlapped => {
+                for stream in &mut self.streams {
+                    stream.write_all(command).unwrap();
+                }
+                for stream in &mut self.streams {
+                    expect(stream, reply);
+                }
+            }
+        }
+    }
+}
+
+/// Threads that queue for a mutex, and for each section the bytes of its commands; they are always the same bytes.
+pub(crate) struct Queue {
+    floor: Mutex<Floor>,
+    packed: Packed,
+}
+
+impl Queue {
+    pub(crate) fn new(floor: Floor) -> Self {
+        let floor = Mutex::new(floor);
+        let packed = Packed::new("bench:floor", 0, TTL);
+        Self { floor, packed }
+    }
+}
+
+impl Locker for Queue {
+    fn hold(&self, _: &str, section: &mut dyn FnMut()) -> bool {
+        let mut floor = self.floor.lock();
+        floor.acquire(&self.packed);
+        section();
+        floor.release(&self.packed);
+        MutexGuard::unlock_fair(floor);
+        true
+    }
+}
+
+fn expect(stream: &mut TcpStream, reply: &[u8]) {
+    let mut bytes = [0; 8];
+    let bytes = &mut bytes[..reply.len()];
+    stream.read_exact(bytes).unwrap();
+    assert_eq!(bytes, reply, "every node takes part");
+}

@@ -1,0 +1,150 @@
+//! Many who want one lock for a millisecond each: threads of one process, and processes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Effort;
+use crate::crowd::{self, Crowd};
+use crate::mode::Mode;
+use crate::plot::Dot;
+use crate::report::{Better, Report, short, times};
+use crate::server::Server;
+use crate::who::Who;
+
+const THREADS: usize = 8;
+const PROCESSES: usize = 4;
+
+/// What a process of the crowd is started with, and then its side, its span, the witness and the servers.
+const CONTENDER: &str = "--contender";
+
+pub(crate) fn threads(report: &mut Report, servers: &[Server], effort: Effort) {
+    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+    let sides = [
+        Who::RawOverlapped,
+        Who::Redlatch(Mode::Sequential),
+        Who::Redlatch(Mode::Overlapped),
+        Who::Redlatch(Mode::HandOver),
+        Who::Redlock,
+        Who::RslockThreads,
+    ];
+    let crowds = sides.map(|who| {
+        let locker = who.locker(&urls);
+        let crowd = crowd::threads(&*locker, THREADS, effort.threads, &witness(servers));
+        (who, crowd)
+    });
+    print(report, ["threads", "threads-waits"], "8 threads", &crowds);
+}
+
+pub(crate) fn processes(report: &mut Report, servers: &[Server], effort: Effort) {
+    let sides = [
+        Who::Redlatch(Mode::Sequential),
+        Who::Redlatch(Mode::Overlapped),
+        Who::Redlock,
+        Who::Rslock,
+    ];
+    let crowds = sides.map(|who| {
+        let arguments = arguments(servers, who, effort.processes);
+        (who, crowd::processes(&arguments, effort.processes))
+    });
+    print(
+        report,
+        ["processes", "processes-waits"],
+        "4 processes",
+        &crowds,
+    );
+}
+
+/// Plays one of the crowd, if the command line says so.
+pub(crate) fn is_contender() -> bool {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() != Some(CONTENDER) {
+        return false;
+    }
+    let who = Who::named(&arguments.next().unwrap()).unwrap();
+    let span = Duration::from_millis(arguments.next().unwrap().parse().unwrap());
+    let witness = PathBuf::from(arguments.next().unwrap());
+    let urls: Vec<String> = arguments.collect();
+    crowd::child(&*who.locker(&urls), span, &witness);
+    true
+}
+
+fn arguments(servers: &[Server], who: Who, span: Duration) -> Vec<Vec<String>> {
+    let mut arguments = vec![
+        CONTENDER.to_owned(),
+        who.name().to_owned(),
+        span.as_millis().to_string(),
+        witness(servers).display().to_string(),
+    ];
+    arguments.extend(servers.iter().map(Server::url));
+    vec![arguments; PROCESSES]
+}
+
+/// The folder of a server goes when the server does.
+fn witness(servers: &[Server]) -> PathBuf {
+    servers[0].dir().join("witness")
+}
+
+fn print(report: &mut Report, names: [&'static str; 2], crowd: &str, crowds: &[(Who, Crowd)]) {
+    let rate = |wanted: fn(Who) -> bool| {
+        let found = crowds.iter().find(|(who, _)| wanted(*who));
+        found.map(|(_, crowd)| crowd.per_second())
+    };
+    let floor = rate(|who| who == Who::RawOverlapped);
+    let redlock = rate(|who| who == Who::Redlock);
+    let rslock = rate(|who| matches!(who, Who::Rslock | Who::RslockThreads));
+
+    let (mut rows, mut rates, mut waits) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut by_rate, mut by_wait, mut by_share) = (Vec::new(), Vec::new(), Vec::new());
+    for (who, crowd) in crowds {
+        let per_second = crowd.per_second();
+        let samples = crowd.waits();
+        let [p50, p99, max] = [50, 99, 100].map(|n| 1e3 * samples.percentile(n).as_secs_f64());
+        let mut row = vec![who.name().to_owned(), short(per_second)];
+        row.extend([crowd.evenness(), p50, p99, max].map(short));
+        row.push(crowd.gave_up().to_string());
+        for other in [floor, redlock, rslock] {
+            row.push(
+                other
+                    .map(|other| times(per_second / other))
+                    .unwrap_or_default(),
+            );
+        }
+        rows.push(row);
+        rates.push(Dot::new(*who, per_second));
+        waits.push(Dot::new(*who, p50).up_to(p99));
+        by_rate.push((*who, per_second));
+        by_wait.push((*who, p99));
+        by_share.push((*who, crowd.evenness()));
+    }
+    let [name, plot_of_waits] = names;
+    let head = [
+        "",
+        "sections/s",
+        "smallest share of the largest",
+        "wait p50 [ms]",
+        "wait p99 [ms]",
+        "wait max [ms]",
+        "gave up",
+        "of raw",
+        "of redlock",
+        "of rslock",
+    ];
+    report.table(name, &head, &rows);
+    report.plot(
+        name,
+        &format!("{crowd}, one lock, 1 ms sections"),
+        "sections/s",
+        &rates,
+    );
+    let title = format!("{crowd}, one lock: wait, p50 to p99");
+    report.plot(plot_of_waits, &title, "ms", &waits);
+    let what = |figure: &str| format!("{crowd}, one lock: {figure}");
+    report.compare(&what("sections"), "/s", Better::More, &by_rate);
+    report.compare(&what("p99 wait"), "ms", Better::Less, &by_wait);
+    report.compare(
+        &what("smallest share of the largest"),
+        "",
+        Better::More,
+        &by_share,
+    );
+}

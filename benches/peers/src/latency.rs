@@ -1,0 +1,113 @@
+//! Acquire and release of a lock that nobody else wants, by one thread.
+
+use crate::Effort;
+use crate::crowd::Locker;
+use crate::link;
+use crate::mode::Mode;
+use crate::plot::Dot;
+use crate::report::{Better, Report, short, times};
+use crate::server::Server;
+use crate::table::Samples;
+use crate::who::Who;
+
+const SIDES: [Who; 6] = [
+    Who::RawSequential,
+    Who::RawOverlapped,
+    Who::Redlatch(Mode::Sequential),
+    Who::Redlatch(Mode::Overlapped),
+    Who::Redlock,
+    Who::Rslock,
+];
+
+pub(crate) fn uncontended(report: &mut Report, servers: &[Server], effort: Effort) {
+    let mut page = Page::new("µs", 1e6);
+    for nodes in [1, 3, 5] {
+        let urls: Vec<String> = servers[..nodes].iter().map(Server::url).collect();
+        let samples = measure(&urls, effort.pairs);
+        page.add(report, &format!("N = {nodes}"), &samples);
+    }
+    page.finish(report, "uncontended", "acquire + release, p50 to p99");
+}
+
+pub(crate) fn over_a_link(report: &mut Report, servers: &[Server], effort: Effort) {
+    let mut page = Page::new("ms", 1e3);
+    let samples = measure(&link::urls(servers), effort.link_pairs);
+    page.add(report, "N = 5, 1 ms away", &samples);
+    page.finish(
+        report,
+        "link",
+        "acquire + release through a 1 ms link, p50 to p99",
+    );
+}
+
+fn measure(urls: &[String], pairs: u32) -> [Samples; 6] {
+    let lockers = SIDES.map(|who| who.locker(urls));
+    let pair = |locker: &dyn Locker| assert!(locker.hold("bench:pair", &mut || {}), "it is free");
+    let mut samples = <[Samples; 6]>::default();
+    for n in 0..pairs + pairs / 10 {
+        if n == pairs / 10 {
+            // The first pairs connect and let the allocators of the servers settle.
+            samples = <[Samples; 6]>::default();
+        }
+        for side in 0..SIDES.len() {
+            // No side is always the one that follows another.
+            let side = (side + usize::try_from(n).unwrap()) % SIDES.len();
+            samples[side].time(|| pair(&*lockers[side]));
+        }
+    }
+    samples
+}
+
+/// A table and a plot.
+struct Page {
+    unit: &'static str,
+    scale: f64,
+    rows: Vec<Vec<String>>,
+    dots: Vec<Dot>,
+}
+
+impl Page {
+    fn new(unit: &'static str, scale: f64) -> Self {
+        Self {
+            unit,
+            scale,
+            rows: Vec::new(),
+            dots: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, report: &mut Report, setting: &str, samples: &[Samples; 6]) {
+        self.dots.push(Dot::head(setting));
+        let scaled =
+            |samples: &Samples, percent| self.scale * samples.percentile(percent).as_secs_f64();
+        let mut figures = Vec::new();
+        for (who, own) in SIDES.into_iter().zip(samples) {
+            let [p50, p99] = [50, 99].map(|percent| scaled(own, percent));
+            figures.push((who, p50));
+            self.dots.push(Dot::new(who, p50).up_to(p99));
+            let mut row = vec![format!("{setting}: {}", who.name()), short(p50), short(p99)];
+            let [sequential, overlapped, .., redlock, rslock] = samples;
+            for other in [sequential, overlapped, redlock, rslock] {
+                row.push(times(own.against(other)));
+            }
+            self.rows.push(row);
+        }
+        let what = format!("acquire + release, {setting}");
+        report.compare(&what, self.unit, Better::Less, &figures);
+    }
+
+    fn finish(self, report: &mut Report, name: &'static str, title: &str) {
+        let unit = self.unit;
+        let head = [
+            "acquire + release",
+            &format!("p50 [{unit}]"),
+            &format!("p99 [{unit}]"),
+            "of raw sequential",
+            "of raw overlapped",
+            "of redlock",
+            "of rslock",
+        ];
+        report.table(name, &head, &self.rows);
+        report.plot(name, title, unit, &self.dots);
+    }
+}

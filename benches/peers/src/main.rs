@@ -1,0 +1,118 @@
+//! The crate beside `redlock` 2 and `rslock` 0.10, on the same work in one run: `cargo run --release [-- --quick] [--write] [SECTION..]`.
+//!
+//! All sides are on the same servers in one process, and their samples alternate, so that noise meets all of them.
+//! `--write` puts the tables and plots into docs/benchmarks.md and the folder beside it.
+
+use std::time::Duration;
+
+mod contended;
+#[path = "../../lock/crowd.rs"]
+mod crowd;
+mod faults;
+#[path = "../../lock/floor.rs"]
+mod floor;
+mod latency;
+#[path = "../../lock/link.rs"]
+mod link;
+#[path = "../../lock/mode.rs"]
+#[expect(dead_code, reason = "the sides have names of their own here")]
+mod mode;
+mod plot;
+#[path = "../../lock/raw.rs"]
+#[expect(
+    dead_code,
+    reason = "the floor here is plain TCP, without the crate `redis`"
+)]
+mod raw;
+mod report;
+#[path = "../../../tests/it/server.rs"]
+#[expect(
+    dead_code,
+    reason = "a launcher for tests, which ask more of their servers"
+)]
+mod server;
+mod start;
+#[path = "../../lock/table.rs"]
+#[expect(dead_code, reason = "the tables here are those of a page")]
+mod table;
+mod who;
+
+use crate::report::Report;
+use crate::server::Server;
+
+/// Longer than the benchmark holds any lock.
+const TTL: Duration = Duration::from_mins(1);
+
+fn main() {
+    if contended::is_contender() {
+        return;
+    }
+    let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
+    let effort = if has("--quick") { QUICK } else { FULL };
+    let named: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with("--"))
+        .collect();
+    let is_wanted = |name: &str| named.is_empty() || named.iter().any(|named| named == name);
+
+    let servers = Server::cluster(5);
+    let mut report = Report::default();
+    if is_wanted("uncontended") {
+        latency::uncontended(&mut report, &servers, effort);
+    }
+    if is_wanted("link") {
+        latency::over_a_link(&mut report, &servers, effort);
+    }
+    if is_wanted("threads") {
+        contended::threads(&mut report, &servers, effort);
+    }
+    if is_wanted("processes") {
+        contended::processes(&mut report, &servers, effort);
+    }
+    if is_wanted("faults") {
+        faults::one_of_five(&mut report, effort);
+    }
+    if is_wanted("start") {
+        start::first_lock(&mut report, &servers, effort);
+    }
+    // A run of some sections knows only some of the cases.
+    if named.is_empty() {
+        report.wins();
+    }
+    if has("--write") {
+        report.write();
+    }
+}
+
+/// How much is measured.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Pairs of acquire and release on loopback, and through the link.
+    pairs: u32,
+    link_pairs: u32,
+    /// For how long threads, and processes, contend for a lock.
+    threads: Duration,
+    processes: Duration,
+    /// How long a node stays dead, or hung.
+    fault: Duration,
+    /// Managers that are made.
+    starts: u32,
+}
+
+const QUICK: Effort = Effort {
+    pairs: 200,
+    link_pairs: 10,
+    threads: Duration::from_secs(3),
+    processes: Duration::from_secs(5),
+    fault: Duration::from_secs(2),
+    starts: 10,
+};
+
+const FULL: Effort = Effort {
+    pairs: 2_000,
+    link_pairs: 100,
+    threads: Duration::from_secs(20),
+    processes: Duration::from_secs(30),
+    fault: Duration::from_secs(5),
+    starts: 100,
+};

@@ -1,0 +1,109 @@
+//! The tables as a page has them, and the page that they are written into.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use crate::plot::{self, Dot};
+use crate::who::Who;
+
+#[derive(Default)]
+pub(crate) struct Report {
+    /// What stands between two marks of the page.
+    tables: Vec<(&'static str, String)>,
+    plots: Vec<(&'static str, String)>,
+    wins: Vec<[String; 3]>,
+}
+
+/// Which of two figures is the better one.
+#[derive(Clone, Copy)]
+pub(crate) enum Better {
+    Less,
+    More,
+}
+
+impl Report {
+    /// The first column is for words, the others for figures.
+    pub(crate) fn table(&mut self, name: &'static str, head: &[&str], rows: &[Vec<String>]) {
+        let mut text = String::new();
+        let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | ")).unwrap();
+        let head: Vec<String> = head.iter().map(ToString::to_string).collect();
+        line(&head);
+        let rule = (0..head.len()).map(|n| if n == 0 { "---" } else { "---:" });
+        line(&rule.map(str::to_owned).collect::<Vec<_>>());
+        for row in rows {
+            line(row);
+        }
+        println!("\n{name}\n\n{text}");
+        self.tables.push((name, text));
+    }
+
+    pub(crate) fn plot(&mut self, name: &'static str, title: &str, unit: &str, dots: &[Dot]) {
+        self.plots.push((name, plot::draw(title, unit, dots)));
+    }
+
+    /// Notes where a peer is ahead of what the crate does by default.
+    pub(crate) fn compare(
+        &mut self,
+        what: &str,
+        unit: &str,
+        better: Better,
+        figures: &[(Who, f64)],
+    ) {
+        let ours = figures.iter().filter(|(who, _)| who.is_redlatch());
+        for &(us, our) in ours {
+            for &(who, their) in figures.iter().filter(|(who, _)| who.is_peer()) {
+                let is_win = match better {
+                    Better::Less => their < our,
+                    Better::More => their > our,
+                };
+                if is_win {
+                    let figure =
+                        |who: Who, value| format!("{}: {} {unit}", who.name(), short(value));
+                    let row = [what.to_owned(), figure(who, their), figure(us, our)];
+                    self.wins.push(row);
+                }
+            }
+        }
+    }
+
+    /// The table of what was noted.
+    pub(crate) fn wins(&mut self) {
+        let mut rows: Vec<Vec<String>> = self.wins.iter().map(|row| row.to_vec()).collect();
+        if rows.is_empty() {
+            rows.push(vec!["nowhere".to_owned(), String::new(), String::new()]);
+        }
+        self.table("wins", &["where", "peer", "redlatch"], &rows);
+    }
+
+    /// Only what was measured in this run is replaced.
+    pub(crate) fn write(&self) {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let page: PathBuf = docs.join("benchmarks.md");
+        let mut text = std::fs::read_to_string(&page).unwrap();
+        for (name, table) in &self.tables {
+            let mark = format!("<!-- table: {name} -->\n");
+            let (before, rest) = text.split_once(&mark).unwrap();
+            let (_, after) = rest.split_once("<!-- end -->").unwrap();
+            text = format!("{before}{mark}\n{table}\n<!-- end -->{after}");
+        }
+        std::fs::write(page, text).unwrap();
+        for (name, svg) in &self.plots {
+            let file = docs.join("benchmarks").join(format!("{name}.svg"));
+            std::fs::write(file, svg).unwrap();
+        }
+    }
+}
+
+/// Three digits or so, and all before the point.
+pub(crate) fn short(value: f64) -> String {
+    match value {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        0.1.. => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+pub(crate) fn times(ratio: f64) -> String {
+    format!("{} x", short(ratio))
+}

@@ -1,0 +1,50 @@
+//! All log lines of the library. Level, target and text are a contract: `docs/operations.md` has a row for each.
+//!
+//! A resource is quoted and escaped, so that no name can look like another line. A token or a password is in none of them.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use crate::foreign::in_any_case;
+
+const LOCK: &str = "redlatch::lock";
+const NODE: &str = "redlatch::node";
+
+pub(crate) fn acquired(resource: &str, waited: Duration) {
+    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} acquired in {waited:.1?}"));
+}
+
+/// In place of [`acquired`], when it took more than one attempt.
+pub(crate) fn waited(resource: &str, waited: Duration, attempts: u32) {
+    in_any_case(|| {
+        log::debug!(
+            target: LOCK,
+            "lock {resource:?} acquired after {waited:.1?}, attempts: {attempts}"
+        );
+    });
+}
+
+pub(crate) fn contended(resource: &str) {
+    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} is held by another"));
+}
+
+pub(crate) fn lost(resource: &str, cause: &dyn Display) {
+    in_any_case(|| log::warn!(target: LOCK, "lock {resource:?} lost: {cause}"));
+}
+
+pub(crate) fn released(resource: &str, held: Duration) {
+    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} released after {held:.1?}"));
+}
+
+pub(crate) fn node_opened(name: &str, fault: &dyn Display) {
+    in_any_case(|| {
+        log::warn!(
+            target: NODE,
+            "node {name} failed ({fault}); left out until it answers again"
+        );
+    });
+}
+
+pub(crate) fn node_closed(name: &str) {
+    in_any_case(|| log::info!(target: NODE, "node {name} answers again"));
+}

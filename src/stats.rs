@@ -1,0 +1,209 @@
+//! What a manager has done up to now: counters, and how long calls for locks took.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+mod recorder;
+
+pub(crate) use self::recorder::{NodeRecorder, Recorder};
+
+/// What a manager, with all its clones, has done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
+///
+/// Counters begin at zero with the manager and only grow, so a program that watches them takes the difference of two
+/// looks. Each is read by itself: while other threads lock, they may be apart by what is under way. A "call" is one of
+/// [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
+/// [`Error::InvalidTtl`](crate::Error::InvalidTtl), is counted nowhere.
+///
+/// [`Display`](fmt::Display) is for people, and may change.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Rounds over the nodes: one for each attempt of a call.
+    pub attempts: u64,
+    /// Calls that returned a guard.
+    pub acquired: u64,
+    /// Calls that met another holder: an attempt failed with [`Error::Held`](crate::Error::Held), and on a node there was
+    /// another's key. Each is counted once, however long it waited and whatever came of it.
+    pub contended: u64,
+    /// Calls that found another thread of this manager with the lock or asking for it, and waited for that or were refused.
+    pub queued: u64,
+    /// Calls that got the lock from another thread of this manager, without the nodes; see
+    /// [`Builder::local_handover`](crate::Builder::local_handover).
+    pub handed_over: u64,
+    /// Waits for another process that a signal of it ended, before their time was over.
+    pub woken: u64,
+    /// Calls that failed with [`Error::Held`](crate::Error::Held).
+    pub failed_held: u64,
+    /// Calls that failed with [`Error::Unavailable`](crate::Error::Unavailable).
+    pub failed_unavailable: u64,
+    /// Calls that failed with [`Error::TooSlow`](crate::Error::TooSlow).
+    pub failed_too_slow: u64,
+    /// Guards that were made of a [`Lease`](crate::Lease) by [`LockManager::adopt`](crate::LockManager::adopt).
+    pub adopted: u64,
+    /// Calls of [`LockGuard::extend`](crate::LockGuard::extend) that succeeded.
+    pub extended: u64,
+    /// Renewals in the background that succeeded.
+    pub renewed: u64,
+    /// Renewals in the background that failed. Each is tried again, for as long as the lock is still ours.
+    pub failed_renewals: u64,
+    /// Guards that gave back a lock that was ours up to then, by [`unlock`](crate::LockGuard::unlock) or when they were
+    /// dropped, whether or not every node heard of it.
+    pub released: u64,
+    /// Guards that were made into a [`Lease`](crate::Lease) while the lock was ours.
+    pub passed_on: u64,
+    /// Locks of guards that were lost before that. One that has expired is counted when that is noticed, which is when its
+    /// guard is dropped at the latest.
+    pub lost: u64,
+    /// What each node said, in the canonical order.
+    pub nodes: Vec<NodeStats>,
+    waits: WaitTimes,
+}
+
+/// What one node said to the attempts of a manager.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NodeStats {
+    /// The node as `host:port`, or as the path of its socket.
+    pub node: Arc<str>,
+    /// Attempts for which it voted.
+    pub granted: u64,
+    /// Attempts that it answered with no, because it has another's key or a fencing token that is not below.
+    pub refused: u64,
+    /// Attempts to which it gave no vote: it did not answer in time, or failed.
+    pub failed: u64,
+    /// How often it failed at whatever it was asked, and was left out from then on.
+    pub opened: u64,
+    /// How often it answered again after that. It is left out now if this is less than `opened`.
+    pub closed: u64,
+}
+
+/// How long calls took that returned a guard, from the call to its return, with all waiting in between.
+///
+/// It is kept in microseconds, up to one hour, which longer ones count as, and to within 1 %.
+#[derive(Debug, Clone)]
+pub struct WaitTimes {
+    /// None before the first.
+    histogram: Option<Histogram<u64>>,
+}
+
+impl Stats {
+    /// Returns how long calls took that returned a guard.
+    pub fn wait(&self) -> &WaitTimes {
+        &self.waits
+    }
+
+    /// Returns how many guards have a lock now, as far as is known: those that got one, less those that gave it back, passed
+    /// it on or lost it.
+    pub fn held(&self) -> u64 {
+        let begun = self.acquired.saturating_add(self.adopted);
+        let ended = self.released.saturating_add(self.passed_on);
+        begun.saturating_sub(ended.saturating_add(self.lost))
+    }
+}
+
+impl WaitTimes {
+    /// Returns how many calls there were.
+    pub fn count(&self) -> u64 {
+        self.histogram.as_ref().map_or(0, Histogram::len)
+    }
+
+    /// Returns the time within which this part of the calls, 0 to 1, got its lock: 0.5 is the median. Zero if there were
+    /// none.
+    pub fn quantile(&self, quantile: f64) -> Duration {
+        let micros = |histogram: &Histogram<u64>| histogram.value_at_quantile(quantile);
+        Duration::from_micros(self.histogram.as_ref().map_or(0, micros))
+    }
+
+    /// Returns the mean, or zero if there were none.
+    pub fn mean(&self) -> Duration {
+        let micros = self.histogram.as_ref().map_or(0.0, Histogram::mean);
+        Duration::try_from_secs_f64(micros / 1e6).unwrap_or_default()
+    }
+
+    /// Returns the longest, or zero if there were none.
+    pub fn max(&self) -> Duration {
+        Duration::from_micros(self.histogram.as_ref().map_or(0, Histogram::max))
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            attempts,
+            acquired,
+            contended,
+            queued,
+            handed_over,
+            woken,
+            failed_held,
+            failed_unavailable,
+            failed_too_slow,
+            adopted,
+            extended,
+            renewed,
+            failed_renewals,
+            released,
+            passed_on,
+            lost,
+            nodes,
+            waits,
+        } = self;
+        let held = self.held();
+        writeln!(
+            f,
+            "locks     {acquired} acquired, {adopted} adopted; {released} released, {passed_on} passed on, {lost} lost, \
+             {held} held now"
+        )?;
+        writeln!(
+            f,
+            "calls     {attempts} attempts; {contended} contended, {queued} queued, {handed_over} handed over, {woken} woken"
+        )?;
+        writeln!(
+            f,
+            "failures  {failed_held} held, {failed_unavailable} unavailable, {failed_too_slow} too slow"
+        )?;
+        writeln!(
+            f,
+            "leases    {extended} extended, {renewed} renewed, {failed_renewals} renewals failed"
+        )?;
+        write!(f, "wait      {waits}")?;
+        for node in nodes {
+            write!(f, "\nnode      {node}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for WaitTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.count() == 0 {
+            return f.write_str("no lock yet");
+        }
+        let (median, late) = (self.quantile(0.5), self.quantile(0.99));
+        let (mean, max) = (self.mean(), self.max());
+        write!(
+            f,
+            "mean {mean:.1?}, half within {median:.1?}, 99 % within {late:.1?}, longest {max:.1?}"
+        )
+    }
+}
+
+impl fmt::Display for NodeStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            node,
+            granted,
+            refused,
+            failed,
+            opened,
+            closed,
+        } = self;
+        write!(
+            f,
+            "{node}: {granted} granted, {refused} refused, {failed} failed; left out {opened} times, back {closed} times"
+        )
+    }
+}
