@@ -162,12 +162,6 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// How far the tokens that are set apart for hand-overs may be ahead of this machine's clock. The rest is for clocks that
-    /// differ.
-    pub(crate) fn lead(&self) -> Duration {
-        self.quarantine.checked_div(4).unwrap_or_default()
-    }
-
     pub(crate) fn new(key_prefix: &str, nodes: usize, max_ttl: Duration, drift: Duration) -> Self {
         let sum = max_ttl.saturating_add(drift).as_millis().saturating_add(1);
         let quarantine = Duration::from_millis(u64::try_from(sum).unwrap_or(u64::MAX));
@@ -181,6 +175,12 @@ impl Rules {
             ),
             quarantine,
         }
+    }
+
+    /// How far the tokens that are set apart for hand-overs may be ahead of this machine's clock. The rest is for clocks that
+    /// differ.
+    pub(crate) fn lead(&self) -> Duration {
+        self.quarantine.checked_div(4).unwrap_or_default()
     }
 
     /// Why a resource can't have this name, if it can't: the keys of the protocol are beside those of the locks.

@@ -44,8 +44,9 @@
 //!   memory, keep a node out for longer than the longest time to live, or have it persist every write. With
 //!   [`Protocol::Fenced`] such a node abstains for that long.
 //! - **Redis expires keys by the wall clock** of its machine: if that is set forward, locks end early there.
-//! - **No queue and no re-entrance.** Who asks at the right moment gets the lock; a thread that asks for what it holds
-//!   is refused like any other.
+//! - **No strict order among processes**: one that asks at the right moment gets ahead. Threads of one manager get a lock in
+//!   the order in which they asked.
+//! - **No re-entrance.** A thread that asks for what it holds waits for itself, and is refused.
 //!
 //! # Guide
 //!

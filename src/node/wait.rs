@@ -94,10 +94,12 @@ impl Node {
         call.send(&command, &again).ok()?;
         // A server that refuses, or is loading, has answered.
         let read = |reply: &Value| {
-            if let Value::ServerError(_) = reply {
-                return Some(None);
+            let is_refused = matches!(reply, Value::ServerError(_));
+            if is_refused {
+                Some(None)
+            } else {
+                look(reply).map(Some)
             }
-            look(reply).map(Some)
         };
         call.reply(&again, read).ok().flatten()
     }

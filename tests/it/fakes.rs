@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, LockGuard, LockManager, LossCause, NodeError, Vote};
+use redlatch::{Error, LockManager, LossCause, NodeError, Vote};
 
 const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -265,14 +265,7 @@ fn a_key_that_is_left_over_on_the_first_node_is_in_the_way_for_eight_looks() {
     }
     let guard = manager.lock("report", TTL).unwrap();
     assert_eq!(clock.elapsed(), ms(800));
-    assert_eq!(votes_of(&guard), [false, true, true]);
-}
-
-fn votes_of(guard: &LockGuard) -> Vec<bool> {
-    let votes = guard.votes().iter();
-    votes
-        .map(|report| matches!(report.vote, Vote::Granted))
-        .collect()
+    assert!(matches!(guard.votes()[0].vote, Vote::Held { .. }));
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn scripted_tls(script: impl Fn(&str, &str) -> String + Send + 'static) -> (u16,
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     // It ends with the test process; there is one connection per attempt.
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         for stream in listener.incoming() {
             let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
             let mut stream = StreamOwned::new(connection, stream.unwrap());

@@ -121,9 +121,9 @@ fn half_of_the_connections_are_left_to_those_who_do_not_wait() {
     assert_eq!(got.load(Ordering::Relaxed), 0);
     drop(held);
     within(BOUND, || {
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap())
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     assert_nothing_is_left(&servers);
 }
@@ -157,9 +157,9 @@ fn a_thousand_locks_that_are_waited_for_at_once_are_all_got_over_a_bounded_numbe
     assert!(eventually(BOUND, || servers[0].blocked() == listen));
     drop(held);
     within(BOUND * 3, || {
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap())
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     for server in servers.iter() {
         let clients = server.info("clients");

@@ -126,9 +126,9 @@ fn commands_with(garbage: &[&str], processes: usize) -> u64 {
     });
     let threads: Vec<_> = threads.collect();
     within(BOUND * 2, || {
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap())
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     count
 }
