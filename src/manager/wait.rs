@@ -93,7 +93,7 @@ impl LockManager {
         };
         let span = match (look.state, manner) {
             (State::Stuck, _) => return Next::Sleep,
-            (State::Free, Manner::Eager) => return Next::Attempt,
+            (State::Free, Manner::Eager) | (State::Deserted, _) => return Next::Attempt,
             (State::Free, Manner::Polite) => delay.min(POLITENESS),
             (State::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
         };
