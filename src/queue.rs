@@ -324,6 +324,14 @@ impl<T: Tenant> Turn<T> {
         }
     }
 
+    /// Tells those who wait that the lock is being given back, so that nobody takes it for one that is over.
+    pub(crate) fn gives_back(&self) {
+        let mut lines = self.queue.lines.lock();
+        if let Some(line) = lines.line_of(&self.resource, self.number) {
+            line.lock = None;
+        }
+    }
+
     /// Tells those who wait what was met.
     pub(crate) fn met(&self, error: &T::Error) {
         let mut lines = self.queue.lines.lock();

@@ -15,6 +15,9 @@ impl LockGuard {
     /// the lock was lost before that, if it was.
     pub(super) fn give_back(&mut self) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.owes = false;
+        if let Some(turn) = &self.turn {
+            turn.gives_back();
+        }
         let deadline = self.held.deadline();
         // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
         let (known, hooks) = self.held.end();

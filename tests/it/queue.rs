@@ -3,6 +3,7 @@
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -385,4 +386,40 @@ fn a_forked_child_waits_for_nobody_though_threads_wait_in_its_parent() {
     got(waiting).unlock().unwrap();
     other.unlock().unwrap();
     assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+}
+
+/// A guard that is given back is no lock that has ended: to ask for it before the servers have heard of it would be in vain.
+#[test]
+fn nobody_asks_before_the_lock_is_given_back() {
+    let (asked, asked_by_then) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (count, seen) = (Arc::clone(&asked), Arc::clone(&asked_by_then));
+    let server = Scripted::start(move |peer, command| {
+        match command.kind() {
+            Kind::Set => {
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+            Kind::Release => {
+                // Far longer than those who wait take to look.
+                pause(Duration::from_millis(200));
+                seen.fetch_max(count.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
+            Kind::Look | Kind::Listen | Kind::Retake | Kind::Extend | Kind::Ping | Kind::Other => {}
+        }
+        peer.say(command.consent());
+    });
+    let builder = LockManager::builder().node(server.url());
+    let manager = builder
+        .node_timeout(Duration::from_secs(2))
+        .build()
+        .unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiter = line_up({
+        let manager = manager.clone();
+        move || manager.lock("job", TTL)
+    });
+    guard.unlock().unwrap();
+    assert_eq!(asked_by_then.load(Ordering::SeqCst), 1);
+    let guard = waiter.join().unwrap().unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    guard.unlock().unwrap();
 }
