@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{LockManager, Vote};
+use redlatch::{LockManager, Protocol, Vote};
 
 use crate::server::{Server, eventually, now, pause, within};
 use crate::waiting::{
@@ -131,6 +131,41 @@ fn commands_with(garbage: &[&str], processes: usize) -> u64 {
         }
     });
     count
+}
+
+#[test]
+fn a_release_of_what_another_has_wakes_nobody() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let servers = cluster(1);
+        let builder = LockManager::builder().node(servers[0].url());
+        let manager = builder.protocol(protocol).build().unwrap();
+        if protocol == Protocol::Fenced {
+            manager.open_nodes().unwrap();
+        }
+        servers[0].hold("job", "another", 600_000);
+        servers[0].command(&["SADD", WAITING, "1"]);
+        // An attempt that fails gives back what it may have got.
+        assert!(manager.try_lock("job", TTL).is_err());
+        assert_eq!(servers[0].command(&["EXISTS", BELL]), Value::Int(0));
+        assert_eq!(servers[0].command(&["EXISTS", "job"]), Value::Int(1));
+    }
+}
+
+#[test]
+fn what_is_announced_expires_soon_after_the_next_look() {
+    let servers = cluster(1);
+    let guard = process(&servers, DELAY).lock("job", TTL).unwrap();
+    let waiting = Waiting::listen(&process(&servers, LONG), &servers[0]);
+    let Value::Int(left) = servers[0].command(&["PTTL", WAITING]) else {
+        panic!("no number");
+    };
+    let longest = LONG + Duration::from_secs(1);
+    assert!(
+        left > 0 && u128::try_from(left).unwrap() <= longest.as_millis(),
+        "{left}"
+    );
+    guard.unlock().unwrap();
+    assert_all_granted(&waiting.end().0);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::clocks::{MILLI, Nanos};
+use super::handing::{Asked, Before, Beginning, Left};
 use super::plan::{Kind, nanos};
 use super::world::{State, World};
 use crate::guard::{LeaseWatch, LockGuard};
@@ -19,14 +20,33 @@ pub(crate) struct Claim {
     /// The same as the guard has it: by its client's clock, and zero when the lock is lost.
     deadline: Nanos,
     /// What that was before it was lost.
-    last: Nanos,
-    /// By when the attempt that got it had begun, or by when it was adopted.
+    pub(super) last: Nanos,
+    /// By when the attempt that got it had begun, or by when it was handed over or adopted.
     got: Nanos,
+    /// How often it may be handed over, and until when; none where it may not.
+    pub(super) left: Option<Left>,
     /// When it has to end, whatever happens.
     limit: Option<Nanos>,
     /// Whether it may end before that.
     may_end_sooner: bool,
     watch: LeaseWatch,
+}
+
+impl Claim {
+    /// Whether nothing is known of a loss.
+    pub(super) fn is_known_to_last(&self) -> bool {
+        self.deadline > 0
+    }
+
+    /// Whether it keeps the other threads of its client waiting, as one that was adopted does not.
+    pub(super) fn has_a_turn(&self) -> bool {
+        self.got <= self.since
+    }
+
+    /// Whether another thread of its client had the lock before.
+    pub(super) fn was_handed_over(&self) -> bool {
+        self.left.is_some() && self.got == self.since
+    }
 }
 
 /// By how much sooner a loss may be told than the validity ends.
@@ -66,6 +86,10 @@ impl State {
         (claim.deadline, claim.until) = (deadline, until);
         claim.last = if deadline == 0 { before } else { deadline };
         if deadline == 0 {
+            let token = &claim.token;
+            if let Some(given_back) = self.witness.given_back.get_mut(token) {
+                given_back.has_ended(until, before);
+            }
             // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
             let is_due = before.saturating_sub(shown) <= NOTICE;
             let forgets = self.plan.kind == Kind::Fenced;
@@ -122,7 +146,7 @@ impl State {
         }
     }
 
-    fn next_holder_after(&self, resource: usize, id: u64, since: Nanos) -> bool {
+    pub(super) fn next_holder_after(&self, resource: usize, id: u64, since: Nanos) -> bool {
         self.witness.last[resource].is_some_and(|(last, at)| last != id && at > since)
     }
 
@@ -147,16 +171,16 @@ impl State {
         &mut self,
         id: u64,
         (client, resource): (usize, usize),
-        (since, got): (Nanos, Nanos),
+        (since, got, left): (Nanos, Nanos, Option<Left>),
         guard: &LockGuard,
     ) {
         let now = self.now;
         let watch = guard.watch();
         let deadline = watch.deadline().as_nanos();
         let until = self.clients[client].clock.when(deadline);
-        let left = Duration::from_nanos(until.saturating_sub(now));
+        let span = Duration::from_nanos(until.saturating_sub(now));
         let number = self.witness.number(guard.token());
-        self.note(|| format!("c{client} HOLDS r{resource} t{number} for {left:?}"));
+        self.note(|| format!("c{client} HOLDS r{resource} t{number} for {span:?}"));
         if self.is_over {
             return;
         }
@@ -175,6 +199,7 @@ impl State {
             deadline,
             last: deadline,
             got,
+            left,
             limit: None,
             may_end_sooner: false,
             watch,
@@ -186,16 +211,22 @@ impl State {
 
 impl World {
     /// A guard was returned. Returns the number by which the witness knows it.
-    pub(crate) fn acquired(&self, client: usize, resource: usize, guard: &LockGuard) -> u64 {
+    pub(crate) fn acquired(
+        &self,
+        client: usize,
+        resource: usize,
+        guard: &LockGuard,
+        asked: Asked,
+    ) -> u64 {
         self.says_the_same(client, guard);
         let mut state = self.state();
         let now = state.now;
         state.witness.next += 1;
         state.witness.acquired += 1;
         let id = state.witness.next;
-        let began = state.witness.began(guard.token());
-        state.claims(id, (client, resource), (now, began), guard);
-        state.check_order(client, resource, guard);
+        let Beginning { began, left } = state.begins((client, resource), guard, asked);
+        state.claims(id, (client, resource), (now, began, left), guard);
+        state.check_order((client, resource), began, guard);
         state.witness.last[resource] = Some((id, now));
         id
     }
@@ -214,7 +245,7 @@ impl World {
             format!("c{client} adopted r{resource}, which another client has had since")
         });
         let now = state.now;
-        state.claims(handed.id, (client, resource), (since, now), guard);
+        state.claims(handed.id, (client, resource), (since, now, None), guard);
     }
 
     /// During a call, the guard may end before its validity does: it is given a limit, or handed on.
@@ -283,9 +314,14 @@ impl World {
         let (now, is_over) = (state.now, state.is_over);
         let claim = state.claim(id).filter(|_| !is_over).map(|claim| {
             claim.may_end_sooner = true;
-            (claim.client, claim.resource, claim.since, claim.last)
+            let before = Before::of(claim, now).map(|before| (claim.token.clone(), before));
+            (
+                before,
+                (claim.client, claim.resource, claim.since, claim.last),
+            )
         });
-        let claim = claim.map(|(client, resource, since, last)| {
+        let claim = claim.map(|(before, (client, resource, since, last))| {
+            state.witness.given_back.extend(before);
             state.note(|| format!("c{client} gives r{resource} back"));
             Last {
                 client,

@@ -21,6 +21,8 @@ pub(crate) struct Worker {
     pub(super) plan: Plan,
     /// The client's number.
     pub(super) id: usize,
+    /// Its own number among the threads of the client.
+    number: usize,
     pub(super) manager: LockManager,
     pub(super) rng: fastrand::Rng,
     /// How many locks it has.
@@ -47,6 +49,9 @@ impl Worker {
         };
         let (retry_min, retry_max) = plan.retry;
         let mut builder = LockManager::builder().fanout(plan.fanouts[id]);
+        if let Some((times, time)) = plan.handovers[id] {
+            builder = builder.local_handover(times, time);
+        }
         if plan.kind == Kind::Fenced {
             let longest = Duration::from_nanos(plan.longest_ttl());
             builder = builder.protocol(Protocol::Fenced).max_ttl(longest);
@@ -64,6 +69,7 @@ impl Worker {
                 world: Arc::clone(world),
                 plan: plan.clone(),
                 id,
+                number: worker,
                 manager: manager.clone(),
                 rng: fastrand::Rng::with_seed(plan.seed.rotate_left(32) ^ (number(worker) + 1)),
                 depth: 0,
@@ -85,8 +91,18 @@ impl Worker {
             self.work_in_calm_weather();
         }
         self.world.assemble();
+        self.count_queued();
         // Now nothing gets through any more.
         self.abandoned.clear();
+    }
+
+    /// Once for each manager.
+    fn count_queued(&self) {
+        if self.number == 0 {
+            let queued = self.manager.stats().queued;
+            let mut state = self.world.state();
+            *state.witness.tally.entry("queued").or_default() += queued;
+        }
     }
 
     fn is_stormy(&self) -> bool {
@@ -130,9 +146,11 @@ impl Worker {
         if let Some(keeping) = keeping {
             request = request.keep_alive(keeping.keep_alive);
         }
-        match request.try_lock_for(timeout) {
+        let call = || request.try_lock_for(timeout);
+        match self.world.while_asking(resource, call) {
             Ok(guard) => {
-                let claim = self.world.acquired(self.id, resource, &guard);
+                let asked = (ttl, keeping);
+                let claim = self.world.acquired(self.id, resource, &guard, asked);
                 if let Some(keeping) = keeping {
                     self.is_kept(claim, keeping);
                 }
@@ -261,9 +279,11 @@ impl Worker {
         if let Some(keeping) = keeping {
             request = request.keep_alive(keeping.keep_alive);
         }
-        match request.try_lock_for(ttl.max(second) * 5) {
+        let call = || request.try_lock_for(ttl.max(second) * 5);
+        match self.world.while_asking(resource, call) {
             Ok(guard) => {
-                let claim = self.world.acquired(id, resource, &guard);
+                let asked = (ttl, keeping);
+                let claim = self.world.acquired(id, resource, &guard, asked);
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
                 self.sleep(work);
                 if !self.unlock(claim, guard) {
@@ -278,7 +298,7 @@ impl Worker {
         }
         self.world.nothing_is_left();
         if let Ok(guard) = self.manager.try_lock(&key(resource), ttl) {
-            let claim = self.world.acquired(id, resource, &guard);
+            let claim = self.world.acquired(id, resource, &guard, (ttl, None));
             self.unlock(claim, guard);
         }
         self.world.nothing_is_left();

@@ -34,7 +34,10 @@ impl Worker {
 
     /// The guard of this claim is kept.
     pub(super) fn is_kept(&self, claim: u64, keeping: Keeping) {
-        self.world.state().count("kept");
+        let mut state = self.world.state();
+        state.count("kept");
+        state.count_if_handed_over(claim, "handed over and kept");
+        drop(state);
         if let Some(max_hold) = keeping.max_hold {
             self.world.limit(claim, max_hold);
         }

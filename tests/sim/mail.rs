@@ -19,7 +19,10 @@ impl Worker {
     pub(super) fn hand_on(&self, claim: u64, guard: LockGuard) {
         let watch = guard.watch();
         let token = guard.token().to_owned();
-        self.world.state().witness.handed.insert(token);
+        let mut state = self.world.state();
+        state.witness.handed.insert(token);
+        state.count_if_handed_over(claim, "handed over and made a lease");
+        drop(state);
         let mut handed = self.world.gives_back(claim);
         let lease = guard.into_lease();
         self.is_over(&mut handed, &watch);

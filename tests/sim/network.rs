@@ -192,7 +192,7 @@ impl State {
             Verb::Retake => self.count("SET repeated"),
             Verb::Ping => self.count("probe"),
             Verb::Release if is_undo => self.count("undo"),
-            Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect | Verb::Ask => {}
+            Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect | Verb::Look | Verb::Ask => {}
         }
         let loss = (self.plan.weather.lost_request, "lost request");
         let fate = self.fate(client, node, loss);

@@ -2,6 +2,7 @@
 
 use redis::Value;
 
+use super::clocks::Nanos;
 use super::world::State;
 use crate::guard::LockGuard;
 
@@ -23,11 +24,15 @@ impl State {
     }
 
     /// No two guards have the same fencing token, and who began when another had been returned has the larger one.
-    pub(super) fn check_order(&mut self, client: usize, resource: usize, guard: &LockGuard) {
+    pub(super) fn check_order(
+        &mut self,
+        (client, resource): (usize, usize),
+        began: Nanos,
+        guard: &LockGuard,
+    ) {
         let Some(token) = guard.fencing_token() else {
             return;
         };
-        let began = self.witness.began(guard.token());
         let before = &self.witness.fencing[resource];
         let wrong = before
             .iter()

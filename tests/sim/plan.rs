@@ -98,6 +98,8 @@ pub(crate) struct Plan {
     pub(crate) workers: usize,
     /// In which order each client asks the nodes for a lock.
     pub(crate) fanouts: Vec<Fanout>,
+    /// How often, and for how long, locks go from thread to thread of each client, if they do.
+    pub(crate) handovers: Vec<Option<(u32, Duration)>>,
     pub(crate) resources: usize,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
@@ -195,9 +197,10 @@ impl Plan {
             weather,
             episodes: episodes(rng, &fleet),
             storm,
-            ttls,
-            // Last of all, so that it changes nothing else about a seed.
+            // Last of all, so that they change nothing else about a seed.
             fanouts: fanouts(rng, clients),
+            handovers: handovers(rng, clients, &ttls),
+            ttls,
         }
     }
 
@@ -220,6 +223,23 @@ fn fanouts(rng: &mut fastrand::Rng, clients: usize) -> Vec<Fanout> {
     let is_mixed = draw() == draw();
     (0..clients)
         .map(|_| if is_mixed { draw() } else { all })
+        .collect()
+}
+
+/// Of few times and of short or long times, for every other client.
+fn handovers(
+    rng: &mut fastrand::Rng,
+    clients: usize,
+    ttls: &[Duration],
+) -> Vec<Option<(u32, Duration)>> {
+    let mut draw = || {
+        let time = pick(rng, ttls).mul_f64(pick(rng, &[0.2, 1.0, 5.0]));
+        (pick(rng, &[1, 2, 2, 5]), time)
+    };
+    let drawn: Vec<_> = (0..clients).map(|_| draw()).collect();
+    drawn
+        .into_iter()
+        .map(|draw| rng.bool().then_some(draw))
         .collect()
 }
 

@@ -21,6 +21,7 @@ mod claims;
 mod client;
 mod clocks;
 mod dialer;
+mod handing;
 mod hooks;
 mod keeping;
 mod looks;
@@ -155,6 +156,17 @@ const HOLDING: [&str; 12] = [
 /// How the nodes have to be asked, in 200 seeds.
 const ASKING: [&str; 3] = ["asked an arbiter alone", "asked at once", "asked in turn"];
 
+/// How threads and clients have to wait for each other, in 200 seeds.
+const WAITING: [&str; 7] = [
+    "handed over",
+    "handed over and kept",
+    "handed over and made a lease",
+    "handed over with a hook",
+    "looked while waiting",
+    "queued",
+    "taken over from one that has expired",
+];
+
 /// A run in which nothing happens breaks no promise either.
 fn assert_is_not_vacuous(total: &Total) {
     assert!(total.acquired > 20 * total.runs, "{total}");
@@ -163,7 +175,8 @@ fn assert_is_not_vacuous(total: &Total) {
     if total.runs < 200 {
         return;
     }
-    for seen in FAULTS.iter().chain(&HOLDING).chain(&ASKING) {
+    let seen = FAULTS.iter().chain(&HOLDING).chain(&ASKING);
+    for seen in seen.chain(&WAITING) {
         assert!(total.tally.contains_key(seen), "no {seen}: {total}");
     }
 }

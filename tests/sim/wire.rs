@@ -22,6 +22,8 @@ pub(crate) enum Verb {
     Extend,
     Release,
     Inspect,
+    /// A look of one who waits.
+    Look,
     /// A question about the server, or about its marker.
     Ask,
     Ping,
@@ -71,9 +73,8 @@ impl Message {
                 (Verb::Extend, *key, *value, *ttl)
             }
             ["EVAL", fenced::RELEASE, "2", key, _, value, ..] => (Verb::Release, *key, *value, ""),
-            ["EVAL", INSPECT, "1", key] | ["EVAL", LOOK, "1", key, _, _] => {
-                (Verb::Inspect, *key, "", "")
-            }
+            ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
+            ["EVAL", LOOK, "1", key, _, _] => (Verb::Look, *key, "", ""),
             ["EVAL", script, "1", key, token, rest @ ..] => {
                 let verb = match *script {
                     RETAKE => Verb::Retake,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::claims::Claim;
 use super::clocks::Nanos;
+use super::handing::Before;
 use super::hooks::Hook;
 use super::node::Executed;
 use super::plan::{Kind, Plan, SHORTEST_DELAY};
@@ -23,6 +24,10 @@ pub(crate) struct Witness {
     pub(super) hooks: Vec<Hook>,
     /// The tokens of the leases that nobody has adopted.
     pub(super) handed: HashSet<String>,
+    /// The guards that were given back and not to the nodes, by their tokens.
+    pub(super) given_back: HashMap<String, Before>,
+    /// The resource that each task is asking for.
+    pub(super) asking: HashMap<usize, usize>,
     pub(super) tokens: HashMap<String, Token>,
     /// The token of each task's last attempt.
     attempts: HashMap<usize, String>,
@@ -45,8 +50,10 @@ pub(crate) type Tally = BTreeMap<&'static str, u64>;
 
 pub(super) struct Token {
     number: usize,
-    /// Who made it.
+    /// Who made it, or had its lock last.
     pub(super) task: usize,
+    /// Whether a guard with it was returned.
+    is_returned: bool,
     /// When it was first sent.
     since: Nanos,
     /// When it was last sent, and to how many nodes up to then.
@@ -77,6 +84,12 @@ impl Witness {
         if message.verb == Verb::Set {
             self.asks(task, now, &message.token);
         }
+        if message.verb == Verb::Release {
+            self.given_back.remove(&message.token);
+        }
+        if message.verb == Verb::Look {
+            *self.tally.entry("looked while waiting").or_default() += 1;
+        }
     }
 
     fn asks(&mut self, task: usize, now: Nanos, value: &str) {
@@ -100,6 +113,7 @@ impl Witness {
         let token = Token {
             number: self.tokens.len(),
             task,
+            is_returned: false,
             since: now,
             last: now,
             asked: 1,
@@ -115,6 +129,22 @@ impl Witness {
     /// When the attempt with this value began.
     pub(super) fn began(&self, value: &str) -> Nanos {
         self.tokens.get(value).map_or(0, |token| token.since)
+    }
+
+    /// A guard with this value is returned to a task; whether there was one before.
+    pub(super) fn is_returned_again(&mut self, value: &str, task: usize) -> bool {
+        self.tokens.get_mut(value).is_some_and(|token| {
+            token.task = task;
+            std::mem::replace(&mut token.is_returned, true)
+        })
+    }
+
+    /// Whether the lock with this value is on its way to another thread that asks for it.
+    fn is_handed_over(&self, value: &str, task: usize) -> bool {
+        self.given_back.get(value).is_some_and(|before| {
+            let mut asking = self.asking.iter();
+            asking.any(|(other, resource)| *other != task && before.is_of(*resource))
+        })
     }
 
     /// Tokens are random; a trace that can be compared with another has numbers.
@@ -174,10 +204,10 @@ impl State {
                     self.count("SET after its release");
                 }
             }
-            Verb::Inspect | Verb::Ask if executed.before != executed.after => {
+            Verb::Inspect | Verb::Look | Verb::Ask if executed.before != executed.after => {
                 self.fail(format!("a look at {} changed it on n{node}", message.key));
             }
-            Verb::Extend | Verb::Inspect | Verb::Ask | Verb::Ping => {}
+            Verb::Extend | Verb::Inspect | Verb::Look | Verb::Ask | Verb::Ping => {}
         }
         self.check_claims();
     }
@@ -269,7 +299,7 @@ impl World {
                     .tokens
                     .get(&value)
                     .is_some_and(|token| token.task == task);
-                if is_its && !is_held {
+                if is_its && !is_held && !witness.is_handed_over(&value, task) {
                     state.fail(format!(
                         "c{client} left a key of r{resource} on n{node} in calm weather"
                     ));

@@ -1,0 +1,145 @@
+//! Locks that go from thread to thread of one client: the next holder has what is left of the lease, and no more.
+
+use std::time::Duration;
+
+use super::claims::Claim;
+use super::clocks::Nanos;
+use super::keeping::Keeping;
+use super::plan::nanos;
+use super::world::{State, World};
+use crate::guard::LockGuard;
+use crate::quorum;
+
+/// How often a lock may go to the next thread, and until when.
+#[derive(Clone, Copy)]
+pub(super) struct Left {
+    times: u32,
+    until: Nanos,
+}
+
+/// A guard that was given back, and whose lock may go to the next thread.
+#[derive(Clone, Copy)]
+pub(super) struct Before {
+    id: u64,
+    client: usize,
+    resource: usize,
+    since: Nanos,
+    left: Left,
+    /// When it ended.
+    at: Nanos,
+    /// When it would have ended otherwise, by its client's clock.
+    last: Nanos,
+}
+
+/// What the guard of a lock that was taken, or handed over, begins with.
+pub(super) struct Beginning {
+    /// Since when nobody else has had the lock.
+    pub(super) began: Nanos,
+    pub(super) left: Option<Left>,
+}
+
+/// The validity that is asked for, and whether it is renewed.
+pub(crate) type Asked = (Duration, Option<Keeping>);
+
+impl Before {
+    /// None where the next one may not have it.
+    pub(super) fn of(claim: &Claim, now: Nanos) -> Option<Self> {
+        let left = claim.left.filter(|_| claim.is_known_to_last())?;
+        Some(Self {
+            id: claim.id,
+            client: claim.client,
+            resource: claim.resource,
+            since: claim.since,
+            left,
+            at: now,
+            last: claim.last,
+        })
+    }
+
+    pub(super) fn is_of(&self, resource: usize) -> bool {
+        self.resource == resource
+    }
+
+    pub(super) fn has_ended(&mut self, at: Nanos, last: Nanos) {
+        (self.at, self.last) = (at, last);
+    }
+}
+
+impl State {
+    /// A guard is returned to whoever asked for its lock: it was taken from the nodes, or handed over.
+    pub(super) fn begins(
+        &mut self,
+        (client, resource): (usize, usize),
+        guard: &LockGuard,
+        (ttl, keeping): Asked,
+    ) -> Beginning {
+        let value = guard.token();
+        let clock = self.clients[client].clock;
+        let deadline = guard.watch().deadline().as_nanos();
+        let validity = nanos(ttl.saturating_sub(quorum::drift(ttl, 0.01)));
+        if deadline > clock.shows(self.now) + validity && !self.is_over {
+            self.fail(format!(
+                "c{client} has r{resource} for longer than it asked for"
+            ));
+        }
+        let task = self.task();
+        if !self.witness.is_returned_again(value, task) {
+            self.count_expired(client, resource);
+            let began = self.witness.began(value);
+            let left = self.plan.handovers[client].map(|(times, time)| Left {
+                times,
+                until: clock.when(clock.shows(began) + nanos(time)),
+            });
+            return Beginning { began, left };
+        }
+        let now = self.now;
+        self.count("handed over");
+        let before = self.witness.given_back.remove(value);
+        let left = before.and_then(|before| {
+            let is_in_bounds = before.left.times > 0 && before.at < before.left.until;
+            let is_same = (before.client, before.resource) == (client, resource);
+            let is_longer = keeping.is_none() && deadline > before.last;
+            let is_disputed = self.next_holder_after(resource, before.id, before.since);
+            (is_in_bounds && is_same && !is_longer && !is_disputed).then(|| Left {
+                times: before.left.times - 1,
+                ..before.left
+            })
+        });
+        if left.is_none() && !self.is_over {
+            self.fail(format!(
+                "c{client} was handed r{resource}, which was over, or not for so often or so long"
+            ));
+        }
+        Beginning { began: now, left }
+    }
+
+    /// Counts the locks of this client that are taken although a guard is out.
+    fn count_expired(&mut self, client: usize, resource: usize) {
+        let guards = self.witness.guards.iter();
+        let mut in_line = guards.filter(|claim| claim.has_a_turn());
+        if in_line.any(|claim| (claim.client, claim.resource) == (client, resource)) {
+            self.count("taken over from one that has expired");
+        }
+    }
+
+    /// Counts what happens to a lock that was handed over.
+    pub(super) fn count_if_handed_over(&mut self, id: u64, what: &'static str) {
+        let mut guards = self.witness.guards.iter();
+        if guards.any(|claim| claim.id == id && claim.was_handed_over()) {
+            self.count(what);
+        }
+    }
+}
+
+impl World {
+    /// Calls for a lock, of which the witness knows meanwhile.
+    pub(super) fn while_asking<T>(&self, resource: usize, call: impl FnOnce() -> T) -> T {
+        let mut state = self.state();
+        let task = state.task();
+        state.witness.asking.insert(task, resource);
+        drop(state);
+        let result = call();
+        self.state().witness.asking.remove(&task);
+        result
+    }
+}
