@@ -283,7 +283,10 @@ fn a_renewal_of_a_lock_that_is_given_back_meanwhile_has_not_failed() {
         peer.say(command.consent());
     });
     let builder = LockManager::builder().nodes([node.url()]);
-    let manager = builder.node_timeout(Duration::from_secs(3)).build().unwrap();
+    let manager = builder
+        .node_timeout(Duration::from_secs(3))
+        .build()
+        .unwrap();
     let request = manager.request("job").ttl(Duration::from_secs(10));
     let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
     let extensions = || node.heard_of(Kind::Extend).len();
