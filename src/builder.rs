@@ -212,7 +212,7 @@ impl Builder {
     /// longer than it asked for; with [`Protocol::Fenced`] it has a larger fencing token, one of `max_times` that were set
     /// apart when the lock was taken; of fewer, and so less often, while locks are taken so fast that the tokens that were set
     /// apart in vain run ahead of the clock. All of them have the same [`token`](crate::LockGuard::token): to the servers, they are
-    /// one holder.
+    /// one holder, and if the process dies, others wait for the time to live that the first of them has asked for.
     ///
     /// It saves the round trips, and it is unfair: while threads of this manager wait, other processes wait as well, for the
     /// time of `max_times` more holders or for `max_time`, whichever is over first. Among the threads it is first in, first out.

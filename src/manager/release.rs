@@ -14,7 +14,7 @@ impl LockManager {
     ///
     /// [`LockManager::status`] tells the token. Whoever holds the lock goes on in the belief that it has it, until it
     /// extends it or its validity ends; so this is for holders that certainly don't run any more. A key with another token
-    /// is left alone. Use the [`Protocol`](crate::Protocol) of the holder: one that fences sets its key again after a release
+    /// is left alone. Where the holder is a guard of this very manager, its other threads go on waiting for that guard. Use the [`Protocol`](crate::Protocol) of the holder: one that fences sets its key again after a release
     /// by a classic manager, if it still runs.
     ///
     /// # Errors

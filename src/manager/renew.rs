@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::LockManager;
 use crate::clock::Timestamp;
-use crate::error::{Error, NodeReport, Vote};
+use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::foreign::in_any_case;
 use crate::guard::held::{Held, Purpose, is_gone};
 use crate::keep_alive::Renewal;
@@ -173,6 +173,10 @@ impl LockManager {
                 round.held.not_renewed(&nodes);
                 self.repeat(round.held, now);
             }
+            // It was given back meanwhile.
+            Err(Error::Lost {
+                cause: LossCause::Released,
+            }) => {}
             // Lost, which is told there.
             Err(_) => {
                 self.recorder().failed_renewals.count();

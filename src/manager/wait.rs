@@ -81,8 +81,10 @@ impl LockManager {
     /// or for `delay`.
     fn poll(&self, key: &str, delay: Duration, manner: Manner, end: Option<Timestamp>) -> Next {
         let delay = delay.min(self.left(end));
-        let mut closed = self.each().filter(|node| node.is_closed());
-        let look = closed.find_map(|node| {
+        let closed = self.each().filter(|node| node.is_closed());
+        // One that hangs may take what is left of the time.
+        let mut asked = closed.take_while(|_| !self.left(end).is_zero());
+        let look = asked.find_map(|node| {
             let listener = node.listener();
             let announced = listener.as_ref().map_or(Duration::ZERO, |_| delay);
             let look = node.look(key, announced, manner)?;
@@ -93,7 +95,7 @@ impl LockManager {
         };
         let span = match (look.state, manner) {
             (State::Stuck, _) => return Next::Sleep,
-            (State::Free, Manner::Eager) => return Next::Attempt,
+            (State::Free, Manner::Eager) | (State::Deserted, _) => return Next::Attempt,
             (State::Free, Manner::Polite) => delay.min(POLITENESS),
             (State::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
         };
@@ -260,6 +262,18 @@ mod tests {
             hinted()
         );
         assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+    }
+
+    #[test]
+    fn one_whose_time_is_over_looks_at_no_further_node() {
+        let world = world();
+        for node in &world.nodes {
+            node.hang();
+        }
+        let end = Some(Duration::from_millis(10));
+        assert_eq!(world.wait(&mut Wait::default(), Manner::Eager, end), full());
+        let timeout = world.manager.shared.options.node_timeout;
+        assert_eq!(world.clock.elapsed(), timeout);
     }
 
     #[test]

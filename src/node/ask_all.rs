@@ -111,7 +111,10 @@ pub(super) fn send_to_all<'n, T>(
             // Nobody is left whom it could keep waiting.
             (1, None) => {
                 for step in &mut steps {
-                    step.advance(|call| (!call.is_sent()).then(|| send(call)));
+                    // Twice, because the first time may do no more than connect.
+                    for _ in 0..2 {
+                        step.advance(|call| (!call.is_sent()).then(|| send(call)));
+                    }
                     step.finish(|call| Some(read(call)));
                 }
             }

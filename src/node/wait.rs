@@ -36,6 +36,8 @@ pub(crate) struct Look {
 pub(crate) enum State {
     /// The node would grant the lock.
     Free,
+    /// So it would, and those who were to be woken don't listen: to be polite to them makes no sense.
+    Deserted,
     /// The node has it for so long.
     Held(Duration),
     /// The node has a key that never expires.
@@ -160,6 +162,7 @@ fn look(reply: &Value) -> Option<Look> {
     let state = match left {
         -2 => State::Free,
         -1 => State::Stuck,
+        -3 => State::Deserted,
         0.. => State::Held(Duration::from_millis(left.unsigned_abs())),
         _ => return None,
     };
@@ -182,7 +185,8 @@ mod tests {
         assert_eq!(state(-1), Some(State::Stuck));
         assert_eq!(state(0), Some(State::Held(Duration::ZERO)));
         assert_eq!(state(1500), Some(State::Held(Duration::from_millis(1500))));
-        assert_eq!(state(-3), None);
+        assert_eq!(state(-3), Some(State::Deserted));
+        assert_eq!(state(-4), None);
         let announced = |number| read(&[int(5), int(number)]).map(|look| look.is_announced);
         assert_eq!(announced(0), Some(false));
         assert_eq!(announced(1), Some(true));

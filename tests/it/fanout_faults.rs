@@ -9,7 +9,7 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, NodeError, Protocol, Vote};
 
 use crate::fanout::{in_order, is_granted, overlapped};
-use crate::scripted::{BlackHole, Kind, Scripted};
+use crate::scripted::{BlackHole, Command, Kind, Scripted};
 use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -306,6 +306,39 @@ fn who_waits_for_a_connection_keeps_no_other() {
         assert!(eventually(BOUND, || asked(0, "b")));
         scope.spawn(move || lock("c"));
     });
+}
+
+/// One connection to each node. That to the last one breaks under "a" while "b" waits for it, and nothing else is under way.
+#[test]
+fn who_has_waited_for_a_connection_that_broke_makes_one_and_asks_on_that() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let servers = in_order(|place, peer, command| {
+            if command.asks_for_a_lock() && place == 4 && command.key() == "a" {
+                // The others have answered to "b" by then.
+                peer.wait(ms(500));
+                peer.close();
+            } else if command.asks_for_a_lock() {
+                peer.say(b"+OK\r\n");
+            } else {
+                peer.say(b":1\r\n");
+            }
+        });
+        let builder = overlapped(protocol).nodes(servers.iter().map(Scripted::url));
+        let builder = builder.pool_size(1).node_timeout(Duration::from_secs(4));
+        let manager = builder.build().unwrap();
+        let asked = |place: usize| {
+            let heard = servers[place].heard();
+            heard.iter().any(Command::asks_for_a_lock)
+        };
+        thread::scope(|scope| {
+            let first = scope.spawn(|| manager.try_lock("a", TTL).unwrap());
+            assert!(eventually(BOUND, || asked(4)));
+            let guard = manager.try_lock("b", TTL).unwrap();
+            let votes = guard.votes();
+            assert!(votes.iter().all(is_granted), "{protocol:?}: {votes:?}");
+            drop(first.join().unwrap());
+        });
+    }
 }
 
 #[test]

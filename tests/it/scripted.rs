@@ -177,6 +177,12 @@ impl Command {
         &self.words[at]
     }
 
+    /// The first key of a command of the algorithm.
+    pub(crate) fn key(&self) -> &str {
+        let at = if self.kind() == Kind::Set { 1 } else { 3 };
+        &self.words[at]
+    }
+
     /// The reply of a server on which every lock is free.
     pub(crate) fn consent(&self) -> &'static [u8] {
         match self.kind() {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, LockManager, Protocol, Stats};
 
-use crate::server::Server;
+use crate::scripted::{Kind, Scripted};
+use crate::server::{Server, eventually};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -271,6 +272,31 @@ fn renewals_are_counted_and_those_that_fail_too() {
     drop(guard);
     let stats = manager.stats();
     assert_eq!((stats.lost, stats.released, stats.held()), (1, 0, 0));
+}
+
+#[test]
+fn a_renewal_of_a_lock_that_is_given_back_meanwhile_has_not_failed() {
+    let node = Scripted::start(|peer, command| {
+        if command.kind() == Kind::Extend {
+            peer.wait(Duration::from_millis(300));
+        }
+        peer.say(command.consent());
+    });
+    let builder = LockManager::builder().nodes([node.url()]);
+    let manager = builder
+        .node_timeout(Duration::from_secs(3))
+        .build()
+        .unwrap();
+    let request = manager.request("job").ttl(Duration::from_secs(10));
+    let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+    let extensions = || node.heard_of(Kind::Extend).len();
+    assert!(eventually(TTL * 6, || extensions() == 1));
+    guard.unlock().unwrap();
+    // The background thread has taken in the answer when it does the next thing.
+    let next = manager.request("next").ttl(Duration::from_secs(10));
+    let _next = next.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+    assert!(eventually(TTL * 6, || manager.stats().renewed == 1));
+    assert_eq!(manager.stats().failed_renewals, 0);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redlatch::LockManager;
 
 use crate::server::{Server, eventually, now, pause, within};
-use crate::waiting::{BOUND, LONG, TTL, assert_nothing_is_left, cluster, process};
+use crate::waiting::{BOUND, LONG, TTL, asked, assert_nothing_is_left, cluster, process};
 
 /// Lets processes take a lock again and again for some seconds. Returns how often each had it, and its longest wait.
 fn contend(processes: usize) -> Vec<(u32, Duration)> {
@@ -83,6 +83,27 @@ fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
     });
     let overtaken = overtaken.count();
     assert!(overtaken <= ROUNDS / 4, "{overtaken} of {ROUNDS}");
+}
+
+/// The announcement of one who has left goes on for a while, and must not be kept up by the one who is polite to it.
+#[test]
+fn who_is_alone_again_soon_pays_for_nobody_who_waits() {
+    const ROUNDS: u64 = 20;
+    let servers = cluster(3);
+    let [alone, waiter] = [(); 2].map(|()| process(&servers, Duration::from_millis(100)));
+    let guard = alone.lock("job", TTL).unwrap();
+    let short = Duration::from_millis(300);
+    assert!(waiter.try_lock_for("job", TTL, short).is_err());
+    guard.unlock().unwrap();
+    let is_cheap = eventually(Duration::from_secs(10), || {
+        let before = asked(&servers[0]);
+        for _ in 0..ROUNDS {
+            alone.lock("job", TTL).unwrap().unlock().unwrap();
+        }
+        asked(&servers[0]) - before == ROUNDS * 2
+    });
+    assert!(is_cheap);
+    assert_nothing_is_left(&servers);
 }
 
 #[test]
