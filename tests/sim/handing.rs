@@ -124,10 +124,14 @@ impl State {
 
     /// Counts what happens to a lock that was handed over.
     pub(super) fn count_if_handed_over(&mut self, id: u64, what: &'static str) {
-        let mut guards = self.witness.guards.iter();
-        if guards.any(|claim| claim.id == id && claim.was_handed_over()) {
+        if self.was_handed_over(id) {
             self.count(what);
         }
+    }
+
+    pub(super) fn was_handed_over(&self, id: u64) -> bool {
+        let mut guards = self.witness.guards.iter();
+        guards.any(|claim| claim.id == id && claim.was_handed_over())
     }
 }
 
