@@ -11,7 +11,7 @@ pub(crate) enum Mode {
     Sequential,
     /// All nodes are asked before any reply is read.
     Overlapped,
-    /// As by default, and a lock is handed over within the process: 16 times in succession, and for 100 ms, at most.
+    /// As by default, and a lock is handed over within the process: 100 times in succession, and for 100 ms, at most.
     HandOver,
 }
 
@@ -36,6 +36,6 @@ pub(crate) fn configure(builder: Builder, mode: Mode) -> Builder {
     match mode {
         Mode::Sequential => builder,
         Mode::Overlapped => builder.fanout(Fanout::Overlapped),
-        Mode::HandOver => builder.local_handover(16, Duration::from_millis(100)),
+        Mode::HandOver => builder.local_handover(100, Duration::from_millis(100)),
     }
 }
