@@ -316,11 +316,12 @@ impl<T: Tenant> Drop for Place<'_, T> {
 }
 
 impl<T: Tenant> Turn<T> {
-    /// Tells those who wait what was got.
+    /// Tells those who wait what was got. What was met on the way there is over.
     pub(crate) fn got(&self, lock: T::Lock) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
             line.lock = Some(lock);
+            line.met = None;
         }
     }
 

@@ -277,3 +277,22 @@ fn thousands_of_resources_leave_no_room_behind() {
     assert_eq!([lines, waiting], [0, 0]);
     assert!(room < 500, "room for {room}");
 }
+
+#[test]
+fn what_was_met_before_the_lock_was_got_is_no_reason_while_it_is_given_back() {
+    let (queue, resource) = queue();
+    let turn = queue.step_in(&resource).unwrap();
+    let met = || {
+        let now = Some(real().now());
+        let refusal = queue.enter(&resource, 1, now, &real()).err().unwrap();
+        (refusal.lock.is_some(), refusal.met)
+    };
+    turn.met(&"no answer");
+    assert_eq!(met(), (false, Some("no answer")));
+    turn.got(soon(Duration::from_mins(1)));
+    assert_eq!(met(), (true, None));
+    turn.gives_back();
+    assert_eq!(met(), (false, None));
+    drop(turn);
+    assert_empty(&queue);
+}

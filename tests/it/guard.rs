@@ -4,9 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::server::{Server, eventually};
+use crate::server::{Server, assert_ends_well, eventually};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -165,20 +164,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
             drop(manager);
             std::process::exit(i32::from(!refused));
         }
-        fork::Fork::Parent(pid) => {
-            let pid = Pid::from_raw(pid).unwrap();
-            let mut status = None;
-            eventually(Duration::from_secs(10), || {
-                status = waitpid(Some(pid), WaitOptions::NOHANG).unwrap();
-                status.is_some()
-            });
-            let Some((_, status)) = status else {
-                kill_process(pid, Signal::KILL).unwrap();
-                waitpid(Some(pid), WaitOptions::empty()).unwrap();
-                panic!("the child hangs");
-            };
-            assert_eq!(status.exit_status(), Some(0));
-        }
+        fork::Fork::Parent(pid) => assert_ends_well(pid),
     }
     for server in &servers {
         assert_eq!(server.get("report").as_deref(), Some(guard.token()));

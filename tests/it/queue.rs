@@ -11,10 +11,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::scripted::{Kind, Scripted};
-use crate::server::{Server, eventually, pause, within};
+use crate::server::{Server, assert_ends_well, eventually, pause, within};
 
 pub(crate) const TTL: Duration = Duration::from_secs(15);
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
@@ -366,20 +365,7 @@ fn a_forked_child_waits_for_nobody_though_threads_wait_in_its_parent() {
             drop(manager);
             std::process::exit(i32::from(!is_refused));
         }
-        fork::Fork::Parent(pid) => {
-            let pid = Pid::from_raw(pid).unwrap();
-            let mut status = None;
-            eventually(Duration::from_secs(10), || {
-                status = waitpid(Some(pid), WaitOptions::NOHANG).unwrap();
-                status.is_some()
-            });
-            let Some((_, status)) = status else {
-                kill_process(pid, Signal::KILL).unwrap();
-                waitpid(Some(pid), WaitOptions::empty()).unwrap();
-                panic!("the child hangs");
-            };
-            assert_eq!(status.exit_status(), Some(0));
-        }
+        fork::Fork::Parent(pid) => assert_ends_well(pid),
     }
     assert!(!waiting.is_finished());
     guard.unlock().unwrap();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use redis::Value;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// One server with a folder of its own. It persists nothing unless it is told to.
 pub(crate) struct Server {
@@ -233,6 +233,23 @@ impl Drop for Server {
         self.child.wait().ok();
         std::fs::remove_dir_all(&self.dir).ok();
     }
+}
+
+/// The child of a fork ends by itself, and has seen nothing wrong.
+#[track_caller]
+pub(crate) fn assert_ends_well(child: i32) {
+    let child = Pid::from_raw(child).unwrap();
+    let mut status = None;
+    eventually(Duration::from_secs(10), || {
+        status = waitpid(Some(child), WaitOptions::NOHANG).unwrap();
+        status.is_some()
+    });
+    let Some((_, status)) = status else {
+        kill_process(child, Signal::KILL).unwrap();
+        waitpid(Some(child), WaitOptions::empty()).unwrap();
+        panic!("the child hangs");
+    };
+    assert_eq!(status.exit_status(), Some(0));
 }
 
 /// Polls until the condition holds or the time is over; returns whether it holds.
