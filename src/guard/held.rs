@@ -333,6 +333,10 @@ impl Held {
     fn loss_by(&self, now: Timestamp, notice: Duration) -> Option<LossCause> {
         if self.is_forked() {
             let is_over = self.deadline().saturating_since(now) <= notice;
+            if is_over {
+                // For ever, as in the parent.
+                self.deadline.store(0, Ordering::Release);
+            }
             return is_over.then(|| LossCause::Expired { nodes: Vec::new() });
         }
         let mut state = self.state.lock();

@@ -147,22 +147,29 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
     match fork::fork().unwrap() {
         fork::Fork::Child => {
-            let refused = manager.stats().acquired == 3
-                && matches!(manager.try_lock("x", TTL), Err(Error::Forked))
-                && matches!(manager.status("x"), Err(Error::Forked))
-                && matches!(manager.health(), Err(Error::Forked))
-                && matches!(guard.extend(TTL), Err(Error::Forked))
-                && matches!(manager.release("kept", kept.token()), Err(Error::Forked))
-                && matches!(guard.keep_alive(TTL, KeepAlive::unbounded()), Err(Error::Forked))
+            let are_good = [
+                manager.stats().acquired == 3,
+                matches!(manager.try_lock("x", TTL), Err(Error::Forked)),
+                matches!(manager.status("x"), Err(Error::Forked)),
+                matches!(manager.health(), Err(Error::Forked)),
+                matches!(guard.extend(TTL), Err(Error::Forked)),
+                matches!(manager.release("kept", kept.token()), Err(Error::Forked)),
+                matches!(
+                    guard.keep_alive(TTL, KeepAlive::unbounded()),
+                    Err(Error::Forked)
+                ),
                 // Nothing renews it here, whatever the parent's threads were at.
-                && matches!(kept.wait_lost(TTL), Some(LossCause::Expired { .. }))
-                && matches!(kept.check(), Err(Error::Lost { .. }))
-                && matches!(manager.adopt(kept.into_lease()), Err(Error::Forked))
-                && matches!(unlocked.unlock(), Err(Error::Forked));
+                matches!(kept.wait_lost(TTL), Some(LossCause::Expired { .. })),
+                matches!(kept.check(), Err(Error::Lost { .. })),
+                matches!(manager.adopt(kept.into_lease()), Err(Error::Forked)),
+                matches!(unlocked.unlock(), Err(Error::Forked)),
+            ];
+            let first_bad = are_good.iter().position(|is_good| !is_good);
             // The last of the manager goes as well.
             drop(guard);
             drop(manager);
-            std::process::exit(i32::from(!refused));
+            // Zero, or the number of the one that is not.
+            std::process::exit(first_bad.map_or(0, |at| i32::try_from(at).unwrap() + 1));
         }
         fork::Fork::Parent(pid) => assert_ends_well(pid),
     }
