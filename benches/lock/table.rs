@@ -80,13 +80,16 @@ impl Row {
     }
 
     /// Compares the medians of samples that were taken in turn. How much the ratio differs from one tenth of the run to
-    /// another tells noise from a difference.
+    /// another tells noise from a difference; a short run has tenths without a sample, which tell nothing.
     pub(crate) fn ratio_of(mut self, samples: &Samples, baseline: &Samples, at_most: f64) -> Self {
         let ratio = samples.against(baseline);
-        let tenths = (0..10).map(|n| samples.tenth(n).against(&baseline.tenth(n)));
-        let (low, high) = tenths.fold((ratio, ratio), |(low, high), tenth| {
-            (low.min(tenth), high.max(tenth))
-        });
+        let tenths = (0..10).map(|n| [samples.tenth(n), baseline.tenth(n)]);
+        let (low, high) = tenths
+            .filter(|pair| pair.iter().all(|tenth| tenth.len() > 0))
+            .map(|[tenth, beside]| tenth.against(&beside))
+            .fold((ratio, ratio), |(low, high), tenth| {
+                (low.min(tenth), high.max(tenth))
+            });
         self.ratio = format!("{ratio:.2}x ({low:.2}-{high:.2})");
         self.at_most(ratio, at_most, &format!("{at_most:.2}x"))
     }
