@@ -78,10 +78,11 @@ pub(crate) enum Event {
     /// `lock` has returned a guard: the clock right after, and the guard's claim unless it was over by then.
     Locked {
         resource: u32,
+        /// For one who was handed the lock, with its number behind a dot: another one had the token before.
         token: String,
         ttl_ms: u64,
         returned: u64,
-        /// How long the nodes took one after the other, by the guard's reports.
+        /// How long the nodes took for it at least, by the guard's reports.
         spent: u64,
         claim: Option<Claim>,
     },

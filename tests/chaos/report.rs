@@ -159,6 +159,7 @@ impl Report {
             for outcome in [
                 "extensions",
                 "extensions refused as lost-expired",
+                "locks handed over",
                 "unlocks: ok",
             ] {
                 if !self.witness.counts.contains_key(outcome) {

@@ -83,6 +83,13 @@ fn overlaps() {
         found(&[locked(0, "a", 100, 500), locked(0, "b", 500, 1_400)]),
         1
     );
+    // Handed over before the first one gave it back.
+    let early = [
+        locked(0, "a", 100, 900),
+        locked(0, "a.1", 499, 900),
+        releasing("a", 500),
+    ];
+    assert_eq!(found(&early), 1);
     // The one was released too late, the other was extended.
     let late = [
         locked(0, "a", 100, 900),
@@ -117,6 +124,12 @@ fn what_is_none() {
         locked(0, "a", 100, 900),
         releasing("a", 500),
         locked(0, "b", 500, 1_400),
+    ]);
+    // Handed over.
+    none(&[
+        locked(0, "a", 100, 900),
+        releasing("a", 500),
+        locked(0, "a.1", 500, 900),
     ]);
     let verdict = none(&[locked(0, "a", 100, 900), locked(0, "b", 907, 1_400)]);
     assert_eq!(verdict.closest, Some(7 * MS - 1));

@@ -74,6 +74,9 @@ impl Witness {
                 if self.by_token.contains_key(&token) {
                     self.wrong(format!("worker {worker} was given the token {token} again"));
                 }
+                if token.contains('.') {
+                    self.count("locks handed over");
+                }
                 // A process can be stopped after the guard was returned, so this is none of the lock's doing.
                 let Some(claim) = claim else {
                     self.late += 1;

@@ -1,13 +1,15 @@
 //! A worker: a process that takes locks, holds them in all the ways that programs do, and tells what it saw.
 
+use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::process::exit;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
-use redlatch::{LockGuard, LockManager};
+use redlatch::{Fanout, LockGuard, LockManager};
 
 use crate::event::{Claim, Event, clock, name, nanos};
 use crate::plan::{RESOURCES, TTL_MS};
@@ -42,21 +44,14 @@ pub(crate) fn run(seed: u64, urls: &[String]) {
             exit(0);
         }
     });
-    let manager = LockManager::builder()
-        .nodes(urls)
-        .key_prefix("chaos:")
-        .acquire_timeout(Duration::from_millis(1_500))
-        .retry_delay(Duration::from_millis(3), Duration::from_millis(40))
-        .pool_size(4)
-        .build()
-        .unwrap();
+    let worker = Worker::new(seed, urls);
     thread::scope(|scope| {
         for i in 0..THREADS {
-            let manager = &manager;
+            let worker = &worker;
             scope.spawn(move || {
                 let mut rng = Rng::with_seed(seed + (i << 32));
                 while ORDERS.load(Ordering::Relaxed) < STOP {
-                    take_one(manager, &mut rng);
+                    worker.take_one(&mut rng);
                 }
             });
         }
@@ -65,7 +60,7 @@ pub(crate) fn run(seed: u64, urls: &[String]) {
     while ORDERS.load(Ordering::Relaxed) != LAST {
         pause(Duration::from_millis(1));
     }
-    last_ones(&manager);
+    last_ones(&worker.manager);
     tell(&Event::Done);
     listener.join().unwrap();
 }
@@ -100,46 +95,116 @@ fn millis(rng: &mut Rng, most: u64) -> Duration {
     Duration::from_millis(rng.u64(0..=most))
 }
 
-fn take_one(manager: &LockManager, rng: &mut Rng) {
-    let resource = rng.u32(0..RESOURCES);
-    let ttl_ms = rng.u64(TTL_MS);
-    let ttl = Duration::from_millis(ttl_ms);
-    let key = resource.to_string();
-    let result = match rng.u32(0..4) {
-        0 => manager.try_lock(&key, ttl),
-        1 => manager.lock(&key, ttl),
-        _ => manager.try_lock_for(&key, ttl, millis(rng, 600)),
-    };
-    let returned = clock();
-    match result {
-        Ok(guard) => {
-            let claim = Claim::of(&guard);
-            let spent = guard.votes().iter().map(|report| report.elapsed).sum();
-            tell(&Event::Locked {
-                resource,
-                token: guard.token().to_owned(),
-                ttl_ms,
-                returned,
-                spent: nanos(spent),
-                claim,
-            });
-            let mut held = Held { guard, claim, rng };
-            held.live(ttl_ms);
-            held.release();
+/// How often in succession a lock is handed over.
+const HAND_OVERS: u32 = 4;
+
+struct Worker {
+    manager: LockManager,
+    fanout: Fanout,
+    /// How often a lock may be handed over.
+    hand_overs: u32,
+    /// What each token was for, and how often that was handed over.
+    known: Mutex<HashMap<String, (u32, u32)>>,
+}
+
+impl Worker {
+    /// Every other one, or so, asks all nodes at once, and every other one hands its locks over.
+    fn new(seed: u64, urls: &[String]) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let fanout = if rng.bool() {
+            Fanout::Overlapped
+        } else {
+            Fanout::Sequential
+        };
+        let mut builder = LockManager::builder()
+            .nodes(urls)
+            .key_prefix("chaos:")
+            .acquire_timeout(Duration::from_millis(1_500))
+            .retry_delay(Duration::from_millis(3), Duration::from_millis(40))
+            .pool_size(4)
+            .fanout(fanout);
+        let hand_overs = if rng.bool() { HAND_OVERS } else { 0 };
+        if hand_overs > 0 {
+            builder = builder.local_handover(hand_overs, Duration::from_millis(400));
         }
-        Err(error) => {
-            tell(&Event::Refused(name(&error).to_owned()));
-            if !matches!(name(&error), "held" | "unavailable" | "too-slow") {
-                tell(&Event::Wrong(format!("a lock failed as: {error}")));
+        Self {
+            manager: builder.build().unwrap(),
+            fanout,
+            hand_overs,
+            known: Mutex::default(),
+        }
+    }
+
+    fn take_one(&self, rng: &mut Rng) {
+        let resource = rng.u32(0..RESOURCES);
+        let ttl_ms = rng.u64(TTL_MS);
+        let ttl = Duration::from_millis(ttl_ms);
+        let key = resource.to_string();
+        let result = match rng.u32(0..4) {
+            0 => self.manager.try_lock(&key, ttl),
+            1 => self.manager.lock(&key, ttl),
+            _ => self.manager.try_lock_for(&key, ttl, millis(rng, 600)),
+        };
+        let returned = clock();
+        match result {
+            Ok(guard) => {
+                let claim = Claim::of(&guard);
+                let (name, spent) = self.enter(&guard, resource);
+                tell(&Event::Locked {
+                    resource,
+                    token: name.clone(),
+                    ttl_ms,
+                    returned,
+                    spent: nanos(spent),
+                    claim,
+                });
+                let mut held = Held {
+                    guard,
+                    name,
+                    claim,
+                    rng,
+                };
+                held.live(ttl_ms);
+                held.release();
             }
-            pause(millis(rng, 15));
+            Err(error) => {
+                tell(&Event::Refused(name(&error).to_owned()));
+                if !matches!(name(&error), "held" | "unavailable" | "too-slow") {
+                    tell(&Event::Wrong(format!("a lock failed as: {error}")));
+                }
+                pause(millis(rng, 15));
+            }
         }
+    }
+
+    /// What to call this guard, by its token, and how long the nodes have taken for it at least.
+    fn enter(&self, guard: &LockGuard, resource: u32) -> (String, Duration) {
+        let token = guard.token();
+        let mut known = self.known.lock().unwrap();
+        if let Some((of, hand_overs)) = known.get_mut(token) {
+            *hand_overs += 1;
+            if *of != resource || *hand_overs > self.hand_overs {
+                let text = format!("the token {token} of {of} is that of {resource}, too");
+                tell(&Event::Wrong(text));
+            }
+            // The reports are those of the first holder.
+            return (format!("{token}.{hand_overs}"), Duration::ZERO);
+        }
+        known.insert(token.to_owned(), (resource, 0));
+        let elapsed = guard.votes().iter().map(|report| report.elapsed);
+        let spent = match self.fanout {
+            Fanout::Overlapped => elapsed.max().unwrap(),
+            Fanout::Sequential | _ => elapsed.sum(),
+        };
+        (token.to_owned(), spent)
     }
 }
 
 /// A guard and what it claimed when it was last looked at; no claim when that was over by then.
 struct Held<'a> {
     guard: LockGuard,
+    /// What it is told as.
+    name: String,
     claim: Option<Claim>,
     rng: &'a mut Rng,
 }
@@ -192,8 +257,7 @@ impl Held<'_> {
         if wrong {
             tell(&Event::Wrong(format!(
                 "check between {before} and {after} says {result:?} of {:?}, token {}",
-                self.claim,
-                self.guard.token()
+                self.claim, self.name
             )));
         }
         result.is_ok()
@@ -203,7 +267,7 @@ impl Held<'_> {
         let ttl_ms = self.rng.u64(TTL_MS);
         let result = self.guard.extend(Duration::from_millis(ttl_ms));
         let returned = clock();
-        let token = self.guard.token().to_owned();
+        let token = self.name.clone();
         let Err(error) = result else {
             self.claim = Claim::of(&self.guard);
             let claim = self.claim;
@@ -226,7 +290,7 @@ impl Held<'_> {
     }
 
     fn release(self) {
-        let token = self.guard.token().to_owned();
+        let token = self.name;
         let unlock = self.rng.bool();
         tell(&Event::Releasing {
             token: token.clone(),
