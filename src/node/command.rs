@@ -8,11 +8,26 @@ use redis::Cmd;
 use super::fenced::Fence;
 use super::script::Script;
 
+// A server reads the whole text of a script each time, so what it is for is said here.
+
+/// Gives a lock back: deletes the key only if it still holds our token, and wakes one who waits for it, which is a hint, so
+/// that nothing about it is an error. Returns 1 when the key was ours and is deleted, or 2 if that has woken somebody.
+/// Otherwise a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a
+/// key of another type.
 pub(crate) const RELEASE: &str =
     concat!(include_str!("give_back.lua"), include_str!("release.lua"));
+/// Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token. Returns 1 when
+/// the key is ours, and otherwise what a release does.
 pub(crate) const EXTEND: &str = include_str!("extend.lua");
+/// Repeats an acquire whose connection broke before the reply came: the first SET may or may not have been executed. Replies
+/// as SET NX does, but a key with our own token counts as set.
 pub(crate) const RETAKE: &str = include_str!("retake.lua");
+/// Looks at a lock, and changes nothing. Returns a table of the key's PTTL, the length of its value, and the first 512 bytes
+/// of it: other programs may have put anything there. Without a value, -2 or -3 in a table, as a release does.
 pub(crate) const INSPECT: &str = include_str!("inspect.lua");
+/// Looks at a lock that is waited for, and announces for how long that is; 0 ms announce nothing. Returns the key's PTTL, and
+/// 1 if it was announced, or else 0. Where it is to be announced in any case, also if there is no lock, and nobody has come for
+/// the word of its release: -3 and 0.
 pub(crate) const LOOK: &str = include_str!("look.lua");
 
 /// What is behind the key of a lock in the key of the list that those who wait for it listen to. The scripts know it too.

@@ -1,6 +1,4 @@
--- Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token.
 -- KEYS: 1 lock   ARGV: 1 token 2 ttl_ms
--- Returns 1 when the key is ours. Otherwise a table with one number that says why not, as in release.lua.
 local value = redis.pcall('GET', KEYS[1])
 if value == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end

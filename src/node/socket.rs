@@ -1,7 +1,8 @@
 //! A plain connection over TCP or a Unix socket, every step of it bounded by a deadline.
 //!
 //! `redis::Connection` bounds single reads, so that a server that sends a byte now and then holds its caller for ever,
-//! and connects to Unix sockets without a bound. Here the bytes are read by a deadline and go to `redis::Parser`.
+//! and connects to Unix sockets without a bound. Here the bytes are read by a deadline and go
+//! to `redis::Parser`, but for the usual replies.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
@@ -19,6 +20,14 @@ use crate::error::NodeError;
 
 /// No reply of this protocol comes near it; a server that sends more has lost its way.
 pub(super) const LONGEST_REPLY: usize = 4 * 1024;
+
+/// What is answered where all is well, or to one of several who want a lock. The parser clears a buffer of many times the size
+/// for each reply.
+const USUAL: [(&[u8], Value); 3] = [
+    (b"+OK\r\n", Value::Okay),
+    (b":1\r\n", Value::Int(1)),
+    (b"$-1\r\n", Value::Nil),
+];
 
 const TOO_LONG: &str = "a reply of more than 4 KiB";
 
@@ -110,6 +119,9 @@ impl Transport for Socket {
     fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
         self.reader.deadline = deadline;
         self.reader.taken = 0;
+        if let Some(reply) = self.reader.usual_reply()? {
+            return Ok(reply);
+        }
         let reply = self.parser.parse_value(&mut self.reader);
         let reply = reply.map_err(|error| fault(error, self.reader.taken))?;
         // The parser drops a byte that begins no reply, such as the first of "\n+OK", when a read ends there; and it
@@ -156,12 +168,7 @@ impl Read for Reader {
         if allowed == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
         }
-        if self.start == self.end {
-            self.start = 0;
-            self.end = 0;
-            self.end = self.fill()?;
-        }
-        let ready = self.bytes.get(self.start..self.end).unwrap_or_default();
+        let ready = self.ready()?;
         let line = ready.split_inclusive(|&byte| byte == b'\n').next();
         let n = line.unwrap_or_default().len().min(out.len()).min(allowed);
         for (to, from) in out.iter_mut().zip(ready.iter().take(n)) {
@@ -174,6 +181,26 @@ impl Read for Reader {
 }
 
 impl Reader {
+    /// What was read from the socket and not taken yet; waits for it if there is nothing.
+    fn ready(&mut self) -> io::Result<&[u8]> {
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+            self.end = self.fill()?;
+        }
+        Ok(self.bytes.get(self.start..self.end).unwrap_or_default())
+    }
+
+    /// Takes one of the usual replies, if that is what has come in one piece.
+    fn usual_reply(&mut self) -> Result<Option<Value>, Fault> {
+        let ready = self.ready().map_err(|error| fault(error.into(), 0))?;
+        let Some((bytes, reply)) = USUAL.iter().find(|(bytes, _)| ready.starts_with(bytes)) else {
+            return Ok(None);
+        };
+        self.start = self.start.saturating_add(bytes.len());
+        Ok(Some(reply.clone()))
+    }
+
     /// Waits until `until` at most for something to read; what is there is read at once.
     fn is_ready(&mut self, until: Timestamp) -> bool {
         match nonblocking::read(&self.stream, self.bytes.as_mut_slice()) {
