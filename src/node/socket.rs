@@ -1,8 +1,8 @@
 //! A plain connection over TCP or a Unix socket, every step of it bounded by a deadline.
 //!
 //! `redis::Connection` bounds single reads, so that a server that sends a byte now and then holds its caller for ever,
-//! and connects to Unix sockets without a bound. Here the bytes are read by a deadline and go
-//! to `redis::Parser`, but for the usual replies.
+//! and connects to Unix sockets without a bound. Here the bytes are read by a deadline and go to `redis::Parser`, but for
+//! the usual replies.
 
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
