@@ -184,7 +184,9 @@ impl Worker {
         if let Some((of, hand_overs)) = known.get_mut(token) {
             *hand_overs += 1;
             if *of != resource || *hand_overs > self.hand_overs {
-                let text = format!("the token {token} of {of} is that of {resource}, too");
+                let text = format!(
+                    "the token {token} of {of} came again for {resource}, {hand_overs} times"
+                );
                 tell(&Event::Wrong(text));
             }
             // The reports are those of the first holder.
