@@ -1,35 +1,24 @@
 //! The options of a manager, their defaults and their bounds.
 
-use std::sync::Arc;
+use std::io;
 use std::time::Duration;
 
-use crate::clock::{Clock, Timers, one_thread, wait_for};
-use crate::error::Error;
-use crate::fake::{FakeClock, FakeNode};
+use crate::fake::FakeNode;
 use crate::fanout::Fanout;
 use crate::fencing::Protocol;
-use crate::handover::{Allowance, MOST_TIMES};
-use crate::manager::LockManager;
-use crate::node::transport::Connect;
-use crate::node::{Node, Setup};
+use crate::handover::Allowance;
+#[cfg(feature = "tls-rustls")]
+use crate::wire::Tls;
+use crate::wire::{Credentials, Source};
 
+mod build;
 mod options;
 mod spec;
 
 pub(crate) use self::options::Options;
 use self::spec::Spec;
 
-/// A lock that is held for longer than a year is not a lease.
-const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
-/// With the fenced protocol a token may be ahead by the longest ttl, and counters have to outlive that twice.
-const LONGEST_FENCED_TTL: Duration = Duration::from_hours(11);
-/// The longest node timeout and retry delay.
-const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// Below, no round trip is sure to be made, even to this machine.
-const SHORTEST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
-const LARGEST_POOL: u32 = 10_000;
-
-/// Makes a [`LockManager`]. Every problem is reported by [`build`](Self::build), which connects to nothing.
+/// Makes a [`LockManager`](crate::LockManager). Every problem is reported by [`build`](Self::build), which connects to nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -56,6 +45,9 @@ pub struct Builder {
     nodes: Vec<Spec>,
     pool_size: u32,
     default_ttl: Option<Duration>,
+    #[cfg(feature = "tls-rustls")]
+    tls: Tls,
+    credentials: Option<Source>,
     options: Options,
 }
 
@@ -65,6 +57,9 @@ impl Default for Builder {
             nodes: Vec::new(),
             pool_size: 10,
             default_ttl: None,
+            #[cfg(feature = "tls-rustls")]
+            tls: Tls::default(),
+            credentials: None,
             options: Options::default(),
         }
     }
@@ -91,13 +86,51 @@ impl Builder {
         self
     }
 
-    /// Adds the server of a `redis::Client`, with its login, database, TCP settings and certificates.
+    /// Adds the server of a `redis::Client`, with its login, database and TCP settings. The certificates in a client can't be
+    /// read: a client with certificates is refused, and [`tls`](Self::tls) takes them.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a client is handed over, as a URL is"
     )]
     pub fn client(mut self, client: redis::Client) -> Self {
         self.nodes.push(Spec::from_client(&client));
+        self
+    }
+
+    /// Sets how `rediss://` nodes prove who they are, and how this program does.
+    ///
+    /// Defaults to [`Tls::default`]: the certificates that the operating system trusts, none of this program's own, and the
+    /// names in the URLs.
+    #[cfg(feature = "tls-rustls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Sets where the user and the password of a node come from, for those that change: it is asked at each new connection,
+    /// with the name of the node as `host:port`. A node whose URL has a password of its own keeps that.
+    ///
+    /// The callback runs on the thread that needs the connection, whose time is running: it has to answer at once, from
+    /// memory. Its error becomes [`NodeError::NoCredentials`](crate::NodeError::NoCredentials), and so does a panic. Servers that end connections
+    /// when a password changes cost one new connection; those that don't keep the ones that there are.
+    ///
+    /// Defaults to what is in the URLs.
+    ///
+    /// ```
+    /// use redlatch::{Credentials, LockManager};
+    /// # fn token_of_today() -> String { String::from("secret") }
+    ///
+    /// let manager = LockManager::builder()
+    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+    ///     .credentials(|_node| Ok(Credentials::new("locks", token_of_today())))
+    ///     .build()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn credentials(
+        mut self,
+        callback: impl Fn(&str) -> io::Result<Credentials> + Send + Sync + 'static,
+    ) -> Self {
+        self.credentials = Some(Source::new(callback));
         self
     }
 
@@ -131,7 +164,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long [`LockManager::lock`] waits. [`Duration::MAX`] means without a bound.
+    /// Sets how long [`LockManager::lock`](crate::LockManager::lock) waits. [`Duration::MAX`] means without a bound.
     ///
     /// Defaults to 10 s.
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
@@ -162,7 +195,7 @@ impl Builder {
         self
     }
 
-    /// Sets the time to live of a [`request`](LockManager::request) that does not say.
+    /// Sets the time to live of a [`request`](crate::LockManager::request) that does not say.
     ///
     /// Defaults to 30 s, or `max_ttl` if that is shorter.
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
@@ -235,154 +268,5 @@ impl Builder {
             time: max_time,
         });
         self
-    }
-
-    /// Makes the manager. It connects to nothing, so dead servers are no error here.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidConfig`], with what is wrong and what to do.
-    ///
-    /// # Panics
-    ///
-    /// Where the operating system can't start a thread.
-    pub fn build(self) -> Result<LockManager, Error> {
-        let mut specs: Vec<(String, Spec)> = Vec::with_capacity(self.nodes.len());
-        for (i, spec) in self.nodes.iter().enumerate() {
-            let number = i.saturating_add(1);
-            let identity = spec
-                .identity()
-                .map_err(|reason| invalid(format!("node {number}: {reason}")))?;
-            if specs.iter().any(|(other, _)| *other == identity) {
-                return Err(invalid(format!(
-                    "node {number}: {} is there twice, and one server has one vote; remove one of them",
-                    spec.name()
-                )));
-            }
-            specs.push((identity, spec.clone()));
-        }
-        if specs.is_empty() {
-            return Err(invalid("no nodes: give at least one with `node(url)`"));
-        }
-        // The canonical order: contenders that ask in the same order always have a winner.
-        specs.sort_by(|(a, _), (b, _)| a.cmp(b));
-
-        let clock = common_clock(&specs)?;
-        // The system's resolver can hang, and then only lookups should wait for it.
-        let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
-        let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
-        let nodes = specs
-            .into_iter()
-            .filter_map(|(_, spec)| {
-                let name = spec.name().into();
-                let connector =
-                    spec.connector(&clock, lookups.as_ref(), self.options.node_timeout)?;
-                Some((name, connector))
-            })
-            .collect();
-        self.assemble(nodes, clock)
-    }
-
-    /// Makes the manager over nodes that are in the canonical order, each a name and what connects to it.
-    pub(crate) fn assemble(
-        self,
-        nodes: Vec<(Arc<str>, Box<dyn Connect>)>,
-        clock: Clock,
-    ) -> Result<LockManager, Error> {
-        let options = self.checked_options()?;
-        let thread = one_thread("redlatch");
-        let timers = Timers::new(&clock, &thread);
-        let nodes = nodes
-            .into_iter()
-            .map(|(name, connector)| {
-                Node::new(Setup {
-                    name,
-                    connector,
-                    pool_size: self.pool_size,
-                    timeout: options.node_timeout,
-                    clock: &clock,
-                    timers: &timers,
-                    thread: &thread,
-                })
-            })
-            .collect();
-        // The slots are being made there; else the first lock could find none.
-        wait_for(&thread);
-        Ok(LockManager::with_nodes(nodes, clock, options))
-    }
-
-    fn checked_options(&self) -> Result<Options, Error> {
-        let mut options = self.options.clone();
-        let require = |good: bool, reason: &str| if good { Ok(()) } else { Err(invalid(reason)) };
-        require(
-            (SHORTEST_NODE_TIMEOUT..=LONGEST_WAIT).contains(&options.node_timeout),
-            "node_timeout must be 1 ms to 1 h",
-        )?;
-        require(
-            (1..=LARGEST_POOL).contains(&self.pool_size),
-            "pool_size must be 1 to 10,000",
-        )?;
-        require(
-            options.retry_min <= options.retry_max,
-            "retry_delay: the first bound must not be above the second",
-        )?;
-        require(
-            !options.retry_max.is_zero() && options.retry_max <= LONGEST_WAIT,
-            "retry_delay: the second bound must be more than zero and at most 1 h",
-        )?;
-        require(
-            (0.0..1.0).contains(&options.drift_factor),
-            "drift_factor must be at least 0 and below 1",
-        )?;
-        require(
-            options.max_ttl <= LONGEST_TTL,
-            "max_ttl must be at most 365 days",
-        )?;
-        require(
-            options.protocol == Protocol::Classic || options.max_ttl <= LONGEST_FENCED_TTL,
-            "max_ttl: with Protocol::Fenced it must be at most 11 h, because counters are kept for a day",
-        )?;
-        let handover = options.handover;
-        require(
-            handover.is_none_or(|some| (1..=MOST_TIMES).contains(&some.times)),
-            "local_handover: max_times must be 1 to 1000; leave it out to have none",
-        )?;
-        require(
-            handover.is_none_or(|some| !some.time.is_zero()),
-            "local_handover: max_time must be more than zero; leave it out to have none",
-        )?;
-        options
-            .validity(options.max_ttl)
-            .map_err(|error| invalid(format!("max_ttl: {error}")))?;
-        options.default_ttl = self
-            .default_ttl
-            .unwrap_or_else(|| options.default_ttl.min(options.max_ttl));
-        options
-            .validity(options.default_ttl)
-            .map_err(|error| invalid(format!("default_ttl: {error}")))?;
-        Ok(options)
-    }
-}
-
-/// The clock that all nodes are on.
-fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
-    let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
-    let first = clocks.next().flatten();
-    let same = |other: Option<&FakeClock>| match (first, other) {
-        (None, None) => true,
-        (Some(a), Some(b)) => a.is_same(b),
-        (None, Some(_)) | (Some(_), None) => false,
-    };
-    if !clocks.all(same) {
-        return Err(invalid(
-            "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
-        ));
-    }
-    Ok(first.cloned().map_or_else(Clock::system, Clock::from))
-}
-
-fn invalid(reason: impl Into<String>) -> Error {
-    Error::InvalidConfig {
-        reason: reason.into(),
     }
 }

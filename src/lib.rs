@@ -196,6 +196,7 @@ mod stats;
 mod status;
 mod sync;
 mod token;
+mod wire;
 
 pub use crate::manager::LockManager;
 
@@ -208,6 +209,11 @@ pub use crate::lease::Lease;
 pub use crate::request::LockRequest;
 
 pub use crate::builder::Builder;
+#[doc(inline)]
+pub use crate::wire::Credentials;
+#[cfg(feature = "tls-rustls")]
+#[doc(inline)]
+pub use crate::wire::Tls;
 
 pub use crate::fanout::Fanout;
 

@@ -9,7 +9,6 @@ use redis::Value;
 use scheduled_thread_pool::ScheduledThreadPool;
 
 pub(crate) mod acquire;
-pub(crate) mod address;
 pub(crate) mod ask_all;
 mod breaker;
 mod call;
@@ -19,29 +18,23 @@ pub(crate) mod fenced;
 pub(crate) mod health;
 mod identity;
 pub(crate) mod inspect;
-mod nonblocking;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
-mod resolve;
 pub(crate) mod script;
 mod slot;
-mod socket;
-#[cfg(feature = "tls-rustls")]
-mod tls;
-pub(crate) mod transport;
 pub(crate) mod wait;
 
 use self::breaker::{Breaker, Probe};
 use self::call::Call;
 use self::fenced::{Answer, Reading};
 use self::slot::Slots;
-use self::transport::{Connect, Fault, clean};
 use self::wait::Listeners;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::fencing::Rules;
 use crate::log_lines;
 use crate::stats::NodeRecorder;
+use crate::wire::transport::{Connect, Fault, clean};
 
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {

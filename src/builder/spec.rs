@@ -8,8 +8,8 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::clock::Clock;
 use crate::fake::{FakeClock, FakeNode};
-use crate::node::address::{Address, NEEDS_TLS};
-use crate::node::transport::Connect;
+use crate::wire::address::{Address, Means, NEEDS_TLS};
+use crate::wire::transport::Connect;
 
 /// A node as it was given, or why it can't be used. Holds a password, so it says no more than the name.
 #[derive(Clone)]
@@ -71,10 +71,22 @@ impl Spec {
         clock: &Clock,
         lookups: Option<&Arc<ScheduledThreadPool>>,
         timeout: Duration,
+        means: &Means,
     ) -> Option<Box<dyn Connect>> {
         match self {
-            Self::Server(address) => Some((*address).ok()?.connector(clock, lookups, timeout)),
+            Self::Server(address) => {
+                let address = (*address).ok()?;
+                Some(address.connector(clock, lookups, timeout, means))
+            }
             Self::Fake(node) => Some(Box::new(node)),
+        }
+    }
+
+    #[cfg(feature = "tls-rustls")]
+    pub(super) fn has_tls(&self) -> bool {
+        match self {
+            Self::Server(address) => address.as_ref().as_ref().is_ok_and(Address::has_tls),
+            Self::Fake(_) => false,
         }
     }
 

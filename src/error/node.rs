@@ -142,6 +142,11 @@ pub enum NodeError {
         /// The server's error code, such as `WRONGPASS`.
         code: String,
     },
+    /// The program's [`credentials`](crate::Builder::credentials) callback gave none.
+    NoCredentials {
+        /// What it gave instead.
+        source: Arc<io::Error>,
+    },
     /// The connection broke before the answer was complete.
     Broken {
         /// What the operating system or the TLS library said.
@@ -297,6 +302,7 @@ impl fmt::Display for NodeError {
                     advice(code, "")
                 )
             }
+            Self::NoCredentials { source } => write!(f, "no credentials: {source}"),
             Self::Broken { source } => write!(f, "the connection broke: {source}"),
             Self::Refused { code, message } => {
                 let advice = advice(code, message);
@@ -377,7 +383,9 @@ fn advice(code: &str, message: &str) -> &'static str {
 impl std::error::Error for NodeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Connect { source } | Self::Broken { source } => Some(source),
+            Self::Connect { source } | Self::NoCredentials { source } | Self::Broken { source } => {
+                Some(source)
+            }
             Self::Login { .. }
             | Self::Refused { .. }
             | Self::Protocol { .. }

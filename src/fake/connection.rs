@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::{FakeNode, Fault as NodeFault, State, refused};
 use crate::clock::Timestamp;
-use crate::node::transport::{Connect, Fault, Transport};
+use crate::wire::transport::{Connect, Fault, Transport};
 
 struct FakeConnection {
     node: FakeNode,
@@ -68,7 +68,7 @@ impl Transport for FakeConnection {
         false
     }
 
-    fn is_quiet(&self) -> bool {
+    fn is_quiet(&mut self) -> bool {
         let state = self.node.server.state.lock();
         state
             .connections

@@ -376,6 +376,9 @@ fn mend(reach: &Reach) -> &'static str {
             "start the server, or mend its address or the way to it"
         }
         Reach::Failed(NodeError::Login { .. }) => "mend the login in the client's URL",
+        Reach::Failed(NodeError::NoCredentials { .. }) => {
+            "see why the program's credentials callback gives none"
+        }
         Reach::Failed(NodeError::PoolExhausted) => "nothing is known of the node",
         Reach::Failed(NodeError::Protocol { .. }) => "see that it is a Redis server",
         Reach::Failed(_) | Reach::Refuses(_) | Reach::Answers => "look at the server's log",

@@ -7,10 +7,10 @@ use redis::Value;
 use super::ask_all::{Answer, send_to_all};
 use super::call::Call;
 use super::command::{Command, Packed};
-use super::transport::Fault;
 use super::{Ballot, Node, fenced, refused};
 use crate::error::Vote;
 use crate::fencing::Rules;
+use crate::wire::transport::Fault;
 
 /// One attempt as the nodes see it. Its commands are packed once.
 pub(crate) struct Attempt<'a> {

@@ -7,9 +7,9 @@ use redis::Value;
 
 use super::call::Call;
 use super::command::Packed;
-use super::transport::Fault;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
+use crate::wire::transport::Fault;
 
 /// How long the reading of replies stays with a node that has not answered while others may have.
 pub(super) const PATIENCE: Duration = Duration::from_millis(2);

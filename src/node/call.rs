@@ -10,11 +10,11 @@ use redis::Value;
 use super::ask_all::PATIENCE;
 use super::command::Packed;
 use super::slot::{Readiness, Slot, Slots};
-use super::transport::{Fault, clean};
 use super::{Node, script};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::spans::NodeSpan;
+use crate::wire::transport::{Fault, clean};
 
 /// A slot that is checked out for one command. Dropping it puts the slot back, without the connection if a reply is
 /// outstanding.

@@ -10,8 +10,8 @@ use super::Node;
 use super::ask_all::{ask_all, own_key_vote};
 use super::call::Call;
 use super::command::Packed;
-use super::transport::Fault;
 use crate::error::{NodeReport, Vote, one_vote_each};
+use crate::wire::transport::Fault;
 
 /// More would take longer than a command may: on the server, and on a link of 10 Mbit/s.
 pub(crate) const MOST_AT_ONCE: usize = 128;

@@ -8,10 +8,10 @@ use super::ask_all::{ask_all, not_ours};
 use super::call::Call;
 use super::command::{Command, Packed, eval, millis};
 use super::script::Script;
-use super::transport::{Fault, clean};
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
+use crate::wire::transport::{Fault, clean};
 
 pub(crate) const ACQUIRE: &str = include_str!("fenced_acquire.lua");
 pub(crate) const EXTEND: &str = include_str!("fenced_extend.lua");

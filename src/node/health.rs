@@ -5,10 +5,10 @@ use redis::Value;
 use super::ask_all::{Answer, ask_all};
 use super::call::Call;
 use super::command::Packed;
-use super::transport::Fault;
 use super::{Node, command, refusal};
 use crate::error::NodeError;
 use crate::health::answers::{Answers, Outcome, Question, Reply, Silence};
+use crate::wire::transport::Fault;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
 /// many round trips as questions. A node that is silent is asked nothing more.

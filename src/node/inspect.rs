@@ -8,10 +8,10 @@ use redis::Value;
 use super::ask_all::ask_all;
 use super::call::Call;
 use super::command::Packed;
-use super::transport::Fault;
 use super::{Node, refusal};
 use crate::error::NodeError;
 use crate::status::{NodeStatus, View, shown};
+use crate::wire::transport::Fault;
 
 /// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
 ///

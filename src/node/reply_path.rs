@@ -26,11 +26,12 @@ use super::ask_all::{own_key_vote, release_all};
 use super::command::{Command, ping};
 use super::extend::extend_all;
 use super::slot::{Readiness, Slot, Slots};
-use super::socket::Socket;
-use super::transport::{Connect, Fault, Transport};
 use super::{Node, Setup, is_alive};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};
+use crate::wire::connection::Connection;
+use crate::wire::stream::Plain;
+use crate::wire::transport::{Connect, Fault, Transport};
 
 pub(crate) mod answer;
 #[cfg(test)]
@@ -77,7 +78,7 @@ fn check_slot(answer: &Answer) {
 const INFO: &[u8] = b"$10\r\nrun_id:abc\r\n";
 
 /// A connected socket, with all the packets in it, and its other end.
-fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Socket, OwnedFd)> {
+fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Connection<Plain>, OwnedFd)> {
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -92,8 +93,8 @@ fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Socket, OwnedFd)> {
     if answer.then != Then::Silence {
         shutdown(&theirs, Shutdown::Write)?;
     }
-    let socket = Socket::over(ours.into(), clock, answer.then.timeout(), clock.now())?;
-    Ok((socket, theirs))
+    let plain = Plain::over(ours.into(), clock, answer.then.timeout())?;
+    Ok((Connection::over(plain, clock.now()), theirs))
 }
 
 /// The vote that a reply is to the code under test.
@@ -122,7 +123,7 @@ struct Stage {
     probes: FakeClock,
 }
 
-type Inbox = Mutex<Option<Socket>>;
+type Inbox = Mutex<Option<Connection<Plain>>>;
 
 struct FromInbox(Arc<Inbox>);
 

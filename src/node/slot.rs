@@ -11,9 +11,9 @@ use redis::Value;
 use super::command::Packed;
 use super::identity::{self, Place};
 use super::script::Script;
-use super::transport::{Fault, Transport};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::wire::transport::{Fault, Transport};
 
 /// A place for one connection. r2d2 makes it empty and without I/O; the thread that checks it out connects.
 #[derive(Default)]
@@ -51,18 +51,18 @@ enum Identity {
 impl Slot {
     /// Whether a usable connection of this generation is in the slot; closes any other.
     pub(crate) fn check(&mut self, generation: u64) -> Readiness {
-        match &mut self.connection {
-            None => Readiness::Empty,
-            Some(connection) if connection.generation != generation => {
-                self.close();
-                Readiness::Empty
-            }
-            Some(connection) if connection.transport.is_quiet() => Readiness::Ready,
-            Some(_) => {
-                self.close();
-                Readiness::Closed
-            }
+        let Some(connection) = &mut self.connection else {
+            return Readiness::Empty;
+        };
+        if connection.generation != generation {
+            self.close();
+            return Readiness::Empty;
         }
+        if connection.transport.is_quiet() {
+            return Readiness::Ready;
+        }
+        self.close();
+        Readiness::Closed
     }
 
     /// Takes a new connection in, and asks who is at the other end. The answer is read when it is needed, or before the

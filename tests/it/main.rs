@@ -9,6 +9,7 @@
 mod config;
 #[cfg(test)]
 mod connections;
+mod credentials;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod dependencies;

@@ -1,15 +1,14 @@
 //! Nodes behind TLS.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use redis::{Client, TlsCertificates};
-use redlatch::{Error, LockManager, NodeError, Role, Vote};
+use redlatch::{Builder, Error, Fanout, LockManager, NodeError, Role, Tls, Vote};
 use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConfig, ServerConnection};
 
 use crate::server::{Server, free_port, now, pause, within};
 
@@ -18,6 +17,11 @@ const PASSWORD: &str = "pa55-w0rd";
 
 /// A server that speaks TLS on a second port, and a certificate that vouches for it.
 fn tls_server() -> (Server, u16, Vec<u8>) {
+    tls_server_that("no", None)
+}
+
+/// The same, which asks for certificates of clients or does not, and trusts this one.
+fn tls_server_that(asks: &str, client: Option<&[u8]>) -> (Server, u16, Vec<u8>) {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(names).unwrap();
@@ -26,6 +30,8 @@ fn tls_server() -> (Server, u16, Vec<u8>) {
     let (cert_file, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
     std::fs::write(&cert_file, cert.pem()).unwrap();
     std::fs::write(&key_file, signing_key.serialize_pem()).unwrap();
+    let trusted = dir.join("trusted.pem");
+    std::fs::write(&trusted, client.unwrap_or(cert.pem().as_bytes())).unwrap();
     let port = free_port();
     let server = Server::start_with(&[
         "--tls-port",
@@ -35,9 +41,9 @@ fn tls_server() -> (Server, u16, Vec<u8>) {
         "--tls-key-file",
         key_file.to_str().unwrap(),
         "--tls-ca-cert-file",
-        cert_file.to_str().unwrap(),
+        trusted.to_str().unwrap(),
         "--tls-auth-clients",
-        "no",
+        asks,
         "--requirepass",
         PASSWORD,
     ]);
@@ -46,9 +52,10 @@ fn tls_server() -> (Server, u16, Vec<u8>) {
 }
 
 #[test]
-fn tls_connects_with_the_certificates_of_a_client_and_no_crypto_provider_installed() {
+fn tls_connects_with_a_root_certificate_and_no_crypto_provider_installed() {
     let (_server, port, root) = tls_server();
-    let manager = trusting(&format!("rediss://:{PASSWORD}@localhost:{port}"), root);
+    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
+    let manager = trusting(&url, root).build().unwrap();
     for _ in 0..2 {
         let guard = manager.try_lock("report", TTL).unwrap();
         guard.extend(TTL).unwrap();
@@ -56,18 +63,11 @@ fn tls_connects_with_the_certificates_of_a_client_and_no_crypto_provider_install
     }
 }
 
-/// A manager with this certificate for its one node.
-fn trusting(url: &str, root: Vec<u8>) -> LockManager {
-    let certificates = TlsCertificates {
-        client_tls: None,
-        root_cert: Some(root),
-    };
-    let client = Client::build_with_tls(url, certificates).unwrap();
-    let builder = LockManager::builder().client(client);
-    builder
-        .node_timeout(Duration::from_secs(5))
-        .build()
-        .unwrap()
+/// A builder with this one node, and this certificate that vouches for it.
+fn trusting(url: &str, root: Vec<u8>) -> Builder {
+    let tls = Tls::default().root_certificates(root);
+    let builder = LockManager::builder().node(url).tls(tls);
+    builder.node_timeout(Duration::from_secs(5))
 }
 
 #[test]
@@ -75,15 +75,9 @@ fn one_who_waits_over_tls_is_woken_and_one_who_is_not_looks_again() {
     let (server, port, root) = tls_server();
     let [holder, waiter] = [(); 2].map(|()| {
         let url = format!("rediss://:{PASSWORD}@localhost:{port}");
-        let certificates = TlsCertificates {
-            client_tls: None,
-            root_cert: Some(root.clone()),
-        };
-        let client = Client::build_with_tls(url.as_str(), certificates).unwrap();
-        let builder = LockManager::builder().client(client);
-        let builder = builder.node_timeout(Duration::from_secs(5));
         let delay = Duration::from_secs(20);
-        builder.retry_delay(delay, delay).build().unwrap()
+        let builder = trusting(&url, root.clone()).retry_delay(delay, delay);
+        builder.build().unwrap()
     });
     let guard = holder.lock("report", TTL).unwrap();
     let wait = Duration::from_millis(300);
@@ -105,7 +99,11 @@ fn a_look_at_the_nodes_goes_over_tls_in_both_versions_of_the_protocol() {
     let (_server, port, root) = tls_server();
     for protocol in ["", "?protocol=resp3"] {
         let url = format!("rediss://:{PASSWORD}@localhost:{port}{protocol}");
-        let health = trusting(&url, root.clone()).health().unwrap();
+        let health = trusting(&url, root.clone())
+            .build()
+            .unwrap()
+            .health()
+            .unwrap();
         assert!(health.findings.is_empty(), "{health}");
         assert_eq!(health.nodes[0].role, Role::Master, "{health}");
         assert!(health.nodes[0].clock.is_some());
@@ -115,11 +113,8 @@ fn a_look_at_the_nodes_goes_over_tls_in_both_versions_of_the_protocol() {
 #[test]
 fn an_untrusted_certificate_is_a_failure_and_no_panic() {
     let (server, port, _) = tls_server();
-    let manager = LockManager::builder()
-        .node(format!("rediss://:{PASSWORD}@localhost:{port}"))
-        .node_timeout(Duration::from_secs(5))
-        .build()
-        .unwrap();
+    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
+    let manager = trusting(&url, authority("another").0).build().unwrap();
     let error = manager.try_lock("report", TTL).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("certificate"), "{error}");
@@ -130,11 +125,8 @@ fn an_untrusted_certificate_is_a_failure_and_no_panic() {
 #[test]
 fn tls_to_a_server_that_does_not_speak_it_is_a_failure() {
     let server = Server::start();
-    let manager = LockManager::builder()
-        .node(format!("rediss://127.0.0.1:{}", server.port()))
-        .node_timeout(Duration::from_millis(500))
-        .build()
-        .unwrap();
+    let url = format!("rediss://127.0.0.1:{}", server.port());
+    let manager = trusting(&url, authority("another").0).build().unwrap();
     let error = manager.try_lock("report", TTL).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
 }
@@ -142,19 +134,9 @@ fn tls_to_a_server_that_does_not_speak_it_is_a_failure() {
 #[test]
 fn tls_to_a_stopped_server_is_bounded() {
     let (server, port, root) = tls_server();
-    let certificates = TlsCertificates {
-        client_tls: None,
-        root_cert: Some(root),
-    };
-    let client = Client::build_with_tls(
-        format!("rediss://:{PASSWORD}@localhost:{port}"),
-        certificates,
-    );
-    let manager = LockManager::builder()
-        .client(client.unwrap())
-        .node_timeout(Duration::from_millis(500))
-        .build()
-        .unwrap();
+    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
+    let builder = trusting(&url, root).node_timeout(Duration::from_millis(500));
+    let manager = builder.build().unwrap();
     drop(manager.try_lock("warm", TTL).unwrap());
     server.stop();
     let started = now();
@@ -166,9 +148,18 @@ fn tls_to_a_stopped_server_is_bounded() {
     server.resume();
 }
 
-/// A server that plays one connection after the other: for each command it says what the script does for it and for the
-/// mark that comes behind it.
-fn scripted_tls(script: impl Fn(&str, &str) -> String + Send + 'static) -> (u16, Vec<u8>) {
+/// A certificate for this name, and its key.
+fn authority(name: &str) -> (Vec<u8>, Vec<u8>) {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+    (
+        cert.pem().into_bytes(),
+        signing_key.serialize_pem().into_bytes(),
+    )
+}
+
+/// A peer that does with each connection what it is told, and its certificate. It ends with the test process.
+fn peer(play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static) -> (u16, Vec<u8>) {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
@@ -182,59 +173,101 @@ fn scripted_tls(script: impl Fn(&str, &str) -> String + Send + 'static) -> (u16,
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    // It ends with the test process; there is one connection per attempt.
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-            let mut stream = StreamOwned::new(connection, stream.unwrap());
-            let mut bytes = vec![0; 16 * 1024];
-            while let Ok(n @ 1..) = stream.read(&mut bytes) {
-                let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
-                // Each write of the client is a command and its mark, and several may come together.
-                let mut parts = text.split("*2\r\n$4\r\nPING\r\n");
-                let mut command = parts.next().unwrap_or_default();
-                let mut replies = String::new();
-                for part in parts {
-                    let mut lines = part.splitn(3, "\r\n").skip(1);
-                    let mark = lines.next().unwrap_or_default();
-                    let mark = format!("${}\r\n{mark}\r\n", mark.len());
-                    replies.push_str(&script(command, &mark));
-                    command = lines.next().unwrap_or_default();
-                }
-                if stream.write_all(replies.as_bytes()).is_err() {
-                    break;
-                }
-            }
+            let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            play(&mut stream.unwrap(), &mut connection);
         }
     });
     (port, cert.pem().into_bytes())
 }
 
+/// Writes what there is to write, a byte now and then, up to the end of the connection.
+struct Drip<'s>(&'s mut TcpStream);
+
+impl Read for Drip<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
+    }
+}
+
+impl Write for Drip<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        pause(Duration::from_millis(20));
+        self.0.write(bytes.get(..1).unwrap_or_default())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Answers each command with this, up to the end of the connection.
+fn answer(
+    stream: &mut (impl Read + Write),
+    connection: &mut ServerConnection,
+    reply: impl Fn(&str) -> String,
+) {
+    let mut stream = rustls::Stream::new(connection, stream);
+    let mut bytes = vec![0; 16 * 1024];
+    while let Ok(n @ 1..) = stream.read(&mut bytes) {
+        let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+        // Several commands may come together.
+        let replies: String = text.split("\r\n*").map(&reply).collect();
+        if stream.write_all(replies.as_bytes()).is_err() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_drips_bytes_holds_nobody_for_longer_than_a_node_timeout() {
+    let timeout = Duration::from_millis(400);
+    // It drips from the first byte of the handshake on, or from the first reply on.
+    for drips_at_once in [true, false] {
+        let (port, root) = peer(move |stream, connection| {
+            if !drips_at_once && connection.complete_io(stream).is_err() {
+                return;
+            }
+            // A reply without an end.
+            answer(&mut Drip(stream), connection, |_| "+".repeat(4000));
+        });
+        let url = format!("rediss://localhost:{port}");
+        let manager = trusting(&url, root).node_timeout(timeout).build().unwrap();
+        let error = within(Duration::from_mins(1), move || {
+            let started = now();
+            let error = manager.try_lock("report", TTL).unwrap_err();
+            // One node timeout for the attempt and one for its undo; the rest is for a machine that is slow.
+            assert!(started.elapsed() < Duration::from_secs(20));
+            error
+        });
+        let Error::Unavailable { nodes } = error else {
+            panic!("{error:?}");
+        };
+        assert!(matches!(nodes[0].vote, Vote::TimedOut), "{}", nodes[0]);
+        assert!(nodes[0].elapsed < Duration::from_secs(10), "{}", nodes[0]);
+    }
+}
+
 #[test]
 fn a_reply_too_many_is_never_the_vote_of_the_next_command() {
     // The release is answered with one OK too many, and every later SET with nil.
-    let (port, root) = scripted_tls(|command, mark| {
-        if command.contains("EVAL") {
-            format!(":1\r\n+OK\r\n{mark}")
-        } else if command.contains("\r\nfirst\r\n") {
-            format!("+OK\r\n{mark}")
-        } else if command.contains("SET") {
-            format!("$-1\r\n{mark}")
-        } else {
-            format!("+PONG\r\n{mark}")
-        }
+    let (port, root) = peer(|stream, connection| {
+        answer(stream, connection, |command| {
+            let reply = if command.contains("'DEL'") {
+                ":1\r\n+OK\r\n"
+            } else if command.contains("\r\nfirst\r\n") {
+                "+OK\r\n"
+            } else if command.contains("SET") {
+                "$-1\r\n"
+            } else {
+                "+PONG\r\n"
+            };
+            reply.to_owned()
+        });
     });
-    let certificates = TlsCertificates {
-        client_tls: None,
-        root_cert: Some(root),
-    };
     let url = format!("rediss://localhost:{port}");
-    let client = Client::build_with_tls(url, certificates).unwrap();
-    let manager = LockManager::builder()
-        .client(client)
-        .node_timeout(Duration::from_secs(5))
-        .build()
-        .unwrap();
+    let manager = trusting(&url, root).build().unwrap();
     within(Duration::from_secs(30), move || {
         let guard = manager.try_lock("first", TTL).unwrap();
         match guard.unlock() {
@@ -249,5 +282,191 @@ fn a_reply_too_many_is_never_the_vote_of_the_next_command() {
         }
         let second = manager.try_lock("second", TTL);
         assert!(second.is_err(), "{second:?}");
+    });
+}
+
+#[test]
+fn a_server_that_asks_for_a_certificate_takes_in_who_shows_one() {
+    let (certificate, key) = authority("program");
+    let (_server, port, root) = tls_server_that("yes", Some(&certificate));
+    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
+    let tls = Tls::default().root_certificates(root.clone());
+    let with_it = tls.clone().client_certificate(certificate, key);
+    for (tls, is_known) in [(with_it, true), (tls, false)] {
+        let builder = LockManager::builder().node(&url).tls(tls);
+        let builder = builder.node_timeout(Duration::from_secs(5));
+        let locked = builder.build().unwrap().try_lock("report", TTL);
+        assert_eq!(locked.is_ok(), is_known, "{locked:?}");
+        if let Err(error) = locked {
+            assert!(error.to_string().contains("ertificate"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn the_certificate_may_be_for_another_name_that_is_said() {
+    // Its certificate is for `localhost` alone.
+    let (port, root) = peer(|stream, connection| {
+        answer(stream, connection, |command| {
+            let reply = if command.contains("EVAL") {
+                ":1\r\n"
+            } else {
+                "+OK\r\n"
+            };
+            reply.to_owned()
+        });
+    });
+    let url = format!("rediss://127.0.0.1:{port}");
+    for (name, is_right) in [
+        (None, false),
+        (Some("localhost"), true),
+        (Some("other"), false),
+    ] {
+        let tls = Tls::default().root_certificates(root.clone());
+        let tls = name.map_or(tls.clone(), |name| tls.server_name(name));
+        let builder = LockManager::builder().node(&url).tls(tls);
+        let builder = builder.node_timeout(Duration::from_secs(5));
+        let locked = builder.build().unwrap().try_lock("report", TTL);
+        assert_eq!(locked.is_ok(), is_right, "{name:?}: {locked:?}");
+    }
+}
+
+#[test]
+fn certificates_that_can_not_be_used_are_reported_when_the_manager_is_built() {
+    let (certificate, key) = authority("program");
+    let tls = Tls::default();
+    let texts = [
+        (
+            tls.clone().root_certificates("nothing"),
+            "root_certificates: there is no certificate",
+        ),
+        (
+            tls.clone()
+                .root_certificates(b"-----BEGIN CERTIFICATE-----\n!\n".as_slice()),
+            "root_certificates",
+        ),
+        (
+            tls.clone().client_certificate("nothing", key.clone()),
+            "client_certificate: there is no certificate",
+        ),
+        (
+            tls.clone()
+                .client_certificate(certificate.clone(), "nothing"),
+            "there is no private key",
+        ),
+        (
+            tls.clone()
+                .client_certificate(certificate.clone(), authority("other").1),
+            "client_certificate",
+        ),
+        (
+            tls.clone().server_name("not a name"),
+            "\"not a name\" is not a name",
+        ),
+    ];
+    for (tls, text) in texts {
+        let tls_with_root = tls.clone();
+        let shown = format!("{tls:?}");
+        let error = LockManager::builder()
+            .node("rediss://localhost")
+            .tls(tls_with_root)
+            .build();
+        let error = error.unwrap_err();
+        assert!(matches!(error, Error::InvalidConfig { .. }), "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+        assert!(!shown.contains("PRIVATE"), "{shown}");
+    }
+    // They are of no use to nodes without TLS, and no harm.
+    let unused = Tls::default().root_certificates("nothing");
+    LockManager::builder()
+        .node("redis://localhost")
+        .tls(unused)
+        .build()
+        .unwrap();
+}
+
+#[test]
+fn a_client_with_certificates_is_refused_with_what_to_do() {
+    let certificates = redis::TlsCertificates {
+        client_tls: None,
+        root_cert: Some(authority("localhost").0),
+    };
+    let client = redis::Client::build_with_tls("rediss://localhost", certificates).unwrap();
+    let error = LockManager::builder().client(client).build().unwrap_err();
+    assert!(
+        error.to_string().contains("the certificates to `tls`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn nodes_behind_tls_are_asked_at_once_and_extended_and_kept() {
+    let servers: Vec<_> = (0..3).map(|_| tls_server()).collect();
+    let roots: Vec<u8> = servers
+        .iter()
+        .flat_map(|(_, _, root)| root.clone())
+        .collect();
+    let urls = servers
+        .iter()
+        .map(|(_, port, _)| format!("rediss://:{PASSWORD}@localhost:{port}"));
+    let builder = LockManager::builder()
+        .nodes(urls)
+        .fanout(Fanout::Overlapped);
+    let builder = builder.tls(Tls::default().root_certificates(roots));
+    let manager = builder
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            let manager = &manager;
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    let guard = manager.lock(&format!("report-{thread}"), TTL).unwrap();
+                    guard.extend(TTL).unwrap();
+                    guard.unlock().unwrap();
+                }
+            });
+        }
+    });
+    let login = ["AUTH", PASSWORD];
+    for (server, _, _) in &servers {
+        assert_eq!(server.command(&login), redis::Value::Okay);
+    }
+}
+
+#[test]
+fn a_server_that_was_restarted_is_connected_to_anew() {
+    let (port, root) = peer(|stream, connection| {
+        // A few commands, and then the connection ends without a word.
+        let mut left = 4;
+        let mut stream = rustls::Stream::new(connection, stream);
+        let mut bytes = vec![0; 16 * 1024];
+        while left > 0 {
+            let Ok(n @ 1..) = stream.read(&mut bytes) else {
+                return;
+            };
+            let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+            for command in text.split("\r\n*") {
+                let reply = if command.contains("'DEL'") {
+                    ":1\r\n"
+                } else {
+                    "+OK\r\n"
+                };
+                if stream.write_all(reply.as_bytes()).is_err() {
+                    return;
+                }
+                left -= 1;
+            }
+        }
+    });
+    let url = format!("rediss://localhost:{port}");
+    let manager = trusting(&url, root).build().unwrap();
+    within(Duration::from_mins(1), move || {
+        for _ in 0..5 {
+            let guard = manager.lock("report", TTL).unwrap();
+            // The connection may have ended in between, and the answer of the release with it.
+            drop(guard);
+        }
     });
 }

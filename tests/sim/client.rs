@@ -12,7 +12,7 @@ use super::process::ClientTime;
 use super::witness::key;
 use super::world::World;
 use crate::clock::Clock;
-use crate::node::transport::Connect;
+use crate::wire::transport::Connect;
 use crate::{Error, LockGuard, LockManager, Protocol};
 
 /// One thread of a client.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::network::Line;
 use super::world::World;
 use crate::clock::Timestamp;
-use crate::node::transport::{Connect, Fault, Transport};
+use crate::wire::transport::{Connect, Fault, Transport};
 
 /// What a manager connects with.
 pub(crate) struct Dialer {

@@ -15,7 +15,7 @@ use super::queue::Event;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::clock::Timestamp;
-use crate::node::transport::{Fault, Transport};
+use crate::wire::transport::{Fault, Transport};
 
 pub(crate) struct Network {
     connections: Vec<Connection>,
@@ -426,7 +426,7 @@ impl Transport for Line {
         !state.network.connections[self.id].inbox.is_empty()
     }
 
-    fn is_quiet(&self) -> bool {
+    fn is_quiet(&mut self) -> bool {
         let state = self.world.state();
         let connection = &state.network.connections[self.id];
         connection.inbox.is_empty() && !connection.is_reset

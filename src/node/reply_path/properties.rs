@@ -9,9 +9,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::super::socket::LONGEST_REPLY;
 use super::answer::{Answer, LONGEST_PACKET, MOST_PACKETS, Outcome, Question, Then};
 use super::check;
+use crate::wire::connection::LONGEST_REPLY;
 
 /// Four times the usual number of cases, for the many ways to be wrong.
 fn config() -> ProptestConfig {

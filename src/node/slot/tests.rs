@@ -35,7 +35,7 @@ impl Transport for Late {
         false
     }
 
-    fn is_quiet(&self) -> bool {
+    fn is_quiet(&mut self) -> bool {
         true
     }
 }
@@ -103,7 +103,7 @@ impl Transport for Dictated {
         false
     }
 
-    fn is_quiet(&self) -> bool {
+    fn is_quiet(&mut self) -> bool {
         true
     }
 }

@@ -33,7 +33,7 @@ pub(crate) trait Transport: Send {
     fn has_surplus(&self) -> bool;
 
     /// Whether the idle connection is open and nothing has come that was not asked for.
-    fn is_quiet(&self) -> bool;
+    fn is_quiet(&mut self) -> bool;
 }
 
 /// Opens connections to one node.
@@ -79,7 +79,11 @@ impl Fault {
     pub(crate) fn is_of_node(&self) -> bool {
         match self {
             // A server that does not say who it is works, as far as it goes.
-            Self::Error(NodeError::PoolExhausted | NodeError::Unidentified { .. }) => false,
+            Self::Error(
+                NodeError::PoolExhausted
+                | NodeError::NoCredentials { .. }
+                | NodeError::Unidentified { .. },
+            ) => false,
             Self::Error(NodeError::Connect { source }) => !is_local(source),
             Self::TimedOut | Self::Closed(_) | Self::Error(_) => true,
         }

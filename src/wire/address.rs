@@ -11,8 +11,12 @@ use redis::{ConnectionAddr, ConnectionInfo, Value};
 use scheduled_thread_pool::ScheduledThreadPool;
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 
-use super::resolve::Resolver;
-use super::socket::Socket;
+use super::connection::Connection;
+use super::credentials::{Credentials, Source, ask};
+use super::lookup::Resolver;
+use super::stream::{Plain, Stream};
+#[cfg(feature = "tls-rustls")]
+use super::tls::{self, TlsStream};
 use super::transport::{Connect, Fault, Transport, clean};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
@@ -23,6 +27,14 @@ pub(crate) struct Address {
     place: Place,
     /// Login, database, TCP settings and certificates.
     info: ConnectionInfo,
+}
+
+/// What connections are made with, beside the address: the same for all nodes of a manager.
+#[derive(Clone, Default)]
+pub(crate) struct Means {
+    #[cfg(feature = "tls-rustls")]
+    pub(crate) tls: Option<tls::Setup>,
+    pub(crate) credentials: Option<Source>,
 }
 
 #[derive(Clone)]
@@ -81,12 +93,19 @@ impl Address {
         self.place.host_name().is_some()
     }
 
+    /// Whether connections to it are encrypted.
+    #[cfg(feature = "tls-rustls")]
+    pub(crate) fn has_tls(&self) -> bool {
+        matches!(self.place, Place::Tls { .. })
+    }
+
     /// `lookups` is the thread for the lookups of host names.
     pub(crate) fn connector(
         self,
         clock: &Clock,
         lookups: Option<&Arc<ScheduledThreadPool>>,
         timeout: Duration,
+        means: &Means,
     ) -> Box<dyn Connect> {
         let resolver = self
             .place
@@ -98,6 +117,7 @@ impl Address {
             clock: clock.clone(),
             timeout,
             resolver,
+            means: means.clone(),
         })
     }
 }
@@ -125,6 +145,16 @@ impl Place {
             }
             ConnectionAddr::TcpTls { .. } if cfg!(not(feature = "tls-rustls")) => {
                 return Err(NEEDS_TLS.into());
+            }
+            ConnectionAddr::TcpTls {
+                tls_params: Some(_),
+                ..
+            } => {
+                return Err(
+                    "the certificates in a redis::Client can't be read; give its URL to `node`, \
+                     and the certificates to `tls`"
+                        .into(),
+                );
             }
             ConnectionAddr::TcpTls { host, port, .. } => Self::Tls {
                 host: host.clone(),
@@ -178,25 +208,24 @@ struct Connector {
     timeout: Duration,
     /// Only for a host name.
     resolver: Option<Resolver>,
+    means: Means,
 }
 
 impl Connect for Connector {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
+        let plain = self.plain(deadline).map_err(Fault::connect)?;
         #[cfg(feature = "tls-rustls")]
-        if matches!(self.address.place, Place::Tls { .. }) {
-            // redis looks the name up itself; asked first here, a resolver that hangs costs no more than the deadline.
-            self.addresses(deadline).map_err(Fault::connect)?;
-            return super::tls::connect(&self.address.info, &self.clock, deadline);
+        if let (Place::Tls { host, .. }, Some(setup)) = (&self.address.place, &self.means.tls) {
+            let stream = TlsStream::handshake(plain, setup, host, deadline);
+            return self.log_in(stream.map_err(Fault::connect)?, deadline);
         }
-        let mut socket = self.plain(deadline).map_err(Fault::connect)?;
-        login(&mut socket, &self.address.info, deadline)?;
-        Ok(Box::new(socket))
+        self.log_in(plain, deadline)
     }
 }
 
 impl Connector {
     /// Tries the addresses of the host one after the other, all of them by the one deadline.
-    fn plain(&self, deadline: Timestamp) -> io::Result<Socket> {
+    fn plain(&self, deadline: Timestamp) -> io::Result<Plain> {
         let mut result = Err(io::Error::new(
             io::ErrorKind::NotFound,
             "the host name has no address",
@@ -210,7 +239,7 @@ impl Connector {
         result
     }
 
-    fn plain_to(&self, address: &SockAddr, deadline: Timestamp) -> io::Result<Socket> {
+    fn plain_to(&self, address: &SockAddr, deadline: Timestamp) -> io::Result<Plain> {
         let raw = RawSocket::new(address.domain(), Type::STREAM, None)?;
         if address.domain() != Domain::UNIX {
             raw.set_tcp_nodelay(true)?;
@@ -223,7 +252,24 @@ impl Connector {
                 raw.set_tcp_user_timeout(Some(timeout))?;
             }
         }
-        Socket::connect(raw, address, &self.clock, self.timeout, deadline)
+        Plain::connect(raw, address, &self.clock, self.timeout, deadline)
+    }
+
+    fn log_in(
+        &self,
+        stream: impl Stream + 'static,
+        deadline: Timestamp,
+    ) -> Result<Box<dyn Transport>, Fault> {
+        let mut connection = Connection::over(stream, deadline);
+        let info = &self.address.info;
+        let settings = info.redis_settings();
+        let credentials = match (settings.password(), &self.means.credentials) {
+            (Some(password), _) => Some(Credentials::of(settings.username(), password)),
+            (None, Some(source)) => Some(ask(source, &self.address.name())?),
+            (None, None) => None,
+        };
+        login(&mut connection, credentials.as_ref(), info, deadline)?;
+        Ok(Box::new(connection))
     }
 
     fn addresses(&self, deadline: Timestamp) -> io::Result<Vec<SockAddr>> {
@@ -243,16 +289,17 @@ impl Connector {
 }
 
 /// Sends `AUTH` and `SELECT` in one write, as far as the URL asks for them, and reads the answers.
-fn login(socket: &mut Socket, info: &ConnectionInfo, deadline: Timestamp) -> Result<(), Fault> {
+fn login(
+    socket: &mut impl Transport,
+    credentials: Option<&Credentials>,
+    info: &ConnectionInfo,
+    deadline: Timestamp,
+) -> Result<(), Fault> {
     let settings = info.redis_settings();
     let mut commands = Vec::new();
     let mut sent = Vec::new();
-    if let Some(password) = settings.password() {
-        let mut auth = redis::cmd("AUTH");
-        if let Some(user) = settings.username() {
-            auth.arg(user);
-        }
-        auth.arg(password).write_packed_command(&mut commands);
+    if let Some(credentials) = credentials {
+        credentials.auth().write_packed_command(&mut commands);
         sent.push("AUTH");
     }
     if settings.db() != 0 {
@@ -261,6 +308,9 @@ fn login(socket: &mut Socket, info: &ConnectionInfo, deadline: Timestamp) -> Res
             .arg(settings.db())
             .write_packed_command(&mut commands);
         sent.push("SELECT");
+    }
+    if sent.is_empty() {
+        return Ok(());
     }
     socket.send(&commands, deadline)?;
     for command in sent {

@@ -1,25 +1,21 @@
-//! A plain connection over TCP or a Unix socket, every step of it bounded by a deadline.
+//! Replies from a stream of bytes, each by a deadline and of bounded length.
 //!
-//! `redis::Connection` bounds single reads, so that a server that sends a byte now and then holds its caller for ever,
-//! and connects to Unix sockets without a bound. Here the bytes are read by a deadline and go to `redis::Parser`, but for
-//! the usual replies.
+//! `redis::Connection` bounds single reads, so that a server that sends a byte now and then holds its caller for ever.
+//! Here the bytes are read by a deadline and go to `redis::Parser`, but for the usual replies.
 
 use std::borrow::Cow;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, Value};
-use socket2::{SockAddr, Socket as RawSocket};
 
-use super::nonblocking;
+use super::stream::Stream;
 use super::transport::{Fault, Transport, clean, is_timeout};
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Timestamp;
 use crate::error::NodeError;
 
 /// No reply of this protocol comes near it; a server that sends more has lost its way.
-pub(super) const LONGEST_REPLY: usize = 4 * 1024;
+pub(crate) const LONGEST_REPLY: usize = 4 * 1024;
 
 /// What is answered where all is well, or to one of several who want a lock. The parser clears a buffer of many times the size
 /// for each reply.
@@ -31,81 +27,39 @@ const USUAL: [(&[u8], Value); 3] = [
 
 const TOO_LONG: &str = "a reply of more than 4 KiB";
 
-/// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
-const ROUNDING: Duration = Duration::from_millis(20);
-
-/// How long a blocking read lasts before it looks whether anyone is still interested.
-const LONGEST_BLOCKING: Duration = Duration::from_millis(40);
-
-/// What the steps before the read may take of the time for a command.
-const SLACK: Duration = Duration::from_millis(2);
-
-/// How often a write to a full socket looks at the clock.
-const WRITE_SLICE: Duration = Duration::from_millis(4);
-
-pub(crate) struct Socket {
-    reader: Reader,
+/// One connection to a server.
+pub(crate) struct Connection<S> {
+    reader: Reader<S>,
     parser: redis::Parser,
 }
 
-impl Socket {
-    /// Connects by the deadline. `timeout` is the usual time for a command.
-    pub(crate) fn connect(
-        raw: RawSocket,
-        address: &SockAddr,
-        clock: &Clock,
-        timeout: Duration,
-        deadline: Timestamp,
-    ) -> io::Result<Self> {
-        nonblocking::connect(&raw, address, clock, deadline)?;
-        Self::over(raw, clock, timeout, deadline)
-    }
-
-    /// Takes a socket that is connected.
-    pub(super) fn over(
-        raw: RawSocket,
-        clock: &Clock,
-        timeout: Duration,
-        deadline: Timestamp,
-    ) -> io::Result<Self> {
-        raw.set_write_timeout(Some(WRITE_SLICE))?;
-        let blocking = timeout
-            .checked_sub(ROUNDING.saturating_add(SLACK))
-            .filter(|blocking| !blocking.is_zero())
-            .map(|blocking| blocking.min(LONGEST_BLOCKING));
-        raw.set_read_timeout(blocking)?;
-        Ok(Self {
+impl<S: Stream> Connection<S> {
+    pub(crate) fn over(stream: S, deadline: Timestamp) -> Self {
+        Self {
             reader: Reader {
-                stream: raw.into(),
-                clock: clock.clone(),
-                blocking,
+                stream,
                 deadline,
                 taken: 0,
                 bytes: Box::new([0; 1024]),
                 start: 0,
                 end: 0,
+                failed: None,
             },
             parser: redis::Parser::new(),
-        })
+        }
     }
 }
 
-impl Transport for Socket {
+impl<S: Stream> Transport for Connection<S> {
     fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
-        let mut rest = command;
-        while !rest.is_empty() {
-            match self.reader.stream.write(rest) {
-                Ok(n) => rest = rest.get(n..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_timeout(&error) => {
-                    if self.reader.clock.now() >= deadline {
-                        return Err(Fault::TimedOut);
-                    }
-                }
-                Err(error) => return Err(Fault::Closed(Arc::new(error))),
+        let written = self.reader.stream.write(command, deadline);
+        written.map_err(|error| {
+            if is_timeout(&error) {
+                Fault::TimedOut
+            } else {
+                Fault::Closed(Arc::new(error))
             }
-        }
-        Ok(())
+        })
     }
 
     fn send_all(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), Fault> {
@@ -138,30 +92,26 @@ impl Transport for Socket {
         self.reader.start < self.reader.end
     }
 
-    fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let peeked = nonblocking::peek(&self.reader.stream, &mut byte);
-        !self.has_surplus() && peeked.is_err_and(|error| is_timeout(&error))
+    fn is_quiet(&mut self) -> bool {
+        !self.has_surplus() && self.reader.failed.is_none() && self.reader.stream.is_quiet()
     }
 }
 
 /// Hands bytes to the parser, line by line, so that it never takes any beyond the end of a reply.
-struct Reader {
-    /// Any connected stream socket; for Unix sockets, too, this type only sends, receives and sets timeouts.
-    stream: TcpStream,
-    clock: Clock,
-    /// The timeout of a blocking read, if there is one.
-    blocking: Option<Duration>,
+struct Reader<S> {
+    stream: S,
     deadline: Timestamp,
     /// How much of the present reply the parser has been given.
     taken: usize,
-    /// Bytes that were read from the socket and that the parser has not seen: `bytes[start..end]`.
+    /// Bytes that were read from the stream and that the parser has not seen: `bytes[start..end]`.
     bytes: Box<[u8; 1024]>,
     start: usize,
     end: usize,
+    /// What went wrong when it was only looked whether there is something to read: the next read says so.
+    failed: Option<io::Error>,
 }
 
-impl Read for Reader {
+impl<S: Stream> Read for Reader<S> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         // Before anything is waited for, and to the byte: how the reply was cut into packets must not decide.
         let allowed = LONGEST_REPLY.saturating_sub(self.taken);
@@ -180,13 +130,17 @@ impl Read for Reader {
     }
 }
 
-impl Reader {
+impl<S: Stream> Reader<S> {
     /// What was read from the socket and not taken yet; waits for it if there is nothing.
     fn ready(&mut self) -> io::Result<&[u8]> {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
-            self.end = self.fill()?;
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            let bytes = self.bytes.as_mut_slice();
+            self.end = self.stream.read(bytes, self.deadline)?;
         }
         Ok(self.bytes.get(self.start..self.end).unwrap_or_default())
     }
@@ -201,42 +155,17 @@ impl Reader {
         Ok(Some(reply.clone()))
     }
 
-    /// Waits until `until` at most for something to read; what is there is read at once.
+    /// Waits until `until` at most for something to read, be it the end of the stream or an error.
     fn is_ready(&mut self, until: Timestamp) -> bool {
-        match nonblocking::read(&self.stream, self.bytes.as_mut_slice()) {
-            Ok(n) => {
-                (self.start, self.end) = (0, n);
-                true
-            }
-            Err(error) if is_timeout(&error) => {
-                nonblocking::wait_until_readable(&self.stream, &self.clock, until).unwrap_or(true)
-            }
-            // It is for the read that follows to report.
-            Err(_) => true,
+        if self.failed.is_some() {
+            return true;
         }
-    }
-
-    /// Reads what the socket has, waiting for it until the deadline; what is already there is read even after it.
-    ///
-    /// A blocking read is one system call, but ends late; so it is for the first part of the time, and the rest is waited
-    /// for exactly.
-    fn fill(&mut self) -> io::Result<usize> {
-        loop {
-            let remaining = self.deadline.saturating_since(self.clock.now());
-            let is_long = |blocking: Duration| blocking.saturating_add(ROUNDING) <= remaining;
-            let read = if self.blocking.is_some_and(is_long) && !self.clock.has_ended() {
-                self.stream.read(self.bytes.as_mut_slice())
-            } else if nonblocking::wait_until_readable(&self.stream, &self.clock, self.deadline)? {
-                nonblocking::read(&self.stream, self.bytes.as_mut_slice())
-            } else {
-                return Err(io::ErrorKind::TimedOut.into());
-            };
-            match read {
-                Err(error) if is_timeout(&error) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
+        match self.stream.poll(self.bytes.as_mut_slice(), until) {
+            Ok(Some(n)) => (self.start, self.end) = (0, n),
+            Ok(None) => return false,
+            Err(error) => self.failed = Some(error),
         }
+        true
     }
 }
 

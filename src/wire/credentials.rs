@@ -1,0 +1,101 @@
+//! Users and passwords that change while a manager lives.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use redis::Cmd;
+
+use super::transport::Fault;
+use crate::error::NodeError;
+use crate::foreign::unless_it_panics;
+
+/// A user and a password, for [`Builder::credentials`](crate::Builder::credentials).
+#[derive(Clone)]
+pub struct Credentials {
+    user: Option<String>,
+    password: String,
+}
+
+impl Credentials {
+    /// The credentials of a user.
+    ///
+    /// ```
+    /// use redlatch::Credentials;
+    ///
+    /// let credentials = Credentials::new("locks", "a token of today");
+    /// assert_eq!(format!("{credentials:?}"), "Credentials { user: Some(\"locks\"), .. }");
+    /// ```
+    pub fn new(user: impl Into<String>, password: impl Into<String>) -> Self {
+        Self {
+            user: Some(user.into()),
+            password: password.into(),
+        }
+    }
+
+    /// The password of a server that knows no users (`requirepass`), or of the user `default`.
+    ///
+    /// ```
+    /// let credentials = redlatch::Credentials::password("a token of today");
+    /// ```
+    pub fn password(password: impl Into<String>) -> Self {
+        Self {
+            user: None,
+            password: password.into(),
+        }
+    }
+
+    pub(super) fn of(user: Option<&str>, password: &str) -> Self {
+        Self {
+            user: user.map(str::to_owned),
+            password: password.to_owned(),
+        }
+    }
+
+    pub(super) fn auth(&self) -> Cmd {
+        let mut auth = redis::cmd("AUTH");
+        auth.arg(&self.user).arg(&self.password);
+        auth
+    }
+}
+
+impl fmt::Debug for Credentials {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The program's code that knows the credentials of a node, by its name.
+#[derive(Clone)]
+pub(crate) struct Source(Arc<Callback>);
+
+type Callback = dyn Fn(&str) -> io::Result<Credentials> + Send + Sync;
+
+impl Source {
+    pub(crate) fn new(
+        callback: impl Fn(&str) -> io::Result<Credentials> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(callback))
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Source")
+    }
+}
+
+/// Asks for the credentials of the node of this name.
+pub(super) fn ask(source: &Source, node: &str) -> Result<Credentials, Fault> {
+    // It is code of the program. A panic in it must not leave the keys of a lock behind.
+    let answer = unless_it_panics(|| (source.0)(node));
+    let answer = answer.unwrap_or_else(|| Err(io::Error::other("the callback panicked")));
+    answer.map_err(|error| {
+        Fault::Error(NodeError::NoCredentials {
+            source: Arc::new(error),
+        })
+    })
+}

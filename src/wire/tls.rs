@@ -1,0 +1,347 @@
+//! TLS over a plain stream: rustls makes and reads the records, and the stream below keeps the deadline.
+
+use std::fmt;
+use std::io::{self, BufRead, Read, Write};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::client::{ClientConfig, ClientConnection, Resumption};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use super::stream::{Plain, Stream};
+use super::transport::is_timeout;
+use crate::clock::Timestamp;
+
+/// How `rediss://` nodes prove who they are, and how this program does. For [`Builder::tls`](crate::Builder::tls).
+///
+/// Certificates and keys are PEM texts, as files have them. [`Builder::build`](crate::Builder::build) reports those that
+/// can't be used. Needs the cargo feature `tls-rustls`.
+///
+/// ```no_run
+/// use redlatch::{LockManager, Tls};
+///
+/// # let read = |file| std::fs::read(file).expect("a file");
+/// let tls = Tls::default()
+///     .root_certificates(read("/etc/locks/ca.pem"))
+///     .client_certificate(read("/etc/locks/client.pem"), read("/etc/locks/client.key"));
+/// let manager = LockManager::builder()
+///     .nodes(["rediss://10.0.0.1", "rediss://10.0.0.2", "rediss://10.0.0.3"])
+///     .tls(tls)
+///     .build()?;
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Clone, Default)]
+#[must_use = "it does nothing until it is given to a builder"]
+pub struct Tls {
+    roots: Option<Vec<u8>>,
+    identity: Option<(Vec<u8>, Vec<u8>)>,
+    server_name: Option<String>,
+}
+
+impl Tls {
+    /// Sets the certificates that vouch for the servers, one or more in a PEM text. They replace those of the system.
+    ///
+    /// Defaults to the certificates that the operating system trusts.
+    pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.roots = Some(pem.into());
+        self
+    }
+
+    /// Sets the certificate that this program shows to servers that ask for one, and its private key. The first PEM text
+    /// is the chain, with the program's own certificate first; the second is the key.
+    ///
+    /// Defaults to none.
+    pub fn client_certificate(
+        mut self,
+        chain: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.identity = Some((chain.into(), key.into()));
+        self
+    }
+
+    /// Sets the name or the address that the certificate of each server has to be for.
+    ///
+    /// Defaults to the host in the URL of the server.
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    /// What connections are made with; the error says what can't be used.
+    pub(crate) fn setup(&self) -> Result<Setup, String> {
+        // A provider that the program has chosen stays.
+        let provider = CryptoProvider::get_default().cloned();
+        let provider =
+            provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| format!("tls: {error}"))?
+            .with_root_certificates(self.root_store()?);
+        let mut config = match &self.identity {
+            None => config.with_no_client_auth(),
+            Some((chain, key)) => {
+                let chain = certificates(chain, "client_certificate")?;
+                let key = PrivateKeyDer::from_pem_slice(key).map_err(
+                    |_| "tls: client_certificate: there is no private key in the second PEM text",
+                )?;
+                let config = config.with_client_auth_cert(chain, key);
+                config.map_err(|error| format!("tls: client_certificate: {error}"))?
+            }
+        };
+        config.resumption = Resumption::default();
+        let server_name = self.server_name.as_deref().map(server_name).transpose()?;
+        Ok(Setup {
+            config: Arc::new(config),
+            server_name,
+        })
+    }
+
+    fn root_store(&self) -> Result<RootCertStore, String> {
+        let mut store = RootCertStore::empty();
+        let Some(pem) = &self.roots else {
+            let found = rustls_native_certs::load_native_certs();
+            // A certificate of the system that rustls can't read vouches for nobody, and the others still do.
+            store.add_parsable_certificates(found.certs);
+            if store.is_empty() {
+                return Err("tls: this system trusts no certificate; give one with \
+                            Tls::root_certificates, or install the certificates of the system"
+                    .into());
+            }
+            return Ok(store);
+        };
+        for certificate in certificates(pem, "root_certificates")? {
+            let added = store.add(certificate);
+            added.map_err(|error| format!("tls: root_certificates: {error}"))?;
+        }
+        Ok(store)
+    }
+}
+
+/// The certificates in a PEM text, at least one.
+fn certificates(pem: &[u8], which: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match all {
+        Ok(all) if !all.is_empty() => Ok(all),
+        Ok(_) => Err(format!(
+            "tls: {which}: there is no certificate in the PEM text"
+        )),
+        Err(error) => Err(format!("tls: {which}: {error}")),
+    }
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>, String> {
+    // An IPv6 address may have a zone, which no certificate knows.
+    let name = host.split_once('%').map_or(host, |(address, _)| address);
+    let name = name.strip_suffix('.').unwrap_or(name);
+    ServerName::try_from(name.to_owned())
+        .map_err(|_| format!("tls: {host:?} is not a name that a certificate can be for"))
+}
+
+impl fmt::Debug for Tls {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("root_certificates", &self.roots.is_some())
+            .field("client_certificate", &self.identity.is_some())
+            .field("server_name", &self.server_name)
+            .finish()
+    }
+}
+
+/// How many times records are taken in of which none has a byte for us. A server sends few of that kind in a row.
+const MOST_RECORDS: u32 = 16;
+
+/// What the connections of one manager share, its remembered sessions as well.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    config: Arc<ClientConfig>,
+    /// In place of the host of each node.
+    server_name: Option<ServerName<'static>>,
+}
+
+/// A stream of bytes inside TLS records.
+pub(super) struct TlsStream {
+    plain: Plain,
+    tls: ClientConnection,
+}
+
+impl TlsStream {
+    /// Shakes hands by the deadline, with a server whose certificate has to be for this host.
+    pub(super) fn handshake(
+        plain: Plain,
+        setup: &Setup,
+        host: &str,
+        deadline: Timestamp,
+    ) -> io::Result<Self> {
+        let name = match &setup.server_name {
+            Some(name) => name.clone(),
+            None => server_name(host).map_err(io::Error::other)?,
+        };
+        let mut tls =
+            ClientConnection::new(Arc::clone(&setup.config), name).map_err(io::Error::other)?;
+        // A command goes out as a whole. Its length is bounded where it is made.
+        tls.set_buffer_limit(None);
+        let mut stream = Self { plain, tls };
+        while stream.tls.is_handshaking() {
+            // What ends the handshake on this side goes out with the first command.
+            stream.flush(deadline)?;
+            if stream.take_in(deadline)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            stream.check_time(deadline)?;
+        }
+        Ok(stream)
+    }
+
+    /// Writes the records that are ready.
+    fn flush(&mut self, deadline: Timestamp) -> io::Result<()> {
+        while self.tls.wants_write() {
+            let plain = &mut self.plain;
+            self.tls.write_tls(&mut ByDeadline { plain, deadline })?;
+        }
+        Ok(())
+    }
+
+    /// An error when the deadline has passed.
+    fn check_time(&self, deadline: Timestamp) -> io::Result<()> {
+        if self.plain.clock.now() < deadline {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::TimedOut.into())
+        }
+    }
+
+    /// Waits for records until the deadline, and reads them. None come at the end of the stream.
+    fn take_in(&mut self, deadline: Timestamp) -> io::Result<usize> {
+        let plain = &mut self.plain;
+        let taken = self.tls.read_tls(&mut ByDeadline { plain, deadline })?;
+        self.process(deadline)?;
+        Ok(taken)
+    }
+
+    /// As [`Self::take_in`], of what is there already.
+    fn take_in_now(&mut self) -> io::Result<usize> {
+        let plain = &mut self.plain;
+        let taken = self.tls.read_tls(&mut Now { plain })?;
+        let processed = self.tls.process_new_packets();
+        processed.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(taken)
+    }
+
+    /// Whether no bytes are left of the records that were read.
+    fn is_empty(&mut self) -> io::Result<bool> {
+        match self.tls.reader().fill_buf() {
+            Ok(_) => Ok(false),
+            Err(error) if is_timeout(&error) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn process(&mut self, deadline: Timestamp) -> io::Result<()> {
+        let Err(error) = self.tls.process_new_packets() else {
+            return Ok(());
+        };
+        // Says to the server what is wrong, as far as it listens.
+        self.flush(deadline).unwrap_or_default();
+        Err(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    /// Bytes from records that were read before. `None` means that there are none.
+    fn buffered(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.tls.reader().read(into) {
+            Ok(n) => Ok(Some(n)),
+            Err(error) if is_timeout(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Stream for TlsStream {
+    fn write(&mut self, bytes: &[u8], deadline: Timestamp) -> io::Result<()> {
+        self.tls.writer().write_all(bytes)?;
+        self.flush(deadline)
+    }
+
+    fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize> {
+        loop {
+            if let Some(n) = self.buffered(into)? {
+                return Ok(n);
+            }
+            // An answer to a request for new keys, say.
+            self.flush(deadline)?;
+            if self.take_in(deadline)? > 0 && self.is_empty()? {
+                // The plain stream gives out what is there even after the deadline, and that may never end.
+                self.check_time(deadline)?;
+            }
+        }
+    }
+
+    fn poll(&mut self, into: &mut [u8], until: Timestamp) -> io::Result<Option<usize>> {
+        for _ in 0..MOST_RECORDS {
+            if let Some(n) = self.buffered(into)? {
+                return Ok(Some(n));
+            }
+            match self.take_in_now() {
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => {
+                    if !self.plain.wait_until_readable(until)? {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        for _ in 0..MOST_RECORDS {
+            // Records without a byte for us may be there: a server sends what resumes a session when it likes.
+            match self.take_in_now() {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(error) => {
+                    return is_timeout(&error) && self.is_empty().unwrap_or(false);
+                }
+            }
+        }
+        false
+    }
+}
+
+/// The plain stream with one deadline for all that rustls reads and writes.
+struct ByDeadline<'s> {
+    plain: &'s mut Plain,
+    deadline: Timestamp,
+}
+
+impl Read for ByDeadline<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.plain.read(into, self.deadline)
+    }
+}
+
+impl Write for ByDeadline<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.plain.write(bytes, self.deadline)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What the plain stream has without waiting.
+struct Now<'s> {
+    plain: &'s mut Plain,
+}
+
+impl Read for Now<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.plain.read_now(into)
+    }
+}
