@@ -31,7 +31,7 @@
 //! - **No lock is for ever.** The lock of a process that crashed is free when its time to live ends.
 //! - **A minority of the nodes may fail**: refuse, hang, answer late, lose replies.
 //! - **Waiting is bounded.** One command to one node takes no longer than the node timeout (50 ms unless set) and a few
-//!   milliseconds. Over TLS each single read is bounded by it, not their sum.
+//!   milliseconds. This holds over TLS as well.
 //! - **A guard gives back** when it is dropped, also while a panic unwinds, and also on nodes whose answer never came.
 //!   What it can't reach expires.
 //!

@@ -6,9 +6,13 @@
 )]
 
 #[cfg(test)]
+#[cfg(feature = "tls-rustls")]
+mod certificates;
+#[cfg(test)]
 mod config;
 #[cfg(test)]
 mod connections;
+#[cfg(test)]
 mod credentials;
 #[cfg(target_os = "linux")]
 #[cfg(test)]

@@ -2,26 +2,27 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redlatch::{Builder, Error, Fanout, LockManager, NodeError, Role, Tls, Vote};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::server::{Server, free_port, now, pause, within};
 
-const TTL: Duration = Duration::from_secs(10);
-const PASSWORD: &str = "pa55-w0rd";
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+pub(crate) const PASSWORD: &str = "pa55-w0rd";
 
 /// A server that speaks TLS on a second port, and a certificate that vouches for it.
-fn tls_server() -> (Server, u16, Vec<u8>) {
+pub(crate) fn tls_server() -> (Server, u16, Vec<u8>) {
     tls_server_that("no", None)
 }
 
 /// The same, which asks for certificates of clients or does not, and trusts this one.
-fn tls_server_that(asks: &str, client: Option<&[u8]>) -> (Server, u16, Vec<u8>) {
+pub(crate) fn tls_server_that(asks: &str, client: Option<&[u8]>) -> (Server, u16, Vec<u8>) {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(names).unwrap();
@@ -64,7 +65,7 @@ fn tls_connects_with_a_root_certificate_and_no_crypto_provider_installed() {
 }
 
 /// A builder with this one node, and this certificate that vouches for it.
-fn trusting(url: &str, root: Vec<u8>) -> Builder {
+pub(crate) fn trusting(url: &str, root: Vec<u8>) -> Builder {
     let tls = Tls::default().root_certificates(root);
     let builder = LockManager::builder().node(url).tls(tls);
     builder.node_timeout(Duration::from_secs(5))
@@ -111,18 +112,6 @@ fn a_look_at_the_nodes_goes_over_tls_in_both_versions_of_the_protocol() {
 }
 
 #[test]
-fn an_untrusted_certificate_is_a_failure_and_no_panic() {
-    let (server, port, _) = tls_server();
-    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
-    let manager = trusting(&url, authority("another").0).build().unwrap();
-    let error = manager.try_lock("report", TTL).unwrap_err();
-    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    assert!(error.to_string().contains("certificate"), "{error}");
-    assert!(!format!("{error:?}").contains(PASSWORD));
-    drop(server);
-}
-
-#[test]
 fn tls_to_a_server_that_does_not_speak_it_is_a_failure() {
     let server = Server::start();
     let url = format!("rediss://127.0.0.1:{}", server.port());
@@ -149,7 +138,7 @@ fn tls_to_a_stopped_server_is_bounded() {
 }
 
 /// A certificate for this name, and its key.
-fn authority(name: &str) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn authority(name: &str) -> (Vec<u8>, Vec<u8>) {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
     (
@@ -159,7 +148,9 @@ fn authority(name: &str) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// A peer that does with each connection what it is told, and its certificate. It ends with the test process.
-fn peer(play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static) -> (u16, Vec<u8>) {
+pub(crate) fn peer(
+    play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static,
+) -> (u16, Vec<u8>) {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
@@ -203,7 +194,7 @@ impl Write for Drip<'_> {
 }
 
 /// Answers each command with this, up to the end of the connection.
-fn answer(
+pub(crate) fn answer(
     stream: &mut (impl Read + Write),
     connection: &mut ServerConnection,
     reply: impl Fn(&str) -> String,
@@ -286,117 +277,44 @@ fn a_reply_too_many_is_never_the_vote_of_the_next_command() {
 }
 
 #[test]
-fn a_server_that_asks_for_a_certificate_takes_in_who_shows_one() {
-    let (certificate, key) = authority("program");
-    let (_server, port, root) = tls_server_that("yes", Some(&certificate));
-    let url = format!("rediss://:{PASSWORD}@localhost:{port}");
-    let tls = Tls::default().root_certificates(root.clone());
-    let with_it = tls.clone().client_certificate(certificate, key);
-    for (tls, is_known) in [(with_it, true), (tls, false)] {
-        let builder = LockManager::builder().node(&url).tls(tls);
-        let builder = builder.node_timeout(Duration::from_secs(5));
-        let locked = builder.build().unwrap().try_lock("report", TTL);
-        assert_eq!(locked.is_ok(), is_known, "{locked:?}");
-        if let Err(error) = locked {
-            assert!(error.to_string().contains("ertificate"), "{error}");
+fn what_comes_unasked_on_an_idle_connection_is_never_a_vote() {
+    let (go_on, may_go_on) = mpsc::channel();
+    let (is_sent, sent) = mpsc::channel();
+    // A release is answered, and when that is read an OK follows. Each SET but the first gets nil.
+    let may_go_on = Mutex::new(may_go_on);
+    let (port, root) = peer(move |stream, connection| {
+        let mut stream = rustls::Stream::new(connection, stream);
+        let mut bytes = vec![0; 16 * 1024];
+        while let Ok(n @ 1..) = stream.read(&mut bytes) {
+            let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+            let is_release = text.contains("'DEL'") && text.contains("first");
+            for command in text.split("\r\n*") {
+                let reply = match command {
+                    _ if command.contains("'DEL'") => ":1\r\n",
+                    _ if command.contains("\r\nfirst\r\n") => "+OK\r\n",
+                    _ if command.contains("\r\nsecond\r\n") => "$-1\r\n",
+                    _ => "+PONG\r\n",
+                };
+                if stream.write_all(reply.as_bytes()).is_err() {
+                    return;
+                }
+            }
+            if is_release {
+                may_go_on.lock().recv().unwrap();
+                stream.write_all(b"+OK\r\n").unwrap();
+                is_sent.send(()).unwrap();
+            }
         }
-    }
-}
-
-#[test]
-fn the_certificate_may_be_for_another_name_that_is_said() {
-    // Its certificate is for `localhost` alone.
-    let (port, root) = peer(|stream, connection| {
-        answer(stream, connection, |command| {
-            let reply = if command.contains("EVAL") {
-                ":1\r\n"
-            } else {
-                "+OK\r\n"
-            };
-            reply.to_owned()
-        });
     });
-    let url = format!("rediss://127.0.0.1:{port}");
-    for (name, is_right) in [
-        (None, false),
-        (Some("localhost"), true),
-        (Some("other"), false),
-    ] {
-        let tls = Tls::default().root_certificates(root.clone());
-        let tls = name.map_or(tls.clone(), |name| tls.server_name(name));
-        let builder = LockManager::builder().node(&url).tls(tls);
-        let builder = builder.node_timeout(Duration::from_secs(5));
-        let locked = builder.build().unwrap().try_lock("report", TTL);
-        assert_eq!(locked.is_ok(), is_right, "{name:?}: {locked:?}");
-    }
-}
-
-#[test]
-fn certificates_that_can_not_be_used_are_reported_when_the_manager_is_built() {
-    let (certificate, key) = authority("program");
-    let tls = Tls::default();
-    let texts = [
-        (
-            tls.clone().root_certificates("nothing"),
-            "root_certificates: there is no certificate",
-        ),
-        (
-            tls.clone()
-                .root_certificates(b"-----BEGIN CERTIFICATE-----\n!\n".as_slice()),
-            "root_certificates",
-        ),
-        (
-            tls.clone().client_certificate("nothing", key.clone()),
-            "client_certificate: there is no certificate",
-        ),
-        (
-            tls.clone()
-                .client_certificate(certificate.clone(), "nothing"),
-            "there is no private key",
-        ),
-        (
-            tls.clone()
-                .client_certificate(certificate.clone(), authority("other").1),
-            "client_certificate",
-        ),
-        (
-            tls.clone().server_name("not a name"),
-            "\"not a name\" is not a name",
-        ),
-    ];
-    for (tls, text) in texts {
-        let tls_with_root = tls.clone();
-        let shown = format!("{tls:?}");
-        let error = LockManager::builder()
-            .node("rediss://localhost")
-            .tls(tls_with_root)
-            .build();
-        let error = error.unwrap_err();
-        assert!(matches!(error, Error::InvalidConfig { .. }), "{error}");
-        assert!(error.to_string().contains(text), "{error}");
-        assert!(!shown.contains("PRIVATE"), "{shown}");
-    }
-    // They are of no use to nodes without TLS, and no harm.
-    let unused = Tls::default().root_certificates("nothing");
-    LockManager::builder()
-        .node("redis://localhost")
-        .tls(unused)
-        .build()
-        .unwrap();
-}
-
-#[test]
-fn a_client_with_certificates_is_refused_with_what_to_do() {
-    let certificates = redis::TlsCertificates {
-        client_tls: None,
-        root_cert: Some(authority("localhost").0),
-    };
-    let client = redis::Client::build_with_tls("rediss://localhost", certificates).unwrap();
-    let error = LockManager::builder().client(client).build().unwrap_err();
-    assert!(
-        error.to_string().contains("the certificates to `tls`"),
-        "{error}"
-    );
+    let url = format!("rediss://localhost:{port}");
+    let manager = trusting(&url, root).build().unwrap();
+    within(Duration::from_mins(1), move || {
+        manager.try_lock("first", TTL).unwrap().unlock().unwrap();
+        go_on.send(()).unwrap();
+        sent.recv().unwrap();
+        let second = manager.try_lock("second", TTL);
+        assert!(matches!(second, Err(Error::Held { .. })), "{second:?}");
+    });
 }
 
 #[test]
