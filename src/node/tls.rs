@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use redis::{Client, Connection, ConnectionInfo, ErrorKind, RedisError, Value};
 
-use super::transport::{Fault, Transport, clean};
+use super::address::login_refusal;
+use super::transport::{Fault, NO_REPLY, Transport, clean};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 
@@ -33,11 +34,12 @@ pub(crate) fn connect(
     install_crypto_provider();
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     let login = info.redis_settings().clone().set_skip_set_lib_name();
+    let password = login.password().map(str::to_owned);
     let info = info.clone().set_tcp_settings(tcp).set_redis_settings(login);
     let remaining = deadline.saturating_since(clock.now());
     let connection = Client::open(info)
         .and_then(|client| client.get_connection_with_timeout(remaining.max(SHORTEST_TIMEOUT)))
-        .map_err(connect_fault)?;
+        .map_err(|error| connect_fault(error, password.as_deref()))?;
     Ok(Box::new(Tls {
         connection,
         clock: clock.clone(),
@@ -124,7 +126,9 @@ impl Tls {
 }
 
 fn fault(error: RedisError) -> Fault {
-    if error.is_timeout() {
+    if error.kind() == ErrorKind::Parse {
+        Fault::protocol(NO_REPLY)
+    } else if error.is_timeout() {
         Fault::TimedOut
     } else if error.is_connection_dropped() {
         Fault::Closed(Arc::new(io::Error::other(error)))
@@ -135,20 +139,23 @@ fn fault(error: RedisError) -> Fault {
     }
 }
 
-fn connect_fault(error: RedisError) -> Fault {
+fn connect_fault(error: RedisError, password: Option<&str>) -> Fault {
     if error.is_timeout() {
         return Fault::TimedOut;
+    }
+    if error.kind() == ErrorKind::Parse {
+        return Fault::protocol(NO_REPLY);
     }
     if error.kind() == ErrorKind::AuthenticationFailed {
         return Fault::Error(NodeError::Login {
             command: "AUTH",
             code: "WRONGPASS".into(),
+            message: String::new(),
         });
     }
     if let Some(code) = error.code() {
-        let command = "SELECT";
-        let code = clean(code);
-        return Fault::Error(NodeError::Login { command, code });
+        let words = error.detail().unwrap_or_default();
+        return Fault::Error(login_refusal("SELECT", code, words, password));
     }
     Fault::connect(io::Error::other(error))
 }
