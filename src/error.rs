@@ -87,6 +87,11 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
+    /// The token given to [`LockManager::release`](crate::LockManager::release) stands for no value of a key.
+    InvalidToken {
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
     /// The [`Builder`](crate::Builder) was given something that can't work.
     InvalidConfig {
         /// What is wrong with it and what to do.
@@ -140,6 +145,7 @@ impl fmt::Display for Error {
             Self::InvalidTtl { ttl, reason } => write!(f, "invalid ttl of {ttl:?}: {reason}"),
             Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
             Self::InvalidLease { reason } => write!(f, "invalid lease: {reason}"),
+            Self::InvalidToken { reason } => write!(f, "invalid token: {reason}"),
             Self::InvalidConfig { reason } => write!(f, "invalid configuration: {reason}"),
             Self::Forked => f.write_str(
                 "made before a fork and used in the child: build a new LockManager in the child",
@@ -169,6 +175,7 @@ impl std::error::Error for Error {
             | Self::InvalidTtl { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidLease { .. }
+            | Self::InvalidToken { .. }
             | Self::InvalidConfig { .. }
             | Self::Forked => None,
         }

@@ -183,19 +183,6 @@ impl Rules {
         self.quarantine.checked_div(4).unwrap_or_default()
     }
 
-    /// Why a resource can't have this name, if it can't: the keys of the protocol are beside those of the locks.
-    pub(crate) fn objection(resource: &str) -> Option<&'static str> {
-        if resource == MARKER {
-            Some("it is the key of the node's marker in the fenced protocol; choose another")
-        } else if resource.ends_with(FENCE) {
-            Some(
-                "names that end in `:fence` are the counters of the fenced protocol; choose another",
-            )
-        } else {
-            None
-        }
-    }
-
     /// The key of the counter of the lock with this key.
     pub(crate) fn fence(key: &str) -> String {
         format!("{key}{FENCE}")
@@ -204,7 +191,8 @@ impl Rules {
 
 /// What is behind the key prefix in the key of a node's marker.
 pub(crate) const MARKER: &str = "redlatch:node";
-const FENCE: &str = ":fence";
+/// What is behind the key of a lock in the key of its counter.
+pub(crate) const FENCE: &str = ":fence";
 
 /// How long the counter of a resource that nobody asks for is kept.
 pub(crate) const FENCE_IDLE: Duration = Duration::from_hours(24);

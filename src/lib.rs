@@ -191,6 +191,7 @@ mod queue_threads;
 mod quorum;
 mod request;
 mod retry;
+mod shown;
 mod spans;
 mod stats;
 mod status;

@@ -399,6 +399,7 @@ fn was_ill_proposed(error: &Error) -> bool {
             ..
         }) => difference <= allowed,
         Vote::Granted
+        | Vote::Released
         | Vote::Held { .. }
         | Vote::Missing
         | Vote::TimedOut

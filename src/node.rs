@@ -13,6 +13,7 @@ pub(crate) mod ask_all;
 mod breaker;
 mod call;
 pub(crate) mod command;
+mod echo;
 pub(crate) mod extend;
 pub(crate) mod fenced;
 pub(crate) mod health;
@@ -185,10 +186,10 @@ impl Node {
         if !self.breaker.wants(probe) {
             return;
         }
-        let ping = command::ping();
+        let command = command::probe();
         let answer = self.call().and_then(|mut call| {
-            call.send(&ping, &|| ping.clone())?;
-            call.reply(&|| ping.clone(), is_alive)
+            call.send(&command, &|| command.clone())?;
+            call.reply(&|| command.clone(), is_alive)
         });
         if answer.is_err()
             && let Some(next) = self.breaker.probe_failed(probe)
@@ -226,11 +227,10 @@ impl Ballot {
     }
 }
 
-/// Reads the reply to `PING`. A server that refuses it with an error is alive too.
+/// Reads the reply to a probe. A server that refuses it with an error is alive too.
 fn is_alive(reply: &Value) -> Option<()> {
     match reply {
-        Value::SimpleString(text) if text == "PONG" => Some(()),
-        Value::ServerError(_) => Some(()),
+        Value::Int(1) | Value::ServerError(_) => Some(()),
         Value::Nil | _ => None,
     }
 }

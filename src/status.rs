@@ -108,8 +108,12 @@ pub struct NodeStatus {
 ///
 /// A token is the value of the key. Those of this crate are 40 hexadecimal characters; those of other programs may be any
 /// bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`, and
-/// `\\` for a backslash). Two that are shown alike are alike. Of more than 512 bytes the first 512 and the
-/// length are taken, and what has these in common counts as one.
+/// `\\` for a backslash). Two that are shown alike are alike, and [`LockManager::release`](crate::LockManager::release)
+/// takes what is shown.
+///
+/// A value of more than 256 bytes is hardly that of a lock, and may be what is nobody's business. Its first 16 bytes and its
+/// length are shown (`{"user":"anna","… (9000 bytes)`), values that have these in common count as one, and `release`
+/// refuses what is shown of them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum View {
@@ -124,8 +128,8 @@ pub enum View {
     Free,
     /// There is a key that never expires, which is no lock: nobody gets the lock on this node until it is deleted.
     NeverExpires {
-        /// The value of the key.
-        token: String,
+        /// How many bytes its value has. What they are is the business of the program that set it.
+        length: usize,
     },
     /// There is a key of another type, such as a list, which is no lock: nobody gets the lock on this node until it is
     /// deleted.
@@ -230,19 +234,17 @@ impl View {
     }
 }
 
-/// Shows any bytes as text, and different ones differently.
-pub(crate) fn shown(value: &[u8]) -> String {
-    let mut text = String::with_capacity(value.len());
-    for chunk in value.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\'' | '"' => text.push(c),
-                _ => text.extend(c.escape_debug()),
-            }
-        }
-        text.extend(chunk.invalid().escape_ascii().map(char::from));
+/// A token in a sentence.
+struct Holder<'t>(&'t str);
+
+impl fmt::Display for Holder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() {
+            "an empty value"
+        } else {
+            self.0
+        })
     }
-    text
 }
 
 impl fmt::Display for LockStatus {
@@ -250,7 +252,7 @@ impl fmt::Display for LockStatus {
         match self {
             Self::Held {
                 token, remaining, ..
-            } => write!(f, "held by {token} for {remaining:.1?}")?,
+            } => write!(f, "held by {} for {remaining:.1?}", Holder(token))?,
             Self::Free { .. } => f.write_str("free")?,
             Self::Blocked { .. } => {
                 f.write_str("held by nobody, and a majority is not to be had")?;
@@ -274,12 +276,14 @@ impl fmt::Display for NodeStatus {
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held { token, remaining } => write!(f, "held by {token} for {remaining:.1?}"),
+            Self::Held { token, remaining } => {
+                write!(f, "held by {} for {remaining:.1?}", Holder(token))
+            }
             Self::Free => f.write_str("no key"),
-            Self::NeverExpires { token } => {
+            Self::NeverExpires { length } => {
                 write!(
                     f,
-                    "the key is not a lock: it never expires; its value is {token}"
+                    "the key is not a lock: it never expires; its value has {length} bytes"
                 )
             }
             Self::OtherType => {

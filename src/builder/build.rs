@@ -42,10 +42,14 @@ impl Builder {
             let identity = spec
                 .identity()
                 .map_err(|reason| invalid(format!("node {number}: {reason}")))?;
-            if specs.iter().any(|(other, _)| *other == identity) {
+            let same = specs.iter().position(|(other, _)| *other == identity);
+            if let Some((other, (_, same))) = same.and_then(|at| Some((at, specs.get(at)?))) {
                 return Err(invalid(format!(
-                    "node {number}: {} is there twice, and one server has one vote; remove one of them",
-                    spec.name()
+                    "node {number}: {} is the same server as node {}, {}, and so is there twice; one server has one vote, \
+                     remove one of them",
+                    spec.name(),
+                    other.saturating_add(1),
+                    same.name(),
                 )));
             }
             specs.push((identity, spec.clone()));

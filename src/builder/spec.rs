@@ -18,6 +18,61 @@ pub(super) enum Spec {
     Fake(FakeNode),
 }
 
+const EXPECTED: &str = "expected redis://[user:password@]host[:port][/db], rediss://… or unix:///path \
+                        (percent-encode special characters of a password)";
+
+/// What is wrong with a URL that redis does not take. Nothing of the URL is in it, because that may be a password.
+fn fault_of(url: &str) -> &'static str {
+    if url.is_empty() {
+        return "there is nothing";
+    }
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return "the scheme is missing, redis:// or another one";
+    };
+    let scheme = scheme.to_ascii_lowercase();
+    if scheme.contains("sentinel") {
+        return "Sentinel is not asked for masters, and one that fails over has forgotten locks; give independent \
+                servers themselves";
+    }
+    match scheme.as_str() {
+        "redis" | "rediss" | "valkey" | "valkeys" => {}
+        "unix" | "redis+unix" | "valkey+unix" => {
+            return "the path is not absolute, or what is behind it is wrong";
+        }
+        _ => return "the scheme is none of a Redis server",
+    }
+    let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    if behind.contains('@') {
+        return "the password has a character in it that ends the host, such as / or #";
+    }
+    let (_, server) = authority.rsplit_once('@').unwrap_or(("", authority));
+    // The colons of an IPv6 address are in brackets.
+    let behind_brackets = server.rfind(']').map_or(0, |end| end.saturating_add(1));
+    let (in_brackets, port) = server.split_at(behind_brackets);
+    let (host, port) = port.split_once(':').unwrap_or((port, "6379"));
+    if in_brackets.is_empty() && port.contains(':') {
+        return "the host has colons in it; an IPv6 address is in brackets, [::1]:6379";
+    }
+    if in_brackets.is_empty() && host.is_empty() {
+        return "the host is missing";
+    }
+    if port.parse::<u16>().is_err() {
+        return "the port is not a number from 1 to 65535";
+    }
+    if host == "0.0.0.0" || in_brackets == "[::]" {
+        return "0.0.0.0 and [::] are what a server listens on, and no address of it";
+    }
+    let (path, query) = behind.split_once('?').unwrap_or((behind, ""));
+    let db = path.trim_matches('/');
+    if !db.is_empty() && db.parse::<i64>().is_err() {
+        return "the database, behind the slash, is not a number";
+    }
+    if !query.is_empty() {
+        return "what is behind the question mark is wrong; it can be protocol=resp2 or protocol=resp3";
+    }
+    "the host, the user or the password has characters in it that can't be there"
+}
+
 impl Spec {
     pub(super) fn parse(url: &str) -> Self {
         // The error of redis is left out: nothing of a URL, which can hold a password, may come into a message.
@@ -31,11 +86,7 @@ impl Spec {
             Err(_) if url.starts_with("rediss://") && cfg!(not(feature = "tls-rustls")) => {
                 Err(NEEDS_TLS.into())
             }
-            Err(_) => Err(
-                "not a URL of a Redis server; expected redis://[user:password@]host[:port][/db], \
-                 rediss://… or unix:///path (percent-encode special characters of a password)"
-                    .into(),
-            ),
+            Err(_) => Err(format!("{}; {EXPECTED}", fault_of(url))),
         };
         Self::Server(Box::new(address))
     }

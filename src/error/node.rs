@@ -65,8 +65,10 @@ impl NodeReport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Vote {
-    /// The node did what it was asked: it set the key, extended it or deleted it.
+    /// The node did what it was asked: it set the key, or extended it.
     Granted,
+    /// The node was asked to give the lock back, and has deleted the key, which was ours.
+    Released,
     /// Someone else holds the key on this node.
     Held {
         /// The time to live that the key has left on this node, where the node could still be asked.
@@ -95,8 +97,9 @@ pub enum Vote {
 }
 
 impl Vote {
+    /// Whether the node did what it was asked.
     pub(crate) fn is_granted(&self) -> bool {
-        matches!(self, Self::Granted)
+        matches!(self, Self::Granted | Self::Released)
     }
 
     /// Whether this is a fault of the node, as against an answer about the lock.
@@ -112,6 +115,7 @@ impl Vote {
             Self::Failed(error) => Some(error),
             Self::TimedOut => Some(&TIMED_OUT),
             Self::Granted
+            | Self::Released
             | Self::Held { .. }
             | Self::Stale { .. }
             | Self::Missing
@@ -141,6 +145,8 @@ pub enum NodeError {
         command: &'static str,
         /// The server's error code, such as `WRONGPASS`.
         code: String,
+        /// The rest of the server's message to a `SELECT`. That to an `AUTH` may have the password in it, and is left out.
+        message: String,
     },
     /// The program's [`credentials`](crate::Builder::credentials) callback gave none.
     NoCredentials {
@@ -259,6 +265,7 @@ impl fmt::Display for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granted => f.write_str("granted"),
+            Self::Released => f.write_str("released"),
             Self::Held {
                 remaining: Some(remaining),
             } => write!(f, "held by another for {remaining:.1?}"),
@@ -295,11 +302,16 @@ impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect { source } => write!(f, "no connection: {source}"),
-            Self::Login { command, code } => {
+            Self::Login {
+                command,
+                code,
+                message,
+            } => {
+                let space = if message.is_empty() { "" } else { " " };
+                let advice = advice(code, message);
                 write!(
                     f,
-                    "{command} was refused with {code}{}",
-                    advice(code, "")
+                    "{command} was refused with {code}{space}{message}{advice}"
                 )
             }
             Self::NoCredentials { source } => write!(f, "no credentials: {source}"),
@@ -360,14 +372,19 @@ impl fmt::Display for NodeError {
 /// What an operator can do about an error that a server answers with.
 fn advice(code: &str, message: &str) -> &'static str {
     // In a script, Redis has no code of its own for this: 7 says ERR, 6 the name and line of the script.
-    let is_forbidden =
-        |text: &str| text.contains("can't run this command") || text.contains("ACL failure");
+    let is_forbidden = |text: &str| {
+        let refusals = ["can't run this command", "ACL failure", "can't access"];
+        refusals.iter().any(|words| text.contains(words))
+    };
     match code {
-        "ERR" | "@user_script:" if is_forbidden(message) => advice("NOPERM", ""),
+        "ERR" | "@user_script:" if is_forbidden(message) => advice("NOPERM", message),
         "NOAUTH" => " (the server demands a password: redis://:password@host:port)",
         "WRONGPASS" => " (the user or the password in the URL is wrong)",
+        "NOPERM" if is_about_a_key(message) => {
+            " (the user's ACL forbids it: allow the key pattern ~PREFIX*, where PREFIX is the key_prefix; a pattern that is longer leaves out the keys that are kept beside the locks)"
+        }
         "NOPERM" => {
-            " (the user's ACL forbids it: allow SET, EVAL, GET, DEL, PTTL, PEXPIRE, PING and, with Protocol::Fenced, EVALSHA, MGET, TIME and INFO)"
+            " (the user's ACL forbids it: allow SET, EVAL, GET, DEL, PTTL, PEXPIRE and, with Protocol::Fenced, EVALSHA, MGET, TIME and INFO)"
         }
         "READONLY" => " (this is a replica: every node has to be an independent master)",
         "LOADING" => " (the server is loading its data: it votes once that is done)",
@@ -378,6 +395,12 @@ fn advice(code: &str, message: &str) -> &'static str {
         "MISCONF" => " (the server refuses writes because it can't save to disk)",
         _ => "",
     }
+}
+
+/// Whether a server means the key and not the command: "No permissions to access a key", "… no permissions to access one of
+/// the keys used as arguments", "… can't access at least one of the keys mentioned in the command arguments".
+fn is_about_a_key(message: &str) -> bool {
+    message.contains("access") && message.contains(" key")
 }
 
 impl std::error::Error for NodeError {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use self::process::Process;
-use crate::node::command::{EXTEND, INSPECT, LOOK, RELEASE, RETAKE};
+use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
 
 #[cfg(test)]
 mod differential;
@@ -77,7 +77,7 @@ impl Store {
             Err(refusal) => return refusal,
         };
         match arguments.as_slice() {
-            ["PING"] => Value::SimpleString("PONG".into()),
+            ["EVAL", script, "0"] if *script == PROBE => Value::Int(1),
             ["TIME"] => self.process.time(now),
             ["INFO", section] => self.process.info(section, now),
             ["GET", key] => self.get(key, now).map_or(Value::Nil, |entry| {
@@ -239,7 +239,8 @@ fn integer(text: &str) -> Option<i64> {
 }
 
 /// Reads a packed command: an array of bulk strings in the one way to write it, and nothing behind it. Redis also takes
-/// strings that are not UTF-8, which this crate never sends.
+/// strings that are not UTF-8. This crate sends such a one only to release what another program has set, and here that has
+/// text for its value.
 fn arguments(command: &[u8]) -> Option<Vec<&str>> {
     let (count, mut rest) = header(command, b'*')?;
     // The count is only a claim, so no memory is reserved for it.

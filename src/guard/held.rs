@@ -108,7 +108,7 @@ impl Held {
         let fence = rules.zip(self.tokens.claim);
         Command {
             key,
-            token: self.tokens.token.as_str(),
+            token: self.tokens.token.as_str().as_bytes(),
             fence: fence.map(|(rules, token)| Fence {
                 rules,
                 token,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::node::{Persistence, Role};
-use crate::status::shown;
+use crate::shown;
 
 /// No name, version or mode is longer.
 const LONGEST_TEXT: usize = 64;
@@ -148,7 +148,10 @@ impl Info {
 
 /// A server's word as it can be shown: in one line, of bounded length.
 pub(super) fn printable(text: &str) -> String {
-    shown(text.as_bytes()).chars().take(LONGEST_TEXT).collect()
+    shown::text(text.as_bytes())
+        .chars()
+        .take(LONGEST_TEXT)
+        .collect()
 }
 
 #[cfg(test)]

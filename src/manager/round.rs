@@ -44,7 +44,7 @@ impl LockManager {
         let fence = rules.zip(claim);
         let command = Command {
             key,
-            token: token.as_str(),
+            token: token.as_str().as_bytes(),
             fence: fence.map(|(rules, token)| Fence {
                 rules,
                 token,
@@ -241,6 +241,7 @@ fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
                 report.vote = Vote::Held { remaining };
             }
             Vote::Granted
+            | Vote::Released
             | Vote::TimedOut
             | Vote::Failed(_)
             | Vote::BreakerOpen { .. }

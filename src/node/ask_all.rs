@@ -258,10 +258,10 @@ fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<Reply, Fa
 /// Reads the reply of release.lua.
 fn release_reply(reply: &Value) -> Option<Reply> {
     let has_woken = *reply == Value::Int(2);
-    let vote = if has_woken {
-        Vote::Granted
-    } else {
-        own_key_vote(reply)?
+    let vote = match own_key_vote(reply) {
+        Some(Vote::Granted) => Vote::Released,
+        None if has_woken => Vote::Released,
+        vote => vote?,
     };
     Some(Reply { vote, has_woken })
 }

@@ -10,11 +10,11 @@ use redis::Value;
 use super::ask_all::PATIENCE;
 use super::command::Packed;
 use super::slot::{Readiness, Slot, Slots};
-use super::{Node, script};
+use super::{Node, echo, script};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::spans::NodeSpan;
-use crate::wire::transport::{Fault, clean};
+use crate::wire::transport::Fault;
 
 /// A slot that is checked out for one command. Dropping it puts the slot back, without the connection if a reply is
 /// outstanding.
@@ -249,18 +249,22 @@ impl<'n> Call<'n> {
         self.node.clock.wall_micros()
     }
 
-    /// As [`Self::receive`], and a fault is held against the node.
+    /// As [`Self::receive`], and tells the node's breaker what came of it.
     pub(super) fn reply<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
         read: impl Fn(&Value) -> Option<T>,
     ) -> Result<T, Fault> {
-        self.receive(again, read)
-            .inspect_err(|fault| self.note(fault))
+        let result = self.receive(again, read);
+        match &result {
+            Ok(_) => self.node.answered(),
+            Err(fault) => self.note(fault),
+        }
+        result
     }
 
-    /// As [`Self::reply`], for what is not about locks: that an answer to it can't be read does not mean that the node
-    /// is of no use to them.
+    /// As [`Self::reply`], for what is not about locks. That such a question is answered does not mean that the node is of
+    /// use to them, because the writes of a server can be paused; nor does an answer that can't be read mean the contrary.
     pub(super) fn reply_aside<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
@@ -304,18 +308,9 @@ impl<'n> Call<'n> {
             // server had been restarted, and cost the others that still work.
             self.slot.distrust();
         }
-        let result = reply.and_then(|value| {
-            read(&value).ok_or_else(|| {
-                // Nothing that comes on this connection can be trusted any more.
-                self.slot.distrust();
-                Fault::protocol(clean(&format!("{value:?}")))
-            })
-        });
+        let result = reply.and_then(|reply| self.read(&reply, again, read));
         match &result {
-            Ok(_) => {
-                self.span.answered();
-                self.node.answered();
-            }
+            Ok(_) => self.span.answered(),
             Err(fault) => {
                 self.span.failed(fault);
                 if is_broken(fault) {
@@ -324,6 +319,24 @@ impl<'n> Call<'n> {
             }
         }
         result
+    }
+
+    fn read<T>(
+        &mut self,
+        reply: &Value,
+        again: &dyn Fn() -> Packed,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<T, Fault> {
+        let result = if has_error(reply) {
+            read(&echo::without_echo(reply, &again()))
+        } else {
+            read(reply)
+        };
+        result.ok_or_else(|| {
+            // Nothing that comes on this connection can be trusted any more.
+            self.slot.distrust();
+            Fault::protocol(echo::kind(reply))
+        })
     }
 
     fn note(&self, fault: &Fault) {

@@ -30,6 +30,9 @@ pub(crate) const INSPECT: &str = include_str!("inspect.lua");
 /// the word of its release: -3 and 0.
 pub(crate) const LOOK: &str = include_str!("look.lua");
 
+/// Does nothing, for who wants to know whether scripts are executed. Returns 1.
+pub(crate) const PROBE: &str = "return 1";
+
 /// What is behind the key of a lock in the key of the list that those who wait for it listen to. The scripts know it too.
 const BELL: &str = ":redlatch:bell";
 
@@ -166,7 +169,8 @@ impl Packed {
 #[derive(Clone, Copy)]
 pub(crate) struct Command<'a> {
     pub(crate) key: &'a str,
-    pub(crate) token: &'a str,
+    /// The value of the key; that of another program may be any bytes.
+    pub(crate) token: &'a [u8],
     /// With the fenced protocol.
     pub(crate) fence: Option<Fence<'a>>,
 }
@@ -255,9 +259,10 @@ pub(crate) fn time() -> Packed {
     Packed::new("time", &redis::cmd("TIME"))
 }
 
-/// A command that every server answers, also while it is loading.
-pub(crate) fn ping() -> Packed {
-    Packed::new("ping", &redis::cmd("PING"))
+/// Asks a node that failed whether it is back. It is of the kind of command that gives locks and takes them back, so that a
+/// server answers neither or both: one whose writes are paused answers `PING` all the time, and no script.
+pub(crate) fn probe() -> Packed {
+    Packed::new("probe", &eval(PROBE, &[]))
 }
 
 /// Whole milliseconds, as Redis counts them: a part of one is not promised to anyone.

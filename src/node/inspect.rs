@@ -10,7 +10,8 @@ use super::call::Call;
 use super::command::Packed;
 use super::{Node, refusal};
 use crate::error::NodeError;
-use crate::status::{NodeStatus, View, shown};
+use crate::shown;
+use crate::status::{NodeStatus, View};
 use crate::wire::transport::Fault;
 
 /// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
@@ -100,15 +101,15 @@ pub(super) fn view(reply: &Value) -> Option<View> {
         [Value::Int(-2)] => Some(View::Free),
         [Value::Int(-3)] => Some(View::OtherType),
         [Value::Int(-1), Value::Int(length), Value::BulkString(value)] => {
-            let token = token(value, *length)?;
-            Some(View::NeverExpires { token })
+            let length = whole(value, *length)?;
+            Some(View::NeverExpires { length })
         }
         [
             Value::Int(pttl @ 0..),
             Value::Int(length),
             Value::BulkString(value),
         ] => {
-            let token = token(value, *length)?;
+            let token = shown::value(value, whole(value, *length)?);
             let remaining = Duration::from_millis(pttl.unsigned_abs());
             Some(View::Held { token, remaining })
         }
@@ -116,14 +117,10 @@ pub(super) fn view(reply: &Value) -> Option<View> {
     }
 }
 
-/// A value as it is shown; of a long one there is only the beginning.
-fn token(beginning: &[u8], length: i64) -> Option<String> {
-    let more = usize::try_from(length).ok()?.checked_sub(beginning.len())?;
-    let token = shown(beginning);
-    Some(match more {
-        0 => token,
-        _ => format!("{token}\u{2026} ({length} bytes)"),
-    })
+/// The length of a value, which is no less than what has come of it.
+fn whole(beginning: &[u8], length: i64) -> Option<usize> {
+    let length = usize::try_from(length).ok()?;
+    (beginning.len() <= length).then_some(length)
 }
 
 #[cfg(test)]
@@ -147,10 +144,13 @@ mod tests {
             ),
             (
                 b"*3\r\n:-1\r\n:2\r\n$2\r\nme\r\n",
-                "the key is not a lock: it never expires; its value is me",
+                "the key is not a lock: it never expires; its value has 2 bytes",
             ),
             (b"*3\r\n:1500\r\n:2\r\n$2\r\nme\r\n", "held by me for 1.5s"),
-            (b"*3\r\n:0\r\n:0\r\n$0\r\n\r\n", "held by  for 0.0ns"),
+            (
+                b"*3\r\n:0\r\n:0\r\n$0\r\n\r\n",
+                "held by an empty value for 0.0ns",
+            ),
             (
                 b"*3\r\n:1500\r\n:9000\r\n$2\r\n\xff\n\r\n",
                 "held by \\xff\\n\u{2026} (9000 bytes) for 1.5s",

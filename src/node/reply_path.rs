@@ -23,7 +23,7 @@ use rustix::net::{
 
 use super::acquire::{Attempt, acquire_vote};
 use super::ask_all::{own_key_vote, release_all};
-use super::command::{Command, ping};
+use super::command::{Command, probe};
 use super::extend::extend_all;
 use super::slot::{Readiness, Slot, Slots};
 use super::{Node, Setup, is_alive};
@@ -57,7 +57,7 @@ fn check_slot(answer: &Answer) {
     let (socket, peer) = stage(answer, &clock).unwrap();
     let mut slot = Slot::default();
     slot.open(Box::new(socket), 0, deadline).unwrap();
-    slot.send(&ping(), deadline).unwrap();
+    slot.send(&probe(), deadline).unwrap();
     let reply = slot.recv(deadline);
     let came = match &reply {
         Ok(reply) => read(answer.question, reply).ok_or(Outcome::NoReply),
@@ -102,7 +102,7 @@ fn read(question: Question, reply: &Value) -> Option<Outcome> {
     match question {
         Question::Acquire => acquire_vote(reply).as_ref().map(outcome),
         Question::Release | Question::Extend => own_key_vote(reply).as_ref().map(outcome),
-        Question::Ping => is_alive(reply).map(|()| Outcome::Granted),
+        Question::Probe => is_alive(reply).map(|()| Outcome::Granted),
     }
 }
 
@@ -159,7 +159,7 @@ impl Stage {
     }
 
     fn check(&self, answer: &Answer) {
-        if answer.question == Question::Ping && self.node.is_closed() {
+        if answer.question == Question::Probe && self.node.is_closed() {
             // Without a connection, the breaker opens.
             self.ask(Question::Acquire);
         }
@@ -190,7 +190,7 @@ impl Stage {
     fn ask(&self, question: Question) -> Outcome {
         let command = Command {
             key: "job",
-            token: "token",
+            token: b"token",
             fence: None,
         };
         let release = command.release();
@@ -209,7 +209,7 @@ impl Stage {
                 let mut locks = extend_all(node(), &command.extend(TTL), 1);
                 only(locks.pop().unwrap_or_default())
             }
-            Question::Ping => {
+            Question::Probe => {
                 self.probes.advance(Duration::from_secs(1));
                 if self.node.is_closed() {
                     Outcome::Granted
@@ -244,7 +244,7 @@ fn check_undo(peer: &OwnedFd, outcome: Outcome) {
 
 fn outcome(vote: &Vote) -> Outcome {
     match vote {
-        Vote::Granted => Outcome::Granted,
+        Vote::Granted | Vote::Released => Outcome::Granted,
         Vote::Held { .. } => Outcome::Held,
         Vote::Missing => Outcome::Missing,
         Vote::TimedOut => Outcome::TimedOut,

@@ -89,7 +89,7 @@ impl NodeRecorder {
             Vote::Granted => self.granted.count(),
             Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing => self.refused.count(),
             Vote::TimedOut | Vote::Failed(_) => self.failed.count(),
-            Vote::BreakerOpen { .. } | Vote::NotAsked => {}
+            Vote::Released | Vote::BreakerOpen { .. } | Vote::NotAsked => {}
         }
     }
 

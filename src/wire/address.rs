@@ -316,9 +316,9 @@ fn login(
     for command in sent {
         let reply = socket.recv(deadline)?;
         if let Value::ServerError(error) = reply {
-            // Only the code: the text of some answers repeats the arguments, and so the password.
-            let code = clean(error.code());
-            return Err(Fault::Error(NodeError::Login { command, code }));
+            let words = error.details().unwrap_or_default();
+            let refusal = login_refusal(command, error.code(), words, settings.password());
+            return Err(Fault::Error(refusal));
         }
         if reply != Value::Okay {
             return Err(Fault::protocol(format!("no answer to {command}")));
@@ -328,4 +328,22 @@ fn login(
         return Err(Fault::protocol("more than the replies to the login"));
     }
     Ok(())
+}
+
+/// What a server says to a login. The text of some answers to `AUTH` repeats the arguments, and so the password, perhaps
+/// in parts; that of `SELECT` says what is wrong with the database.
+pub(super) fn login_refusal(
+    command: &'static str,
+    code: &str,
+    words: &str,
+    password: Option<&str>,
+) -> NodeError {
+    let is_safe = |text: &str| !password.is_some_and(|password| text.contains(password));
+    let shown = |text: &str| Some(text).filter(|text| is_safe(text)).map(clean);
+    let words = if command == "SELECT" { words } else { "" };
+    NodeError::Login {
+        command,
+        code: shown(code).unwrap_or_default(),
+        message: shown(words).unwrap_or_default(),
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use redis::{ErrorKind, RedisError, Value};
 
 use super::stream::Stream;
-use super::transport::{Fault, Transport, clean, is_timeout};
+use super::transport::{Fault, NO_REPLY, Transport, is_timeout};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 
@@ -216,8 +216,8 @@ fn fault(error: RedisError, taken: usize) -> Fault {
         return Fault::TimedOut;
     }
     if error.kind() == ErrorKind::Parse {
-        let what = format!("bytes that are no Redis reply ({error})");
-        return Fault::protocol(clean(&what));
+        // The parser's words have bytes of it, and so perhaps of a command that was repeated.
+        return Fault::protocol(NO_REPLY);
     }
     if taken >= LONGEST_REPLY {
         return Fault::protocol(TOO_LONG);

@@ -118,6 +118,9 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What has come if it is none.
+pub(super) const NO_REPLY: &str = "bytes that are no Redis reply";
+
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -125,8 +128,61 @@ pub(crate) fn is_timeout(error: &io::Error) -> bool {
     )
 }
 
-/// A server's words for a message of ours: one line, of bounded length.
+/// A server's words for a message of ours: one line, of bounded length, without what may be a part of a token.
 pub(crate) fn clean(text: &str) -> String {
+    // With these words, Redis repeats the arguments of a command that it does not know.
+    let text = text.split(", with args").next().unwrap_or_default();
     let printable = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().map(printable).take(200).collect()
+    let words = without_tokens(text);
+    words.chars().map(printable).take(200).collect()
+}
+
+/// What stands in the place of what must not be shown.
+pub(crate) const HIDDEN: &str = "\u{2026}";
+
+/// So many hexadecimal digits in a row are more than any number has, and may be a part of a token.
+const PART_OF_A_TOKEN: usize = 16;
+
+fn without_tokens(text: &str) -> String {
+    let is_digit = |c: char| c.is_ascii_hexdigit();
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (digits, behind) = rest.split_at(rest.find(|c| !is_digit(c)).unwrap_or(rest.len()));
+        let (words, behind) = behind.split_at(behind.find(is_digit).unwrap_or(behind.len()));
+        let is_part = digits.len() >= PART_OF_A_TOKEN;
+        shown.push_str(if is_part { HIDDEN } else { digits });
+        shown.push_str(words);
+        rest = behind;
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_part_of_a_token_is_not_shown() {
+        let digits = "0123456789abcdefABCDEF0123456789abcdef01";
+        for (text, shown) in [
+            (String::new(), ""),
+            ("ERR no such key\r\n".into(), "ERR no such key  "),
+            (
+                "dead beef 0123456789abcde".into(),
+                "dead beef 0123456789abcde",
+            ),
+            (format!("f_{digits}: {digits}"), "f_\u{2026}: \u{2026}"),
+            (digits.into(), "\u{2026}"),
+            (
+                format!("unknown command 'SET', with args beginning with: 'a' '{digits}'"),
+                "unknown command 'SET'",
+            ),
+        ] {
+            assert_eq!(clean(&text), shown);
+        }
+        // Not even where a text is cut.
+        let long = format!("{}{digits}", "x".repeat(199));
+        assert_eq!(clean(&long), format!("{}\u{2026}", "x".repeat(199)));
+    }
 }

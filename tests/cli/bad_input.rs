@@ -23,7 +23,7 @@ fn assert_refused(ended: &Ended, code: i32, mend: &str) {
 fn usage_that_is_wrong_is_64() {
     let nodes = Nodes::start(3);
     let long = "x".repeat(70_000);
-    let cases: [(&[&str], &str); 31] = [
+    let cases: [(&[&str], &str); 33] = [
         (&[], "--help"),
         (&["dance"], "--help"),
         (&["run"], "<NAME>"),
@@ -94,7 +94,12 @@ fn usage_that_is_wrong_is_64() {
         (&["run", &long, "--", "true"], "65536"),
         (&["status"], "<NAME>"),
         (&["unlock", "job"], "--token"),
-        (&["unlock", "job", "--token", ""], "redlatch status"),
+        (&["unlock", "job", "--token"], "--token"),
+        (&["unlock", "job", "--token", "a\\q"], "backslash"),
+        (
+            &["unlock", "job", "--token", "begins so\u{2026} (300 bytes)"],
+            "redlatch status",
+        ),
     ];
     for (arguments, mend) in cases {
         let ended = end_of(&mut nodes.redlatch(arguments));

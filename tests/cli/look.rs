@@ -95,6 +95,44 @@ fn unlock_gives_back_what_has_the_token_and_nothing_else() {
 }
 
 #[test]
+fn what_status_prints_of_any_value_is_what_unlock_takes() {
+    let nodes = Nodes::start(1);
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    let words: [&[u8]; 14] = [
+        &all[..128],
+        &all[128..],
+        b"\0",
+        b"",
+        b" ",
+        b"\\",
+        b"\\n",
+        b"it's \"so\"",
+        b"-token",
+        b"--json",
+        b"--",
+        b"a b",
+        "5\u{2026} (9000 bytes)".as_bytes(),
+        "e\u{301}\u{202e}".as_bytes(),
+    ];
+    for fenced in [&[][..], &["--fenced"]] {
+        for value in words {
+            let client = redis::Client::open(nodes.servers[0].url()).unwrap();
+            let mut set = redis::cmd("SET");
+            set.arg("job").arg(value).arg("PX").arg(600_000);
+            set.exec(&mut client.get_connection().unwrap()).unwrap();
+            let object = json(&end_of(&mut nodes.redlatch(&["status", "job", "--json"])));
+            let token = object["token"].as_str().unwrap();
+            let text = end_of(&mut nodes.redlatch(&["status", "job"])).stdout;
+            assert!(text.contains(token) && text.lines().count() == 1, "{text}");
+            let unlock = [&["unlock", "job", "--token", token], fenced].concat();
+            let ended = end_of(&mut nodes.redlatch(&unlock));
+            assert_eq!(ended.code, Some(0), "{token}: {ended:?}");
+            assert_eq!(nodes.locked(), 0, "{token}");
+        }
+    }
+}
+
+#[test]
 fn the_exit_code_of_health_is_its_severity() {
     let mut nodes = Nodes::start(3);
     let health =

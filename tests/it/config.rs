@@ -52,6 +52,7 @@ fn the_same_server_twice() {
         let reason = reason(builder().node("redis://10.0.0.1").node(url));
         assert!(reason.contains("node 3"), "{reason}");
         assert!(reason.contains("twice"), "{reason}");
+        assert!(reason.contains("node 1, 127.0.0.1:6379"), "{reason}");
         assert!(!reason.contains("secret"), "{reason}");
     }
     builder().node("redis://127.0.0.1:6380").build().unwrap();
@@ -88,6 +89,42 @@ fn malformed_urls_are_named_by_their_place_and_never_shown() {
         assert!(reason.contains("node 2"), "{url}: {reason}");
         assert!(reason.contains("redis://"), "{url}: {reason}");
         assert!(!reason.contains("secret"), "{url}: {reason}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_url_is_said_without_any_of_it() {
+    for (url, what) in [
+        ("", "nothing"),
+        ("hunter2", "scheme is missing"),
+        ("hunter2:6379", "scheme is missing"),
+        ("127.0.0.1:6379", "scheme is missing"),
+        (":hunter2@host:6379", "scheme is missing"),
+        ("http://:hunter2@host", "scheme is none"),
+        ("redis-sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
+        ("redis+sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
+        ("redis://", "host is missing"),
+        ("redis://:hunter2@", "host is missing"),
+        ("redis://:hunter2@:6379", "host is missing"),
+        ("redis://:hunter2@host:99999", "port"),
+        ("redis://:hunter2@host:port", "port"),
+        ("redis://:hunter2@host:-1", "port"),
+        ("redis://:hunter2@[::1]:port", "port"),
+        ("redis://:hunter2@fe80::1:6379", "brackets"),
+        ("redis://:hunter2@host/mymaster", "database"),
+        ("redis://:hunter2@0.0.0.0:6379", "listens on"),
+        ("redis://:hunter2@[::]:6379", "listens on"),
+        ("redis://:hunter2@host?protocol=5", "question mark"),
+        ("redis://:hunt/er2@host", "password"),
+        ("redis://:hunter2@ho st", "characters"),
+        ("unix://hunter2", "path"),
+    ] {
+        let reason = reason(builder().node(url));
+        assert!(reason.contains("node 2"), "{url}: {reason}");
+        assert!(reason.contains(what), "{url}: {reason}");
+        for part in ["hunter2", "er2", "26379", "mymaster", "99999"] {
+            assert!(!reason.contains(part), "{url}: {reason}");
+        }
     }
 }
 

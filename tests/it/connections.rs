@@ -67,6 +67,19 @@ fn a_password_opens_the_server_and_is_never_shown() {
 }
 
 #[test]
+fn a_refused_database_is_told_in_the_servers_words() {
+    let server = Server::start_with(&["--requirepass", PASSWORD, "--databases", "4"]);
+    for db in [4, 99] {
+        let url = format!("redis://:{PASSWORD}@{}/{db}", server.name());
+        let error = manager(&url).try_lock("report", TTL).unwrap_err();
+        let text = error.to_string();
+        let words = "SELECT was refused with ERR DB index is out of range";
+        assert!(text.contains(words), "{text}");
+        assert!(!text.contains(PASSWORD), "{text}");
+    }
+}
+
+#[test]
 fn an_acl_user_with_the_documented_commands_can_lock() {
     let server = Server::start();
     server.command(&[

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause};
+use redlatch::fake::FakeNode;
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Vote};
 
 use crate::server::{Server, assert_ends_well, eventually};
 
@@ -63,6 +64,35 @@ fn a_guard_outlives_its_manager_and_still_releases() {
     guard.extend(TTL).unwrap();
     drop(guard);
     assert_empty(&servers);
+}
+
+#[test]
+fn a_node_that_has_deleted_the_key_is_reported_as_one_that_released_it() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let guard = manager.lock("report", TTL).unwrap();
+    assert!(guard.votes()[0].to_string().ends_with(": granted"));
+    let token = guard.token().to_owned();
+    for node in &nodes[1..] {
+        node.hang();
+    }
+    let error = guard.unlock().unwrap_err();
+    assert!(matches!(
+        &error,
+        Error::Unavailable { nodes, .. } if matches!(nodes[0].vote, Vote::Released)
+    ));
+    let text = error.to_string();
+    assert!(
+        text.contains(": released") && !text.contains("granted"),
+        "{text}"
+    );
+
+    nodes[0].hold("report", &token, TTL);
+    let text = manager.release("report", &token).unwrap_err().to_string();
+    assert!(
+        text.contains(": released") && !text.contains("granted"),
+        "{text}"
+    );
 }
 
 #[test]

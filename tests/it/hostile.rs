@@ -345,10 +345,13 @@ fn a_password_that_a_server_repeats_is_never_shown() {
         "*2\r\n$4\r\nAUTH\r\n$8\r\nsecretpw\r\n",
         "secretpw\r\n",
         "+OK\r\n+secretpw\r\n",
+        "+OK\r\n-ERR no database for secretpw\r\n",
+        "+OK\r\n-secretpw\r\n",
     ];
     for answer in answers {
         let server = Scripted::start(|peer, _| peer.say(answer.as_bytes()));
-        let url = server.url().replace("//", &format!("//:{PASSWORD}@"));
+        // The second command is a SELECT.
+        let url = server.url().replace("//", &format!("//:{PASSWORD}@")) + "/1";
         let others = FakeNode::cluster(2);
         let alone = LockManager::builder().node(&url).build().unwrap();
         let among = LockManager::builder().node(&url).fakes(&others);

@@ -14,9 +14,9 @@ use crate::server::{Server, eventually, within};
 const TTL: Duration = Duration::from_secs(10);
 
 /// Keeps all lines of this test process; tests run side by side, so each looks for its own node.
-struct Lines(Mutex<Vec<String>>);
+pub(crate) struct Lines(Mutex<Vec<String>>);
 
-static LINES: Lines = Lines(Mutex::new(Vec::new()));
+pub(crate) static LINES: Lines = Lines(Mutex::new(Vec::new()));
 
 impl Log for Lines {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
@@ -49,7 +49,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// A lock that the logger looks at when it is told of it.
 static LOOKS_AT: Mutex<Option<LeaseWatch>> = Mutex::new(None);
 
-fn lines_about(what: &str) -> Vec<String> {
+pub(crate) fn lines_about(what: &str) -> Vec<String> {
     let lines = LINES.0.lock();
     lines
         .iter()

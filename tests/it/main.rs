@@ -63,17 +63,23 @@ mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;
+#[cfg(test)]
+mod paused;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod queue;
 #[cfg(test)]
 mod rebirth;
 #[cfg(test)]
+mod reserved;
+#[cfg(test)]
 mod restart;
 #[cfg(test)]
 mod rounds;
 #[cfg(test)]
 mod scripted;
+#[cfg(test)]
+mod secrets;
 #[cfg(test)]
 mod server;
 #[cfg(feature = "tracing")]
@@ -90,6 +96,8 @@ mod tidy;
 #[cfg(feature = "tls-rustls")]
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod tokens;
 #[cfg(test)]
 mod waiting;
 #[cfg(test)]

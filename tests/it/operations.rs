@@ -113,7 +113,7 @@ fn the_user_who_looks_sees_a_lock_and_can_take_none() {
 
 /// What a client can do without, at another price.
 fn is_spared(permission: &str, protocol: Protocol) -> bool {
-    ["+ping", "+exists", "+sadd", "+rpush", "+blpop"].contains(&permission)
+    ["+exists", "+sadd", "+rpush", "+blpop"].contains(&permission)
         || (permission == "+info" && protocol == Protocol::Classic)
 }
 
@@ -145,6 +145,37 @@ fn without_any_one_permission_something_is_refused_with_advice_and_nothing_grant
                 assert_eq!(servers[0].get("billing:another"), None, "{permission}");
             }
         }
+    }
+}
+
+#[test]
+fn a_user_without_a_pattern_for_the_keys_is_told_so_and_not_of_commands() {
+    let servers = [Server::start()];
+    for (user, protocol) in USERS {
+        let all = rules(user);
+        let elsewhere = all.iter().map(|word| match *word {
+            "~billing:*" => "~other:*",
+            word => word,
+        });
+        apply(&servers[0], &elsewhere.collect::<Vec<_>>());
+        let manager = manager(&servers, user, protocol);
+        let error = manager.try_lock("report", TTL).unwrap_err().to_string();
+        assert!(error.contains(FORBIDDEN), "{error}");
+        assert!(error.contains("key pattern"), "{error}");
+        assert!(!error.contains("allow SET"), "{error}");
+        let status = manager.status("report").unwrap().to_string();
+        assert!(status.contains("key pattern"), "{status}");
+
+        // Its counterpart.
+        let less: Vec<&str> = all.into_iter().filter(|word| *word != "+set").collect();
+        apply(&servers[0], &less);
+        let error = self::manager(&servers, user, protocol).try_lock("report", TTL);
+        let error = error.unwrap_err().to_string();
+        assert!(!error.contains("key pattern"), "{error}");
+        assert!(
+            protocol == Protocol::Fenced || error.contains("allow SET"),
+            "{error}"
+        );
     }
 }
 

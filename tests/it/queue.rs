@@ -132,7 +132,7 @@ fn only_the_first_talks_to_the_servers() {
             Kind::Set => b"$-1\r\n",
             Kind::Look => b"*2\r\n:5000\r\n:0\r\n",
             Kind::Release => b"*1\r\n:5000\r\n",
-            Kind::Listen | Kind::Retake | Kind::Extend | Kind::Ping | Kind::Other => {
+            Kind::Listen | Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => {
                 command.consent()
             }
         });
@@ -389,7 +389,8 @@ fn nobody_asks_before_the_lock_is_given_back() {
                 pause(Duration::from_millis(200));
                 seen.fetch_max(count.load(Ordering::SeqCst), Ordering::SeqCst);
             }
-            Kind::Look | Kind::Listen | Kind::Retake | Kind::Extend | Kind::Ping | Kind::Other => {}
+            Kind::Look | Kind::Listen | Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => {
+            }
         }
         peer.say(command.consent());
     });

@@ -96,6 +96,19 @@ fn one_who_waits_over_tls_is_woken_and_one_who_is_not_looks_again() {
 }
 
 #[test]
+fn a_refused_database_is_told_in_the_servers_words_over_tls_too() {
+    let (_server, port, root) = tls_server();
+    let url = format!("rediss://:{PASSWORD}@localhost:{port}/99");
+    let error = trusting(&url, root)
+        .build()
+        .unwrap()
+        .try_lock("report", TTL)
+        .unwrap_err();
+    let words = "SELECT was refused with ERR DB index is out of range";
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+#[test]
 fn a_look_at_the_nodes_goes_over_tls_in_both_versions_of_the_protocol() {
     let (_server, port, root) = tls_server();
     for protocol in ["", "?protocol=resp3"] {

@@ -257,7 +257,7 @@ fn busy(listen: impl Fn(&crate::scripted::Peer) + Send + Sync + 'static) -> Scri
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
         Kind::Look => peer.say(b"*2\r\n:50000\r\n:1\r\n"),
         Kind::Listen => listen(peer),
-        Kind::Retake | Kind::Extend | Kind::Ping | Kind::Other => peer.say(command.consent()),
+        Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => peer.say(command.consent()),
     })
 }
 
@@ -281,7 +281,7 @@ fn a_server_that_is_late_to_end_the_listening_is_not_taken_for_one_that_failed()
     assert!(now() - started < wait * 3);
     assert!(server.heard_of(Kind::Look).len() >= 2);
     // A node that failed is probed.
-    assert!(server.heard_of(Kind::Ping).is_empty());
+    assert!(server.heard_of(Kind::Probe).is_empty());
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
             peer.wait(Duration::from_millis(700));
             peer.close();
         }
-        Kind::Listen | Kind::Retake | Kind::Extend | Kind::Ping | Kind::Other => {
+        Kind::Listen | Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => {
             peer.say(command.consent());
         }
     });
@@ -314,7 +314,7 @@ fn a_server_that_refuses_a_look_has_not_failed() {
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
         Kind::Look => peer.say(b"-LOADING Redis is loading the dataset in memory\r\n"),
-        Kind::Listen | Kind::Retake | Kind::Extend | Kind::Ping | Kind::Other => {
+        Kind::Listen | Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => {
             peer.say(command.consent());
         }
     });
@@ -324,5 +324,5 @@ fn a_server_that_refuses_a_look_has_not_failed() {
     assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
     let looks = server.heard_of(Kind::Look).len();
     assert!((2..=11).contains(&looks), "{looks}");
-    assert!(server.heard_of(Kind::Ping).is_empty());
+    assert!(server.heard_of(Kind::Probe).is_empty());
 }

@@ -196,28 +196,6 @@ fn something_else_under_the_keys_of_the_wake_up_harms_nobody() {
     }
 }
 
-#[test]
-fn locks_that_are_named_like_the_keys_of_the_wake_up_are_not_disturbed() {
-    let servers = cluster(3);
-    let [holder, waiter] = [(); 2].map(|()| process(&servers, DELAY));
-    let named: Vec<_> = [BELL, WAITING]
-        .map(|name| holder.lock(name, TTL).unwrap())
-        .into();
-    for _ in 0..3 {
-        let guard = holder.lock("job", TTL).unwrap();
-        let waiting = Waiting::begin(&waiter);
-        pause(DELAY);
-        guard.unlock().unwrap();
-        let (guard, _) = waiting.end();
-        assert_all_granted(&guard);
-    }
-    for guard in named {
-        guard.extend(TTL * 2).unwrap();
-        guard.unlock().unwrap();
-    }
-    assert_nothing_is_left(&servers);
-}
-
 /// All that a classic client needs, and is woken with.
 const ALL: [&str; 15] = [
     "~job",

@@ -190,7 +190,7 @@ impl State {
         self.witness.sent(task, self.now, &message);
         match verb {
             Verb::Retake => self.count("SET repeated"),
-            Verb::Ping => self.count("probe"),
+            Verb::Probe => self.count("probe"),
             Verb::Release if is_undo => self.count("undo"),
             Verb::Set | Verb::Extend | Verb::Release | Verb::Inspect | Verb::Look | Verb::Ask => {}
         }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::node::command::{EXTEND, INSPECT, LOOK, RELEASE, RETAKE};
+use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
 use crate::node::fenced;
 
 /// A command on its way.
@@ -26,7 +26,7 @@ pub(crate) enum Verb {
     Look,
     /// A question about the server, or about its marker.
     Ask,
-    Ping,
+    Probe,
 }
 
 impl Message {
@@ -50,7 +50,7 @@ impl Message {
             (*name, *digest) = ("EVAL", script.unwrap().text());
         }
         let (verb, key, token, ttl) = match words.as_slice() {
-            ["PING"] => (Verb::Ping, "", "", ""),
+            ["EVAL", PROBE, "0"] => (Verb::Probe, "", "", ""),
             ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
             ["GET", key] => (Verb::Ask, *key, "", ""),
             ["SET", key, token, "NX", "PX", ttl] => (Verb::Set, *key, *token, *ttl),

@@ -207,7 +207,7 @@ impl State {
             Verb::Inspect | Verb::Look | Verb::Ask if executed.before != executed.after => {
                 self.fail(format!("a look at {} changed it on n{node}", message.key));
             }
-            Verb::Extend | Verb::Inspect | Verb::Look | Verb::Ask | Verb::Ping => {}
+            Verb::Extend | Verb::Inspect | Verb::Look | Verb::Ask | Verb::Probe => {}
         }
         self.check_claims();
     }

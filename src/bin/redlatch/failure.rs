@@ -51,6 +51,7 @@ impl From<Error> for Failure {
             Error::InvalidTtl { .. } => {
                 (USAGE, "max_ttl and node_timeout are keys of redlatch.toml")
             }
+            Error::InvalidToken { .. } => (USAGE, "see 'redlatch status'"),
             Error::InvalidResource { .. } | Error::InvalidConfig { .. } => {
                 (USAGE, "try 'redlatch --help'")
             }

@@ -31,7 +31,7 @@ fn of_view(node: &NodeStatus) -> Value {
     let (view, token, remaining, error) = match &node.view {
         View::Held { token, remaining } => ("held", Some(token), Some(*remaining), None),
         View::Free => ("free", None, None, None),
-        View::NeverExpires { token } => ("never_expires", Some(token), None, None),
+        View::NeverExpires { .. } => ("never_expires", None, None, None),
         View::OtherType => ("other_type", None, None, None),
         View::TimedOut => ("timed_out", None, None, None),
         View::Failed(error) => ("failed", None, None, Some(error.to_string())),

@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|text| (text, None));
     let ttl = prop_oneof![6 => long, 1 => short, 3 => odd];
     let kind = select(vec![
-        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "PING", "GET",
+        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "PROBE", "GET",
     ]);
     let key_and_token = (select(KEYS.to_vec()), select(tokens()));
     (kind, key_and_token, ttl).prop_map(step_of)
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> Step {
     let words = match kind {
-        "PING" => vec!["PING"],
+        "PROBE" => vec!["EVAL", PROBE, "0"],
         "GET" => vec!["GET", key],
         "SET" => vec!["SET", key, &token, "NX", "PX", &ttl],
         "RETAKE" => vec!["EVAL", RETAKE, "1", key, &token, &ttl],

@@ -9,7 +9,7 @@ use redis::Value;
 
 use super::frame::{check, check_words, is_error, occupied, pack, state};
 use super::*;
-use crate::node::command::{Command, Packed, inspect, ping};
+use crate::node::command::{Command, Packed, inspect, probe};
 
 /// Some day in this century.
 const NOW: Duration = Duration::from_secs(1_700_000_000);
@@ -88,7 +88,7 @@ fn bytes(command: &Packed) -> Vec<u8> {
 /// The commands of this crate, with any ttl that a `Duration` can be.
 fn packed() -> impl Strategy<Value = Vec<u8>> {
     (key(), token(), any::<Duration>(), 0..6).prop_map(|(key, token, ttl, kind)| {
-        let (key, token) = (key.as_str(), token.as_str());
+        let (key, token) = (key.as_str(), token.as_bytes());
         let command = Command {
             key,
             token,
@@ -100,7 +100,7 @@ fn packed() -> impl Strategy<Value = Vec<u8>> {
             2 => command.extend(ttl),
             3 => command.release(),
             4 => inspect(key),
-            _ => ping(),
+            _ => probe(),
         })
     })
 }
@@ -132,7 +132,7 @@ proptest! {
 
     #[test]
     fn what_looks_like_a_command_is_answered_and_has_no_effect_unless_it_is_one(
-        bytes in r"(\*[0-9+ -]{0,3}(\r\n|\n))?(\$[0-9+-]{1,2}\r\n(PING|SET|NX|[a-z]{0,4})(\r\n)?){0,6}",
+        bytes in r"(\*[0-9+ -]{0,3}(\r\n|\n))?(\$[0-9+-]{1,2}\r\n(EVAL|SET|NX|[a-z]{0,4})(\r\n)?){0,6}",
         now in now(),
     ) {
         check(bytes.as_bytes(), now);
@@ -241,7 +241,7 @@ proptest! {
     ) {
         let mut store = Store::default();
         store.put("k", "t", until);
-        for token in ["t", "u"] {
+        for token in [b"t", b"u"] {
             let command = Command { key: "k", token, fence: None };
             store.execute(&bytes(&command.extend(ttl)), at);
             store.execute(&bytes(&command.acquire(ttl)), later);

@@ -29,7 +29,7 @@ pub(super) enum Question {
     Acquire,
     Release,
     Extend,
-    Ping,
+    Probe,
 }
 
 /// What comes behind the bytes.
@@ -82,7 +82,7 @@ impl Answer {
                 0 => Question::Acquire,
                 1 => Question::Release,
                 2 => Question::Extend,
-                _ => Question::Ping,
+                _ => Question::Probe,
             },
             then: match kind / 4 % 4 {
                 0 => Then::Silence,
@@ -151,7 +151,9 @@ impl Answer {
         let is_expected = match (self.expected(), came) {
             (Ok(expected), Ok(vote)) => expected == vote,
             // A probe tells no more, and a release connects once more when the connection ends before the reply.
-            (Err(Why::Fault(fault)), Err(came)) => came == fault || self.question == Question::Ping,
+            (Err(Why::Fault(fault)), Err(came)) => {
+                came == fault || self.question == Question::Probe
+            }
             (Err(Why::NoVote), Err(_)) => true,
             (Err(Why::NoVote), Ok(Outcome::Held)) => self.is_almost_nil(),
             _ => false,
@@ -169,8 +171,7 @@ impl Question {
     pub(super) fn yes(self) -> &'static [u8] {
         match self {
             Self::Acquire => b"+OK\r\n",
-            Self::Ping => b"+PONG\r\n",
-            Self::Release | Self::Extend => b":1\r\n",
+            Self::Probe | Self::Release | Self::Extend => b":1\r\n",
         }
     }
 
@@ -179,10 +180,10 @@ impl Question {
         let is_refusal = reply.starts_with(b"-") && str::from_utf8(reply).is_ok();
         match self {
             _ if reply == self.yes() => Some(Outcome::Granted),
-            Self::Ping if is_refusal => Some(Outcome::Granted),
+            Self::Probe if is_refusal => Some(Outcome::Granted),
             _ if is_refusal => Some(Outcome::Refused),
             Self::Acquire => (reply == b"$-1\r\n" || reply == b"*-1\r\n").then_some(Outcome::Held),
-            Self::Ping => None,
+            Self::Probe => None,
             Self::Release | Self::Extend => {
                 let line = reply.strip_prefix(b"*1\r\n:")?.strip_suffix(b"\r\n")?;
                 let number: i64 = str::from_utf8(line).ok()?.parse().ok()?;

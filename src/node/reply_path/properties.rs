@@ -123,8 +123,8 @@ fn answer() -> impl Strategy<Value = Answer> {
 }
 
 fn question() -> impl Strategy<Value = Question> {
-    use Question::{Acquire, Extend, Ping, Release};
-    select(vec![Acquire, Release, Extend, Ping])
+    use Question::{Acquire, Extend, Probe, Release};
+    select(vec![Acquire, Release, Extend, Probe])
 }
 
 fn then() -> impl Strategy<Value = Then> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::super::command::ping;
+use super::super::command::probe;
 use super::super::fenced::Opening;
 use super::*;
 use crate::clock::Clock;
@@ -49,12 +49,12 @@ fn nothing_is_received_after_a_receive_that_failed_and_the_connection_does_not_c
         received: Arc::clone(&received),
     };
     slot.open(Box::new(late), 0, now).unwrap();
-    slot.send(&ping(), now).unwrap();
+    slot.send(&probe(), now).unwrap();
     assert!(matches!(slot.recv(now), Err(Fault::TimedOut)));
     assert!(slot.recv(now).is_err());
     assert_eq!(received.load(Ordering::SeqCst), 1);
     // The undo may still go behind the command.
-    slot.send(&ping(), now).unwrap();
+    slot.send(&probe(), now).unwrap();
     assert!(!Slots.has_broken(&mut slot));
     assert_eq!(slot.check(0), Readiness::Empty);
 }
@@ -65,7 +65,7 @@ fn a_connection_with_a_reply_outstanding_does_not_come_back() {
     let mut slot = Slot::default();
     slot.open(Box::new(Late::default()), 0, now).unwrap();
     assert_eq!(slot.check(0), Readiness::Ready);
-    slot.send(&ping(), now).unwrap();
+    slot.send(&probe(), now).unwrap();
     assert!(!Slots.has_broken(&mut slot));
     assert_eq!(slot.check(0), Readiness::Empty);
 }
@@ -125,7 +125,7 @@ fn a_server_without_a_run_id_is_asked_elsewhere_also_behind_other_commands() {
     };
     let mut slot = Slot::default();
     slot.open(Box::new(server), 0, now).unwrap();
-    slot.send(&ping(), now).unwrap();
+    slot.send(&probe(), now).unwrap();
     slot.recv(now).unwrap();
     assert_eq!(slot.run_id(), None);
     let rules = Rules::new("", 1, Duration::from_secs(1), Duration::ZERO);

@@ -1,0 +1,153 @@
+//! Pure: any bytes as text that people can read and type, and back.
+
+/// Values up to this length are shown as a whole. That is longer than the token of any port of Redlock; what is longer is
+/// not a lock's, and nobody's business.
+pub(crate) const LONGEST: usize = 256;
+
+/// So much is shown of a longer one: enough to see what kind of program wrote it.
+const BEGINNING: usize = 16;
+
+/// Stands for the rest of a value. One within a value is escaped.
+const CUT: char = '\u{2026}';
+
+/// The value of a key, given its length and at least the first [`LONGEST`] bytes of it.
+pub(crate) fn value(beginning: &[u8], length: usize) -> String {
+    if length <= LONGEST && beginning.len() == length {
+        return text(beginning);
+    }
+    let beginning = beginning.get(..BEGINNING).unwrap_or(beginning);
+    format!("{}{CUT} ({length} bytes)", text(beginning))
+}
+
+/// Shows any bytes as text, and different ones differently.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\'' | '"' => text.push(c),
+                CUT => text.extend(c.escape_unicode()),
+                _ => text.extend(c.escape_debug()),
+            }
+        }
+        text.extend(chunk.invalid().escape_ascii().map(char::from));
+    }
+    text
+}
+
+/// The bytes that [`text`] shows so; or why there are none.
+pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        match c {
+            CUT => {
+                return Err(format!(
+                    "it is the beginning of a value of more than {LONGEST} bytes, which is not shown as a whole, and is \
+                     hardly that of a lock; wait for its end, or delete the key"
+                ));
+            }
+            '\\' => rest = unescape(rest, &mut bytes)?,
+            _ => push(c, &mut bytes),
+        }
+    }
+    Ok(bytes)
+}
+
+/// Reads what is behind a backslash; returns the rest.
+fn unescape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str, String> {
+    let unknown = || {
+        r"a backslash begins \\, \0, \t, \r, \n, \xff or \u{1b}; write \\ for a backslash itself"
+            .to_owned()
+    };
+    let (kind, rest) = text.split_at_checked(1).ok_or_else(unknown)?;
+    let byte = match kind {
+        "\\" => b'\\',
+        "0" => 0,
+        "t" => b'\t',
+        "r" => b'\r',
+        "n" => b'\n',
+        "x" => {
+            let (digits, rest) = rest.split_at_checked(2).ok_or_else(unknown)?;
+            let byte = number(digits).and_then(|number| u8::try_from(number).ok());
+            bytes.push(byte.ok_or_else(unknown)?);
+            return Ok(rest);
+        }
+        "u" => {
+            let braced = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+            let (digits, rest) = braced.ok_or_else(unknown)?;
+            let c = number(digits).and_then(char::from_u32);
+            push(c.ok_or_else(unknown)?, bytes);
+            return Ok(rest);
+        }
+        _ => return Err(unknown()),
+    };
+    bytes.push(byte);
+    Ok(rest)
+}
+
+/// Reads hexadecimal digits, and nothing else.
+fn number(digits: &str) -> Option<u32> {
+    let is_number = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_number.then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+fn push(c: char, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_shown_as_text_and_different_values_differently() {
+        for (value, shown) in [
+            (&b"9f3a"[..], "9f3a"),
+            (b"{\"host\":'a'}", "{\"host\":'a'}"),
+            ("J\u{fc}rgen".as_bytes(), "J\u{fc}rgen"),
+            (b"a\\b", "a\\\\b"),
+            (b"a\r\nb\0\x1b[31m", "a\\r\\nb\\0\\u{1b}[31m"),
+            (b"\xff\xfe ok \xc3", "\\xff\\xfe ok \\xc3"),
+            (b"", ""),
+        ] {
+            assert_eq!(text(value), shown);
+            assert!(!text(value).contains(char::is_control));
+        }
+        let bytes = [b'\\', b'x', b'f', b'0', 0, 0xff, 0xc3, 0xbc];
+        let mut seen = HashSet::new();
+        let mut all = vec![Vec::new()];
+        for _ in 0..5 {
+            let longer = |value: &Vec<u8>| bytes.map(|byte| [value.as_slice(), &[byte]].concat());
+            let next: Vec<Vec<u8>> = all.iter().flat_map(longer).collect();
+            for value in std::mem::replace(&mut all, next) {
+                assert!(seen.insert(text(&value)), "{value:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_comes_back(value in prop::collection::vec(any::<u8>(), 0..LONGEST)) {
+            prop_assert_eq!(bytes(&super::value(&value, value.len())).unwrap(), value);
+        }
+
+        #[test]
+        fn any_text_comes_back(value in any::<String>()) {
+            prop_assert_eq!(bytes(&text(value.as_bytes())).unwrap(), value.into_bytes());
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in r"([\\xu{}0-9a-f…]|\PC){0,12}") {
+            if let Ok(bytes) = bytes(&text) {
+                // What is typed otherwise may stand for the same bytes.
+                prop_assert_eq!(super::bytes(&super::text(&bytes)).unwrap(), bytes);
+            }
+        }
+    }
+}
