@@ -180,7 +180,10 @@ pub(crate) fn peer(
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-            play(&mut stream.unwrap(), &mut connection);
+            let mut stream = stream.unwrap();
+            // What is sent must not wait for an acknowledgement of what was sent before.
+            stream.set_nodelay(true).unwrap();
+            play(&mut stream, &mut connection);
         }
     });
     (port, cert.pem().into_bytes())
