@@ -12,6 +12,7 @@ use crate::handover::{Allowance, MOST_TIMES};
 use crate::manager::LockManager;
 use crate::node::transport::Connect;
 use crate::node::{Node, Setup};
+use crate::process;
 
 mod options;
 mod spec;
@@ -241,7 +242,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConfig`], with what is wrong and what to do.
+    /// [`Error::InvalidConfig`], with what is wrong and what to do; [`Error::Forked`] in the child of a process that has built
+    /// a manager.
     ///
     /// # Panics
     ///
@@ -272,6 +274,9 @@ impl Builder {
         specs.sort_by(|(a, _), (b, _)| a.cmp(b));
 
         let clock = common_clock(&specs)?;
+        // All that can be wrong is found before there is a thread.
+        self.checked_options()?;
+        process::claim()?;
         // The system's resolver can hang, and then only lookups should wait for it.
         let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
         let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));

@@ -28,6 +28,9 @@ mod fenced;
 mod fenced_faults;
 #[cfg(test)]
 mod fenced_input;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod forks;
 #[cfg(test)]
 mod guard;
 #[cfg(target_os = "linux")]

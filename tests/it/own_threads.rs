@@ -18,16 +18,15 @@ const ALONE: &str = "REDLATCH_TEST_ALONE";
 /// They are gone after 100 ms.
 const GONE: Duration = Duration::from_secs(1);
 
-/// Runs a test of this file in a process of its own. Returns whether this is that process.
+/// Runs a test in a process of its own. Returns whether this is that process.
 #[track_caller]
-fn is_alone(test: &str) -> bool {
+pub(crate) fn is_alone(test: &str) -> bool {
     if std::env::var_os(ALONE).is_some() {
         return true;
     }
-    let name = format!("own_threads::{test}");
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "--nocapture", "--test-threads=1"]);
-    command.arg(name).env(ALONE, "1");
+    command.arg(test).env(ALONE, "1");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
     if !eventually(BOUND, || process.try_wait().unwrap().is_some()) {
@@ -61,7 +60,9 @@ fn assert_soon_gone() {
 
 #[test]
 fn a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped() {
-    if !is_alone("a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped") {
+    if !is_alone(
+        "own_threads::a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped",
+    ) {
         return;
     }
     let servers = Server::cluster(3);
@@ -104,7 +105,7 @@ fn a_manager_has_at_most_two_threads_until_its_last_clone_and_guard_are_dropped(
 
 #[test]
 fn kept_locks_take_one_more_thread_and_hooks_another_and_none_before() {
-    if !is_alone("kept_locks_take_one_more_thread_and_hooks_another_and_none_before") {
+    if !is_alone("own_threads::kept_locks_take_one_more_thread_and_hooks_another_and_none_before") {
         return;
     }
     let servers = Server::cluster(3);
@@ -134,7 +135,7 @@ fn kept_locks_take_one_more_thread_and_hooks_another_and_none_before() {
 
 #[test]
 fn the_threads_end_while_nodes_that_hang_are_being_probed() {
-    if !is_alone("the_threads_end_while_nodes_that_hang_are_being_probed") {
+    if !is_alone("own_threads::the_threads_end_while_nodes_that_hang_are_being_probed") {
         return;
     }
     let servers = Server::cluster(3);
@@ -159,7 +160,8 @@ fn the_threads_end_while_nodes_that_hang_are_being_probed() {
 
 #[test]
 fn the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long() {
-    if !is_alone("the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long") {
+    if !is_alone("own_threads::the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long")
+    {
         return;
     }
     let server = Server::start();
@@ -177,7 +179,9 @@ fn the_threads_end_while_a_probe_waits_though_the_node_timeout_is_long() {
 
 #[test]
 fn the_threads_end_while_a_renewal_waits_though_the_node_timeout_is_long() {
-    if !is_alone("the_threads_end_while_a_renewal_waits_though_the_node_timeout_is_long") {
+    if !is_alone(
+        "own_threads::the_threads_end_while_a_renewal_waits_though_the_node_timeout_is_long",
+    ) {
         return;
     }
     let servers = Server::cluster(3);

@@ -249,7 +249,7 @@ pub(crate) fn assert_ends_well(child: i32) {
         waitpid(Some(child), WaitOptions::empty()).unwrap();
         panic!("the child hangs");
     };
-    assert_eq!(status.exit_status(), Some(0));
+    assert_eq!(status.exit_status(), Some(0), "{status:?}");
 }
 
 /// Polls until the condition holds or the time is over; returns whether it holds.
