@@ -63,7 +63,8 @@ pub(crate) enum Subcommand {
 ///
 /// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN and, with --fenced, REDLATCH_FENCING_TOKEN in its environment. It
 /// runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is given back when the
-/// command has ended; processes that it has left behind are not waited for. Should redlatch be killed, so is the group.
+/// command has ended; processes that it has left behind are not waited for. Should redlatch be killed, so is the group;
+/// should it be stopped, the group is ended before the lock is.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
 pub(crate) struct Run {
