@@ -16,6 +16,7 @@ mod json;
 mod log_lines;
 mod look;
 mod manual;
+mod name;
 mod nodes;
 mod output;
 mod plan;

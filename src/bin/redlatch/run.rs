@@ -107,7 +107,7 @@ fn under_lock(
     let started = held.check().map_err(Failure::from).and_then(|()| {
         command::spawn(
             &arguments.command,
-            &arguments.name,
+            arguments.name.as_str(),
             held,
             supervisor.group(),
         )

@@ -12,6 +12,7 @@ use crate::arguments::OnLoss;
 use crate::clock;
 use crate::durations;
 use crate::event::Event;
+use crate::name::Name;
 use crate::output;
 use crate::plan::{Manner, Plan};
 use crate::terminal::{self, Terminal};
@@ -19,7 +20,7 @@ use crate::watchdog::Watchdog;
 
 /// What the command runs under, and what is done on a loss.
 pub(crate) struct Policy<'a> {
-    pub(crate) name: &'a str,
+    pub(crate) name: &'a Name,
     pub(crate) held: &'a LockGuard,
     pub(crate) manner: Manner,
 }
