@@ -26,7 +26,7 @@ pub(super) fn good(name: &str) -> NodeHealth {
         run_id: Some(format!("{name:a<40}")),
         uptime: Some(Duration::from_secs(3)),
         eviction: Some("noeviction".into()),
-        persistence: Some(Persistence::Off),
+        persistence: Some(Persistence::AppendOnly),
         clock: Some(ClockDifference::of(
             1_000_000,
             1_000_125,
@@ -148,51 +148,73 @@ fn those_that_can_vote_less_the_quorum_are_the_failures_that_are_survived() {
     let mut seen = HashSet::new();
     for nodes in 1..=5 {
         each_deployment(nodes, &mut |deployment| {
-            let health = health(deployment);
             let count = |is: Is| deployment.iter().filter(|other| **other == is).count();
-            let marked = count(Is::Open) + count(Is::InQuarantine) > 0;
-            // Without a marker among others that have one, it may have forgotten.
-            let unmarked = if marked {
-                0
+            let marked = count(Is::Open) + count(Is::InQuarantine);
+            // Markers are nothing to who does not fence.
+            let voters = count(Is::Good) + count(Is::Shared).min(1) + marked + count(Is::Mute);
+            let worth = if marked > 0 {
+                Severity::Notice
             } else {
-                count(Is::Good) + count(Is::Shared).min(1)
+                Severity::Ok
             };
-            let voters = unmarked + count(Is::Open) + count(Is::Mute);
-            let margin = if 2 * voters > nodes {
-                let failures = (0..=voters).rev().find(|n| 2 * (voters - n) > nodes);
-                Margin::Survives {
-                    failures: failures.unwrap(),
-                }
-            } else {
-                let missing = (1..=nodes + 1).find(|n| 2 * (voters + n) > nodes);
-                Margin::NoMajority {
-                    missing: missing.unwrap(),
-                }
-            };
-            assert_eq!(health.voters, voters, "{deployment:?}\n{health}");
-            assert_eq!(health.margin(), margin, "{deployment:?}\n{health}");
-            seen.insert(format!("{margin}"));
-
-            let is_critical = matches!(margin, Margin::NoMajority { .. })
-                || count(Is::Shared) > 1
-                || count(Is::Replica) > 0;
-            let is_warning = voters < nodes;
-            let severity = match (is_critical, is_warning) {
-                (true, _) => Severity::Critical,
-                (false, true) => Severity::Warning,
-                (false, false) => Severity::Ok,
-            };
-            assert_eq!(health.severity(), severity, "{deployment:?}\n{health}");
-            let order = health.findings.iter().map(Finding::severity);
-            assert!(order.is_sorted_by(|a, b| a >= b));
+            seen.insert(assert_judged(deployment, None, voters, worth));
+            // One that does takes the vote of those whose marker is open, and of no other.
+            let rules = rules();
+            let voters = count(Is::Open);
+            seen.insert(assert_judged(
+                deployment,
+                Some(&rules),
+                voters,
+                Severity::Ok,
+            ));
         });
     }
     assert_eq!(seen.len(), 6, "{seen:?}");
 }
 
-fn health(deployment: &[Is]) -> Health {
+/// Returns the margin.
+#[track_caller]
+fn assert_judged(deployment: &[Is], own: Option<&Rules>, voters: usize, well: Severity) -> String {
+    let nodes = deployment.len();
+    let count = |is: Is| deployment.iter().filter(|other| **other == is).count();
+    let margin = if 2 * voters > nodes {
+        let failures = (0..=voters).rev().find(|n| 2 * (voters - n) > nodes);
+        Margin::Survives {
+            failures: failures.unwrap(),
+        }
+    } else {
+        let missing = (1..=nodes + 1).find(|n| 2 * (voters + n) > nodes);
+        Margin::NoMajority {
+            missing: missing.unwrap(),
+        }
+    };
+    let health = health(deployment, own);
+    assert_eq!(health.voters, voters, "{deployment:?}\n{health}");
+    assert_eq!(health.margin(), margin, "{deployment:?}\n{health}");
+
+    let is_critical = matches!(margin, Margin::NoMajority { .. })
+        || count(Is::Shared) > 1
+        || count(Is::Replica) > 0;
+    let is_warning = voters < nodes;
+    let severity = match (is_critical, is_warning) {
+        (true, _) => Severity::Critical,
+        (false, true) => Severity::Warning,
+        (false, false) => well,
+    };
+    assert_eq!(health.severity(), severity, "{deployment:?}\n{health}");
+    let order = health.findings.iter().map(Finding::severity);
+    assert!(order.is_sorted_by(|a, b| a >= b));
+    margin.to_string()
+}
+
+/// Those of a manager that fences.
+fn rules() -> Rules {
+    Rules::new("", 5, Duration::from_hours(1), Duration::from_secs(36))
+}
+
+fn health(deployment: &[Is], own: Option<&Rules>) -> Health {
     let nodes = deployment.iter().enumerate();
-    Health::of(nodes.map(|(place, is)| is.node(place)).collect(), None)
+    Health::of(nodes.map(|(place, is)| is.node(place)).collect(), own)
 }
 
 #[test]
@@ -374,6 +396,10 @@ fn clocks_differ_when_they_certainly_do() {
 
 #[test]
 fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
+    let rules = Rules {
+        config: "3:2:5".into(),
+        ..rules()
+    };
     let fenced = |quarantine, settings: Option<&str>| NodeHealth {
         quarantine,
         settings: settings.map(str::to_owned),
@@ -385,7 +411,8 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
             settings: Some("3:2:5".into()),
             ..good(name)
         });
-        let health = Health::of(open.into_iter().chain([node]).collect(), None);
+        let nodes = open.into_iter().chain([node]).collect();
+        let health = Health::of(nodes, Some(&rules));
         health.findings.iter().map(ToString::to_string).collect()
     };
     let remaining = Duration::from_secs(90);
@@ -425,11 +452,44 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
             .collect();
         assert_eq!(lines(fenced(quarantine, None)), expected);
     }
+    let found = lines(fenced(Quarantine::Open, Some("5:3:5")));
     assert_eq!(
-        lines(fenced(Quarantine::Open, Some("5:3:5"))),
-        [
-            "a has 3:2:5, b has 3:2:5, h:1 has 5:3:5: the settings of the clients differ \
+        found[0],
+        "a has 3:2:5, b has 3:2:5, h:1 has 5:3:5: the settings of the clients differ \
           (nodes, quorum, max_ttl); make them the same in all clients"
+    );
+    assert!(found[1].starts_with("h:1: other clients have"), "{found:?}");
+}
+
+#[test]
+fn a_server_that_forgets_is_found_by_who_does_not_fence() {
+    let deployment = || -> Vec<NodeHealth> {
+        let kept = [Some(Persistence::Off), Some(Persistence::Snapshots), None];
+        let nodes = ["a", "b", "c"].iter().zip(kept);
+        nodes
+            .map(|(name, persistence)| NodeHealth {
+                persistence,
+                quarantine: Quarantine::Open,
+                ..good(name)
+            })
+            .collect()
+    };
+    let health = Health::of(deployment(), None);
+    let lines: Vec<String> = health.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "a, b: without an append-only file a restart forgets locks, which others may then have as well; \
+             set appendonly yes and appendfsync always, or let a server that went down stay down for the longest ttl, \
+             or use the fenced protocol",
+            "a, b, c: clients that fence have been here; \
+             to see what those would meet, look with the fenced protocol (redlatch health --fenced)",
         ]
+    );
+    assert_eq!(health.severity(), Severity::Warning);
+    assert_eq!(health.voters, 3);
+    assert_eq!(
+        Health::of(deployment(), Some(&rules())).severity(),
+        Severity::Ok
     );
 }

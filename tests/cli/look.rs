@@ -105,6 +105,13 @@ fn unlock_gives_back_what_has_the_token_and_nothing_else() {
 #[test]
 fn the_exit_code_of_health_is_its_severity() {
     let mut nodes = Nodes::start(3);
+    let found = json(&end_of(&mut nodes.redlatch(&["health", "--json"])));
+    // Without an append-only file they forget.
+    assert_eq!(found["severity"], "warning", "{found}");
+    assert_eq!(found["survives_failures"], 1);
+    for server in &nodes.servers {
+        server.command(&["CONFIG", "SET", "appendonly", "yes"]);
+    }
     let health =
         |nodes: &Nodes, json: &[&str]| end_of(&mut nodes.redlatch(&[&["health"], json].concat()));
     let ended = health(&nodes, &[]);

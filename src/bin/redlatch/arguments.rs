@@ -256,12 +256,10 @@ fn wants_command(error: &clap::Error) -> bool {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
     let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string);
     let argument = argument.unwrap_or_default();
-    usage.as_deref().is_some_and(is_of_run)
-        && match error.kind() {
-            ErrorKind::UnknownArgument => !argument.starts_with('-'),
-            ErrorKind::MissingRequiredArgument => argument.contains("COMMAND"),
-            _ => false,
-        }
+    let is_stray = error.kind() == ErrorKind::UnknownArgument && !argument.starts_with('-');
+    let is_missing =
+        error.kind() == ErrorKind::MissingRequiredArgument && argument.contains("COMMAND");
+    usage.as_deref().is_some_and(is_of_run) && (is_stray || is_missing)
 }
 
 /// What clap says in several paragraphs: the fault, perhaps a tip, the usage.

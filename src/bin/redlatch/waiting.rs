@@ -108,16 +108,17 @@ fn is_worth_waiting(error: &Error) -> bool {
 }
 
 fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
-    let nodes = match &error {
-        Error::Held { nodes } => nodes,
+    if let Error::InvalidTtl { reason, .. } = &error
+        && wish.lease.max_hold == Some(wish.lease.ttl)
+    {
         // Nobody has asked for a ttl, so nobody would look for it.
-        Error::InvalidTtl { reason, .. } if wish.lease.max_hold == Some(wish.lease.ttl) => {
-            return Failure::usage(format!(
-                "--max-hold {} can't be used, as the ttl is no longer than that: {reason}",
-                durations::exact(wish.lease.ttl)
-            ));
-        }
-        _ => return error.into(),
+        return Failure::usage(format!(
+            "--max-hold {} can't be used, as the ttl is no longer than that: {reason}",
+            durations::exact(wish.lease.ttl)
+        ));
+    }
+    let Error::Held { nodes } = &error else {
+        return error.into();
     };
     let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
     let count = nodes.iter().filter(|report| is_held(&report.vote)).count();
