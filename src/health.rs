@@ -6,6 +6,7 @@ use std::fmt;
 use crate::fencing::{Protocol, Rules};
 use crate::quorum;
 
+mod advice;
 pub(crate) mod answers;
 mod finding;
 mod info;
@@ -183,3 +184,5 @@ impl fmt::Display for Margin {
 
 #[cfg(test)]
 mod exhaustive;
+#[cfg(test)]
+mod texts;
