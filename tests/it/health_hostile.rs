@@ -21,7 +21,7 @@ fn assert_bounded(
     part: impl Fn(&mut Peer, &Command) + Send + Sync + 'static,
 ) -> Health {
     let liar = Scripted::start(part);
-    let servers = Server::cluster(2);
+    let servers = [(); 2].map(|()| Server::start_with(&["--appendonly", "yes"]));
     let urls = servers.iter().map(Server::url).chain([liar.url()]);
     let found = health(&manager(urls));
     let text = found.to_string();
