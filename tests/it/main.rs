@@ -6,6 +6,8 @@
 )]
 
 #[cfg(test)]
+mod alone;
+#[cfg(test)]
 mod config;
 #[cfg(test)]
 mod connections;
@@ -58,6 +60,8 @@ mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;
+#[cfg(test)]
+mod patience;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod queue;

@@ -94,7 +94,7 @@ impl Server {
 
     fn query(&self, cmd: &redis::Cmd) -> redis::RedisResult<Value> {
         let client = redis::Client::open(self.url())?;
-        let mut connection = client.get_connection_with_timeout(Duration::from_secs(5))?;
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(30))?;
         cmd.query(&mut connection)
     }
 
@@ -187,7 +187,7 @@ impl Server {
     }
 
     fn is_up_soon(&mut self) -> bool {
-        eventually(Duration::from_secs(10), || {
+        eventually(Duration::from_mins(1), || {
             self.child.try_wait().unwrap().is_some() || answers(self.port)
         });
         self.child.try_wait().unwrap().is_none() && answers(self.port)
@@ -240,7 +240,7 @@ impl Drop for Server {
 pub(crate) fn assert_ends_well(child: i32) {
     let child = Pid::from_raw(child).unwrap();
     let mut status = None;
-    eventually(Duration::from_secs(10), || {
+    eventually(Duration::from_mins(1), || {
         status = waitpid(Some(child), WaitOptions::NOHANG).unwrap();
         status.is_some()
     });

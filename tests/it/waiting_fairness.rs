@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redlatch::LockManager;
 
+use crate::patience::Stalls;
 use crate::server::{Server, eventually, now, pause, within};
 use crate::waiting::{BOUND, LONG, TTL, asked, assert_nothing_is_left, cluster, process};
 
@@ -63,9 +64,15 @@ fn processes_that_contend_have_equal_shares_and_none_waits_for_long() {
 #[test]
 fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
     const ROUNDS: usize = 20;
+    const MOST: usize = 200;
+    /// It is waited for 10 ms, in which three processes have to run one after the other.
+    const CALM: Duration = Duration::from_millis(3);
     let servers = cluster(3);
     let [greedy, waiter] = [(); 2].map(|()| process(&servers, LONG));
-    let overtaken = (0..ROUNDS).filter(|_| {
+    let stalls = Stalls::watch();
+    let (mut calm, mut overtaken, mut rounds) = (0, 0, 0);
+    while calm < ROUNDS && rounds < MOST {
+        rounds += 1;
         let guard = greedy.lock("job", TTL).unwrap();
         let waiter = waiter.clone();
         let waiting = thread::spawn(move || {
@@ -73,16 +80,24 @@ fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
             now()
         });
         assert!(eventually(BOUND, || servers[0].blocked() == 1));
+        stalls.longest();
         guard.unlock().unwrap();
         let again = greedy.try_lock_for("job", TTL, BOUND).unwrap();
         let got_again = now();
         // So that the other one gives back later if it comes second.
         pause(Duration::from_millis(5));
         drop(again);
-        within(BOUND, || waiting.join().unwrap()) > got_again
-    });
-    let overtaken = overtaken.count();
-    assert!(overtaken <= ROUNDS / 4, "{overtaken} of {ROUNDS}");
+        let is_overtaken = within(BOUND, || waiting.join().unwrap()) > got_again;
+        // The one that was woken can't come in time where nothing runs.
+        if stalls.longest() < CALM {
+            calm += 1;
+            overtaken += usize::from(is_overtaken);
+        }
+    }
+    assert!(
+        overtaken <= ROUNDS / 4,
+        "{overtaken} of {calm}, in {rounds}"
+    );
 }
 
 /// The announcement of one who has left goes on for a while, and must not be kept up by the one who is polite to it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::Value;
 use redlatch::{LockManager, Protocol, Vote};
 
+use crate::patience::PATIENCE;
 use crate::server::{Server, eventually, now, pause, within};
 use crate::waiting::{
     BOUND, LONG, SOON, TTL, Waiting, asked, assert_all_granted, assert_nothing_is_left, cluster,
@@ -138,7 +139,8 @@ fn a_release_of_what_another_has_wakes_nobody() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
         let servers = cluster(1);
         let builder = LockManager::builder().node(servers[0].url());
-        let manager = builder.protocol(protocol).build().unwrap();
+        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
+        let manager = builder.build().unwrap();
         if protocol == Protocol::Fenced {
             manager.open_nodes().unwrap();
         }
@@ -257,7 +259,7 @@ fn without_the_permissions_of_the_wake_up_it_is_polled_and_releases_work() {
         let [holder, waiter] = [(); 2].map(|()| {
             let url = |server: &Server| format!("redis://user:change-me@{}", server.name());
             let builder = LockManager::builder().nodes(servers.iter().map(url));
-            let builder = builder.node_timeout(Duration::from_secs(2));
+            let builder = builder.node_timeout(PATIENCE);
             builder.retry_delay(DELAY, DELAY).build().unwrap()
         });
         for _ in 0..2 {
