@@ -36,6 +36,8 @@ mod guard;
 #[cfg(test)]
 mod handover;
 #[cfg(test)]
+mod hazards;
+#[cfg(test)]
 mod health;
 #[cfg(test)]
 mod health_hostile;
