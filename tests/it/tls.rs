@@ -178,7 +178,7 @@ fn tls_to_a_server_that_does_not_speak_it_is_a_failure() {
     let server = Server::start();
     let manager = LockManager::builder()
         .node(format!("rediss://127.0.0.1:{}", server.port()))
-        .node_timeout(Duration::from_millis(500))
+        .node_timeout(Duration::from_secs(2))
         .build()
         .unwrap();
     let error = manager.try_lock("report", TTL).unwrap_err();
@@ -200,7 +200,7 @@ fn tls_to_a_stopped_server_is_bounded() {
     );
     let manager = LockManager::builder()
         .client(client.unwrap())
-        .node_timeout(Duration::from_millis(500))
+        .node_timeout(Duration::from_secs(2))
         .build()
         .unwrap();
     drop(manager.try_lock("warm", TTL).unwrap());
@@ -210,7 +210,7 @@ fn tls_to_a_stopped_server_is_bounded() {
         let error = manager.try_lock("report", TTL).unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     }
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(50));
     server.resume();
 }
 
