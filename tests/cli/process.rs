@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::server::{Server, eventually, tell_reaper};
 
 /// What only a hang would break.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Of the command in a test, and of the test's own manager.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(300);
