@@ -148,7 +148,7 @@ fn only_the_first_talks_to_the_servers() {
         .unwrap();
     let threads = (0..8).map(|_| {
         let manager = manager.clone();
-        thread::spawn(move || manager.try_lock_for("job", TTL, Duration::from_millis(300)))
+        thread::spawn(move || manager.try_lock_for("job", TTL, Duration::from_secs(2)))
     });
     for thread in threads.collect::<Vec<_>>() {
         let result = got(thread);

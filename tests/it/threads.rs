@@ -257,14 +257,18 @@ fn every_attempt_has_a_token_of_its_own() {
         .build()
         .unwrap();
     let wait = Duration::from_millis(300);
-    let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
-    assert!(matches!(error, Error::Held { .. }), "{error:?}");
+    // Once, or as often as a busy machine needs for some attempts.
+    let many = eventually(BOUND, || {
+        let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
+        assert!(matches!(error, Error::Held { .. }), "{error:?}");
+        server.heard_of(Kind::Set).len() > 3
+    });
+    assert!(many, "{}", server.heard_of(Kind::Set).len());
     let tokens = |kind| -> Vec<String> {
         let heard = server.heard_of(kind);
         heard.iter().map(|c| c.token().to_owned()).collect()
     };
     let (asked, released) = (tokens(Kind::Set), tokens(Kind::Release));
-    assert!(asked.len() > 3, "{}", asked.len());
     assert_all_differ(&asked);
     assert_eq!(asked, released);
 }
