@@ -203,22 +203,21 @@ fn locks_that_can_not_be_renewed_do_not_delay_those_that_can() {
     });
     assert!(locked);
     let stalls = Stalls::watch();
-    let ttl = ms(1_500);
+    let ttl = ms(900);
     let urgent: Vec<LockGuard> = (0..20)
         .map(|i| kept(&manager, &format!("three {i}"), ttl))
         .collect();
     nodes[2].hang();
     let (began, mut stalled) = (now(), Duration::ZERO);
-    while began.elapsed() < ms(5_000) {
+    while began.elapsed() < ms(3_500) {
         pause(ms(50));
         stalled = stalled.max(stalls.longest());
         let lost: Vec<_> = urgent
             .iter()
             .filter_map(|guard| guard.check().err())
             .collect();
-        // Half of the time is there for the renewals that the others delay, and half for the machine.
         assert!(
-            lost.is_empty() || stalled > ttl / 2,
+            lost.is_empty() || stalled > ttl / 3,
             "after {:?}, with {stalled:?} at most in which nothing ran: {lost:?}",
             began.elapsed()
         );
