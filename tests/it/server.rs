@@ -173,15 +173,18 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Starts a killed server again on its port.
+    /// Starts a killed server again on its port; should a stranger have taken it meanwhile, once that one is gone.
     #[track_caller]
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(self.port, &self.dir, &self.arguments);
-        assert!(
-            self.is_up_soon(),
-            "the server on {} did not come back",
-            self.port
-        );
+        let is_back = eventually(Duration::from_mins(1), || {
+            self.child = spawn(self.port, &self.dir, &self.arguments);
+            let is_up = self.is_up_soon();
+            if !is_up {
+                self.kill();
+            }
+            is_up
+        });
+        assert!(is_back, "the server on {} did not come back", self.port);
     }
 
     #[track_caller]
