@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use crate::server::{Server, eventually, tell_reaper};
 
 /// What only a hang would break.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Of the command in a test, and of the test's own manager.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(300);

@@ -7,6 +7,7 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, Vote};
 
 use crate::fenced::{fenced, over_servers};
+use crate::patience::patient;
 use crate::scripted::Scripted;
 use crate::server::Server;
 
@@ -301,7 +302,7 @@ fn a_server_that_does_not_tell_who_it_is_votes_in_the_classic_protocol_only() {
         nodes[0]
     );
     assert_eq!(server.get("job"), None);
-    let classic = LockManager::new([server.url()]).unwrap();
+    let classic = patient([server.url()]);
     let guard = classic.try_lock("job", TTL).unwrap();
     guard.extend(TTL).unwrap();
     guard.unlock().unwrap();

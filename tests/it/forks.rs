@@ -9,7 +9,7 @@ use std::time::Duration;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager};
 
-use crate::own_threads::is_alone;
+use crate::alone::is_alone;
 use crate::server::assert_ends_well;
 
 const TTL: Duration = Duration::from_secs(10);

@@ -6,6 +6,8 @@
 )]
 
 #[cfg(test)]
+mod alone;
+#[cfg(test)]
 mod config;
 #[cfg(test)]
 mod connections;
@@ -37,6 +39,8 @@ mod guard;
 #[cfg(test)]
 mod handover;
 #[cfg(test)]
+mod hazards;
+#[cfg(test)]
 mod health;
 #[cfg(test)]
 mod health_hostile;
@@ -61,6 +65,8 @@ mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;
+#[cfg(test)]
+mod patience;
 #[cfg(test)]
 mod paused;
 #[cfg(target_os = "linux")]

@@ -16,16 +16,16 @@ use crate::server::{Server, eventually};
 const TTL: Duration = Duration::from_mins(1);
 
 /// Three servers, of which the second one forgets. It is reached by a path that can lead to another server.
-struct Deployment {
-    steady: [Server; 2],
-    forgetful: Server,
-    path: PathBuf,
+pub(crate) struct Deployment {
+    pub(crate) steady: [Server; 2],
+    pub(crate) forgetful: Server,
+    pub(crate) path: PathBuf,
     /// Replaces the forgetful one, if it is there.
-    replica: Option<Server>,
+    pub(crate) replica: Option<Server>,
 }
 
 impl Deployment {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let forgetful = with_socket();
         let path = forgetful.dir().join("address");
         symlink(socket(&forgetful), &path).unwrap();
@@ -37,7 +37,7 @@ impl Deployment {
         }
     }
 
-    fn manager(&self, protocol: Protocol) -> LockManager {
+    pub(crate) fn manager(&self, protocol: Protocol) -> LockManager {
         fenced()
             .protocol(protocol)
             .nodes(self.steady.iter().map(Server::url))
@@ -47,22 +47,22 @@ impl Deployment {
     }
 }
 
-fn with_socket() -> Server {
+pub(crate) fn with_socket() -> Server {
     Server::start_with(&["--unixsocket", "{dir}/redis.sock"])
 }
 
-fn socket(server: &Server) -> PathBuf {
+pub(crate) fn socket(server: &Server) -> PathBuf {
     server.dir().join("redis.sock")
 }
 
-type Step = fn(&mut Deployment);
+pub(crate) type Step = fn(&mut Deployment);
 
-fn nothing(_: &mut Deployment) {}
+pub(crate) fn nothing(_: &mut Deployment) {}
 
 /// Before the lock is taken, `prepare`; when it is held by one majority, `forget`. Returns whether another manager gets it
 /// then, as the vote of the server that forgot.
 #[track_caller]
-fn is_held_twice(protocol: Protocol, prepare: Step, forget: Step) -> Result<(), Vote> {
+pub(crate) fn is_held_twice(protocol: Protocol, prepare: Step, forget: Step) -> Result<(), Vote> {
     let mut deployment = Deployment::new();
     if protocol == Protocol::Fenced {
         deployment.manager(protocol).open_nodes().unwrap();
@@ -88,7 +88,7 @@ fn is_held_twice(protocol: Protocol, prepare: Step, forget: Step) -> Result<(), 
 }
 
 #[track_caller]
-fn assert_caught(prepare: Step, forget: Step, expected: QuarantineCause) {
+pub(crate) fn assert_caught(prepare: Step, forget: Step, expected: QuarantineCause) {
     let classic = is_held_twice(Protocol::Classic, prepare, forget);
     assert!(classic.is_ok(), "not even a danger: {classic:?}");
     let vote = is_held_twice(Protocol::Fenced, prepare, forget).expect_err("two holders");
