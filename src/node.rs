@@ -17,7 +17,7 @@ pub(crate) mod command;
 pub(crate) mod extend;
 pub(crate) mod fenced;
 pub(crate) mod health;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod inspect;
 mod nonblocking;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]

@@ -29,6 +29,8 @@ mod fenced_faults;
 #[cfg(test)]
 mod fenced_input;
 #[cfg(test)]
+mod full;
+#[cfg(test)]
 mod guard;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
@@ -41,6 +43,8 @@ mod health_hostile;
 mod health_servers;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod introduced;
 #[cfg(test)]
 mod keep_alive;
 #[cfg(test)]
@@ -58,6 +62,8 @@ mod operations;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod own_threads;
+#[cfg(test)]
+mod proxied;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod queue;

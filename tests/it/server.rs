@@ -20,6 +20,7 @@ pub(crate) struct Server {
     port: u16,
     dir: PathBuf,
     arguments: Vec<String>,
+    file: Option<PathBuf>,
 }
 
 impl Server {
@@ -29,9 +30,20 @@ impl Server {
         Self::start_with(&[])
     }
 
+    /// Starts a server that has read a configuration before its arguments.
+    #[track_caller]
+    pub(crate) fn start_with_file(file: &Path) -> Self {
+        Self::start_as(&[], Some(file))
+    }
+
     /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
     #[track_caller]
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        Self::start_as(arguments, None)
+    }
+
+    #[track_caller]
+    fn start_as(arguments: &[&str], file: Option<&Path>) -> Self {
         // Another process may take a port between its choice and the start of the server, so a few are tried.
         for _ in 0..10 {
             let port = free_port();
@@ -41,10 +53,11 @@ impl Server {
                 .map(|argument| argument.replace("{dir}", &dir.display().to_string()))
                 .collect();
             let mut server = Self {
-                child: spawn(port, &dir, &arguments),
+                child: spawn(port, &dir, &arguments, file),
                 port,
                 dir,
                 arguments,
+                file: file.map(Path::to_owned),
             };
             if server.is_up_soon() {
                 return server;
@@ -173,7 +186,7 @@ impl Server {
     /// Starts a killed server again on its port.
     #[track_caller]
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(self.port, &self.dir, &self.arguments);
+        self.child = spawn(self.port, &self.dir, &self.arguments, self.file.as_deref());
         assert!(
             self.is_up_soon(),
             "the server on {} did not come back",
@@ -323,9 +336,10 @@ fn scratch_dir(port: u16) -> PathBuf {
     dir
 }
 
-fn spawn(port: u16, dir: &Path, arguments: &[String]) -> Child {
+fn spawn(port: u16, dir: &Path, arguments: &[String], file: Option<&Path>) -> Child {
     let port = port.to_string();
     let child = Command::new("redis-server")
+        .args(file)
         .args(["--port", &port, "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])
         .args(["--dir", &dir.display().to_string()])
