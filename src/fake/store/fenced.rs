@@ -9,8 +9,6 @@ use crate::node::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, SCRIPTS};
 
 #[cfg(test)]
 mod differential;
-#[cfg(test)]
-mod replaced;
 
 /// No number that the protocol writes is longer.
 const LONGEST_NUMBER: usize = 16;

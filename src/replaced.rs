@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::super::process::Process;
-use super::Store;
+use crate::fake::store::Store;
+use crate::fake::store::process::Process;
 use crate::fencing::{FencingToken, Proposals, Rules};
 use crate::node::command::Command;
 use crate::node::fenced::{Fence, Opening};
