@@ -406,6 +406,6 @@ fn quarantined(f: &mut fmt::Formatter<'_>, node: &str, quarantine: Quarantine) -
     write!(
         f,
         "{node}: {why}, so it may have forgotten locks, and its quarantine begins with the next lock; \
-         wait, it votes again by itself"
+         have one taken, it votes again by itself when that is over"
     )
 }
