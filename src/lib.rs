@@ -193,6 +193,8 @@ mod queue_model;
 #[cfg(test)]
 mod queue_threads;
 mod quorum;
+#[cfg(test)]
+mod replaced;
 mod request;
 mod retry;
 mod shown;

@@ -18,7 +18,7 @@ mod echo;
 pub(crate) mod extend;
 pub(crate) mod fenced;
 pub(crate) mod health;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod inspect;
 mod nonblocking;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]

@@ -27,6 +27,7 @@ pub(super) fn mend(reach: &Reach) -> &'static str {
             "start the server, or mend its address or the way to it"
         }
         Reach::Failed(NodeError::Login { .. }) => "mend the login in the client's URL",
+        Reach::Failed(NodeError::InCluster) => "give the node a server of its own",
         Reach::Failed(NodeError::PoolExhausted) => "nothing is known of the node",
         Reach::Failed(NodeError::Protocol { .. }) => "see that it is a Redis server",
         Reach::Failed(_) | Reach::Refuses(_) | Reach::Answers => "look at the server's log",
@@ -60,6 +61,6 @@ pub(super) fn quarantined(
     write!(
         f,
         "{node}: {why}, so it may have forgotten locks, and its quarantine begins with the next lock; \
-         wait, it votes again by itself"
+         have one taken, it votes again by itself when that is over"
     )
 }

@@ -200,7 +200,7 @@ impl NodeHealth {
         is_too_far.then_some(NodeError::ClockSkew {
             difference: by,
             node_is_ahead: false,
-            allowed: rules.quarantine,
+            allowed: rules.skew,
         })
     }
 

@@ -199,7 +199,7 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
     };
     let remaining = Duration::from_secs(90);
     let next = "so it may have forgotten locks, and its quarantine begins with the next lock; \
-                wait, it votes again by itself";
+                have one taken, it votes again by itself when that is over";
     for (quarantine, line) in [
         (Quarantine::Open, None),
         (Quarantine::Unknown, None),

@@ -182,7 +182,7 @@ fn markers_say_which_nodes_clients_with_fencing_leave_out() {
     let key = ["app:", MARKER].concat();
     let year = Duration::from_hours(24 * 365);
     let mark = |node: usize, run_id: &str, open_us: u64, how: &str| {
-        let marker = format!("{run_id}|6:4:3600000:3636003|{open_us}|{how}");
+        let marker = format!("{run_id}|6:4:3600000:3636003:86400000:v2|{open_us}|{how}");
         nodes[node].hold(&key, &marker, year);
     };
     mark(0, run_id(&unmarked, 0), EPOCH_US, "opened");
@@ -227,7 +227,7 @@ fn markers_say_which_nodes_clients_with_fencing_leave_out() {
     assert_eq!(health.findings.iter().filter(closed).count(), 4, "{health}");
     assert_eq!(
         health.nodes[0].settings.as_deref(),
-        Some("6:4:3600000:3636003")
+        Some("6:4:3600000:3636003:86400000:v2")
     );
 
     clock.advance(remaining);

@@ -293,7 +293,7 @@ fn markers_on_servers_are_read_whatever_is_under_the_key() {
     let manager = on_servers(&servers);
     let unmarked = health(&manager);
     let mark = |server: &Server, run_id: &str, open_us: &str| {
-        let marker = format!("{run_id}|5:3:3600000:3636003|{open_us}|new");
+        let marker = format!("{run_id}|5:3:3600000:3636003:86400000:v2|{open_us}|new");
         server.command(&["SET", MARKER, &marker]);
     };
     let run_id = |server: &Server| of(&unmarked, server).run_id.clone().unwrap();

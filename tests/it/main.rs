@@ -34,6 +34,8 @@ mod fenced_input;
 #[cfg(test)]
 mod forks;
 #[cfg(test)]
+mod full;
+#[cfg(test)]
 mod guard;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
@@ -48,6 +50,8 @@ mod health_hostile;
 mod health_servers;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod introduced;
 #[cfg(test)]
 mod keep_alive;
 #[cfg(test)]
@@ -69,6 +73,8 @@ mod own_threads;
 mod patience;
 #[cfg(test)]
 mod paused;
+#[cfg(test)]
+mod proxied;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod queue;

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, QuarantineCause, Vote};
+use redlatch::{
+    Error, Fanout, LockManager, NodeError, NodeReport, Protocol, QuarantineCause, Vote,
+};
 
 use crate::fenced::fenced;
 use crate::server::{Server, eventually};
@@ -227,13 +229,34 @@ fn a_node_votes_again_when_its_quarantine_is_over_with_tokens_above_all_before()
     clock.advance(Duration::from_millis(1));
     let guard = manager.try_lock("job", TTL).unwrap();
     assert!(guard.fencing_token() > token);
-    // The third one was not asked before, so that its quarantine begins now.
-    let granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
-    assert_eq!(guard.votes().iter().filter(granted).count(), 2);
-    drop(guard);
-    clock.advance(Duration::from_millis(101_004));
-    let guard = manager.try_lock("job", TTL).unwrap();
-    assert_eq!(guard.votes().iter().filter(granted).count(), 3);
+    assert_eq!(granted(guard.votes()), 3);
+}
+
+fn granted(nodes: &[NodeReport]) -> usize {
+    let is_granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
+    nodes.iter().filter(is_granted).count()
+}
+
+/// Else those that a majority does without would begin when the others have ended theirs.
+#[test]
+fn all_nodes_begin_their_quarantine_with_the_first_attempt() {
+    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(5, &clock);
+        let builder = fenced().fakes(&nodes).max_ttl(TTL).fanout(fanout);
+        let manager = builder.build().unwrap();
+        let Err(Error::Unavailable { nodes }) = manager.try_lock("job", TTL) else {
+            panic!("{fanout:?}: not in quarantine");
+        };
+        let abstains = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }));
+        assert!(
+            nodes.iter().all(|report| abstains(&report.vote)),
+            "{nodes:?}"
+        );
+        clock.advance(TTL + Duration::from_secs(1));
+        let guard = manager.try_lock("job", TTL).unwrap();
+        assert_eq!(granted(guard.votes()), 5, "{:?}", guard.votes());
+    }
 }
 
 #[test]

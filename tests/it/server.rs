@@ -22,6 +22,7 @@ pub(crate) struct Server {
     port: u16,
     dir: PathBuf,
     arguments: Vec<String>,
+    file: Option<PathBuf>,
 }
 
 impl Server {
@@ -31,9 +32,20 @@ impl Server {
         Self::start_with(&[])
     }
 
+    /// Starts a server that has read a configuration before its arguments.
+    #[track_caller]
+    pub(crate) fn start_with_file(file: &Path) -> Self {
+        Self::start_as(&[], Some(file))
+    }
+
     /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
     #[track_caller]
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        Self::start_as(arguments, None)
+    }
+
+    #[track_caller]
+    fn start_as(arguments: &[&str], file: Option<&Path>) -> Self {
         // Another process may take a port between its choice and the start of the server, so a few are tried.
         for _ in 0..10 {
             let port = free_port();
@@ -44,10 +56,11 @@ impl Server {
                 .map(|argument| argument.replace("{dir}", &dir.display().to_string()))
                 .collect();
             let mut server = Self {
-                child: spawn(port, &dir, &arguments),
+                child: spawn(port, &dir, &arguments, file),
                 port,
                 dir,
                 arguments,
+                file: file.map(Path::to_owned),
             };
             if server.is_up_soon() {
                 return server;
@@ -177,7 +190,7 @@ impl Server {
     #[track_caller]
     pub(crate) fn restart(&mut self) {
         let is_back = eventually(Duration::from_mins(1), || {
-            self.child = spawn(self.port, &self.dir, &self.arguments);
+            self.child = spawn(self.port, &self.dir, &self.arguments, self.file.as_deref());
             let is_up = self.is_up_soon();
             if !is_up {
                 self.kill();
@@ -347,9 +360,10 @@ fn scratch_dir(port: u16) -> PathBuf {
     dir
 }
 
-fn spawn(port: u16, dir: &Path, arguments: &[String]) -> Child {
+fn spawn(port: u16, dir: &Path, arguments: &[String], file: Option<&Path>) -> Child {
     let port = port.to_string();
     let child = Command::new("redis-server")
+        .args(file)
         .args(["--port", &port, "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])
         .args(["--dir", &dir.display().to_string()])

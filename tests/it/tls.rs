@@ -273,7 +273,7 @@ fn scripted_tls(script: impl Fn(&str, &str) -> String + Send + 'static) -> (u16,
 fn a_reply_too_many_is_never_the_vote_of_the_next_command() {
     // The release is answered with one OK too many, and every later SET with nil.
     let (port, root) = scripted_tls(|command, mark| {
-        if command.contains("EVAL") {
+        if command.contains("'DEL'") {
             format!(":1\r\n+OK\r\n{mark}")
         } else if command.contains("\r\nfirst\r\n") {
             format!("+OK\r\n{mark}")
