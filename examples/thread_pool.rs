@@ -63,7 +63,7 @@ fn manager(arguments: &[String]) -> Result<LockManager, String> {
         _ => return Err(format!("can't make sense of the arguments; {USAGE}")),
     };
     builder
-        // The lock is held for a millisecond or two, so it is worth asking again soon.
+        // For other processes at work on the same servers: the lock is held for a millisecond or two, so they ask again soon.
         .retry_delay(Duration::from_millis(1), Duration::from_millis(20))
         .build()
         .map_err(|error| error.to_string())
@@ -88,7 +88,7 @@ fn run(manager: &LockManager) -> Result<(), ThreadError> {
     }
     println!("  {} after {:.1?}", counter.verdict()?, started.elapsed());
     println!(
-        "Turns are uneven because nobody queues: after a \"no\" a thread waits a random time."
+        "Turns are nearly even because the threads of one manager queue for a lock: first in, first out."
     );
 
     if counter.read()? == INCREMENTS {

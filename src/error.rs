@@ -97,10 +97,13 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
-    /// The manager or guard was inherited through `fork`.
+    /// The manager or guard was inherited through `fork`, or a manager was to be built in the child of a process that has
+    /// built one.
     ///
-    /// Parent and child would speak on the same sockets. The lock belongs to the parent; the child has to build a
-    /// manager of its own.
+    /// The lock belongs to the parent, and both would speak on the same sockets. A manager of the child's own would hang or
+    /// crash now and then: of the parent's threads the child has the one that forked, and the locks of the process go on
+    /// counting on the others. So let the child execute a program, as [`std::process::Command`] does, or fork before the
+    /// first manager is built.
     Forked,
     /// The operating system gave no thread for keep-alive. Nothing was asked of any node.
     NoThread {
@@ -148,7 +151,8 @@ impl fmt::Display for Error {
             Self::InvalidToken { reason } => write!(f, "invalid token: {reason}"),
             Self::InvalidConfig { reason } => write!(f, "invalid configuration: {reason}"),
             Self::Forked => f.write_str(
-                "made before a fork and used in the child: build a new LockManager in the child",
+                "a forked child can use no LockManager, neither its parent's nor one of its own: execute a program in the \
+                 child, or fork before the first LockManager is built",
             ),
             Self::NoThread { source } => {
                 write!(

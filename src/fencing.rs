@@ -154,11 +154,17 @@ impl Proposals {
 pub(crate) struct Rules {
     /// The key of the node's marker.
     pub(crate) marker: String,
-    /// The fingerprint of the settings that must not differ: number of nodes, quorum, longest ttl, quarantine.
+    /// The fingerprint of what must not differ: number of nodes, quorum, longest ttl, quarantine, how long counters are kept,
+    /// and the version of the protocol.
     pub(crate) config: String,
-    /// How long a node abstains that may have forgotten locks: until the last one has ended. It is also by how much a
-    /// token may be ahead of a node's clock, so that what was granted before is below the end of the quarantine.
+    /// How long a node abstains that may have forgotten locks: until the last one has ended, and for no less than `skew` and
+    /// `lead` together. It is also by how much a token may be ahead of a node's clock. So what any server has granted is
+    /// below the end of the quarantine of the server that takes its place, whose clock may be behind by `skew`.
     pub(crate) quarantine: Duration,
+    /// By how much any two of the clocks, of clients and servers, may differ.
+    pub(crate) skew: Duration,
+    /// How far the tokens that are set apart for hand-overs may be ahead of this machine's clock.
+    pub(crate) lead: Duration,
 }
 
 impl Rules {
@@ -168,19 +174,16 @@ impl Rules {
         Self {
             marker: format!("{key_prefix}{MARKER}"),
             config: format!(
-                "{nodes}:{}:{}:{}",
+                "{nodes}:{}:{}:{}:{}:{VERSION}",
                 quorum::quorum(nodes),
                 max_ttl.as_millis(),
-                quarantine.as_millis()
+                quarantine.as_millis(),
+                FENCE_IDLE.as_millis()
             ),
             quarantine,
+            skew: max_ttl,
+            lead: drift,
         }
-    }
-
-    /// How far the tokens that are set apart for hand-overs may be ahead of this machine's clock. The rest is for clocks that
-    /// differ.
-    pub(crate) fn lead(&self) -> Duration {
-        self.quarantine.checked_div(4).unwrap_or_default()
     }
 
     /// The key of the counter of the lock with this key.
@@ -193,6 +196,9 @@ impl Rules {
 pub(crate) const MARKER: &str = "redlatch:node";
 /// What is behind the key of a lock in the key of its counter.
 pub(crate) const FENCE: &str = ":fence";
+
+/// Of what the scripts do. Clients of different versions must not share nodes.
+const VERSION: &str = "v2";
 
 /// How long the counter of a resource that nobody asks for is kept.
 pub(crate) const FENCE_IDLE: Duration = Duration::from_hours(24);
@@ -273,7 +279,19 @@ mod tests {
         let max_ttl = Duration::from_secs(10);
         let rules = Rules::new("p:", 5, max_ttl, quorum::drift(max_ttl, 0.01));
         assert_eq!(rules.marker, "p:redlatch:node");
-        assert_eq!(rules.config, "5:3:10000:10103");
+        assert_eq!(rules.config, "5:3:10000:10103:86400000:v2");
         assert!(rules.quarantine >= max_ttl + quorum::drift(max_ttl, 0.01));
+    }
+
+    #[test]
+    fn the_quarantine_is_no_shorter_than_what_clocks_may_differ_by_and_the_lead() {
+        for micros in [5_000, 20_000, 99_999, 1_000_000, 3_600_000_000] {
+            for factor in [0.0, 0.01, 0.5] {
+                let max_ttl = Duration::from_micros(micros);
+                let rules = Rules::new("", 1, max_ttl, quorum::drift(max_ttl, factor));
+                assert!(rules.skew >= max_ttl && !rules.lead.is_zero());
+                assert!(rules.quarantine >= rules.skew + rules.lead, "{rules:?}");
+            }
+        }
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 mod give_back;
 pub(crate) mod held;
+#[cfg(test)]
+mod held_model;
 mod watch;
 
 use self::give_back::drop_hooks;
@@ -22,6 +24,7 @@ use crate::node::extend::extend_all;
 use crate::queue::Turn;
 use crate::quorum;
 use crate::stats::Recorder;
+use crate::sync;
 
 /// A held lock. Dropping it gives the lock back on every node.
 ///
@@ -253,21 +256,28 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn extend(&self, ttl: Duration) -> Result<(), Error> {
+        self.extend_and_keep(ttl, None)
+    }
+
+    /// Extends the lock, and has it renewed as `renewal` says from then on, if that says anything.
+    fn extend_and_keep(&self, ttl: Duration, renewal: Option<Renewal>) -> Result<(), Error> {
         if self.manager.is_forked() {
             return Err(Error::Forked);
         }
         self.manager.validity(ttl)?;
         self.check()?;
         let started = self.manager.clock().now();
+        let limit = renewal.map_or_else(|| self.held.limit(), |renewal| renewal.until);
         // What max_hold leaves, if that is less.
-        let (ttl, validity) = self.manager.fitting(&self.held, ttl, started)?;
+        let (ttl, validity) = self.manager.fitting(limit, ttl, started)?;
         let key = self.manager.key(self.resource());
         let command = self.held.command(&key, self.manager.rules()).extend(ttl);
 
         let nodes = extend_all(self.nodes(), &command, 1);
         let now = self.manager.clock().now();
         let nodes = nodes.into_iter().flatten().collect();
-        let extended = self.held.extended((started, validity), nodes, now);
+        let lease = (started, validity);
+        let extended = self.held.extended(lease, renewal, nodes, now);
         if let Err(Error::Lost { .. }) = &extended {
             self.manager.watch(&self.held);
         }
@@ -291,6 +301,7 @@ impl LockGuard {
     /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
     pub fn keep_alive(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<(), Error> {
         let (ttl, validity) = self.manager.checked_keep_alive(ttl, keep_alive)?;
+        self.check()?;
         let renewal = self.renewal(ttl, keep_alive);
         let started = self.manager.clock().now();
         if renewal.until.is_some_and(|until| until <= started) {
@@ -298,13 +309,7 @@ impl LockGuard {
             let reason = reason.to_owned();
             return Err(Error::InvalidTtl { ttl, reason });
         }
-        // First, because the extension goes by it.
-        let before = self.held.keep(Some(renewal));
-        if let Err(error) = self.extend(ttl) {
-            self.held.keep(before);
-            return Err(error);
-        }
-        self.held.shorten();
+        self.extend_and_keep(ttl, Some(renewal))?;
         self.manager
             .keep(&self.held, Renewal::due(started, validity));
         // Its time may have come meanwhile.
@@ -319,8 +324,7 @@ impl LockGuard {
     ) {
         // One that was handed over has less left, as if it had begun before.
         let began = self.held.deadline().saturating_sub(validity);
-        self.held.keep(Some(self.renewal(ttl, keep_alive)));
-        self.held.shorten();
+        self.held.keep(self.renewal(ttl, keep_alive));
         self.manager.keep(&self.held, Renewal::due(began, validity));
     }
 
@@ -352,20 +356,17 @@ impl LockGuard {
     pub fn into_lease(mut self) -> Lease {
         // Read before what is left is: whatever time goes by in between makes the end come sooner, and not later.
         let now = Duration::from_micros(self.manager.clock().wall_micros());
-        let remaining = if self.manager.is_forked() {
-            // It is the parent's, who goes on with it.
-            Duration::ZERO
-        } else {
-            self.remaining()
-        };
         self.owes = false;
-        if !self.manager.is_forked() {
-            // In this order as when it is given back.
-            let (_, hooks) = self.held.end();
-            self.held.passed_on();
-            self.manager.forget(&self.held);
-            drop_hooks(hooks);
+        if self.manager.is_forked() {
+            // It is the parent's, who goes on with it.
+            return Lease::of(&self.held, now);
         }
+        // In this order as when it is given back.
+        let ended = self.held.end();
+        let remaining = ended.deadline.saturating_since(self.manager.clock().now());
+        self.held.passed_on();
+        self.manager.forget(&self.held);
+        drop_hooks(ended.hooks);
         Lease::of(&self.held, now.saturating_add(remaining))
     }
 
@@ -373,8 +374,9 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when a majority no longer has our key: the lock was not ours up to now.
-    /// - [`Error::Unavailable`] when too few nodes answered to tell. The keys that are left expire by themselves.
+    /// - [`Error::Lost`] when the lock was not ours up to now: the loss was known before, or a majority no longer has our key.
+    /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. The keys that are left expire by
+    ///   themselves.
     /// - [`Error::Forked`] in a forked child; the parent keeps its lock.
     ///
     /// ```
@@ -393,6 +395,10 @@ impl LockGuard {
         let Some((known, nodes)) = self.give_back() else {
             return Ok(());
         };
+        if let Some(cause) = known {
+            // Nothing that the nodes say undoes it.
+            return Err(Error::Lost { cause });
+        }
         let deleted = nodes
             .iter()
             .filter(|report| report.vote.is_granted())
@@ -401,8 +407,7 @@ impl LockGuard {
             return Ok(());
         }
         if is_gone(&nodes) {
-            // What was known before says more than that the keys are gone.
-            let cause = known.unwrap_or_else(|| gone(nodes));
+            let cause = gone(nodes);
             return Err(Error::Lost { cause });
         }
         Err(Error::Unavailable { nodes })

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::fencing::{Protocol, Rules};
 use crate::quorum;
 
+mod advice;
 pub(crate) mod answers;
 mod finding;
 mod info;
@@ -28,6 +29,7 @@ pub use self::node::{ClockDifference, NodeHealth, Persistence, Quarantine, Reach
 /// 10.0.0.2:6379  up      200.3µs     redis 7.0.15  master  49094dbd  12m 3s  allkeys-lru  off          -44.0µs ±128.3µs   no marker
 /// 10.0.0.3:6379  SILENT  -           -             -       -         -       -            -            -                  -
 /// critical  10.0.0.2:6379: deletes keys, and so locks, when its memory is used up (allkeys-lru); CONFIG SET …
+/// warning   10.0.0.2:6379: without an append-only file a restart forgets locks, which others may then have as …
 /// warning   10.0.0.3:6379: no answer within the node timeout; look whether its process hangs, its machine …
 /// verdict: critical; 2 of 3 can vote, 2 have to: no further failure is survived
 /// ```
@@ -56,8 +58,9 @@ pub struct Health {
     /// How many nodes can give a vote now, as far as their answers tell.
     ///
     /// These are the nodes that answer and don't refuse, are no replica and no sentinel; several URLs of one server
-    /// count once. Where there are [markers](Quarantine) of clients that fence, only nodes whose marker is open, or can't
-    /// be read for want of rights, count. What no answer shows is not in it, such as memory that is used up.
+    /// count once. For a manager that fences, only nodes whose [marker](Quarantine) is open, or can't be read for want of
+    /// rights, count; for one that does not, markers don't matter. What no answer shows is not in it, such as memory that
+    /// is used up.
     pub voters: usize,
     /// How many votes a lock needs: the smallest majority of the nodes.
     pub quorum: usize,
@@ -109,7 +112,7 @@ pub enum Margin {
 impl Health {
     /// What the nodes' answers come to.
     pub(crate) fn of(nodes: Vec<NodeHealth>, own: Option<&Rules>) -> Self {
-        let protocol = protocol_of(&nodes, own);
+        let protocol = own.map_or(Protocol::Classic, |_| Protocol::Fenced);
         let quorum = quorum::quorum(nodes.len());
         let voters = voters(&nodes, protocol, own);
         let mut findings = finding::find(&nodes, protocol, own, (voters, quorum));
@@ -136,15 +139,6 @@ impl Health {
                 missing: self.quorum.saturating_sub(self.voters),
             },
         }
-    }
-}
-
-/// The protocol that the nodes are used with: where there are markers, some clients fence, whatever this one does.
-fn protocol_of(nodes: &[NodeHealth], own: Option<&Rules>) -> Protocol {
-    if own.is_some() || nodes.iter().any(|node| node.quarantine.is_marked()) {
-        Protocol::Fenced
-    } else {
-        Protocol::Classic
     }
 }
 
@@ -190,3 +184,5 @@ impl fmt::Display for Margin {
 
 #[cfg(test)]
 mod exhaustive;
+#[cfg(test)]
+mod texts;

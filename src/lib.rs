@@ -134,8 +134,11 @@
 //! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, and connects when it
 //! first needs to. It has a thread of its own, and one more for each of these, once they are needed: nodes that are given
 //! by a host name, renewals, and telling of losses. That is whatever the number of nodes and locks. A [`LockGuard`] may go to
-//! another thread and be dropped there. In a forked child neither works ([`Error::Forked`]), and dropping a guard there
-//! leaves the parent's lock alone.
+//! another thread and be dropped there.
+//!
+//! **Forks.** In a forked child neither works ([`Error::Forked`]), and dropping a guard there leaves the parent's lock alone.
+//! Nor can the child build a manager of its own: it executes a program, as [`std::process::Command`] does, or it is forked
+//! before the first manager is built.
 //!
 //! **Logs** go through the `log` crate. With the target `redlatch::lock`: `warn` when a lock is lost; `debug` when one is
 //! acquired, held by another, or released. With the target `redlatch::node`: `warn` when a node failed and is left out,
@@ -183,12 +186,15 @@ mod lease;
 mod log_lines;
 mod manager;
 mod node;
+mod process;
 mod queue;
 #[cfg(test)]
 mod queue_model;
 #[cfg(test)]
 mod queue_threads;
 mod quorum;
+#[cfg(test)]
+mod replaced;
 mod request;
 mod retry;
 mod shown;

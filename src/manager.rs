@@ -101,7 +101,8 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConfig`] when there is no URL, when one can't be used, or when two are the same server.
+    /// [`Error::InvalidConfig`] when there is no URL, when one can't be used, or when two are the same server;
+    /// [`Error::Forked`] in the child of a process that has built a manager.
     ///
     /// ```
     /// use redlatch::LockManager;

@@ -17,7 +17,7 @@ mod echo;
 pub(crate) mod extend;
 pub(crate) mod fenced;
 pub(crate) mod health;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod inspect;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;

@@ -1,6 +1,4 @@
 //! The queue under every interleaving of a few threads, by loom: the same file once more, over loom's locks.
-//!
-//! A wait that may end by itself is one that lets go of the lock, so that anything may happen, and takes it again.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,6 +10,7 @@ use loom::thread;
 use self::queue::{Lines, Queue, Tenant, Time, Turn};
 use self::sync::{Condvar, MutexGuard};
 use crate::clock::Timestamp;
+use crate::sync::model as sync;
 
 #[expect(
     clippy::duplicate_mod,
@@ -20,70 +19,6 @@ use crate::clock::Timestamp;
 #[expect(dead_code, reason = "not all of it is needed here")]
 #[path = "queue.rs"]
 mod queue;
-
-/// Loom's locks, as the queue calls them.
-mod sync {
-    use std::ops::{Deref, DerefMut};
-
-    pub(super) struct Mutex<T>(loom::sync::Mutex<T>);
-
-    pub(super) struct MutexGuard<'m, T> {
-        mutex: &'m loom::sync::Mutex<T>,
-        guard: Option<loom::sync::MutexGuard<'m, T>>,
-    }
-
-    pub(super) struct Condvar(loom::sync::Condvar);
-
-    impl<T> Mutex<T> {
-        pub(super) fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub(super) fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard {
-                mutex: &self.0,
-                guard: Some(self.0.lock().unwrap()),
-            }
-        }
-    }
-
-    impl<T> MutexGuard<'_, T> {
-        /// Lets go of the lock and takes it again.
-        pub(super) fn bump(&mut self) {
-            self.guard = None;
-            self.guard = Some(self.mutex.lock().unwrap());
-        }
-    }
-
-    impl<T> Deref for MutexGuard<'_, T> {
-        type Target = T;
-
-        fn deref(&self) -> &T {
-            self.guard.as_ref().unwrap()
-        }
-    }
-
-    impl<T> DerefMut for MutexGuard<'_, T> {
-        fn deref_mut(&mut self) -> &mut T {
-            self.guard.as_mut().unwrap()
-        }
-    }
-
-    impl Condvar {
-        pub(super) fn new() -> Self {
-            Self(loom::sync::Condvar::new())
-        }
-
-        pub(super) fn notify_one(&self) {
-            self.0.notify_one();
-        }
-
-        pub(super) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-            let inner = guard.guard.take().unwrap();
-            guard.guard = Some(self.0.wait(inner).unwrap());
-        }
-    }
-}
 
 enum Model {}
 

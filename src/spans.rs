@@ -6,41 +6,100 @@ pub(crate) use self::chosen::{LockSpan, NodeSpan};
 #[cfg(feature = "tracing")]
 mod chosen {
     use std::fmt::Display;
+    use std::marker::PhantomData;
     use std::time::Duration;
 
     use tracing::Span;
-    use tracing::field::{Empty, debug, display};
-    use tracing::span::EnteredSpan;
+    use tracing::field::{Empty, Value, debug, display};
+
+    use crate::foreign::{in_any_case, unless_it_panics};
+
+    /// A span of the program's subscriber, which may panic whatever it is called for.
+    #[derive(Debug)]
+    struct Guarded(Option<Span>);
+
+    impl Guarded {
+        fn new(make: impl FnOnce() -> Span) -> Self {
+            Self(unless_it_panics(make))
+        }
+
+        fn record(&self, field: &str, value: impl Value) {
+            if let Some(span) = &self.0 {
+                in_any_case(|| {
+                    span.record(field, value);
+                });
+            }
+        }
+
+        fn enter(&self) {
+            if let Some(span) = &self.0 {
+                in_any_case(|| {
+                    span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
+                });
+            }
+        }
+
+        /// Also where `enter` has panicked, which may have done a part of it.
+        fn exit(&self) {
+            if let Some(span) = &self.0 {
+                in_any_case(|| {
+                    span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
+                });
+            }
+        }
+    }
+
+    impl Drop for Guarded {
+        fn drop(&mut self) {
+            in_any_case(|| drop(self.0.take()));
+        }
+    }
 
     /// `redlatch.lock`: one call for a lock. It is entered, so that the spans of nodes are below it.
+    ///
+    /// Not by tracing's own guard, whose drop calls the subscriber twice: a second panic there would abort.
     #[derive(Debug)]
-    pub(crate) struct LockSpan(EnteredSpan);
+    pub(crate) struct LockSpan {
+        span: Guarded,
+        /// It has to be left on the thread that entered it.
+        _not_send: PhantomData<*const ()>,
+    }
 
     impl LockSpan {
         pub(crate) fn enter(resource: &str, ttl: Duration) -> Self {
-            let (ttl, outcome) = (debug(ttl), Empty);
-            Self(
+            let span = Guarded::new(|| {
+                let (ttl, outcome) = (debug(ttl), Empty);
                 tracing::info_span!(target: "redlatch::lock", "redlatch.lock", resource, ttl, outcome)
-                    .entered(),
-            )
+            });
+            span.enter();
+            Self {
+                span,
+                _not_send: PhantomData,
+            }
         }
 
         pub(crate) fn end(&self, outcome: &str) {
-            self.0.record("outcome", outcome);
+            self.span.record("outcome", outcome);
+        }
+    }
+
+    impl Drop for LockSpan {
+        fn drop(&mut self) {
+            self.span.exit();
         }
     }
 
     /// `redlatch.node`: one call of a node, from the choice of a connection to the reply. It is not entered, because those
     /// of several nodes overlap.
     #[derive(Debug)]
-    pub(crate) struct NodeSpan(Span);
+    pub(crate) struct NodeSpan(Guarded);
 
     impl NodeSpan {
         pub(crate) fn new(node: &str) -> Self {
-            let (command, outcome) = (Empty, Empty);
-            Self(
-                tracing::debug_span!(target: "redlatch::node", "redlatch.node", node, command, outcome),
-            )
+            Self(Guarded::new(|| {
+                let (command, outcome) = (Empty, Empty);
+                tracing::debug_span!(target: "redlatch::node", "redlatch.node", node, command, outcome)
+            }))
         }
 
         pub(crate) fn command(&self, name: &str) {

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 mod recorder;
 
-pub(crate) use self::recorder::{NodeRecorder, Recorder};
+pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
 
 /// What a manager, with all its clones, has done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
 ///

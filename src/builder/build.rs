@@ -12,6 +12,7 @@ use crate::fencing::Protocol;
 use crate::handover::MOST_TIMES;
 use crate::manager::LockManager;
 use crate::node::{Node, Setup};
+use crate::process;
 use crate::wire::address::Means;
 use crate::wire::transport::Connect;
 
@@ -30,7 +31,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConfig`], with what is wrong and what to do.
+    /// [`Error::InvalidConfig`], with what is wrong and what to do; [`Error::Forked`] in the child of a process that has built
+    /// a manager.
     ///
     /// # Panics
     ///
@@ -61,10 +63,13 @@ impl Builder {
         specs.sort_by(|(a, _), (b, _)| a.cmp(b));
 
         let clock = common_clock(&specs)?;
+        // All that can be wrong is found before there is a thread.
+        self.checked_options()?;
+        let means = self.means(&specs)?;
+        process::claim()?;
         // The system's resolver can hang, and then only lookups should wait for it.
         let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
         let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
-        let means = self.means(&specs)?;
         let timeout = self.options.node_timeout;
         let nodes = specs
             .into_iter()

@@ -71,7 +71,7 @@ impl Options {
         let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
         if ttl > self.max_ttl {
             return refuse(format!(
-                "the longest is max_ttl, {:?}; ask for less or raise it in the builder",
+                "the longest is max_ttl, {:?}; ask for less or raise max_ttl",
                 self.max_ttl
             ));
         }

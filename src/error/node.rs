@@ -182,6 +182,8 @@ pub enum NodeError {
         /// The other one.
         other: Arc<str>,
     },
+    /// The server is a node of a Redis Cluster, where a key may move to another node, or be lost in a fail-over.
+    InCluster,
     /// With the fenced protocol: the server does not say which process it is, so nobody can tell whether it was
     /// restarted.
     Unidentified {
@@ -197,7 +199,9 @@ pub enum NodeError {
     },
     /// With the fenced protocol: other clients have other settings.
     ///
-    /// Both texts are `nodes:quorum:max_ttl:quarantine`, the last two in milliseconds.
+    /// Both texts are `nodes:quorum:max_ttl:quarantine:idle:version`, the three spans in milliseconds. The last two are of this
+    /// crate: for how long a counter is kept that nobody asks for, and which version of the protocol a client speaks. Markers
+    /// of before those were noted lack them.
     ConfigMismatch {
         /// What this manager has.
         ours: String,
@@ -210,7 +214,7 @@ pub enum NodeError {
         difference: Duration,
         /// Which of the two is ahead.
         node_is_ahead: bool,
-        /// How much is allowed: `max_ttl` and the drift.
+        /// How much is allowed: `max_ttl`.
         allowed: Duration,
     },
     /// With the fenced protocol: the counter of the resource is ahead of the node's clock by more than any client could
@@ -332,6 +336,7 @@ impl fmt::Display for NodeError {
                 f,
                 "the same server as {other}, which has voted; give each server once, and under one name"
             ),
+            Self::InCluster => f.write_str(IN_CLUSTER),
             Self::Unidentified { reason } => write!(
                 f,
                 "the server does not tell its run_id ({reason}), which Protocol::Fenced needs; allow INFO"
@@ -341,8 +346,8 @@ impl fmt::Display for NodeError {
             }
             Self::ConfigMismatch { ours, theirs } => write!(
                 f,
-                "other clients have nodes:quorum:max_ttl:quarantine of {theirs}, this one has {ours}; give all clients \
-                 the same nodes, max_ttl and drift_factor"
+                "other clients have nodes:quorum:max_ttl:quarantine:idle:version of {theirs}, this one has {ours}; give \
+                 all clients the same nodes, max_ttl and drift_factor, and the same release"
             ),
             Self::ClockSkew {
                 difference,
@@ -369,6 +374,9 @@ impl fmt::Display for NodeError {
     }
 }
 
+const IN_CLUSTER: &str =
+    "a node of a Redis Cluster, which does not vote: every node has to be an independent master";
+
 /// What an operator can do about an error that a server answers with.
 fn advice(code: &str, message: &str) -> &'static str {
     // In a script, Redis has no code of its own for this: 7 says ERR, 6 the name and line of the script.
@@ -388,7 +396,7 @@ fn advice(code: &str, message: &str) -> &'static str {
         }
         "READONLY" => " (this is a replica: every node has to be an independent master)",
         "LOADING" => " (the server is loading its data: it votes once that is done)",
-        "MOVED" | "ASK" | "CLUSTERDOWN" => {
+        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => {
             " (this is a Redis Cluster: every node has to be an independent master)"
         }
         "OOM" => " (the server is out of memory)",
@@ -415,6 +423,7 @@ impl std::error::Error for NodeError {
             | Self::NotALock { .. }
             | Self::PoolExhausted
             | Self::SameServer { .. }
+            | Self::InCluster
             | Self::Unidentified { .. }
             | Self::Quarantined { .. }
             | Self::ConfigMismatch { .. }

@@ -7,6 +7,7 @@ use redis::Value;
 
 use self::process::Process;
 use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
+use crate::node::identity::INTRODUCE;
 
 #[cfg(test)]
 mod differential;
@@ -79,6 +80,9 @@ impl Store {
         match arguments.as_slice() {
             ["EVAL", script, "0"] if *script == PROBE => Value::Int(1),
             ["TIME"] => self.process.time(now),
+            ["EVAL", script, "0"] if *script == INTRODUCE => {
+                Value::BulkString(self.process.run_id().into_bytes())
+            }
             ["INFO", section] => self.process.info(section, now),
             ["GET", key] => self.get(key, now).map_or(Value::Nil, |entry| {
                 Value::BulkString(entry.value.clone().into_bytes())

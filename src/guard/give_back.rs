@@ -1,7 +1,5 @@
 //! The end of a guard: the lock goes back to the servers, or to the next thread.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::LockGuard;
 use super::held::Hook;
 use crate::clock::Timestamp;
@@ -18,13 +16,12 @@ impl LockGuard {
         if let Some(turn) = &self.turn {
             turn.gives_back();
         }
-        let deadline = self.held.deadline();
         // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
-        let (known, hooks) = self.held.end();
+        let ended = self.held.end();
         self.manager.forget(&self.held);
-        if known.is_none() && self.hand_over(deadline) {
+        if ended.loss.is_none() && self.hand_over(ended.deadline) {
             self.held.released();
-            drop_hooks(hooks);
+            drop_hooks(ended.hooks);
             return None;
         }
         let key = self.manager.key(self.resource());
@@ -36,8 +33,8 @@ impl LockGuard {
         // The next one is called before anything that takes its time.
         self.turn = None;
         self.held.given_back(&released.nodes);
-        drop_hooks(hooks);
-        Some((known, released.nodes))
+        drop_hooks(ended.hooks);
+        Some((ended.loss, released.nodes))
     }
 
     /// Hands the lock to the next thread of this manager that waits for it, if that is allowed and worth it. Returns whether
@@ -73,8 +70,7 @@ impl Drop for LockGuard {
         if !self.owes || self.manager.is_forked() {
             return;
         }
-        // Nothing in here panics but, perhaps, the program's logger; a second panic while unwinding would abort.
-        let released = catch_unwind(AssertUnwindSafe(|| self.give_back()));
-        drop(released);
+        // Nothing in here is known to panic, and a second panic while unwinding would abort.
+        in_any_case(|| drop(self.give_back()));
     }
 }

@@ -1,13 +1,14 @@
 //! What a guard, its watches and the background thread share of one lock: until when it is ours, and how it was lost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64 as Sequence, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
+// For the model as well, which has this file under another name.
+#[path = "held/told.rs"]
 mod told;
 
+use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, nap};
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::{FencingToken, Rules};
@@ -72,6 +73,16 @@ struct State {
     recorder: Option<Arc<Recorder>>,
 }
 
+/// What a lock was when its guard gave it up.
+pub(crate) struct Ended {
+    /// How it was lost before, if it was.
+    pub(crate) loss: Option<LossCause>,
+    /// When the validity would have ended; long ago if the lock was lost.
+    pub(crate) deadline: Timestamp,
+    /// To be dropped when nothing is to be done any more: what they own may take its time, or panic.
+    pub(crate) hooks: Vec<Hook>,
+}
+
 /// A place in one of the two queues of the background threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
@@ -88,7 +99,7 @@ impl Held {
         owed: Box<[bool]>,
         (since, deadline): (Timestamp, Timestamp),
     ) -> Self {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        static NUMBERS: Sequence = Sequence::new(0);
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             resource: Arc::clone(resource),
@@ -98,7 +109,7 @@ impl Held {
             process: std::process::id(),
             since,
             deadline: AtomicU64::new(deadline.as_nanos()),
-            state: Mutex::default(),
+            state: Mutex::new(State::default()),
             changed: Condvar::new(),
         }
     }
@@ -169,16 +180,17 @@ impl Held {
             if state.loss.is_none() {
                 let told = self.told_at();
                 let until = end.map_or(told, |end| end.min(told));
-                self.clock.nap(&self.changed, &mut state, until);
+                nap(&self.clock, &self.changed, &mut state, until);
             }
         }
     }
 
     /// Takes in what the nodes said to an extension that `started` then, asked for this validity, and whose last reply came
-    /// by `now`.
+    /// by `now`. If it succeeds, the lock is renewed as `renewal` says from now on, if that says anything.
     pub(crate) fn extended(
         &self,
         (started, validity): (Timestamp, Duration),
+        renewal: Option<Renewal>,
         nodes: Vec<NodeReport>,
         now: Timestamp,
     ) -> Result<(), Error> {
@@ -202,11 +214,14 @@ impl Held {
                 let elapsed = now.saturating_since(started);
                 return Err(Error::TooSlow { elapsed, nodes });
             }
-            let until = state.renewal.and_then(|renewal| renewal.until);
+            let until = renewal.or(state.renewal).and_then(|renewal| renewal.until);
             let deadline = until.map_or(deadline, |until| deadline.min(until));
             self.deadline
                 .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
             state.failed = Box::default();
+            if let Some(renewal) = renewal {
+                self.renew_as(&mut state, renewal);
+            }
             return Ok(());
         }
         if is_gone(&nodes) {
@@ -225,31 +240,25 @@ impl Held {
         self.since.checked_add(limit)
     }
 
-    /// Has it renewed as this says from now on. Returns what was said before.
-    pub(crate) fn keep(&self, renewal: Option<Renewal>) -> Option<Renewal> {
-        let mut state = self.state.lock();
-        std::mem::replace(&mut state.renewal, renewal)
+    /// Has it renewed as this says from now on.
+    pub(crate) fn keep(&self, renewal: Renewal) {
+        self.renew_as(&mut self.state.lock(), renewal);
     }
 
-    /// Lets it end when `max_hold` is reached, if it would last longer.
-    pub(crate) fn shorten(&self) {
-        let state = self.state.lock();
-        if let Some(until) = state.renewal.and_then(|renewal| renewal.until) {
+    /// With `max_hold`, it ends when that is reached, if it would last longer.
+    fn renew_as(&self, state: &mut MutexGuard<'_, State>, renewal: Renewal) {
+        state.renewal = Some(renewal);
+        if let Some(until) = renewal.until {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
         }
-        // Those who wait have another end to wait for.
+        // Those who wait may have another end to wait for.
         self.changed.notify_all();
     }
 
-    /// The longest ttl that makes sense now: with `max_hold`, hardly more than what is left of that, so that others need not
-    /// wait longer for a holder that hangs.
-    pub(crate) fn longest_ttl(
-        &self,
-        now: Timestamp,
-        ttl_for: impl FnOnce(Duration) -> Duration,
-    ) -> Duration {
-        let until = self.state.lock().renewal.and_then(|renewal| renewal.until);
-        until.map_or(Duration::MAX, |until| ttl_for(until.saturating_since(now)))
+    /// When `max_hold` is reached, if there is one.
+    pub(crate) fn limit(&self) -> Option<Timestamp> {
+        let renewal = self.state.lock().renewal;
+        renewal.and_then(|renewal| renewal.until)
     }
 
     /// How it is to be renewed; none when it is not, or when `max_hold` leaves nothing to renew.
@@ -281,16 +290,23 @@ impl Held {
         self.deadline().saturating_sub(NOTICE)
     }
 
-    /// Ends it, because its guard gives it back. Returns how it was lost before that, if it was; and its hooks, which are to
-    /// be dropped when nothing is to be done any more: what they own may take its time, or panic.
-    pub(crate) fn end(&self) -> (Option<LossCause>, Vec<Hook>) {
-        let before = self.loss_at(self.clock.now());
+    /// Ends it, because its guard gives it back.
+    pub(crate) fn end(&self) -> Ended {
+        let now = self.clock.now();
+        // In one step, so that a loss is either known here or found when nobody has the lock any more.
         let mut state = self.state.lock();
-        if state.loss.is_none() {
+        self.note_the_end(&mut state, now, Duration::ZERO);
+        let (loss, deadline) = (state.loss.clone(), self.deadline());
+        if loss.is_none() {
             // The error is for those who hold watches.
             let _told = self.lose(&mut state, LossCause::Released);
         }
-        (before, std::mem::take(&mut state.hooks))
+        let hooks = std::mem::take(&mut state.hooks);
+        Ended {
+            loss,
+            deadline,
+            hooks,
+        }
     }
 
     /// Notes where it stands in a queue, unless it is over. Returns whether it is to stand there.
@@ -340,12 +356,17 @@ impl Held {
             return is_over.then(|| LossCause::Expired { nodes: Vec::new() });
         }
         let mut state = self.state.lock();
-        if state.loss.is_none() && self.deadline().saturating_since(now) <= notice {
-            let cause = self.cause_of_the_end(&mut state, Vec::new());
-            // The error is for those who ask next.
-            let _told = self.lose(&mut state, cause);
-        }
+        self.note_the_end(&mut state, now, notice);
         state.loss.clone()
+    }
+
+    /// Loses the lock if no more than `notice` of the validity is left.
+    fn note_the_end(&self, state: &mut MutexGuard<'_, State>, now: Timestamp, notice: Duration) {
+        if state.loss.is_none() && self.deadline().saturating_since(now) <= notice {
+            let cause = self.cause_of_the_end(state, Vec::new());
+            // The error is for those who ask next.
+            let _told = self.lose(state, cause);
+        }
     }
 
     /// Why the validity has come to its end. The nodes are those of an extension that came too late.

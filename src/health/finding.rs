@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Severity;
-use super::node::{ClockDifference, NodeHealth, Quarantine, Reach, Role};
+use super::advice::{mend, quarantined, replica};
+use super::node::{ClockDifference, NodeHealth, Persistence, Quarantine, Reach, Role};
 use crate::error::NodeError;
 use crate::fencing::{Protocol, Rules};
 
@@ -104,6 +105,13 @@ pub enum Finding {
         /// The node.
         node: Arc<str>,
     },
+    /// The servers keep no append-only file, so one that is restarted has forgotten locks, and gives its vote a second time
+    /// to a client that does not fence. A warning, and none for a manager that fences.
+    #[non_exhaustive]
+    Forgets {
+        /// The nodes.
+        nodes: Vec<Arc<str>>,
+    },
     /// The clocks of the node and of this client are certainly more than 1 s apart. A warning.
     #[non_exhaustive]
     ClockDiffers {
@@ -112,7 +120,13 @@ pub enum Finding {
         /// By how much.
         difference: ClockDifference,
     },
-    /// Clients that fence leave the node out for a time. A warning.
+    /// Clients that fence have been here, and this manager does not fence: what those would meet is not looked at. A notice.
+    #[non_exhaustive]
+    Marked {
+        /// The nodes.
+        nodes: Vec<Arc<str>>,
+    },
+    /// The node has no vote for this client, which fences, for a time. A warning.
     #[non_exhaustive]
     Quarantined {
         /// The node.
@@ -120,7 +134,8 @@ pub enum Finding {
         /// What its marker says.
         quarantine: Quarantine,
     },
-    /// The markers were made by clients with different settings, which refuse to work together. A warning.
+    /// The markers were made by clients with different settings, which refuse to work together. A warning, and none for a
+    /// manager that does not fence.
     #[non_exhaustive]
     SettingsDiffer {
         /// The nodes with these settings.
@@ -157,11 +172,12 @@ impl Finding {
             | Self::NotStandalone { .. }
             | Self::UnknownRole { .. }
             | Self::FailsToSave { .. }
+            | Self::Forgets { .. }
             | Self::ClockDiffers { .. }
             | Self::Quarantined { .. }
             | Self::SettingsDiffer { .. }
             | Self::Unreadable { .. } => Severity::Warning,
-            Self::Hidden { .. } => Severity::Notice,
+            Self::Marked { .. } | Self::Hidden { .. } => Severity::Notice,
         }
     }
 }
@@ -176,7 +192,10 @@ pub(super) fn find(
     let no_majority = (voters < quorum).then_some(Finding::NoMajority { voters, quorum });
     let mut findings: Vec<Finding> = no_majority.into_iter().collect();
     findings.extend(same_servers(nodes));
-    findings.extend(settings_differ(nodes));
+    match protocol {
+        Protocol::Fenced => findings.extend(settings_differ(nodes)),
+        Protocol::Classic => findings.extend([forget(nodes), marked(nodes)].into_iter().flatten()),
+    }
     for node in nodes {
         findings.extend(of_node(node, protocol));
         let objection = own.and_then(|rules| node.objection(rules));
@@ -200,6 +219,29 @@ fn same_servers(nodes: &[NodeHealth]) -> impl Iterator<Item = Finding> {
         let nodes: Vec<Arc<str>> = same.map(|other| Arc::clone(&other.node)).collect();
         (nodes.len() > 1).then_some(Finding::SameServer { nodes, run_id })
     })
+}
+
+/// A node that forgets matters to a client that does not fence: nothing keeps it from voting twice.
+fn forget(nodes: &[NodeHealth]) -> Option<Finding> {
+    let forgets = |node: &NodeHealth| {
+        let persistence = node.persistence;
+        let has_no_aof = matches!(persistence, Some(Persistence::Off | Persistence::Snapshots));
+        has_no_aof && node.can_vote()
+    };
+    let nodes = names(nodes, forgets)?;
+    Some(Finding::Forgets { nodes })
+}
+
+fn marked(nodes: &[NodeHealth]) -> Option<Finding> {
+    let nodes = names(nodes, |node| node.quarantine.is_marked())?;
+    Some(Finding::Marked { nodes })
+}
+
+/// Those of which something is true, unless there are none.
+fn names(nodes: &[NodeHealth], is_it: impl Fn(&NodeHealth) -> bool) -> Option<Vec<Arc<str>>> {
+    let nodes = nodes.iter().filter(|node| is_it(node));
+    let names: Vec<Arc<str>> = nodes.map(|node| Arc::clone(&node.node)).collect();
+    (!names.is_empty()).then_some(names)
 }
 
 fn settings_differ(nodes: &[NodeHealth]) -> Option<Finding> {
@@ -291,14 +333,11 @@ impl fmt::Display for Finding {
                  mend the nodes below"
             ),
             Self::SameServer { nodes, run_id } => {
-                for (i, node) in nodes.iter().enumerate() {
-                    let between = if i == 0 { "" } else { " and " };
-                    write!(f, "{between}{node}")?;
-                }
                 write!(
                     f,
-                    ": one server (run_id {run_id}) that would vote more than once; \
-                     name each server once, in every client"
+                    "{}: one server (run_id {run_id}) that would vote more than once; \
+                     name each server once, in every client",
+                    nodes.join(" and ")
                 )
             }
             Self::Replica { node, role } => replica(f, node, role),
@@ -324,6 +363,19 @@ impl fmt::Display for Finding {
                 f,
                 "{node}: its last write to disk failed, after which a server may refuse locks (MISCONF); \
                  look at its log, and at the space on its disk"
+            ),
+            Self::Forgets { nodes } => write!(
+                f,
+                "{}: without an append-only file a restart forgets locks, which others may then have as well; \
+                 set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
+                 ttl, or use the fenced protocol",
+                nodes.join(", ")
+            ),
+            Self::Marked { nodes } => write!(
+                f,
+                "{}: clients that fence have been here; \
+                 to see what those would meet, look with the fenced protocol (redlatch health --fenced)",
+                nodes.join(", ")
             ),
             Self::ClockDiffers { node, difference } => write!(
                 f,
@@ -352,62 +404,4 @@ impl fmt::Display for Finding {
             ),
         }
     }
-}
-
-fn replica(f: &mut fmt::Formatter<'_>, node: &str, role: &Role) -> fmt::Result {
-    match role {
-        Role::Replica {
-            master: Some(master),
-        } => write!(f, "{node}: a replica of {master}")?,
-        Role::ActiveReplica => write!(f, "{node}: an active-replica, which shares its locks")?,
-        Role::Replica { master: None } | Role::Master | Role::Other(_) | Role::Unknown => {
-            write!(f, "{node}: a replica")?;
-        }
-    }
-    f.write_str("; make it an independent master (REPLICAOF NO ONE), and not one that fails over")
-}
-
-fn mend(reach: &Reach) -> &'static str {
-    match reach {
-        Reach::TimedOut => {
-            "look whether its process hangs, its machine is up, or the way to it is slower than node_timeout"
-        }
-        Reach::Failed(NodeError::Connect { .. }) => {
-            "start the server, or mend its address or the way to it"
-        }
-        Reach::Failed(NodeError::Login { .. }) => "mend the login in the client's URL",
-        Reach::Failed(NodeError::NoCredentials { .. }) => {
-            "see why the program's credentials callback gives none"
-        }
-        Reach::Failed(NodeError::PoolExhausted) => "nothing is known of the node",
-        Reach::Failed(NodeError::Protocol { .. }) => "see that it is a Redis server",
-        Reach::Failed(_) | Reach::Refuses(_) | Reach::Answers => "look at the server's log",
-    }
-}
-
-fn quarantined(f: &mut fmt::Formatter<'_>, node: &str, quarantine: Quarantine) -> fmt::Result {
-    let why = match quarantine {
-        Quarantine::Quarantined { remaining } => {
-            return write!(
-                f,
-                "{node}: in quarantine for another {remaining:.0?}, because it may have forgotten locks; \
-                 wait, it votes again by itself"
-            );
-        }
-        Quarantine::NoMarker => "it has no marker",
-        Quarantine::OtherProcess => "its marker is of another process",
-        Quarantine::Unreadable => {
-            return write!(
-                f,
-                "{node}: what is under the key of its marker is none, so it does not vote; \
-                 find out who wrote it, then delete it: after a quarantine the node votes again"
-            );
-        }
-        Quarantine::Open | Quarantine::Unknown => "its marker is not known",
-    };
-    write!(
-        f,
-        "{node}: {why}, so it may have forgotten locks, and its quarantine begins with the next lock; \
-         wait, it votes again by itself"
-    )
 }

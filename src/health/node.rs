@@ -146,7 +146,8 @@ pub enum ClockDifference {
 /// What a node's marker says: the key `<key_prefix>redlatch:node`, which clients that fence put there.
 ///
 /// A server that was restarted may have forgotten locks. Clients that fence notice it by the marker, which names the
-/// process, and leave the node out until every lock of before has ended. Where no client fences, there are no markers.
+/// process, and leave the node out until every lock of before has ended. Clients that don't fence take no notice of it. Where
+/// no client fences, there are no markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Quarantine {
@@ -199,7 +200,7 @@ impl NodeHealth {
         is_too_far.then_some(NodeError::ClockSkew {
             difference: by,
             node_is_ahead: false,
-            allowed: rules.quarantine,
+            allowed: rules.skew,
         })
     }
 

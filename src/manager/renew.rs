@@ -110,7 +110,7 @@ impl LockManager {
         }
         let ttl = held.renewal()?.ttl;
         // An error means that max_hold leaves no time to speak of.
-        let (ttl, validity) = self.fitting(held, ttl, now).ok()?;
+        let (ttl, validity) = self.fitting(held.limit(), ttl, now).ok()?;
         Some(Round {
             held,
             key: self.key(&held.resource),
@@ -120,14 +120,17 @@ impl LockManager {
         })
     }
 
-    /// The ttl to ask for, no longer than `max_hold` leaves, and its validity.
+    /// The ttl to ask for, and its validity: no longer than `max_hold` leaves, or hardly, so that others need not wait longer
+    /// for a holder that hangs.
     pub(crate) fn fitting(
         &self,
-        held: &Held,
+        limit: Option<Timestamp>,
         ttl: Duration,
         now: Timestamp,
     ) -> Result<(Duration, Duration), Error> {
-        let longest = held.longest_ttl(now, |left| self.shared.options.ttl_for(left));
+        let longest = limit.map_or(Duration::MAX, |limit| {
+            self.shared.options.ttl_for(limit.saturating_since(now))
+        });
         self.validity(ttl.min(longest))
     }
 
@@ -162,7 +165,7 @@ impl LockManager {
     fn settle(&self, round: Round<'_>, started: Timestamp) {
         let now = self.clock().now();
         let lease = (started, round.validity);
-        match round.held.extended(lease, round.nodes, now) {
+        match round.held.extended(lease, None, round.nodes, now) {
             Ok(()) => {
                 let due = Renewal::due(started, round.validity);
                 self.queue(Purpose::Renew, round.held, due);

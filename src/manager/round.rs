@@ -34,7 +34,7 @@ impl LockManager {
         let claim = rules.map(|rules| {
             let wall = self.clock().wall_micros();
             let proposals = &self.shared.proposals;
-            let (claim, reserved) = proposals.next(wall, reserve, rules.lead());
+            let (claim, reserved) = proposals.next(wall, reserve, rules.lead);
             reserve = reserved;
             claim
         });
@@ -132,7 +132,10 @@ impl LockManager {
         }
         let (left_out, closed): (Vec<usize>, Vec<usize>) =
             (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
-        round.ask_in(order, &closed, attempt, |round| !round.is_lost());
+        // Nodes that were not asked since they came up have not begun their quarantine. They do so now, with those that
+        // abstain, and not when these vote again.
+        let is_worth_it = |round: &Round| !round.is_lost() || round.abstains();
+        round.ask_in(order, &closed, attempt, is_worth_it);
         round.ask_in(order, &left_out, attempt, Round::is_open);
         round.ballots
     }
@@ -220,6 +223,11 @@ impl Round<'_> {
 
     fn is_lost(&self) -> bool {
         quorum::is_ruled_out(self.nodes.len(), self.against())
+    }
+
+    /// Whether a node abstains.
+    fn abstains(&self) -> bool {
+        self.count(|vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }))) > 0
     }
 
     /// Whether further votes can decide it.

@@ -39,12 +39,9 @@ impl<'a> Attempt<'a> {
         call.send(&self.set, &|| self.command.retake(self.ttl))
     }
 
-    /// As one of several nodes. One that has to say first who it is, is only asked that: others need not wait for it.
+    /// As one of several nodes.
     fn send_among_others(&self, call: &mut Call<'_>) -> Result<(), Fault> {
         call.resume();
-        if call.is_cold() && self.set.needs_run_id() {
-            return call.connect();
-        }
         self.send(call)
     }
 

@@ -12,7 +12,7 @@ use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::wire::transport::Fault;
 
 /// How long the reading of replies stays with a node that has not answered while others may have.
-pub(super) const PATIENCE: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_millis(2);
 
 /// What came of a release.
 pub(crate) struct Released {
@@ -73,8 +73,7 @@ pub(super) fn ask_all<'n, T>(
     send_to_all(nodes, send, wait, |call| read(call, &again))
 }
 
-/// Sends something to every node that is asked, and then reads the replies. `send` may stop before the end where it would
-/// have to wait for who is at the other end, and is called again when that is known.
+/// Sends something to every node that is asked, and then reads the replies.
 pub(super) fn send_to_all<'n, T>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     send: impl Fn(&mut Call<'n>) -> Result<(), Fault>,
@@ -91,15 +90,6 @@ pub(super) fn send_to_all<'n, T>(
     for step in &mut steps {
         step.advance(|call| (!call.is_sent()).then(|| send(call)));
     }
-    // Only now does the time begin to count in which those have to say who they are.
-    for step in &mut steps {
-        step.advance(|call| {
-            if !call.is_sent() {
-                call.resume();
-            }
-            None
-        });
-    }
     loop {
         let under_way = steps.iter().filter(|step| step.is_under_way()).count();
         let waiting = steps.iter_mut().find(|step| step.has_no_slot());
@@ -111,10 +101,7 @@ pub(super) fn send_to_all<'n, T>(
             // Nobody is left whom it could keep waiting.
             (1, None) => {
                 for step in &mut steps {
-                    // Twice, because the first time may do no more than connect.
-                    for _ in 0..2 {
-                        step.advance(|call| (!call.is_sent()).then(|| send(call)));
-                    }
+                    step.advance(|call| (!call.is_sent()).then(|| send(call)));
                     step.finish(|call| Some(read(call)));
                 }
             }
@@ -181,17 +168,14 @@ impl<'n, T> Step<'n, T> {
         }
     }
 
-    /// Sends or reads, whichever is next, once that needs no waiting or there is no time left to wait.
+    /// Sends, and reads once that needs no waiting or there is no time left to wait.
     fn go_on(
         &mut self,
         patience: Duration,
         send: impl Fn(&mut Call<'n>) -> Result<(), Fault>,
         read: impl Fn(&mut Call<'n>) -> Result<T, Fault>,
     ) {
-        self.advance(|call| {
-            let can_send = !call.is_sent() && (call.is_acquainted(patience) || call.is_overdue());
-            can_send.then(|| send(call))
-        });
+        self.advance(|call| (!call.is_sent()).then(|| send(call)));
         self.finish(|call| {
             let can_read = call.is_sent() && (call.is_ready(patience) || call.is_overdue());
             can_read.then(|| read(call))

@@ -7,7 +7,6 @@ use std::time::Duration;
 use r2d2::PooledConnection;
 use redis::Value;
 
-use super::ask_all::PATIENCE;
 use super::command::Packed;
 use super::slot::{Readiness, Slot, Slots};
 use super::{Node, echo, script};
@@ -55,8 +54,6 @@ enum Stage {
     Cold,
     /// There is a connection of an earlier command, which the server may have closed meanwhile.
     Warm,
-    /// There is a connection that was made for the command, which is still to be sent.
-    Fresh,
     /// The command was sent on a connection of an earlier one.
     SentWarm,
     /// The command was sent on a connection made for it.
@@ -119,10 +116,6 @@ impl<'n> Call<'n> {
         self.node
     }
 
-    pub(super) fn is_cold(&self) -> bool {
-        self.stage == Stage::Cold
-    }
-
     pub(super) fn is_warm(&self) -> bool {
         self.stage == Stage::Warm
     }
@@ -135,14 +128,6 @@ impl<'n> Call<'n> {
     pub(super) fn is_ready(&mut self, patience: Duration) -> bool {
         let until = self.look_for(patience);
         self.slot.is_ready(until, self.deadline)
-    }
-
-    /// Waits for no longer than `patience` until it is known which server is at the other end; returns whether sending
-    /// is not going to wait for that.
-    pub(super) fn is_acquainted(&mut self, patience: Duration) -> bool {
-        self.resume();
-        let until = self.look_for(patience);
-        self.slot.get_acquainted(until, self.deadline)
     }
 
     /// Until when to wait. Each time is later than the last, also where time stands still for whoever waits.
@@ -204,14 +189,6 @@ impl<'n> Call<'n> {
         }
     }
 
-    /// Makes a connection, on which the command can be sent later.
-    pub(super) fn connect(&mut self) -> Result<(), Fault> {
-        self.make_connection()
-            .inspect_err(|fault| self.note(fault))?;
-        self.idle_since = Some(self.node.clock.now());
-        Ok(())
-    }
-
     /// Sends the command, connecting if need be; `again` is the command for a second connection, should the first one
     /// turn out to have been closed by the server while it was idle.
     pub(super) fn send(
@@ -235,10 +212,6 @@ impl<'n> Call<'n> {
                     Err(Fault::Closed(_)) => self.send_fresh(&again()),
                     sent => sent,
                 }
-            }
-            Stage::Fresh => {
-                self.stage = Stage::SentFresh;
-                self.slot.send(command, self.deadline)
             }
             Stage::Cold | Stage::SentWarm | Stage::SentFresh => self.send_fresh(command),
         }
@@ -355,27 +328,16 @@ impl<'n> Call<'n> {
         sent
     }
 
-    /// Connects, discarding all older connections if the server had closed the one in use.
-    fn make_connection(&mut self) -> Result<(), Fault> {
+    /// Sends the command on a connection made for it, discarding all older ones if the server had closed the one in use.
+    fn send_fresh(&mut self, command: &Packed) -> Result<(), Fault> {
         if self.stage == Stage::SentWarm {
             self.node.retire(self.generation);
         }
         self.slot.close();
-        self.stage = Stage::Fresh;
+        self.stage = Stage::SentFresh;
         self.generation = self.node.generation();
         let transport = self.node.connector.connect(self.deadline)?;
-        self.slot.open(transport, self.generation, self.deadline)
-    }
-
-    /// Sends the command on a connection made for it.
-    fn send_fresh(&mut self, command: &Packed) -> Result<(), Fault> {
-        self.make_connection()?;
-        self.stage = Stage::SentFresh;
-        if command.wants_run_id() {
-            let until = self.node.clock.now().saturating_add(PATIENCE);
-            self.slot
-                .get_acquainted(until.min(self.deadline), self.deadline);
-        }
+        self.slot.open(transport, self.generation, self.deadline)?;
         self.slot.send(command, self.deadline)
     }
 }

@@ -44,24 +44,9 @@ pub(crate) struct Packed {
     /// For a script, with its digest in place of its text.
     bytes: Vec<u8>,
     script: Option<&'static Script>,
-    last: Last,
     /// Those that go behind it.
     others: Vec<Self>,
 }
-
-/// The last argument of a command, which may differ from server to server.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Last {
-    /// It is there.
-    Given,
-    /// The run id of the server, without which the command is not sent.
-    RunId,
-    /// The run id of the server, or one that no server has.
-    RunIdIfKnown,
-}
-
-/// The run id of no server.
-const NO_SERVER: &str = "-";
 
 impl Packed {
     pub(super) fn new(name: &'static str, cmd: &Cmd) -> Self {
@@ -69,7 +54,6 @@ impl Packed {
             name,
             bytes: cmd.get_packed_command(),
             script: None,
-            last: Last::Given,
             others: Vec::new(),
         }
     }
@@ -98,70 +82,22 @@ impl Packed {
         }
     }
 
-    /// The same with one more argument at its end: the run id of the server.
-    pub(super) fn naming_server(mut self) -> Self {
-        self.count_one_more();
-        self.last = Last::RunId;
-        self
-    }
-
-    /// The same with one more argument at its end: the run id of the server, where it is known without asking.
-    pub(super) fn naming_known_server(mut self) -> Self {
-        self.count_one_more();
-        self.last = Last::RunIdIfKnown;
-        self
-    }
-
-    /// Adds one to the number of arguments, `*N`.
-    fn count_one_more(&mut self) {
-        let end = self
-            .bytes
-            .iter()
-            .position(|byte| *byte == b'\r')
-            .unwrap_or_default();
-        let digits = self.bytes.get(1..end).unwrap_or_default();
-        let count: usize = str::from_utf8(digits)
-            .ok()
-            .and_then(|n| n.parse().ok())
-            .unwrap_or_default();
-        let more = format!("*{}", count.saturating_add(1));
-        self.bytes.splice(..end, more.into_bytes());
-    }
-
-    /// Whether it can't be sent before it is known which server it goes to.
-    pub(super) fn needs_run_id(&self) -> bool {
-        self.last == Last::RunId
-    }
-
-    /// Whether it does more where it is known which server it goes to.
-    pub(super) fn wants_run_id(&self) -> bool {
-        self.last == Last::RunIdIfKnown
-    }
-
     /// The script that it runs, if it can be called by its digest.
     pub(super) fn script(&self) -> Option<&'static Script> {
         self.script
     }
 
-    /// What is sent to the server with this run id; none if it takes one to know and there is none.
-    pub(crate) fn for_server(&self, run_id: Option<&str>) -> Option<Cow<'_, [u8]>> {
-        let Some(script) = self.script else {
-            return self.short_for_server(run_id);
-        };
-        let short = self.short_for_server(run_id)?;
-        Some(Cow::Owned(script.in_full(&short)))
+    /// What is sent to a server that may not have the script.
+    pub(crate) fn in_full(&self) -> Cow<'_, [u8]> {
+        match self.script {
+            None => self.short(),
+            Some(script) => Cow::Owned(script.in_full(&self.bytes)),
+        }
     }
 
     /// The same to a server that has the script already.
-    pub(super) fn short_for_server(&self, run_id: Option<&str>) -> Option<Cow<'_, [u8]>> {
-        let run_id = match self.last {
-            Last::Given => return Some(Cow::Borrowed(&self.bytes)),
-            Last::RunId => run_id?,
-            Last::RunIdIfKnown => run_id.unwrap_or(NO_SERVER),
-        };
-        let last = format!("${}\r\n{run_id}\r\n", run_id.len());
-        let bytes = [self.bytes.as_slice(), last.as_bytes()].concat();
-        Some(Cow::Owned(bytes))
+    pub(super) fn short(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
     }
 }
 

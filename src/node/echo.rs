@@ -60,8 +60,7 @@ fn arguments(sent: &Packed) -> Vec<String> {
     let commands = std::iter::once(sent).chain(sent.others());
     let mut all = Vec::new();
     for command in commands {
-        let bytes = command.for_server(Some("")).unwrap_or_default();
-        let Ok(Value::Array(items)) = redis::parse_redis_value(&bytes) else {
+        let Ok(Value::Array(items)) = redis::parse_redis_value(&command.short()) else {
             continue;
         };
         all.extend(items.into_iter().filter_map(|item| match item {

@@ -13,13 +13,21 @@ use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
 use crate::wire::transport::{Fault, clean};
 
-pub(crate) const ACQUIRE: &str = include_str!("fenced_acquire.lua");
-pub(crate) const EXTEND: &str = include_str!("fenced_extend.lua");
+// Which process executes a script is asked within it. What is known of a connection may be of a process that is gone: a
+// proxy may keep the connection when another one comes.
+pub(crate) const ACQUIRE: &str = concat!(
+    include_str!("server.lua"),
+    include_str!("fenced_acquire.lua")
+);
+pub(crate) const EXTEND: &str = concat!(
+    include_str!("server.lua"),
+    include_str!("fenced_extend.lua")
+);
 pub(crate) const RELEASE: &str = concat!(
     include_str!("give_back.lua"),
     include_str!("fenced_release.lua")
 );
-pub(crate) const OPEN: &str = include_str!("open.lua");
+pub(crate) const OPEN: &str = concat!(include_str!("server.lua"), include_str!("open.lua"));
 
 static ACQUIRE_SCRIPT: Script = Script::new(ACQUIRE, || digest(ACQUIRE));
 static EXTEND_SCRIPT: Script = Script::new(EXTEND, || digest(EXTEND));
@@ -54,7 +62,7 @@ impl Fence<'_> {
             .arg(millis(FENCE_IDLE));
         cmd.arg(&self.rules.config).arg(u8::from(again));
         cmd.arg(self.reserve);
-        Packed::of_script("acquire", &ACQUIRE_SCRIPT, &cmd).naming_server()
+        Packed::of_script("acquire", &ACQUIRE_SCRIPT, &cmd)
     }
 
     /// Extends, or sets the key again where it is gone and nobody else can have had it.
@@ -65,8 +73,7 @@ impl Fence<'_> {
         cmd.arg(attempt.token);
         cmd.arg(millis(ttl)).arg(u64::from(self.token));
         cmd.arg(millis(FENCE_IDLE));
-        // Own keys are extended in any case, and a server that hangs must not hold up the others.
-        Packed::of_script("extend", &EXTEND_SCRIPT, &cmd).naming_known_server()
+        Packed::of_script("extend", &EXTEND_SCRIPT, &cmd)
     }
 
     /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
@@ -101,7 +108,7 @@ impl Opening {
             Self::Close => "close",
         });
         cmd.arg(millis(rules.quarantine)).arg(&rules.config);
-        Packed::new("open", &cmd).naming_server()
+        Packed::new("open", &cmd)
     }
 }
 
@@ -144,6 +151,8 @@ pub(super) enum Answer {
     /// The node's counter, or what stands in for it.
     Stale(u64),
     Serving,
+    /// The server does not say which process it is.
+    Unknown(String),
     Error(redis::ServerError),
 }
 
@@ -163,6 +172,10 @@ pub(super) fn answer(reply: &Value) -> Option<Answer> {
         (b"MARKER", []) => Some(Answer::Marker),
         (b"COUNTER", []) => Some(Answer::Counter),
         (b"SERVING", []) => Some(Answer::Serving),
+        (b"UNKNOWN", [reason]) => {
+            let reason = String::from_utf8_lossy(bytes(reason)?);
+            Some(Answer::Unknown(clean(&reason)))
+        }
         (b"CONFIG", [config]) => {
             let config = String::from_utf8_lossy(bytes(config)?);
             Some(Answer::Config(clean(&config)))
@@ -238,6 +251,13 @@ impl Reading<'_> {
                 ahead: Duration::from_micros(ahead),
             },
             Answer::Serving => NodeError::Serving,
+            Answer::Unknown(why) if why == "CLUSTER" => NodeError::InCluster,
+            Answer::Unknown(why) => {
+                let (code, message) = why.split_once(' ').unwrap_or((&why, ""));
+                let (code, message) = (code.to_owned(), message.to_owned());
+                let reason = NodeError::Refused { code, message }.to_string();
+                NodeError::Unidentified { reason }
+            }
         };
         Vote::Failed(error)
     }
@@ -252,7 +272,7 @@ impl Reading<'_> {
         NodeError::ClockSkew {
             difference: Duration::from_micros(node_micros.abs_diff(self.wall_micros)),
             node_is_ahead: node_micros > self.wall_micros,
-            allowed: self.rules.quarantine,
+            allowed: self.rules.skew,
         }
     }
 }

@@ -1,7 +1,9 @@
--- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 quarantine_ms 5 idle_ms 6 config 7 again 8 reserve 9 run_id
+-- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 quarantine_ms 5 idle_ms 6 config 7 again 8 reserve
+local run, why_not = process()
+if not run then return {'UNKNOWN', why_not} end
 local call, time = redis.call, redis.call('TIME')
 local now, span = time[1] * 1000000 + time[2], ARGV[4] * 1000
-local found, ours = call('MGET', KEYS[1], KEYS[2], KEYS[3]), ARGV[9] .. '|' .. ARGV[6] .. '|'
+local found, ours = call('MGET', KEYS[1], KEYS[2], KEYS[3]), run .. '|' .. ARGV[6] .. '|'
 local value, counter, marker = found[1], found[2], found[3]
 local open, why = nil, 'new'
 if marker then

@@ -1,4 +1,4 @@
--- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 idle_ms 5 run_id
+-- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 idle_ms
 local value = redis.pcall('GET', KEYS[1])
 if value == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
@@ -12,7 +12,7 @@ end
 if value then return {redis.call('PTTL', KEYS[1])} end
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return {-2} end
 local run, open = string.match(redis.call('GET', KEYS[3]) or '', '^([^|]+)|[^|]+|(%d+)|%l+$')
-if run ~= ARGV[5] or tonumber(open) >= tonumber(ARGV[3]) then return {-2} end
+if not run or run ~= process() or tonumber(open) >= tonumber(ARGV[3]) then return {-2} end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 redis.call('PEXPIRE', KEYS[2], ARGV[4])
 return 1

@@ -1,80 +1,49 @@
-//! Which process is at the other end of a connection.
+//! Which server is at the other end of a connection: what tells two names of one server apart, and a node of a cluster
+//! from one that votes.
 //!
 //! A process of Redis, Valkey or `KeyDB` has a `run_id`, 40 random characters, for as long as it lives. Dragonfly has
-//! none, but a `master_replid` that is as good.
+//! none, but a `master_replid` that is as good. A server that says neither is taken as it is.
 
 use std::sync::Arc;
 
-use redis::{FromRedisValue, Value};
+use redis::Value;
 
-use super::command::{Packed, info};
-use super::refusal;
-use crate::error::NodeError;
+use super::command::{Packed, eval};
 
-/// Where it is: a section of `INFO`, and a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    RunId,
-    MasterReplid,
-}
+/// Asks for the id, and for no more: `INFO` itself may be longer than any reply that is read.
+pub(crate) const INTRODUCE: &str =
+    concat!(include_str!("server.lua"), include_str!("introduce.lua"));
 
 /// Longer than any that is known.
 const LONGEST: usize = 64;
 
-impl Place {
-    pub(super) fn question(self) -> Packed {
-        info(match self {
-            Self::RunId => "server",
-            Self::MasterReplid => "replication",
-        })
-    }
+pub(super) fn question() -> Packed {
+    Packed::new("introduce", &eval(INTRODUCE, &[]))
+}
 
-    /// Where to look when it is not here.
-    pub(super) fn next(self) -> Option<Self> {
-        match self {
-            Self::RunId => Some(Self::MasterReplid),
-            Self::MasterReplid => None,
-        }
-    }
+/// What a server says of itself.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Introduction {
+    RunId(Arc<str>),
+    /// It is a node of a Redis Cluster.
+    Cluster,
+    /// Nothing, as where the user may not ask.
+    Unknown,
+}
 
-    /// Finds it in the answer; none if the answer is a good one and has none.
-    pub(super) fn find(self, reply: &Value) -> Result<Option<Arc<str>>, NodeError> {
-        if let Value::ServerError(error) = reply {
-            let is_forbidden = error.code() == "NOPERM"
-                || error
-                    .details()
-                    .is_some_and(|text| text.starts_with("unknown command"));
-            let refusal = refusal(error);
-            return Err(if is_forbidden {
-                let reason = refusal.to_string();
-                NodeError::Unidentified { reason }
-            } else {
-                refusal
-            });
+impl Introduction {
+    pub(super) fn read(reply: &Value) -> Self {
+        match reply {
+            Value::BulkString(id) => run_id(id).map_or(Self::Unknown, Self::RunId),
+            Value::SimpleString(word) if word == "CLUSTER" => Self::Cluster,
+            Value::Nil | _ => Self::Unknown,
         }
-        let text = String::from_redis_value_ref(reply).map_err(|_| NodeError::Protocol {
-            got: "no reply to INFO".into(),
-        })?;
-        let field = match self {
-            Self::RunId => "run_id:",
-            Self::MasterReplid => "master_replid:",
-        };
-        Ok(value(&text, field).map(Arc::from))
     }
 }
 
-/// The value of a field that is as such values are. It becomes a part of a marker, so nothing else may be in it.
-fn value<'a>(text: &'a str, field: &str) -> Option<&'a str> {
-    let mut lines = text.lines();
-    let value = lines.find_map(|line| line.strip_prefix(field))?.trim();
-    let is_good = (1..=LONGEST).contains(&value.len())
-        && value.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    is_good.then_some(value)
-}
-
-pub(super) fn nowhere() -> NodeError {
-    let reason = "INFO has neither a run_id nor a master_replid".into();
-    NodeError::Unidentified { reason }
+fn run_id(id: &[u8]) -> Option<Arc<str>> {
+    let id = str::from_utf8(id).ok()?;
+    (1..=LONGEST).contains(&id.len()).then(|| Arc::from(id))
 }
 
 #[cfg(test)]
@@ -82,24 +51,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_letters_and_digits_are_a_run_id() {
+    fn a_short_text_is_a_run_id_and_all_else_says_nothing() {
+        let read = |text: &str| Introduction::read(&Value::BulkString(text.into()));
         let id = "0123456789abcdef0123456789abcdef01234567";
-        let find = |text: &str| {
-            let reply = Value::BulkString(text.into());
-            Place::RunId.find(&reply).unwrap()
-        };
-        let text = format!("# Server\r\nredis_version:7\r\nrun_id:{id}\r\n");
-        assert_eq!(find(&text).as_deref(), Some(id));
-        for bad in [
-            "",
-            "run_id:",
-            "run_id:a|b",
-            "run_id:a b",
-            "xrun_id:abc",
-            "run_id:\u{e9}",
-        ] {
-            assert_eq!(find(bad), None, "{bad:?}");
+        assert_eq!(read(id), Introduction::RunId(id.into()));
+        assert_eq!(read(""), Introduction::Unknown);
+        assert_eq!(read(&"a".repeat(65)), Introduction::Unknown);
+        let cluster = Value::SimpleString("CLUSTER".into());
+        assert_eq!(Introduction::read(&cluster), Introduction::Cluster);
+        for other in [Value::Nil, Value::Okay, Value::Int(1)] {
+            assert_eq!(Introduction::read(&other), Introduction::Unknown);
         }
-        assert_eq!(find(&format!("run_id:{}", "a".repeat(65))), None);
+        let not_text = Value::BulkString(vec![0xff]);
+        assert_eq!(Introduction::read(&not_text), Introduction::Unknown);
     }
 }

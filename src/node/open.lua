@@ -1,4 +1,6 @@
--- KEYS: 1 marker   ARGV: 1 action 2 quarantine_ms 3 config 4 run_id
+-- KEYS: 1 marker   ARGV: 1 action 2 quarantine_ms 3 config
+local process_id, why_not = process()
+if not process_id then return {'UNKNOWN', why_not} end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local marker = redis.call('GET', KEYS[1])
@@ -7,11 +9,11 @@ if marker then
   local run, config, open, why = string.match(marker, '^([^|]+)|([^|]+)|(%d+)|(%l+)$')
   if not run or #open > 16 then return {'MARKER'} end
   if config ~= ARGV[3] then return {'CONFIG', string.sub(config, 1, 200)} end
-  fresh = run == ARGV[4] and why == 'new' and now < tonumber(open)
-  opened = run == ARGV[4] and why == 'opened'
+  fresh = run == process_id and why == 'new' and now < tonumber(open)
+  opened = run == process_id and why == 'opened'
 end
 local function set(open, why)
-  redis.call('SET', KEYS[1], string.format('%s|%s|%.0f|%s', ARGV[4], ARGV[3], open, why))
+  redis.call('SET', KEYS[1], string.format('%s|%s|%.0f|%s', process_id, ARGV[3], open, why))
   return redis.status_reply('OK')
 end
 if ARGV[1] == 'close' and opened then return set(now + ARGV[2] * 1000, 'new') end

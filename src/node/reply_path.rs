@@ -75,7 +75,7 @@ fn check_slot(answer: &Answer) {
 }
 
 /// The answer to the question that is asked first on each connection.
-const INFO: &[u8] = b"$10\r\nrun_id:abc\r\n";
+const INTRODUCTION: &[u8] = b"$3\r\nabc\r\n";
 
 /// A connected socket, with all the packets in it, and its other end.
 fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Connection<Plain>, OwnedFd)> {
@@ -85,7 +85,7 @@ fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Connection<Plain>, Owned
         SocketFlags::CLOEXEC,
         None,
     )?;
-    send(&theirs, INFO, SendFlags::DONTWAIT)?;
+    send(&theirs, INTRODUCTION, SendFlags::DONTWAIT)?;
     for packet in answer.packets() {
         let bytes = answer.bytes.get(packet).unwrap_or_default();
         send(&theirs, bytes, SendFlags::DONTWAIT)?;
@@ -233,7 +233,7 @@ fn check_undo(peer: &OwnedFd, outcome: Outcome) {
         let length = packet.map_or(0, |(n, _)| n);
         heard.get(..length).unwrap_or_default().to_vec()
     };
-    assert!(next().starts_with(b"*2\r\n$4\r\nINFO\r\n"));
+    assert!(next().starts_with(b"*3\r\n$4\r\nEVAL\r\n"));
     assert!(next().starts_with(b"*6\r\n$3\r\nSET\r\n"));
     let is_undone = next().starts_with(b"*5\r\n$4\r\nEVAL\r\n");
     assert_eq!(

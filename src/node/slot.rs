@@ -9,7 +9,7 @@ use r2d2::ManageConnection;
 use redis::Value;
 
 use super::command::Packed;
-use super::identity::{self, Place};
+use super::identity::{self, Introduction};
 use super::script::Script;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -27,9 +27,11 @@ struct Connection {
     in_flight: u32,
     /// The node's generation when it was opened.
     generation: u64,
-    identity: Identity,
-    /// Where to ask next who the server is, if it is needed.
-    elsewhere: Option<Place>,
+    /// Whether the first reply is still to come, in which the server says who it is.
+    is_asked: bool,
+    /// What tells the server from others, if it has said that. It may be gone by now, and another be in its place behind the
+    /// same connection: nothing that is sent depends on it.
+    run_id: Option<Arc<str>>,
     /// What the server answered to the question who it is, if it was an error.
     refusal: Option<Value>,
     /// Those that were sent on it, and are called by their digests from then on.
@@ -38,14 +40,6 @@ struct Connection {
     fault: Option<Fault>,
     /// A receive failed: the next bytes would belong to a command that nobody waits for any more.
     spent: bool,
-}
-
-/// Which process is at the other end.
-enum Identity {
-    /// The first command on the connection asks for it, and its answer was not read yet.
-    Asked(Place),
-    Known(Arc<str>),
-    Unknown(NodeError),
 }
 
 impl Slot {
@@ -65,8 +59,8 @@ impl Slot {
         Readiness::Closed
     }
 
-    /// Takes a new connection in, and asks who is at the other end. The answer is read when it is needed, or before the
-    /// first reply: a server that hangs must get what is sent next all the same.
+    /// Takes a new connection in, and asks who is at the other end. The answer is read before the first reply: a server that
+    /// hangs must get what is sent next all the same.
     pub(crate) fn open(
         &mut self,
         transport: Box<dyn Transport>,
@@ -77,15 +71,15 @@ impl Slot {
             transport,
             in_flight: 0,
             generation,
-            identity: Identity::Unknown(identity::nowhere()),
-            elsewhere: None,
+            is_asked: true,
+            run_id: None,
             refusal: None,
             scripts: Vec::new(),
             fault: None,
             spent: false,
         }));
         connection
-            .ask_identity(Place::RunId, deadline)
+            .send(&identity::question(), deadline)
             .inspect_err(|_| self.close())
     }
 
@@ -102,18 +96,7 @@ impl Slot {
 
     /// The run id of the server at the other end, where it is known.
     pub(crate) fn run_id(&self) -> Option<&Arc<str>> {
-        match &self.connection.as_ref()?.identity {
-            Identity::Known(run_id) => Some(run_id),
-            Identity::Asked(_) | Identity::Unknown(_) => None,
-        }
-    }
-
-    /// Gives a server that was just connected to until `until` to begin to say which it is; returns whether nothing is
-    /// to be heard of that any more.
-    pub(crate) fn get_acquainted(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
-        self.connection
-            .as_mut()
-            .is_none_or(|connection| connection.get_acquainted(until, deadline))
+        self.connection.as_ref()?.run_id.as_ref()
     }
 
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
@@ -164,104 +147,51 @@ impl Slot {
 
 impl Connection {
     fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), Fault> {
-        if command.needs_run_id() {
-            self.identify(deadline)?;
-        }
-        let run_id = match &self.identity {
-            Identity::Known(run_id) => Some(&**run_id),
-            Identity::Unknown(error) if command.needs_run_id() => {
-                return Err(Fault::Error(error.clone()));
-            }
-            Identity::Asked(_) | Identity::Unknown(_) => None,
-        };
         let scripts = &mut self.scripts;
-        let mut bytes = |command| {
-            let bytes = bytes_for(command, run_id, scripts);
-            bytes.ok_or_else(|| Fault::Error(identity::nowhere()))
-        };
-        let first = bytes(command)?;
+        let first = bytes_for(command, scripts);
         self.in_flight = self.in_flight.saturating_add(1);
         if command.others().is_empty() {
             return self.transport.send(&first, deadline);
         }
         let mut all = vec![first];
         for other in command.others() {
-            all.push(bytes(other)?);
+            all.push(bytes_for(other, scripts));
             self.in_flight = self.in_flight.saturating_add(1);
         }
         self.transport.send_all(&all, deadline)
     }
 
-    /// Finds out who is at the other end, if that is not known yet, before anything that depends on it is sent.
-    fn identify(&mut self, deadline: Timestamp) -> Result<(), Fault> {
-        if let Some(fault) = self.fault.take() {
-            return Err(fault);
-        }
-        self.hear_identity(deadline)?;
-        while let Some(place) = self.elsewhere.take() {
-            self.ask_identity(place, deadline)?;
-            self.hear_identity(deadline)?;
-        }
-        Ok(())
-    }
-
-    fn ask_identity(&mut self, place: Place, deadline: Timestamp) -> Result<(), Fault> {
-        self.identity = Identity::Asked(place);
-        self.send(&place.question(), deadline)
-    }
-
     /// Reads the answer to the question that was sent first on this connection.
-    fn hear_identity(&mut self, deadline: Timestamp) -> Result<(), Fault> {
-        let Identity::Asked(place) = self.identity else {
+    fn hear_introduction(&mut self, deadline: Timestamp) -> Result<(), Fault> {
+        if !std::mem::take(&mut self.is_asked) {
             return Ok(());
-        };
+        }
         let reply = self.recv(deadline)?;
-        let found = place.find(&reply);
-        self.elsewhere = place.next().filter(|_| matches!(found, Ok(None)));
-        self.identity = match found {
-            Ok(Some(run_id)) => Identity::Known(run_id),
-            Ok(None) => Identity::Unknown(identity::nowhere()),
-            Err(error) => Identity::Unknown(error),
-        };
-        // A server that forbids the question alone goes on.
-        let is_closing = matches!(
-            &self.identity,
-            Identity::Unknown(error) if !matches!(error, NodeError::Unidentified { .. })
-        );
-        self.refusal = is_closing.then_some(reply).filter(is_error);
+        match Introduction::read(&reply) {
+            Introduction::RunId(run_id) => self.run_id = Some(run_id),
+            Introduction::Unknown => self.refusal = Some(reply).filter(is_refusal),
+            Introduction::Cluster => {
+                self.spent = true;
+                return Err(Fault::Error(NodeError::InCluster));
+            }
+        }
         Ok(())
-    }
-
-    fn get_acquainted(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
-        if !matches!(self.identity, Identity::Asked(_)) {
-            return true;
-        }
-        let has_begun = self.transport.is_ready(until);
-        if has_begun {
-            self.hear_identity_early(deadline);
-        }
-        has_begun
     }
 
     fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
         if !self.transport.is_ready(until) {
             return false;
         }
-        // What has come may be no more than the first answer.
-        let is_first = matches!(self.identity, Identity::Asked(_));
+        // What has come may be no more than the first answer. What goes wrong with it is told to who reads the next.
+        let is_first = self.is_asked;
         if is_first {
-            self.hear_identity_early(deadline);
+            self.fault = self.hear_introduction(deadline).err();
         }
         !is_first || self.fault.is_some() || self.transport.is_ready(until)
     }
 
-    /// As [`Self::hear_identity`]; what goes wrong is told to who reads the next reply.
-    fn hear_identity_early(&mut self, deadline: Timestamp) {
-        self.fault = self.hear_identity(deadline).err();
-    }
-
     fn reply(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
-        self.hear_identity(deadline)?;
+        self.hear_introduction(deadline)?;
         match (self.recv(deadline), self.refusal.take()) {
             // A server that takes nobody in says so once, and closes.
             (Err(Fault::Closed(_)), Some(refusal)) => Ok(refusal),
@@ -283,26 +213,21 @@ impl Connection {
     }
 }
 
-/// What is sent for a command, given the server's run id and the scripts that it was sent before.
-fn bytes_for<'c>(
-    command: &'c Packed,
-    run_id: Option<&str>,
-    scripts: &mut Vec<&'static Script>,
-) -> Option<Cow<'c, [u8]>> {
+/// What is sent for a command, given the scripts that the server was sent before.
+fn bytes_for<'c>(command: &'c Packed, scripts: &mut Vec<&'static Script>) -> Cow<'c, [u8]> {
     match command.script() {
-        Some(script) if scripts.iter().any(|known| ptr::eq(*known, script)) => {
-            command.short_for_server(run_id)
-        }
+        Some(script) if scripts.iter().any(|known| ptr::eq(*known, script)) => command.short(),
         Some(script) => {
             scripts.push(script);
-            command.for_server(run_id)
+            command.in_full()
         }
-        None => command.for_server(run_id),
+        None => command.in_full(),
     }
 }
 
-fn is_error(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(_))
+/// Whether it is an error that may be the server's last word. One that only forbids the question is not.
+fn is_refusal(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() != "NOPERM")
 }
 
 fn no_connection() -> Fault {

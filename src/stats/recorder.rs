@@ -127,16 +127,14 @@ impl Waits {
         }
     }
 
+    /// None of them.
+    pub(crate) fn unknown() -> WaitTimes {
+        WaitTimes { histogram: None }
+    }
+
     pub(crate) fn snapshot(&self) -> WaitTimes {
         WaitTimes {
             histogram: self.0.lock().clone(),
-        }
-    }
-
-    /// As [`Self::snapshot`]; none when another thread is at it, which the child of a fork may not have.
-    pub(crate) fn snapshot_at_once(&self) -> WaitTimes {
-        WaitTimes {
-            histogram: self.0.try_lock().and_then(|histogram| histogram.clone()),
         }
     }
 }
@@ -180,14 +178,5 @@ mod tests {
     fn a_histogram_takes_as_many_bytes_as_the_page_says() {
         let histogram = Histogram::<u64>::new_with_bounds(1, LONGEST_US, DIGITS).unwrap();
         assert_eq!(histogram.distinct_values() * size_of::<u64>(), 26_624);
-    }
-
-    #[test]
-    fn a_look_from_a_fork_waits_for_nobody() {
-        let waits = Waits::default();
-        waits.record(Duration::from_millis(1));
-        assert_eq!(waits.snapshot_at_once().count(), 1);
-        let _held = waits.0.lock();
-        assert_eq!(waits.snapshot_at_once().count(), 0);
     }
 }

@@ -78,12 +78,7 @@ impl Fault {
     /// Whether it says something about the node, and not only about this process: its pool, its file descriptors.
     pub(crate) fn is_of_node(&self) -> bool {
         match self {
-            // A server that does not say who it is works, as far as it goes.
-            Self::Error(
-                NodeError::PoolExhausted
-                | NodeError::NoCredentials { .. }
-                | NodeError::Unidentified { .. },
-            ) => false,
+            Self::Error(NodeError::PoolExhausted | NodeError::NoCredentials { .. }) => false,
             Self::Error(NodeError::Connect { source }) => !is_local(source),
             Self::TimedOut | Self::Closed(_) | Self::Error(_) => true,
         }

@@ -76,7 +76,9 @@ fn unlock_gives_back_what_has_the_token_and_nothing_else() {
     assert_eq!(nodes.locked(), 0);
     let ended = unlock(&nodes, &["--json"]);
     assert_eq!(ended.code, Some(76));
-    assert_eq!(json(&ended)["released"], false);
+    let object = json(&ended);
+    assert_eq!(object["released"], false);
+    assert_eq!(object["outcome"], "not_held");
     nodes.hold(TOKEN, 60_000);
     let ended = unlock(&nodes, &["--json"]);
     assert_eq!(
@@ -92,6 +94,12 @@ fn unlock_gives_back_what_has_the_token_and_nothing_else() {
         ended.complaint().contains("too many nodes failed"),
         "{ended:?}"
     );
+    let ended = unlock(&nodes, &["--json"]);
+    assert_eq!(ended.code, Some(69));
+    let object = json(&ended);
+    assert_eq!(object["released"], Value::Null);
+    assert_eq!(object["outcome"], "unknown");
+    assert!(object["error"].is_string(), "{object}");
 }
 
 #[test]
@@ -135,6 +143,13 @@ fn what_status_prints_of_any_value_is_what_unlock_takes() {
 #[test]
 fn the_exit_code_of_health_is_its_severity() {
     let mut nodes = Nodes::start(3);
+    let found = json(&end_of(&mut nodes.redlatch(&["health", "--json"])));
+    // Without an append-only file they forget.
+    assert_eq!(found["severity"], "warning", "{found}");
+    assert_eq!(found["survives_failures"], 1);
+    for server in &nodes.servers {
+        server.command(&["CONFIG", "SET", "appendonly", "yes"]);
+    }
     let health =
         |nodes: &Nodes, json: &[&str]| end_of(&mut nodes.redlatch(&[&["health"], json].concat()));
     let ended = health(&nodes, &[]);
@@ -196,4 +211,45 @@ fn with_the_fenced_protocol_they_work_as_well() {
     assert!(guard.extend(std::time::Duration::from_mins(1)).is_err());
     assert_eq!(nodes.locked(), 0);
     assert!(guard.unlock().is_err());
+}
+
+#[test]
+fn a_name_may_be_whatever_the_library_takes() {
+    let nodes = Nodes::start(1);
+    let names = [
+        "my job",
+        " job ",
+        "job\nredlatch: all is well",
+        "job\u{1b}[31m",
+        "q\"u\\o'te$(exit)",
+        "日本 é",
+    ];
+    for name in names {
+        let script = "printf %s \"$REDLATCH_RESOURCE\"";
+        let ended = end_of(&mut nodes.redlatch(&["run", name, "--", "sh", "-c", script]));
+        assert_eq!(ended.stdout.trim_end_matches('\n'), name, "{ended:?}");
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+
+        nodes.servers[0].hold(name, TOKEN, 60_000);
+        let ended = end_of(&mut nodes.redlatch(&["status", name, "--json"]));
+        assert_eq!(json(&ended)["resource"], name);
+        assert_eq!(json(&ended)["token"], TOKEN);
+        let people = [
+            end_of(&mut nodes.redlatch(&["status", name])).stdout,
+            end_of(&mut nodes.redlatch(&["run", "-n", name, "--", "true"])).stderr,
+            end_of(&mut nodes.redlatch(&["unlock", name, "--token", "other"])).stderr,
+            end_of(&mut nodes.redlatch(&["unlock", name, "--token", TOKEN])).stdout,
+        ];
+        for text in people {
+            assert!(text.contains(&format!("{name:?}")), "{text}");
+            assert!(
+                !text.contains('\u{1b}') && !text.contains("\nredlatch"),
+                "{text}"
+            );
+        }
+        assert_eq!(nodes.servers[0].get(name), None);
+    }
+    // What begins with a dash would be an option: the prefix takes it.
+    let ended = end_of(&mut nodes.redlatch(&["run", "--key-prefix=-", "job", "--", "true"]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
 }

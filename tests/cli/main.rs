@@ -28,4 +28,6 @@ mod settings;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod stopped;
+#[cfg(test)]
 mod terminal;

@@ -8,6 +8,10 @@ use crate::server::eventually;
 #[test]
 fn a_reader_that_has_gone_away_is_no_fault() {
     let nodes = Nodes::start(1);
+    for server in &nodes.servers {
+        // Else their health is no 0.
+        server.command(&["CONFIG", "SET", "appendonly", "yes"]);
+    }
     for arguments in [
         &["man"][..],
         &["completions", "bash"],

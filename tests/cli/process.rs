@@ -4,16 +4,19 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
 use crate::server::{Server, eventually, tell_reaper};
 
 /// What only a hang would break.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// Of the command in a test, and of the test's own manager.
 pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(300);
@@ -90,6 +93,25 @@ pub(crate) fn bare(arguments: &[&str]) -> Command {
     command
 }
 
+/// Whatever the tests were started with: `nohup`, and `&` in a script, have INT and QUIT ignored, which goes on to all
+/// children. A signal that is caught in their place is one that they heed.
+pub(crate) fn let_children_heed_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let mut lines = status.lines();
+        let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+        for signal in [SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGTSTP] {
+            // The others are left alone, so that Ctrl-C still ends the tests.
+            if ignored >> (signal - 1) & 1 == 1 {
+                let caught = Arc::new(AtomicBool::new(false));
+                signal_hook::flag::register(signal, caught).unwrap();
+            }
+        }
+    });
+}
+
 /// How a process ended, and what it wrote.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -124,6 +146,7 @@ pub(crate) struct Running {
 impl Running {
     #[track_caller]
     pub(crate) fn start(command: &mut Command) -> Self {
+        let_children_heed_signals();
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 
 use crate::process::{Nodes, Running, assert_becomes, assert_dies, end_of, is_alive, pid};
 use crate::server::{eventually, now};
@@ -94,26 +94,51 @@ fn a_signal_ends_the_waiting_at_once_and_leaves_nothing() {
     }
 }
 
-#[test]
-fn what_was_ignored_at_the_start_as_by_nohup_stays_ignored() {
-    let nodes = Nodes::start(1);
+/// The command as a script starts it that ignores these signals.
+fn ignoring(nodes: &Nodes, signals: &str, rest: &str) -> std::process::Command {
     let mut shell = std::process::Command::new("sh");
-    let script = format!(
-        "trap '' HUP; exec {} run job -- sh -c 'echo $$; sleep 20'",
-        env!("CARGO_BIN_EXE_redlatch")
-    );
+    let program = env!("CARGO_BIN_EXE_redlatch");
     shell
-        .args(["-c", &script])
+        .args(["-c", &format!("trap '' {signals}; exec {program} {rest}")])
         .env("REDLATCH_NODES", nodes.urls())
         .current_dir(nodes.servers[0].dir());
-    let mut running = Running::start(&mut shell);
-    let command = pid(&running.line());
-    running.signal(Signal::HUP);
+    shell
+}
+
+#[test]
+fn what_was_ignored_at_the_start_stays_ignored_in_redlatch_and_in_the_command() {
+    let nodes = Nodes::start(1);
+    // `nohup`; the `&` of a script; both.
+    for signals in ["HUP", "INT QUIT", "INT QUIT HUP"] {
+        let rest = "run job -- sh -c 'echo $$; exec sleep 20'";
+        let mut running = Running::start(&mut ignoring(&nodes, signals, rest));
+        let command = pid(&running.line());
+        assert_becomes(command, "sleep");
+        for (signal, ..) in ALL.iter().filter(|(_, name, _)| signals.contains(name)) {
+            running.signal(*signal);
+            kill_process(command, *signal).unwrap();
+        }
+        assert!(!eventually(Duration::from_millis(300), || !running.is_running()));
+        assert!(is_alive(command), "{signals}");
+        running.signal(Signal::TERM);
+        assert_eq!(running.end().code, Some(143), "{signals}");
+        assert_dies(command);
+    }
+}
+
+#[test]
+fn what_was_ignored_at_the_start_does_not_end_the_waiting() {
+    let nodes = Nodes::start(1);
+    nodes.hold("another", 60_000);
+    let rest = "run --verbose --wait 1h job -- echo ran";
+    let mut running = Running::start(&mut ignoring(&nodes, "INT QUIT HUP", rest));
+    assert!(running.error_line().contains("waiting"));
+    for signal in [Signal::INT, Signal::QUIT, Signal::HUP] {
+        running.signal(signal);
+    }
     assert!(!eventually(Duration::from_millis(300), || !running.is_running()));
-    assert!(is_alive(command));
     running.signal(Signal::TERM);
     assert_eq!(running.end().code, Some(143));
-    assert_dies(command);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::process::{Signal, getpgid, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::process::{LIMIT, Nodes, assert_dies, pid, state};
+use crate::process::{LIMIT, Nodes, assert_dies, let_children_heed_signals, pid, state};
 use crate::server::{eventually, tell_reaper};
 
 /// Tells the leader which terminal to take.
@@ -93,6 +93,7 @@ impl Terminal {
     /// Runs a script as a login does: in a session of its own, in the foreground of this terminal.
     #[track_caller]
     fn run(&self, nodes: &Nodes, script: &str) -> Session {
+        let_children_heed_signals();
         let mut leader = Command::new(std::env::current_exe().unwrap());
         leader
             .args([

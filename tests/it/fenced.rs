@@ -7,6 +7,7 @@ use std::time::Duration;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, FencingToken, LockManager, Protocol, Vote};
 
+use crate::patience::{PATIENCE, patient};
 use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -14,7 +15,7 @@ const TTL: Duration = Duration::from_secs(10);
 pub(crate) fn fenced() -> Builder {
     LockManager::builder()
         .protocol(Protocol::Fenced)
-        .node_timeout(Duration::from_secs(5))
+        .node_timeout(PATIENCE)
 }
 
 fn over_fakes(n: usize) -> (Vec<FakeNode>, FakeClock, LockManager) {
@@ -121,7 +122,7 @@ fn the_keys_are_the_classic_lock_a_counter_for_a_day_and_a_marker() {
 fn classic_and_fenced_managers_exclude_each_other() {
     let servers = Server::cluster(3);
     let fenced = over_servers(&servers);
-    let classic = LockManager::new(servers.iter().map(Server::url)).unwrap();
+    let classic = patient(servers.iter().map(Server::url));
 
     let guard = fenced.try_lock("job", TTL).unwrap();
     assert!(matches!(

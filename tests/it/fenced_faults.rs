@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use redlatch::LockManager;
 
 use crate::fenced::fenced;
+use crate::patience::PATIENCE;
 use crate::scripted::Scripted;
 use crate::server::Server;
 
@@ -73,6 +74,7 @@ fn a_server_has_one_vote_also_when_it_is_asked_last_under_one_of_its_names() {
     let path = twice.dir().join("address");
     let manager = LockManager::builder()
         .nodes([twice.url(), other.url()])
+        .node_timeout(PATIENCE)
         .node(format!("unix://{}?db=1", path.display()))
         .build()
         .unwrap();

@@ -7,6 +7,7 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, Vote};
 
 use crate::fenced::{fenced, over_servers};
+use crate::patience::patient;
 use crate::scripted::Scripted;
 use crate::server::Server;
 
@@ -49,7 +50,7 @@ fn managers_with_other_settings_are_told_so_and_get_nothing() {
         let NodeError::ConfigMismatch { ours, theirs } = failure(&nodes[0].vote) else {
             panic!("{}", nodes[0]);
         };
-        assert_eq!(theirs, "3:2:3600000:3636003");
+        assert_eq!(theirs, "3:2:3600000:3636003:86400000:v2");
         assert_ne!(ours, theirs);
         assert!(
             nodes[0]
@@ -207,7 +208,7 @@ fn clocks_that_differ_by_more_than_is_allowed_are_named_and_never_followed() {
             .unwrap();
         for server in &good {
             // Two of three, so each is opened by hand.
-            open(server, "3:2:3600000:3636003");
+            open(server, "3:2:3600000:3636003:86400000:v2");
         }
         let mut last = None;
         for _ in 0..3 {
@@ -301,7 +302,7 @@ fn a_server_that_does_not_tell_who_it_is_votes_in_the_classic_protocol_only() {
         nodes[0]
     );
     assert_eq!(server.get("job"), None);
-    let classic = LockManager::new([server.url()]).unwrap();
+    let classic = patient([server.url()]);
     let guard = classic.try_lock("job", TTL).unwrap();
     guard.extend(TTL).unwrap();
     guard.unlock().unwrap();
@@ -400,7 +401,7 @@ fn a_server_under_two_names_has_one_vote() {
         if protocol == Protocol::Fenced {
             let error = open.unwrap_err();
             assert!(error.to_string().contains("the same server as"), "{error}");
-            let same = "3:2:3600000:3636003";
+            let same = "3:2:3600000:3636003:86400000:v2";
             self::open(&twice, same);
             self::open(&other, same);
             let marker = twice.get("redlatch:node").unwrap();

@@ -6,12 +6,18 @@ use std::time::Duration;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Vote};
 
-use crate::server::{Server, assert_ends_well, eventually};
+use crate::patience::patient;
+use crate::server::{Server, assert_ends_well, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 
 fn manager(servers: &[Server]) -> LockManager {
-    LockManager::new(servers.iter().map(Server::url)).unwrap()
+    patient(servers.iter().map(Server::url))
+}
+
+fn with_timeout(servers: &[Server], node_timeout: Duration) -> LockManager {
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    builder.node_timeout(node_timeout).build().unwrap()
 }
 
 #[track_caller]
@@ -143,19 +149,18 @@ fn unlock_tells_that_a_majority_could_not_be_reached() {
 #[test]
 fn drop_on_stopped_servers_is_bounded_and_they_hear_of_it_when_they_resume() {
     let servers = Server::cluster(5);
-    let manager = manager(&servers);
-    let guard = manager.lock("report", TTL).unwrap();
+    let manager = with_timeout(&servers, Duration::from_secs(1));
+    let guard = manager.lock("report", Duration::from_mins(5)).unwrap();
     for server in &servers {
         server.stop();
     }
-    let started = crate::server::now();
-    drop(guard);
-    assert!(started.elapsed() < Duration::from_secs(2));
+    // A second for all of them together; only a hang takes this long.
+    within(Duration::from_secs(20), || drop(guard));
     for server in &servers {
         server.resume();
     }
     for server in &servers {
-        assert!(eventually(Duration::from_secs(3), || server.keys() == 0));
+        assert!(eventually(Duration::from_secs(30), || server.keys() == 0));
     }
 }
 
@@ -170,10 +175,10 @@ fn guards_and_managers_can_be_sent_and_shared() {
 #[test]
 fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     let servers = Server::cluster(3);
-    let manager = manager(&servers);
-    let guard = manager.lock("report", TTL).unwrap();
-    let unlocked = manager.lock("unlocked-in-the-child", TTL).unwrap();
-    let request = manager.request("kept").ttl(Duration::from_millis(600));
+    let manager = with_timeout(&servers, Duration::from_secs(1));
+    let guard = manager.lock("report", TTL * 6).unwrap();
+    let unlocked = manager.lock("unlocked-in-the-child", TTL * 6).unwrap();
+    let request = manager.request("kept").ttl(Duration::from_secs(3));
     let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
     match fork::fork().unwrap() {
         fork::Fork::Child => {

@@ -9,6 +9,7 @@ use redlatch::{
     Builder, Error, FencingToken, KeepAlive, LockGuard, LockManager, LossCause, Protocol,
 };
 
+use crate::patience::PATIENCE;
 use crate::queue::{BOUND, TTL, got, heard, line_up, listeners, next};
 use crate::scripted::{Kind, Scripted};
 use crate::server::{pause, within};
@@ -16,12 +17,14 @@ use crate::server::{pause, within};
 const LONG: Duration = Duration::from_mins(10);
 
 fn over(nodes: &[Scripted]) -> Builder {
-    LockManager::builder().nodes(nodes.iter().map(Scripted::url))
+    let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
+    builder.node_timeout(PATIENCE)
 }
 
 fn fakes(times: u32) -> (Vec<FakeNode>, LockManager) {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
+    let builder = builder.node_timeout(PATIENCE);
     let manager = builder.local_handover(times, LONG).build().unwrap();
     (nodes, manager)
 }
@@ -172,11 +175,11 @@ fn the_next_one_has_it_kept_alive_if_it_asked_for_that_and_only_then() {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
     let manager = builder
-        .node_timeout(Duration::from_millis(100))
+        .node_timeout(Duration::from_secs(1))
         .local_handover(10, LONG)
         .build()
         .unwrap();
-    let ttl = Duration::from_millis(600);
+    let ttl = Duration::from_secs(3);
     let kept = {
         let manager = manager.clone();
         move || {
@@ -189,7 +192,7 @@ fn the_next_one_has_it_kept_alive_if_it_asked_for_that_and_only_then() {
     let waiting = line_up(kept);
     first.unlock().unwrap();
     let second = got(waiting);
-    assert!(second.wait_lost(ttl * 3).is_none());
+    assert!(second.wait_lost(ttl * 2).is_none());
     assert_eq!(second.token(), token);
     assert!(matches!(
         watch.check(),
@@ -213,7 +216,7 @@ fn fencing_tokens_grow_from_guard_to_guard_and_from_manager_to_manager() {
     let nodes = FakeNode::cluster(3);
     let fenced = || {
         let builder = LockManager::builder().fakes(&nodes);
-        let builder = builder.protocol(Protocol::Fenced);
+        let builder = builder.node_timeout(PATIENCE).protocol(Protocol::Fenced);
         builder.local_handover(3, LONG).build().unwrap()
     };
     let (manager, other) = (fenced(), fenced());
@@ -264,6 +267,7 @@ fn a_lease_of_a_guard_that_was_handed_over_can_be_adopted() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
         let nodes = FakeNode::cluster(3);
         let builder = LockManager::builder().fakes(&nodes).protocol(protocol);
+        let builder = builder.node_timeout(PATIENCE);
         let manager = builder.clone().local_handover(3, LONG).build().unwrap();
         if protocol == Protocol::Fenced {
             manager.open_nodes().unwrap();
@@ -360,7 +364,8 @@ fn one_whose_time_ends_at_the_moment_of_the_hand_over_has_the_lock_or_leaves_not
 #[test]
 fn another_process_has_the_lock_as_well() {
     let (nodes, manager) = fakes(8);
-    let other = LockManager::builder().fakes(&nodes).build().unwrap();
+    let other = LockManager::builder().fakes(&nodes);
+    let other = other.node_timeout(PATIENCE).build().unwrap();
     let (end, is_over) = mpsc::channel::<()>();
     let is_over = std::sync::Arc::new(parking_lot::Mutex::new(is_over));
     let threads = (0..4).map(|_| {

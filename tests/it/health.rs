@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{
-    ClockDifference, Finding, Health, LockManager, Margin, NodeError, Persistence, Quarantine,
-    Reach, Role, Severity,
+    ClockDifference, Finding, Health, LockManager, Margin, NodeError, Persistence, Protocol,
+    Quarantine, Reach, Role, Severity,
 };
 
 const TTL: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ fn of_nodes_that_are_well_everything_is_known_and_nothing_is_found() {
         assert_eq!(node.role, Role::Master);
         assert_eq!(node.uptime, Some(Duration::from_secs(90)));
         assert_eq!(node.eviction.as_deref(), Some("noeviction"));
-        assert_eq!(node.persistence, Some(Persistence::Off));
+        assert_eq!(node.persistence, Some(Persistence::AppendOnly));
         assert_eq!(node.clock.unwrap().by(), Duration::ZERO);
         assert_eq!(node.quarantine, Quarantine::NoMarker);
     }
@@ -177,12 +177,12 @@ fn markers_say_which_nodes_clients_with_fencing_leave_out() {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(6, &clock);
     let builder = LockManager::builder().fakes(&nodes).key_prefix("app:");
-    let manager = builder.build().unwrap();
+    let manager = builder.clone().build().unwrap();
     let unmarked = manager.health().unwrap();
     let key = ["app:", MARKER].concat();
     let year = Duration::from_hours(24 * 365);
     let mark = |node: usize, run_id: &str, open_us: u64, how: &str| {
-        let marker = format!("{run_id}|6:4:3600000:3636003|{open_us}|{how}");
+        let marker = format!("{run_id}|6:4:3600000:3636003:86400000:v2|{open_us}|{how}");
         nodes[node].hold(&key, &marker, year);
     };
     mark(0, run_id(&unmarked, 0), EPOCH_US, "opened");
@@ -192,6 +192,17 @@ fn markers_say_which_nodes_clients_with_fencing_leave_out() {
     // That of a manager without the prefix is another.
     nodes[4].hold(MARKER, "x", year);
     mark(5, run_id(&unmarked, 5), EPOCH_US, "new");
+    // Who does not fence is given the vote of each of them.
+    let health = manager.health().unwrap();
+    assert_eq!(health.voters, 6);
+    assert!(
+        matches!(health.findings[..], [Finding::Marked { .. }]),
+        "{health}"
+    );
+    assert_eq!(health.severity(), Severity::Notice);
+
+    let fenced = builder.protocol(Protocol::Fenced);
+    let manager = fenced.build().unwrap();
     let health = manager.health().unwrap();
     let remaining = Duration::from_secs(5);
     let states: Vec<String> = health
@@ -216,7 +227,7 @@ fn markers_say_which_nodes_clients_with_fencing_leave_out() {
     assert_eq!(health.findings.iter().filter(closed).count(), 4, "{health}");
     assert_eq!(
         health.nodes[0].settings.as_deref(),
-        Some("6:4:3600000:3636003")
+        Some("6:4:3600000:3636003:86400000:v2")
     );
 
     clock.advance(remaining);

@@ -7,12 +7,10 @@ use redlatch::{
     Finding, Health, LockManager, Margin, NodeHealth, NodeReport, Reach, Role, Severity, Vote,
 };
 
-use crate::health_servers::{health, manager, of};
+use crate::health_servers::{NODE_TIMEOUT, health, manager, of};
+use crate::patience::{PATIENCE, side_by_side};
 use crate::scripted::{BlackHole, Command, Peer, Scripted};
 use crate::server::Server;
-
-/// Of [`manager`].
-const NODE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A server that answers as it likes, among two that are well: whatever it says, the others are seen as they are.
 #[track_caller]
@@ -21,7 +19,7 @@ fn assert_bounded(
     part: impl Fn(&mut Peer, &Command) + Send + Sync + 'static,
 ) -> Health {
     let liar = Scripted::start(part);
-    let servers = Server::cluster(2);
+    let servers = [(); 2].map(|()| Server::start_with(&["--appendonly", "yes"]));
     let urls = servers.iter().map(Server::url).chain([liar.url()]);
     let found = health(&manager(urls));
     let text = found.to_string();
@@ -67,11 +65,11 @@ fn replies_that_are_none_are_bounded_and_never_panic() {
         b"+",
         b"",
     ];
-    for reply in replies {
+    side_by_side(replies, |reply| {
         let name = reply.escape_ascii().to_string();
         let found = assert_bounded(&name, |peer, _| peer.say(reply));
         assert!(found.severity() >= Severity::Warning, "{name}");
-    }
+    });
     assert_bounded("closed", |peer, _| peer.close());
     assert_bounded("reset", |peer, _| peer.reset());
     assert_bounded("an echo", |peer, command| peer.say(command.raw()));
@@ -84,7 +82,7 @@ fn replies_that_are_none_are_bounded_and_never_panic() {
             .iter()
             .copied()
             .chain(std::iter::repeat_n(b'x', 1000));
-        peer.drip(reply, Duration::from_millis(5));
+        peer.drip(reply, Duration::from_millis(50));
     });
 }
 
@@ -132,7 +130,7 @@ fn an_answer_that_cant_be_read_is_not_held_against_the_vote_of_the_node() {
     });
     let others = FakeNode::cluster(2);
     let builder = LockManager::builder().node(server.url()).fakes(&others);
-    let manager = builder.build().unwrap();
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
     let found = health(&manager);
     assert!(
         matches!(found.findings[..], [Finding::Unreadable { .. }]),

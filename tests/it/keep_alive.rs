@@ -6,10 +6,13 @@
 )]
 
 use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, LeaseWatch, LockGuard, LockManager, LossCause, Protocol};
+
+use crate::server::eventually;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 /// The ttl less the drift of 1 % and 2 ms.
@@ -357,4 +360,31 @@ fn watches_and_guards_can_be_sent_and_shared() {
     is_send_and_sync::<LeaseWatch>();
     is_send_and_sync::<LockGuard>();
     is_send_and_sync::<KeepAlive>();
+}
+
+#[test]
+fn a_keep_alive_that_fails_ends_none_that_was_set_meanwhile() {
+    let nodes = FakeNode::cluster(3);
+    let timeout = Duration::from_secs(3);
+    let builder = LockManager::builder().fakes(&nodes).node_timeout(timeout);
+    let manager = builder.build().unwrap();
+    let guard = manager.lock("report", timeout * 3).unwrap();
+    let keep = |ttl| guard.keep_alive(ttl, KeepAlive::unbounded());
+    thread::scope(|scope| {
+        nodes.iter().for_each(FakeNode::lose_replies);
+        let (first, second) = (timeout * 20, timeout * 3);
+        let fails = scope.spawn(move || keep(first));
+        let is_asked = |node: &FakeNode| node.ttl_of("report").is_some_and(|left| left > second);
+        assert!(eventually(timeout, || nodes.iter().all(is_asked)));
+        nodes.iter().for_each(FakeNode::recover);
+        keep(second).unwrap();
+        let failed = fails.join().unwrap();
+        assert!(
+            matches!(failed, Err(Error::Unavailable { .. })),
+            "{failed:?}"
+        );
+    });
+    let before = manager.stats().renewed;
+    assert!(eventually(timeout * 4, || manager.stats().renewed > before));
+    guard.check().unwrap();
 }

@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Protocol, Vote};
 
+use crate::patience::{Stalls, patient};
 use crate::server::{Server, eventually, now, pause, within};
 
 const BOUND: Duration = Duration::from_secs(100);
@@ -16,8 +17,12 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// A lock that is kept has a ttl of three of these at least.
+const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+
 fn manager(servers: &[Server]) -> LockManager {
-    LockManager::new(servers.iter().map(Server::url)).unwrap()
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    builder.node_timeout(NODE_TIMEOUT).build().unwrap()
 }
 
 #[track_caller]
@@ -29,7 +34,7 @@ fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
 #[test]
 fn a_job_of_three_ttls_outlives_a_server_that_is_killed_and_comes_back() {
     let mut servers = Server::cluster(3);
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(4);
     let (manager, others) = (manager(&servers), manager(&servers));
     let guard = kept(&manager, "job", ttl);
     let work = |for_so_long: Duration| {
@@ -57,7 +62,8 @@ fn a_job_of_three_ttls_outlives_a_server_that_is_killed_and_comes_back() {
 fn when_every_server_stops_all_are_told_before_the_validity_ends() {
     let servers = Server::cluster(5);
     let manager = manager(&servers);
-    let guard = kept(&manager, "job", ms(1500));
+    let stalls = Stalls::watch();
+    let guard = kept(&manager, "job", NODE_TIMEOUT * 4);
     let (tell, told) = mpsc::channel();
     let watch = guard.watch();
     guard.on_lost(move |cause| tell.send((cause, watch.remaining(), now())).unwrap());
@@ -79,8 +85,9 @@ fn when_every_server_stops_all_are_told_before_the_validity_ends() {
     let (cause, waited_until) = waiter.join().unwrap().unwrap();
     assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
     // A generous bound: the machine is shared. The exact moment is seen over virtual time.
+    let latest = end + Duration::from_secs(1) + stalls.longest();
     for told_at in [at, waited_until] {
-        assert!(told_at < end + Duration::from_secs(1));
+        assert!(told_at < latest, "{:?} late", told_at - end);
     }
     for server in &servers {
         server.resume();
@@ -93,14 +100,14 @@ fn when_every_server_stops_all_are_told_before_the_validity_ends() {
 fn a_lock_that_another_took_is_told_of_by_the_next_renewal() {
     let servers = Server::cluster(3);
     let manager = manager(&servers);
-    let guard = kept(&manager, "job", Duration::from_secs(3));
+    let guard = kept(&manager, "job", Duration::from_secs(30));
     for server in &servers[1..] {
         server.hold("job", "another", 60_000);
     }
     let began = now();
     let cause = guard.wait_lost(BOUND).unwrap();
     assert!(matches!(cause, LossCause::Taken { .. }), "{cause}");
-    assert!(began.elapsed() < Duration::from_secs(2), "not at once");
+    assert!(began.elapsed() < Duration::from_secs(20), "not at once");
     assert!(matches!(
         guard.check(),
         Err(Error::Lost {
@@ -157,15 +164,17 @@ fn a_renewal_that_a_server_executes_after_the_unlock_leaves_no_key() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
         let servers = Server::cluster(3);
         let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let manager = builder.protocol(protocol).build().unwrap();
+        let builder = builder.node_timeout(NODE_TIMEOUT).protocol(protocol);
+        let manager = builder.build().unwrap();
         if protocol == Protocol::Fenced {
             manager.open_nodes().unwrap();
         }
-        let guard = kept(&manager, "job", Duration::from_secs(3));
+        let guard = kept(&manager, "job", NODE_TIMEOUT * 4);
+        let end = now() + guard.remaining();
         servers[0].stop();
         // The renewal was sent to it, too.
-        assert!(eventually(BOUND, || guard.remaining() < ms(2_000)));
-        assert!(eventually(BOUND, || guard.remaining() > ms(2_500)));
+        let is_renewed = || now() + guard.remaining() > end + ms(100);
+        assert!(eventually(BOUND, is_renewed));
         guard.unlock().unwrap();
         servers[0].resume();
         assert!(eventually(BOUND, || servers[0].get("job").is_none()));
@@ -193,15 +202,25 @@ fn locks_that_can_not_be_renewed_do_not_delay_those_that_can() {
             .all(|report| matches!(report.vote, Vote::Granted))
     });
     assert!(locked);
+    let stalls = Stalls::watch();
+    let ttl = ms(900);
     let urgent: Vec<LockGuard> = (0..20)
-        .map(|i| kept(&manager, &format!("three {i}"), ms(900)))
+        .map(|i| kept(&manager, &format!("three {i}"), ttl))
         .collect();
     nodes[2].hang();
-    let began = now();
+    let (began, mut stalled) = (now(), Duration::ZERO);
     while began.elapsed() < ms(3_500) {
         pause(ms(50));
-        let held = urgent.iter().filter(|guard| guard.check().is_ok());
-        assert_eq!(held.count(), urgent.len(), "after {:?}", began.elapsed());
+        stalled = stalled.max(stalls.longest());
+        let lost: Vec<_> = urgent
+            .iter()
+            .filter_map(|guard| guard.check().err())
+            .collect();
+        assert!(
+            lost.is_empty() || stalled > ttl / 3,
+            "after {:?}, with {stalled:?} at most in which nothing ran: {lost:?}",
+            began.elapsed()
+        );
     }
     nodes[2].recover();
     drop((many, urgent));
@@ -211,13 +230,17 @@ fn locks_that_can_not_be_renewed_do_not_delay_those_that_can() {
 fn servers_that_forget_their_scripts_cost_no_lock() {
     let servers = Server::cluster(3);
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let manager = builder.protocol(Protocol::Fenced).build().unwrap();
+    let builder = builder
+        .node_timeout(NODE_TIMEOUT)
+        .protocol(Protocol::Fenced);
+    let manager = builder.build().unwrap();
     manager.open_nodes().unwrap();
+    let ttl = NODE_TIMEOUT * 4;
     let guards: Vec<LockGuard> = (0..100)
-        .map(|i| kept(&manager, &format!("job {i}"), ms(1_500)))
+        .map(|i| kept(&manager, &format!("job {i}"), ttl))
         .collect();
     let began = now();
-    while began.elapsed() < ms(4_000) {
+    while began.elapsed() < ttl * 3 / 2 {
         for server in &servers {
             server.command(&["SCRIPT", "FLUSH"]);
         }
@@ -253,28 +276,32 @@ fn no_hook_is_called_once_the_lock_was_given_back() {
 fn ten_thousand_locks_are_kept_by_one_manager() {
     const LOCKS: usize = 10_000;
     let servers = Server::cluster(3);
-    let manager = manager(&servers);
-    let ttl = Duration::from_secs(10);
-    let (lost, guards) = within(BOUND, move || {
+    let manager = patient(servers.iter().map(Server::url));
+    // As long as a machine that has other things to do takes to renew so many.
+    let ttl = Duration::from_secs(40);
+    let (lost, guards) = within(BOUND * 2, move || {
         let lost = Arc::new(AtomicUsize::new(0));
-        let guards: Vec<LockGuard> = (0..LOCKS)
+        let guards: Vec<(LockGuard, Instant)> = (0..LOCKS)
             .map(|i| {
                 let guard = kept(&manager, &format!("job {i}"), ttl);
                 let lost = Arc::clone(&lost);
                 guard.on_lost(move |_| {
                     lost.fetch_add(1, Ordering::Relaxed);
                 });
-                guard
+                let end = now() + guard.remaining();
+                (guard, end)
             })
             .collect();
-        let began = now();
-        while began.elapsed() < ttl {
+        let is_renewed = |(guard, end): &(LockGuard, Instant)| {
+            guard.check().is_err() || now() + guard.remaining() > *end + ms(100)
+        };
+        while !guards.iter().all(is_renewed) {
             pause(ms(200));
         }
         (lost, guards)
     });
     assert_eq!(lost.load(Ordering::Relaxed), 0);
-    for guard in &guards {
+    for (guard, _) in &guards {
         guard.check().unwrap();
     }
     assert!(servers.iter().all(|server| server.keys() == 10_000));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, Lease, LockGuard, LockManager, LossCause, Protocol, Vote};
 
+use crate::patience::{PATIENCE, patient};
 use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -343,7 +344,8 @@ fn a_release_by_value_gives_back_that_lock_and_no_other() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
         let servers = Server::cluster(3);
         let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let manager = builder.protocol(protocol).build().unwrap();
+        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
+        let manager = builder.build().unwrap();
         if protocol == Protocol::Fenced {
             manager.open_nodes().unwrap();
         }
@@ -373,8 +375,8 @@ fn a_release_by_value_gives_back_that_lock_and_no_other() {
 fn a_lease_goes_to_another_manager_over_real_servers() {
     let servers = Server::cluster(3);
     let urls = || servers.iter().map(Server::url);
-    let giver = LockManager::new(urls()).unwrap();
-    let taker = LockManager::new(urls()).unwrap();
+    let giver = patient(urls());
+    let taker = patient(urls());
     let text = giver.lock("job", TTL).unwrap().into_lease().to_string();
     drop(giver);
     let guard = taker.adopt(text.parse().unwrap()).unwrap();
@@ -393,10 +395,10 @@ fn two_urls_of_one_server_are_one_vote_for_the_adopter() {
     let server = Server::start_with(&["--bind", "127.0.0.1", "127.0.0.2"]);
     let other = server.url().replace("127.0.0.1", "127.0.0.2");
     let third = Server::start();
-    let alone = LockManager::new([server.url()]).unwrap();
+    let alone = patient([server.url()]);
     let lease = alone.lock("job", TTL).unwrap().into_lease().to_string();
     let lease = lease.replace(":1:job", ":111:job");
-    let manager = LockManager::new([server.url(), other, third.url()]).unwrap();
+    let manager = patient([server.url(), other, third.url()]);
     match manager.adopt(lease.parse().unwrap()) {
         Err(Error::Unavailable { nodes }) => {
             let granted = nodes.iter().filter(|n| matches!(n.vote, Vote::Granted));

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use redlatch::{Error, LockManager, NodeError, Vote};
 
+use crate::patience::{PATIENCE, patient};
 use crate::server::{Server, eventually, now, pause};
 
 const TTL: Duration = Duration::from_secs(10);
 
 fn manager(servers: &[Server]) -> LockManager {
-    LockManager::new(servers.iter().map(Server::url)).unwrap()
+    patient(servers.iter().map(Server::url))
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn the_order_of_the_urls_does_not_matter() {
             .collect::<Vec<_>>()
     };
     let forwards = names(&manager(&servers));
-    let backwards = names(&LockManager::new(servers.iter().rev().map(Server::url)).unwrap());
+    let backwards = names(&patient(servers.iter().rev().map(Server::url)));
     assert_eq!(forwards, backwards);
     let mut expected: Vec<String> = servers.iter().map(Server::name).collect();
     expected.sort();
@@ -225,6 +226,7 @@ fn a_request_takes_its_ttl_or_the_default() {
     let servers = Server::cluster(3);
     let manager = LockManager::builder()
         .nodes(servers.iter().map(Server::url))
+        .node_timeout(PATIENCE)
         .default_ttl(Duration::from_secs(7))
         .key_prefix("app:")
         .build()

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LeaseWatch, LockManager, Vote};
 
+use crate::patience::patient;
 use crate::scripted::Scripted;
 use crate::server::{Server, eventually, within};
 
@@ -65,7 +66,7 @@ fn a_node_that_fails_is_logged_once_and_once_more_when_it_is_back() {
     log::set_max_level(LevelFilter::Trace);
 
     let mut servers = Server::cluster(3);
-    let manager = LockManager::new(servers.iter().map(Server::url)).unwrap();
+    let manager = patient(servers.iter().map(Server::url));
     let name = servers[0].name();
     servers[0].kill();
     for _ in 0..3 {
@@ -76,7 +77,7 @@ fn a_node_that_fails_is_logged_once_and_once_more_when_it_is_back() {
     assert!(lines[0].starts_with("WARN redlatch::node"), "{lines:?}");
 
     servers[0].restart();
-    assert!(eventually(Duration::from_secs(5), || lines_about(&name)
+    assert!(eventually(Duration::from_secs(30), || lines_about(&name)
         .len()
         == 2));
     let back = &lines_about(&name)[1];
@@ -93,7 +94,7 @@ fn a_password_is_never_logged() {
 
     let server = Server::start_with(&["--requirepass", "right"]);
     let url = format!("redis://someone:hunter2@127.0.0.1:{}", server.port());
-    let manager = LockManager::new([url]).unwrap();
+    let manager = patient([url]);
     assert!(manager.try_lock("report", TTL).is_err());
     assert!(!lines_about(&server.name()).is_empty());
     assert!(lines_about("hunter2").is_empty());

@@ -73,6 +73,52 @@ fn a_majority_that_others_have_is_a_loss_at_once() {
 }
 
 #[test]
+fn a_loss_that_is_known_is_what_unlock_tells_whatever_the_nodes_say() {
+    let taken = |cause: &LossCause| matches!(cause, LossCause::Taken { .. });
+    let expired = |cause: &LossCause| matches!(cause, LossCause::Expired { .. });
+    for fault in [FakeNode::refuse, FakeNode::hang, FakeNode::recover] {
+        let (clock, nodes, manager) = cluster();
+        let guard = kept(&manager, KeepAlive::unbounded());
+        for node in &nodes[..3] {
+            node.hold("report", "another", TTL * 10);
+        }
+        clock.advance(TTL / 2);
+        assert_lost(guard.check(), taken);
+        nodes.iter().for_each(fault);
+        assert_lost(guard.unlock(), taken);
+    }
+    // By the clock, while all nodes still have its keys.
+    for fault in [FakeNode::refuse, FakeNode::hang, FakeNode::recover] {
+        let (clock, nodes, manager) = cluster();
+        let guard = manager.lock("report", TTL).unwrap();
+        clock.advance(VALIDITY);
+        nodes.iter().for_each(fault);
+        assert_lost(guard.unlock(), expired);
+    }
+}
+
+#[test]
+fn a_loss_that_is_known_is_what_every_other_call_tells() {
+    let (clock, nodes, manager) = cluster();
+    let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
+    let guard = kept(&manager, KeepAlive::max_hold(TTL));
+    clock.advance(TTL);
+    assert_lost(guard.check(), at_the_limit);
+    nodes.iter().for_each(FakeNode::refuse);
+    assert_lost(guard.extend(TTL), at_the_limit);
+    // More than the limit that it has reached.
+    assert_lost(guard.keep_alive(TTL, KeepAlive::unbounded()), at_the_limit);
+    assert_lost(
+        guard.keep_alive(TTL, KeepAlive::max_hold(TTL)),
+        at_the_limit,
+    );
+    let adopted = manager.adopt(guard.into_lease());
+    assert_lost(adopted.map(drop), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+}
+
+#[test]
 fn a_majority_that_forgot_is_a_loss_at_once() {
     let (clock, nodes, manager) = cluster();
     let guard = kept(&manager, KeepAlive::unbounded());

@@ -6,6 +6,8 @@
 )]
 
 #[cfg(test)]
+mod alone;
+#[cfg(test)]
 #[cfg(feature = "tls-rustls")]
 mod certificates;
 #[cfg(test)]
@@ -33,11 +35,18 @@ mod fenced;
 mod fenced_faults;
 #[cfg(test)]
 mod fenced_input;
+#[cfg(target_os = "linux")]
+#[cfg(test)]
+mod forks;
+#[cfg(test)]
+mod full;
 #[cfg(test)]
 mod guard;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod handover;
+#[cfg(test)]
+mod hazards;
 #[cfg(test)]
 mod health;
 #[cfg(test)]
@@ -46,6 +55,8 @@ mod health_hostile;
 mod health_servers;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod introduced;
 #[cfg(test)]
 mod keep_alive;
 #[cfg(test)]
@@ -64,7 +75,11 @@ mod operations;
 #[cfg(test)]
 mod own_threads;
 #[cfg(test)]
+mod patience;
+#[cfg(test)]
 mod paused;
+#[cfg(test)]
+mod proxied;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod queue;

@@ -217,7 +217,15 @@ fn without_info_a_fenced_manager_says_so_and_a_classic_one_works() {
             (_, result) => panic!("{result:?}"),
         }
     }
-    assert!(servers.iter().all(|server| server.keys() == 0));
+    for server in &servers {
+        // What a release leaves, so that nothing of the attempt can come late.
+        let left = server.command(&["KEYS", "*"]);
+        let left: Vec<String> = redis::from_redis_value(left).unwrap();
+        assert!(
+            left.iter().all(|key| key == "billing:report:fence"),
+            "{left:?}"
+        );
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
 
+use crate::patience::{PATIENCE, patient};
 use crate::scripted::{Kind, Scripted};
 use crate::server::{Server, assert_ends_well, eventually, pause, within};
 
@@ -62,12 +63,13 @@ pub(crate) fn heard(nodes: &[Scripted]) -> Vec<usize> {
 }
 
 fn over(servers: &[Server]) -> LockManager {
-    LockManager::new(servers.iter().map(Server::url)).unwrap()
+    patient(servers.iter().map(Server::url))
 }
 
 fn fakes() -> (Vec<FakeNode>, LockManager) {
     let nodes = FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
     (nodes, manager)
 }
 
@@ -87,7 +89,7 @@ fn assert_held_here(result: Result<LockGuard, Error>) -> Error {
 #[test]
 fn who_asks_for_what_this_manager_holds_is_refused_without_a_command() {
     let nodes = listeners(3);
-    let manager = LockManager::new(nodes.iter().map(Scripted::url)).unwrap();
+    let manager = patient(nodes.iter().map(Scripted::url));
     let guard = manager.try_lock("job", TTL).unwrap();
     let before = heard(&nodes);
     let error = assert_held_here(manager.try_lock("job", TTL));
@@ -114,7 +116,8 @@ fn who_asks_for_what_this_manager_holds_is_refused_without_a_command() {
 #[test]
 fn two_managers_share_no_queue() {
     let (nodes, manager) = fakes();
-    let other = LockManager::builder().fakes(&nodes).build().unwrap();
+    let other = LockManager::builder().fakes(&nodes);
+    let other = other.node_timeout(PATIENCE).build().unwrap();
     let _guard = manager.lock("job", TTL).unwrap();
     let result = other.try_lock("job", TTL);
     let Err(error @ Error::Held { .. }) = result else {
@@ -139,13 +142,13 @@ fn only_the_first_talks_to_the_servers() {
     });
     let builder = LockManager::builder().node(server.url());
     let manager = builder
-        .node_timeout(Duration::from_secs(2))
+        .node_timeout(PATIENCE)
         .retry_delay(Duration::ZERO, Duration::from_millis(1))
         .build()
         .unwrap();
     let threads = (0..8).map(|_| {
         let manager = manager.clone();
-        thread::spawn(move || manager.try_lock_for("job", TTL, Duration::from_millis(300)))
+        thread::spawn(move || manager.try_lock_for("job", TTL, Duration::from_secs(2)))
     });
     for thread in threads.collect::<Vec<_>>() {
         let result = got(thread);
@@ -168,10 +171,7 @@ fn only_the_first_talks_to_the_servers() {
 fn sixty_four_threads_have_the_lock_in_the_order_in_which_they_came() {
     let servers = Server::cluster(3);
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let manager = builder
-        .node_timeout(Duration::from_secs(2))
-        .build()
-        .unwrap();
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
     let guard = manager.lock("job", TTL).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let threads = (0..64).map(|who| {
@@ -248,7 +248,7 @@ fn one_whose_time_is_shorter_than_a_round_trip_leaves_nothing_behind() {
 fn a_holder_whose_lock_is_over_keeps_nobody_waiting_and_its_late_end_harms_nobody() {
     let servers = Server::cluster(3);
     let manager = over(&servers);
-    let late = manager.lock("job", Duration::from_millis(200)).unwrap();
+    let late = manager.lock("job", Duration::from_millis(500)).unwrap();
     let second = got(next(&manager, TTL));
     assert!(late.remaining().is_zero());
     let third = next(&manager, TTL);
@@ -353,6 +353,7 @@ fn hundreds_of_resources_are_waited_for_at_once() {
 fn a_forked_child_waits_for_nobody_though_threads_wait_in_its_parent() {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
+    let builder = builder.node_timeout(PATIENCE);
     let manager = builder.local_handover(10, TTL).build().unwrap();
     let guard = manager.lock("job", TTL).unwrap();
     let other = manager.lock("other", TTL).unwrap();
@@ -395,10 +396,7 @@ fn nobody_asks_before_the_lock_is_given_back() {
         peer.say(command.consent());
     });
     let builder = LockManager::builder().node(server.url());
-    let manager = builder
-        .node_timeout(Duration::from_secs(2))
-        .build()
-        .unwrap();
+    let manager = builder.node_timeout(PATIENCE).build().unwrap();
     let guard = manager.lock("job", TTL).unwrap();
     let waiter = line_up({
         let manager = manager.clone();

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, QuarantineCause, Vote};
+use redlatch::{
+    Error, Fanout, LockManager, NodeError, NodeReport, Protocol, QuarantineCause, Vote,
+};
 
 use crate::fenced::fenced;
 use crate::server::{Server, eventually};
@@ -16,16 +18,16 @@ use crate::server::{Server, eventually};
 const TTL: Duration = Duration::from_mins(1);
 
 /// Three servers, of which the second one forgets. It is reached by a path that can lead to another server.
-struct Deployment {
-    steady: [Server; 2],
-    forgetful: Server,
-    path: PathBuf,
+pub(crate) struct Deployment {
+    pub(crate) steady: [Server; 2],
+    pub(crate) forgetful: Server,
+    pub(crate) path: PathBuf,
     /// Replaces the forgetful one, if it is there.
-    replica: Option<Server>,
+    pub(crate) replica: Option<Server>,
 }
 
 impl Deployment {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let forgetful = with_socket();
         let path = forgetful.dir().join("address");
         symlink(socket(&forgetful), &path).unwrap();
@@ -37,7 +39,7 @@ impl Deployment {
         }
     }
 
-    fn manager(&self, protocol: Protocol) -> LockManager {
+    pub(crate) fn manager(&self, protocol: Protocol) -> LockManager {
         fenced()
             .protocol(protocol)
             .nodes(self.steady.iter().map(Server::url))
@@ -47,22 +49,22 @@ impl Deployment {
     }
 }
 
-fn with_socket() -> Server {
+pub(crate) fn with_socket() -> Server {
     Server::start_with(&["--unixsocket", "{dir}/redis.sock"])
 }
 
-fn socket(server: &Server) -> PathBuf {
+pub(crate) fn socket(server: &Server) -> PathBuf {
     server.dir().join("redis.sock")
 }
 
-type Step = fn(&mut Deployment);
+pub(crate) type Step = fn(&mut Deployment);
 
-fn nothing(_: &mut Deployment) {}
+pub(crate) fn nothing(_: &mut Deployment) {}
 
 /// Before the lock is taken, `prepare`; when it is held by one majority, `forget`. Returns whether another manager gets it
 /// then, as the vote of the server that forgot.
 #[track_caller]
-fn is_held_twice(protocol: Protocol, prepare: Step, forget: Step) -> Result<(), Vote> {
+pub(crate) fn is_held_twice(protocol: Protocol, prepare: Step, forget: Step) -> Result<(), Vote> {
     let mut deployment = Deployment::new();
     if protocol == Protocol::Fenced {
         deployment.manager(protocol).open_nodes().unwrap();
@@ -88,7 +90,7 @@ fn is_held_twice(protocol: Protocol, prepare: Step, forget: Step) -> Result<(), 
 }
 
 #[track_caller]
-fn assert_caught(prepare: Step, forget: Step, expected: QuarantineCause) {
+pub(crate) fn assert_caught(prepare: Step, forget: Step, expected: QuarantineCause) {
     let classic = is_held_twice(Protocol::Classic, prepare, forget);
     assert!(classic.is_ok(), "not even a danger: {classic:?}");
     let vote = is_held_twice(Protocol::Fenced, prepare, forget).expect_err("two holders");
@@ -227,13 +229,34 @@ fn a_node_votes_again_when_its_quarantine_is_over_with_tokens_above_all_before()
     clock.advance(Duration::from_millis(1));
     let guard = manager.try_lock("job", TTL).unwrap();
     assert!(guard.fencing_token() > token);
-    // The third one was not asked before, so that its quarantine begins now.
-    let granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
-    assert_eq!(guard.votes().iter().filter(granted).count(), 2);
-    drop(guard);
-    clock.advance(Duration::from_millis(101_004));
-    let guard = manager.try_lock("job", TTL).unwrap();
-    assert_eq!(guard.votes().iter().filter(granted).count(), 3);
+    assert_eq!(granted(guard.votes()), 3);
+}
+
+fn granted(nodes: &[NodeReport]) -> usize {
+    let is_granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
+    nodes.iter().filter(is_granted).count()
+}
+
+/// Else those that a majority does without would begin when the others have ended theirs.
+#[test]
+fn all_nodes_begin_their_quarantine_with_the_first_attempt() {
+    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(5, &clock);
+        let builder = fenced().fakes(&nodes).max_ttl(TTL).fanout(fanout);
+        let manager = builder.build().unwrap();
+        let Err(Error::Unavailable { nodes }) = manager.try_lock("job", TTL) else {
+            panic!("{fanout:?}: not in quarantine");
+        };
+        let abstains = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }));
+        assert!(
+            nodes.iter().all(|report| abstains(&report.vote)),
+            "{nodes:?}"
+        );
+        clock.advance(TTL + Duration::from_secs(1));
+        let guard = manager.try_lock("job", TTL).unwrap();
+        assert_eq!(granted(guard.votes()), 5, "{:?}", guard.votes());
+    }
 }
 
 #[test]

@@ -80,11 +80,11 @@ fn warm_up(manager: &LockManager, servers: &[Server]) {
     let mut paused: Vec<&Server> = servers.iter().collect();
     let all_came = eventually(BOUND, || {
         paused.retain(|server| {
-            let sets = last_commands(server).iter().filter(|c| *c == "set").count();
-            if sets == THREADS {
+            let came = server.blocked();
+            if came == THREADS {
                 server.command(&["CLIENT", "UNPAUSE"]);
             }
-            sets < THREADS
+            came < THREADS
         });
         paused.is_empty()
     });

@@ -237,10 +237,10 @@ impl Peer {
             };
             // Asked first on every connection; no part of the play.
             let is_introduction = !std::mem::replace(&mut is_introduced, true);
-            if is_introduction && command.words[0] == "INFO" {
+            if is_introduction && command.words[0] == "EVAL" && command.words[2] == "0" {
                 let stage = Arc::clone(&self.stage);
                 (stage.introduction)(self);
-                let text = format!("run_id:{:p}\r\n", Arc::as_ptr(&self.stage));
+                let text = format!("{:p}", Arc::as_ptr(&self.stage));
                 self.say(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
                 continue;
             }

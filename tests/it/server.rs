@@ -1,5 +1,7 @@
 //! Real `redis-server` processes on free loopback ports, ended by pid when they go out of scope.
 
+use std::collections::HashSet;
+use std::fs::File;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::panic::resume_unwind;
@@ -20,6 +22,7 @@ pub(crate) struct Server {
     port: u16,
     dir: PathBuf,
     arguments: Vec<String>,
+    file: Option<PathBuf>,
 }
 
 impl Server {
@@ -29,22 +32,35 @@ impl Server {
         Self::start_with(&[])
     }
 
+    /// Starts a server that has read a configuration before its arguments.
+    #[track_caller]
+    pub(crate) fn start_with_file(file: &Path) -> Self {
+        Self::start_as(&[], Some(file))
+    }
+
     /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
     #[track_caller]
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        Self::start_as(arguments, None)
+    }
+
+    #[track_caller]
+    fn start_as(arguments: &[&str], file: Option<&Path>) -> Self {
         // Another process may take a port between its choice and the start of the server, so a few are tried.
         for _ in 0..10 {
             let port = free_port();
+            TAKEN.lock().insert(port);
             let dir = scratch_dir(port);
             let arguments: Vec<String> = arguments
                 .iter()
                 .map(|argument| argument.replace("{dir}", &dir.display().to_string()))
                 .collect();
             let mut server = Self {
-                child: spawn(port, &dir, &arguments),
+                child: spawn(port, &dir, &arguments, file),
                 port,
                 dir,
                 arguments,
+                file: file.map(Path::to_owned),
             };
             if server.is_up_soon() {
                 return server;
@@ -94,7 +110,7 @@ impl Server {
 
     fn query(&self, cmd: &redis::Cmd) -> redis::RedisResult<Value> {
         let client = redis::Client::open(self.url())?;
-        let mut connection = client.get_connection_with_timeout(Duration::from_secs(5))?;
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(30))?;
         cmd.query(&mut connection)
     }
 
@@ -170,15 +186,18 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Starts a killed server again on its port.
+    /// Starts a killed server again on its port; should a stranger have taken it meanwhile, once that one is gone.
     #[track_caller]
     pub(crate) fn restart(&mut self) {
-        self.child = spawn(self.port, &self.dir, &self.arguments);
-        assert!(
-            self.is_up_soon(),
-            "the server on {} did not come back",
-            self.port
-        );
+        let is_back = eventually(Duration::from_mins(1), || {
+            self.child = spawn(self.port, &self.dir, &self.arguments, self.file.as_deref());
+            let is_up = self.is_up_soon();
+            if !is_up {
+                self.kill();
+            }
+            is_up
+        });
+        assert!(is_back, "the server on {} did not come back", self.port);
     }
 
     #[track_caller]
@@ -187,7 +206,7 @@ impl Server {
     }
 
     fn is_up_soon(&mut self) -> bool {
-        eventually(Duration::from_secs(10), || {
+        eventually(Duration::from_mins(1), || {
             self.child.try_wait().unwrap().is_some() || answers(self.port)
         });
         self.child.try_wait().unwrap().is_none() && answers(self.port)
@@ -231,6 +250,7 @@ impl Drop for Server {
         self.child.kill().ok();
         tell_reaper("down", &self.child);
         self.child.wait().ok();
+        TAKEN.lock().remove(&self.port);
         std::fs::remove_dir_all(&self.dir).ok();
     }
 }
@@ -240,7 +260,7 @@ impl Drop for Server {
 pub(crate) fn assert_ends_well(child: i32) {
     let child = Pid::from_raw(child).unwrap();
     let mut status = None;
-    eventually(Duration::from_secs(10), || {
+    eventually(Duration::from_mins(1), || {
         status = waitpid(Some(child), WaitOptions::NOHANG).unwrap();
         status.is_some()
     });
@@ -249,7 +269,7 @@ pub(crate) fn assert_ends_well(child: i32) {
         waitpid(Some(child), WaitOptions::empty()).unwrap();
         panic!("the child hangs");
     };
-    assert_eq!(status.exit_status(), Some(0));
+    assert_eq!(status.exit_status(), Some(0), "{status:?}");
 }
 
 /// Polls until the condition holds or the time is over; returns whether it holds.
@@ -293,20 +313,37 @@ pub(crate) fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// A port that nobody listens on. It is below those that the system gives to connections, so that none of these takes
-/// it while its server is down.
+/// A port that nobody listens on. It is below those that the system gives to connections, and among those of this process
+/// alone, so that nobody else takes it while its server is down.
 pub(crate) fn free_port() -> u16 {
+    const PORTS: u32 = 500;
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    for _ in 0..20_000 {
-        // Test processes that run side by side begin at different places.
-        let n = NEXT.fetch_add(1, Ordering::Relaxed) + std::process::id() * 97;
-        let port = u16::try_from(12_000 + n % 20_000).unwrap();
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+    for _ in 0..PORTS {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed) % PORTS;
+        let port = u16::try_from(12_000 + OWN_PORTS.0 * PORTS + n).unwrap();
+        let is_taken = TAKEN.lock().contains(&port);
+        if !is_taken && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return port;
         }
     }
     panic!("no port is free");
 }
+
+/// Those of servers that are there, be they up or down.
+static TAKEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+
+/// The part of the ports that is for this process: the file is locked as long as it runs.
+static OWN_PORTS: LazyLock<(u32, File)> = LazyLock::new(|| {
+    const PARTS: u32 = 40;
+    // Test processes that run side by side begin at different places.
+    let parts = (0..PARTS).map(|n| (n + std::process::id()) % PARTS);
+    let mut own = parts.filter_map(|part| {
+        let path = std::env::temp_dir().join(format!("redlatch-ports-{part}"));
+        let file = File::options().append(true).create(true).open(path).ok()?;
+        file.try_lock().is_ok().then_some((part, file))
+    });
+    own.next().expect("forty test processes run already")
+});
 
 /// The folder of this process, which the reaper removes.
 fn scratch() -> PathBuf {
@@ -323,9 +360,10 @@ fn scratch_dir(port: u16) -> PathBuf {
     dir
 }
 
-fn spawn(port: u16, dir: &Path, arguments: &[String]) -> Child {
+fn spawn(port: u16, dir: &Path, arguments: &[String], file: Option<&Path>) -> Child {
     let port = port.to_string();
     let child = Command::new("redis-server")
+        .args(file)
         .args(["--port", &port, "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])
         .args(["--dir", &dir.display().to_string()])

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch::LockManager;
 use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Error, Fanout, KeepAlive, LockManager};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
+
+use crate::alone::is_alone;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -103,6 +107,11 @@ fn field<'a>(span: &'a Span, name: &str) -> &'a str {
 
 #[test]
 fn a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it() {
+    // Whether a span is wanted is asked once and remembered, and another test that is the first to come to it at the moment
+    // when this one begins to listen says no.
+    if !is_alone("spans::a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it") {
+        return;
+    }
     let nodes = FakeNode::cluster_on(3, &FakeClock::new());
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
     nodes[1].refuse();
@@ -145,6 +154,9 @@ fn a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it() {
 
 #[test]
 fn a_call_that_fails_says_how_and_no_span_has_a_token() {
+    if !is_alone("spans::a_call_that_fails_says_how_and_no_span_has_a_token") {
+        return;
+    }
     let nodes = FakeNode::cluster_on(3, &FakeClock::new());
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
     let guard = manager.lock("job", TTL).unwrap();
@@ -160,4 +172,142 @@ fn a_call_that_fails_says_how_and_no_span_has_a_token() {
     assert_eq!(outcome(&spans), "unavailable");
     // Nothing is asked of any node, so there is no span either.
     assert!(spans_of(|| assert!(manager.try_lock("", TTL).is_err())).is_empty());
+}
+
+/// A subscriber that panics at one of its callbacks, or at all of them.
+struct Broken {
+    at: &'static str,
+    panics: Arc<AtomicU64>,
+}
+
+const EVERYWHERE: &str = "everywhere";
+
+impl Broken {
+    fn called(&self, callback: &str) {
+        if self.at == callback || self.at == EVERYWHERE {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            panic!("a subscriber that is broken at {callback}");
+        }
+    }
+}
+
+impl Subscriber for Broken {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        // So that it is asked each time.
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        // Else there is nothing else that it is called for.
+        if self.at != EVERYWHERE {
+            self.called("enabled");
+        }
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        if self.at != EVERYWHERE {
+            self.called("new_span");
+        }
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {
+        self.called("record");
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, _: &Id) {
+        self.called("enter");
+    }
+
+    fn exit(&self, _: &Id) {
+        self.called("exit");
+    }
+
+    fn try_close(&self, _: Id) -> bool {
+        self.called("try_close");
+        true
+    }
+}
+
+/// Does this with a subscriber that is broken there; returns how often that has panicked.
+fn broken_at(at: &'static str, job: impl FnOnce()) -> u64 {
+    let panics = Arc::new(AtomicU64::new(0));
+    let broken = Broken {
+        at,
+        panics: Arc::clone(&panics),
+    };
+    tracing::subscriber::with_default(broken, job);
+    panics.load(Ordering::Relaxed)
+}
+
+const CALLBACKS: [&str; 7] = [
+    "enabled",
+    "new_span",
+    "record",
+    "enter",
+    "exit",
+    "try_close",
+    EVERYWHERE,
+];
+
+#[test]
+fn a_subscriber_that_panics_leaves_no_key_and_disturbs_no_lock() {
+    for at in CALLBACKS {
+        for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+            let clock = FakeClock::new();
+            let nodes = FakeNode::cluster_on(3, &clock);
+            let builder = LockManager::builder().fakes(&nodes).fanout(fanout);
+            let manager = builder.build().unwrap();
+            let panics = broken_at(at, || {
+                let guard = manager.lock("job", TTL).unwrap();
+                guard.extend(TTL * 2).unwrap();
+                assert!(manager.try_lock("job", TTL).is_err());
+                guard.unlock().unwrap();
+
+                // One node fails, is left out, and answers again.
+                nodes[1].refuse();
+                let request = manager.request("kept").ttl(TTL);
+                let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+                clock.advance(TTL);
+                nodes[1].recover();
+                clock.advance(TTL);
+                assert_eq!(manager.stats().nodes[1].closed, 1, "{at}");
+                kept.check().unwrap();
+                drop(kept);
+
+                nodes.iter().for_each(FakeNode::refuse);
+                let refused = manager.try_lock("job", TTL);
+                assert!(matches!(refused, Err(Error::Unavailable { .. })), "{at}");
+                nodes.iter().for_each(FakeNode::recover);
+                clock.advance(TTL);
+            });
+            assert!(panics > 0, "{at} is never called");
+            for key in ["job", "kept"] {
+                let has_key = |node: &FakeNode| node.token_of(key).is_some();
+                assert!(!nodes.iter().any(has_key), "{at}: {key} is left");
+            }
+            drop(manager.try_lock("job", TTL).unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_subscriber_that_panics_while_a_panic_unwinds_is_no_abort() {
+    for at in CALLBACKS {
+        let nodes = FakeNode::cluster(3);
+        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+        broken_at(at, || {
+            let unwound = catch_unwind(AssertUnwindSafe(|| {
+                let _guard = manager.lock("job", TTL).unwrap();
+                panic!("the job fails");
+            }));
+            assert!(unwound.is_err());
+        });
+        assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+    }
 }

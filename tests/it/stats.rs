@@ -5,6 +5,7 @@ use std::time::Duration;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, LockManager, Protocol, Stats};
 
+use crate::patience::patient;
 use crate::scripted::{Kind, Scripted};
 use crate::server::{Server, eventually};
 
@@ -383,7 +384,7 @@ fn a_person_can_read_them() {
 #[test]
 fn real_servers_and_many_threads_lose_no_count() {
     let servers = Server::cluster(3);
-    let manager = LockManager::new(servers.iter().map(Server::url)).unwrap();
+    let manager = patient(servers.iter().map(Server::url));
     let workers: Vec<_> = (0..8)
         .map(|worker| {
             let manager = manager.clone();

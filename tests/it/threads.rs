@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use redlatch::{Error, LockManager};
 
+use crate::patience::{PATIENCE, patient};
 use crate::scripted::{BlackHole, Kind, Scripted};
 use crate::server::{Server, eventually, free_port, pause, within};
 
@@ -157,7 +158,7 @@ fn exclusion_holds_while_minorities_stop_and_go_on() {
     assert_excludes(&manager, 12, 3, 25);
     drop(trouble);
     for server in servers.iter() {
-        let empty = eventually(Duration::from_secs(3), || server.keys() == 0);
+        let empty = eventually(BOUND, || server.keys() == 0);
         assert!(empty, "{} keys on {}", server.keys(), server.name());
     }
 }
@@ -199,7 +200,7 @@ fn one_node_that_stops_and_goes_on_costs_no_lock_and_no_release_though_the_pool_
         }
     });
     for server in servers.iter() {
-        let empty = eventually(Duration::from_secs(3), || server.keys() == 0);
+        let empty = eventually(BOUND, || server.keys() == 0);
         assert!(empty, "{} keys on {}", server.keys(), server.name());
     }
 }
@@ -208,9 +209,7 @@ fn one_node_that_stops_and_goes_on_costs_no_lock_and_no_release_though_the_pool_
 fn guards_that_are_dropped_together_leave_no_key_on_a_stopped_server_though_the_pool_is_small() {
     let servers = Server::cluster(3);
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-    let builder = builder
-        .pool_size(2)
-        .node_timeout(Duration::from_millis(100));
+    let builder = builder.pool_size(2).node_timeout(Duration::from_secs(1));
     let manager = builder.build().unwrap();
     let ttl = Duration::from_mins(10);
     let lock = |i| manager.lock(&format!("job-{i}"), ttl).unwrap();
@@ -229,7 +228,7 @@ fn guards_that_are_dropped_together_leave_no_key_on_a_stopped_server_though_the_
     });
     servers[0].resume();
     for server in &servers {
-        let empty = eventually(Duration::from_secs(3), || server.keys() == 0);
+        let empty = eventually(BOUND, || server.keys() == 0);
         assert!(
             empty,
             "{} keys are left on {}",
@@ -253,18 +252,23 @@ fn every_attempt_has_a_token_of_its_own() {
     });
     let manager = LockManager::builder()
         .node(server.url())
+        .node_timeout(PATIENCE)
         .retry_delay(Duration::ZERO, Duration::from_millis(1))
         .build()
         .unwrap();
     let wait = Duration::from_millis(300);
-    let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
-    assert!(matches!(error, Error::Held { .. }), "{error:?}");
+    // Once, or as often as a busy machine needs for some attempts.
+    let many = eventually(BOUND, || {
+        let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
+        assert!(matches!(error, Error::Held { .. }), "{error:?}");
+        server.heard_of(Kind::Set).len() > 3
+    });
+    assert!(many, "{}", server.heard_of(Kind::Set).len());
     let tokens = |kind| -> Vec<String> {
         let heard = server.heard_of(kind);
         heard.iter().map(|c| c.token().to_owned()).collect()
     };
     let (asked, released) = (tokens(Kind::Set), tokens(Kind::Release));
-    assert!(asked.len() > 3, "{}", asked.len());
     assert_all_differ(&asked);
     assert_eq!(asked, released);
 }
@@ -272,7 +276,7 @@ fn every_attempt_has_a_token_of_its_own() {
 #[test]
 fn a_guard_is_extended_and_unlocked_by_another_thread() {
     let servers = Server::cluster(3);
-    let manager = LockManager::new(servers.iter().map(Server::url)).unwrap();
+    let manager = patient(servers.iter().map(Server::url));
     let ended = |end: fn(redlatch::LockGuard)| {
         let guard = manager.lock("job", TTL).unwrap();
         let extenders = || {
@@ -301,7 +305,7 @@ fn a_manager_over_dead_nodes_is_built_at_once_and_connects_to_nothing() {
         // Waiting for a single node would take longer than the bound.
         let builder = LockManager::builder().nodes(urls);
         let builder = builder.node_timeout(Duration::from_mins(1));
-        let managers = within(Duration::from_secs(5), move || {
+        let managers = within(Duration::from_secs(50), move || {
             [(); 20].map(|()| builder.clone().build().unwrap())
         });
         drop(managers);

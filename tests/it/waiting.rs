@@ -5,8 +5,9 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use redlatch::{Error, LockGuard, LockManager, Protocol, Vote};
+use redlatch::{Error, LockGuard, LockManager, NodeReport, Protocol, Vote};
 
+use crate::patience::PATIENCE;
 use crate::scripted::{Kind, Scripted};
 use crate::server::{Server, eventually, now, pause, within};
 
@@ -28,9 +29,18 @@ pub(crate) fn cluster(n: usize) -> Vec<Server> {
 /// The manager of a process that looks at a lock so often at least.
 #[track_caller]
 pub(crate) fn process(servers: &[Server], delay: Duration) -> LockManager {
+    process_with(servers, delay, PATIENCE)
+}
+
+#[track_caller]
+pub(crate) fn process_with(
+    servers: &[Server],
+    delay: Duration,
+    node_timeout: Duration,
+) -> LockManager {
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
     builder
-        .node_timeout(Duration::from_millis(500))
+        .node_timeout(node_timeout)
         .retry_delay(delay, delay)
         .build()
         .unwrap()
@@ -70,13 +80,13 @@ impl Waiting {
     }
 }
 
+/// A majority granted it, and no other node failed: where the one who has just had it is slow to give it back, the key may
+/// still have been there.
 #[track_caller]
-pub(crate) fn assert_all_granted(guard: &LockGuard) {
+pub(crate) fn assert_no_node_failed(guard: &LockGuard) {
     let votes = guard.votes();
-    let granted = votes
-        .iter()
-        .all(|report| matches!(report.vote, Vote::Granted));
-    assert!(granted, "{votes:?}");
+    let is_vote = |report: &NodeReport| matches!(report.vote, Vote::Granted | Vote::Held { .. });
+    assert!(votes.iter().all(is_vote), "{votes:?}");
 }
 
 /// Nothing that was written for those who waited is there for ever.
@@ -110,7 +120,7 @@ fn those_who_wait_ask_the_first_node_alone_and_seldom() {
     assert!((2..=2 * 4).contains(&first), "{before:?} {after:?}");
     assert_eq!(before[1..], after[1..]);
     guard.unlock().unwrap();
-    assert_all_granted(&waiting.end().0);
+    assert_no_node_failed(&waiting.end().0);
     assert_nothing_is_left(&servers);
 }
 
@@ -121,7 +131,7 @@ fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
     let holder = process(&servers, delay);
     let waiter = LockManager::builder()
         .nodes(servers.iter().map(Server::url))
-        .node_timeout(Duration::from_secs(2))
+        .node_timeout(PATIENCE)
         .retry_delay(delay, delay)
         .pool_size(1)
         .build()
@@ -137,7 +147,7 @@ fn with_one_connection_a_poll_is_one_command_and_nobody_is_woken() {
     let looks = eval() - before;
     assert!((1..=6).contains(&looks), "{looks}");
     guard.unlock().unwrap();
-    assert_all_granted(&waiting.end().0);
+    assert_no_node_failed(&waiting.end().0);
     assert_eq!(servers[0].count("blpop"), 0);
     assert_eq!(servers[0].count("sadd"), 0);
     assert_nothing_is_left(&servers);
@@ -153,7 +163,7 @@ fn a_release_wakes_one_who_waits_long_before_its_next_look() {
         let servers = cluster(nodes);
         let [holder, waiter] = [(); 2].map(|()| {
             let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-            let builder = builder.node_timeout(Duration::from_secs(2));
+            let builder = builder.node_timeout(PATIENCE);
             let builder = builder.retry_delay(LONG, LONG).protocol(protocol);
             builder.build().unwrap()
         });
@@ -166,7 +176,7 @@ fn a_release_wakes_one_who_waits_long_before_its_next_look() {
         guard.unlock().unwrap();
         let (guard, at) = waiting.end();
         assert!(at - released < SOON, "{protocol:?}");
-        assert_all_granted(&guard);
+        assert_no_node_failed(&guard);
     }
 }
 
@@ -193,7 +203,7 @@ fn one_who_waits_at_a_unix_socket_is_woken() {
     let url = format!("unix://{}/redis.sock", server.dir().display());
     let [holder, waiter] = [(); 2].map(|()| {
         let builder = LockManager::builder().node(&url).retry_delay(LONG, LONG);
-        builder.node_timeout(SOON).build().unwrap()
+        builder.node_timeout(PATIENCE).build().unwrap()
     });
     let guard = holder.lock("job", TTL).unwrap();
     let waiting = Waiting::listen(&waiter, &server);
@@ -212,7 +222,7 @@ fn nobody_sleeps_longer_than_the_key_lives() {
     let started = now();
     let (guard, at) = Waiting::begin(&process(&servers, LONG)).end();
     assert!(at - started < LONG / 2, "{:?}", at - started);
-    assert_all_granted(&guard);
+    assert_no_node_failed(&guard);
 }
 
 #[test]
@@ -232,7 +242,7 @@ fn what_another_port_gives_back_is_found_by_the_next_look() {
     }
     let (guard, at) = waiting.end();
     assert!(at - released < SOON);
-    assert_all_granted(&guard);
+    assert_no_node_failed(&guard);
 }
 
 #[test]

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use redlatch::LockManager;
 
+use crate::patience::{PATIENCE, Stalls};
 use crate::server::{Server, eventually, now, pause, within};
-use crate::waiting::{BOUND, LONG, TTL, asked, assert_nothing_is_left, cluster, process};
+use crate::waiting::{
+    BOUND, LONG, TTL, asked, assert_nothing_is_left, cluster, process, process_with,
+};
 
 /// Lets processes take a lock again and again for some seconds. Returns how often each had it, and its longest wait.
 fn contend(processes: usize) -> Vec<(u32, Duration)> {
@@ -32,7 +35,7 @@ fn contend(processes: usize) -> Vec<(u32, Duration)> {
     let delay = [50, 250].map(Duration::from_millis);
     let managers = (0..processes).map(|_| {
         let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.node_timeout(Duration::from_secs(2));
+        let builder = builder.node_timeout(PATIENCE);
         builder.retry_delay(delay[0], delay[1]).build().unwrap()
     });
     let threads: Vec<_> = managers
@@ -51,18 +54,24 @@ fn contend(processes: usize) -> Vec<(u32, Duration)> {
 #[test]
 fn processes_that_contend_have_equal_shares_and_none_waits_for_long() {
     for processes in [2, 4] {
+        let stalls = Stalls::watch();
         let results = contend(processes);
+        let stalled = stalls.longest();
         let counts = results.iter().map(|(count, _)| *count);
         let (least, most) = (counts.clone().min().unwrap(), counts.max().unwrap());
         assert!(least >= 10 && most <= least * 2, "{results:?}");
         let longest = results.iter().map(|(_, longest)| *longest).max();
-        assert!(longest.unwrap() < Duration::from_secs(2), "{results:?}");
+        let most = Duration::from_secs(2) + stalled * 4;
+        assert!(longest.unwrap() < most, "{results:?} {stalled:?}");
     }
 }
 
 #[test]
 fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
     const ROUNDS: usize = 20;
+    /// The one that was woken is waited for as long as this, if one asks again within half of it. It may come later, where
+    /// the machine is busy.
+    const COURTESY: Duration = Duration::from_millis(10);
     let servers = cluster(3);
     let [greedy, waiter] = [(); 2].map(|()| process(&servers, LONG));
     let overtaken = (0..ROUNDS).filter(|_| {
@@ -73,13 +82,16 @@ fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
             now()
         });
         assert!(eventually(BOUND, || servers[0].blocked() == 1));
+        let released = now();
         guard.unlock().unwrap();
+        let asked = now();
         let again = greedy.try_lock_for("job", TTL, BOUND).unwrap();
         let got_again = now();
         // So that the other one gives back later if it comes second.
         pause(Duration::from_millis(5));
         drop(again);
-        within(BOUND, || waiting.join().unwrap()) > got_again
+        let is_overtaken = within(BOUND, || waiting.join().unwrap()) > got_again;
+        is_overtaken && asked - released < COURTESY / 2 && got_again - asked < COURTESY
     });
     let overtaken = overtaken.count();
     assert!(overtaken <= ROUNDS / 4, "{overtaken} of {ROUNDS}");
@@ -90,12 +102,15 @@ fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
 fn who_is_alone_again_soon_pays_for_nobody_who_waits() {
     const ROUNDS: u64 = 20;
     let servers = cluster(3);
-    let [alone, waiter] = [(); 2].map(|()| process(&servers, Duration::from_millis(100)));
+    let [alone, waiter] = [(); 2].map(|()| {
+        let (delay, node_timeout) = (Duration::from_millis(100), Duration::from_secs(1));
+        process_with(&servers, delay, node_timeout)
+    });
     let guard = alone.lock("job", TTL).unwrap();
     let short = Duration::from_millis(300);
     assert!(waiter.try_lock_for("job", TTL, short).is_err());
     guard.unlock().unwrap();
-    let is_cheap = eventually(Duration::from_secs(10), || {
+    let is_cheap = eventually(BOUND, || {
         let before = asked(&servers[0]);
         for _ in 0..ROUNDS {
             alone.lock("job", TTL).unwrap().unlock().unwrap();
@@ -112,7 +127,7 @@ fn half_of_the_connections_are_left_to_those_who_do_not_wait() {
     let delay = Duration::from_millis(300);
     let waiter = LockManager::builder()
         .nodes(servers.iter().map(Server::url))
-        .node_timeout(Duration::from_secs(1))
+        .node_timeout(PATIENCE)
         .retry_delay(delay, delay)
         .pool_size(4)
         .build()
@@ -157,7 +172,7 @@ fn a_thousand_locks_that_are_waited_for_at_once_are_all_got_over_a_bounded_numbe
     let servers = Arc::new(cluster(3));
     let build = || {
         let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.node_timeout(Duration::from_secs(5)).pool_size(POOL);
+        let builder = builder.node_timeout(PATIENCE).pool_size(POOL);
         let delay = [1, 2].map(Duration::from_secs);
         builder.retry_delay(delay[0], delay[1]).build().unwrap()
     };

@@ -1,9 +1,10 @@
 //! Variants that break a promise: the checker has to find out, after no more and no fewer steps than these.
 
 use crate::checks::{broken_by, is_possible, shortest_counterexample};
+use crate::holds::CLOCKS;
 use crate::properties::{NO_REVIVAL, REAL_TIME, UNIQUE};
 use crate::variant::Variant;
-use crate::world::{Action, Loss, Network, Undo, World};
+use crate::world::{Action, Clocks, Loss, Network, Undo, World};
 
 #[test]
 fn a_token_that_only_equals_the_counter_is_given_out_twice() {
@@ -46,6 +47,18 @@ fn a_clock_that_steps_back_while_counters_are_lost_undoes_the_floor() {
     let mut world = world_of(Variant::ClockSteppedBack, 1, 2);
     world.loss = Loss::Everything(1);
     shortest_counterexample("clock stepped back", &world, UNIQUE, 10);
+}
+
+/// With `open_at` = now + S, where clocks differ by S, as if no token were ahead of the clock of its client.
+#[test]
+fn a_quarantine_that_covers_the_clocks_and_not_the_lead_lets_a_token_be_given_out_twice() {
+    let mut world = world_of(Variant::Fenced, 1, 2);
+    world.loss = Loss::Everything(1);
+    world.clocks = Some(Clocks {
+        quarantine: 1,
+        ..CLOCKS
+    });
+    shortest_counterexample("short quarantine", &world, UNIQUE, 11);
 }
 
 /// The counter is an old one again, and so is the key: the node acknowledges what it took away from the holder since.

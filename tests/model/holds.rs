@@ -1,7 +1,7 @@
 //! The protocol as it is: no state breaks a promise, and what it is for does happen.
 
 use crate::checks::{check, check_against_a_plain_search, check_within};
-use crate::world::{Answers, Loss, Undo, World};
+use crate::world::{Answers, Clocks, Loss, Undo, World};
 
 /// How many steps from the beginning the bounded check of three clients with two attempts each looks.
 const STEPS_VARIABLE: &str = "REDLATCH_MODEL_STEPS";
@@ -48,6 +48,22 @@ fn two_clients_that_give_up_on_nodes_one_of_which_goes_back() {
     world.undo = Undo::AtAnyNode;
     world.loss = Loss::TheLatest(1);
     check("2 clients, proposals to 2, undos, a roll-back", &world);
+}
+
+/// A quarantine that is as long as clocks may differ and tokens may run ahead.
+pub(crate) const CLOCKS: Clocks = Clocks {
+    skew: 1,
+    lead: 1,
+    quarantine: 2,
+    until: 2,
+};
+
+#[test]
+fn two_clients_whose_clocks_differ_and_a_node_that_is_replaced_by_an_empty_one() {
+    let mut world = World::new(2, 1, 3);
+    world.loss = Loss::Everything(1);
+    world.clocks = Some(CLOCKS);
+    check("2 clients, proposals to 3, clocks, a wipe", &world);
 }
 
 #[test]

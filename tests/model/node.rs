@@ -19,6 +19,8 @@ pub(crate) struct Node {
     /// `open_at`, if the marker is of this process: 0 in a new deployment, none from a loss of data until `reopen`. No
     /// token that the node granted before it closed is larger, and all that it grants later are.
     pub(crate) open_at: Option<Token>,
+    /// When it lost data, in a world that has clocks.
+    pub(crate) lost_at: Token,
     /// The largest token that it has granted. No script reads it: it is what `open_at` has to be above.
     pub(crate) granted: Token,
     /// What is on disk, if anything: lock key and counter. A loss of data brings it back.
@@ -49,6 +51,7 @@ impl Default for Node {
             key: None,
             counter: 0,
             open_at: Some(0),
+            lost_at: 0,
             granted: 0,
             saved: None,
             votes: Default::default(),

@@ -13,6 +13,8 @@ pub(crate) struct State {
     pub(crate) attempts: [Attempt; MOST_ATTEMPTS],
     /// How many more times a node can lose data.
     pub(crate) losses: u8,
+    /// What the clock shows that is ahead of all others, in a world that has clocks.
+    pub(crate) now: Token,
 }
 
 /// One attempt of a client to get the lock, and the guard that it may have led to.
@@ -67,6 +69,7 @@ impl State {
             nodes: Default::default(),
             attempts: Default::default(),
             losses,
+            now: 0,
         }
     }
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use stateright::{Model, Property};
 
-use crate::node::{AttemptId, MOST_ATTEMPTS, Renewal, Token};
+use crate::node::{AttemptId, MOST_ATTEMPTS, Node, Renewal, Token};
 use crate::properties;
 use crate::state::{Extension, Phase, QUORUM, State, numberings};
 use crate::variant::Variant;
@@ -23,6 +23,8 @@ pub(crate) struct World {
     /// that is lost cost liveness only.
     pub(crate) largest_proposal: Token,
     pub(crate) undo: Undo,
+    /// None where `open_at` is what the clocks are for, above all that the node has granted. Else it comes from them.
+    pub(crate) clocks: Option<Clocks>,
     numberings: Vec<[AttemptId; MOST_ATTEMPTS]>,
 }
 
@@ -46,6 +48,20 @@ pub(crate) enum Loss {
     /// What came after some earlier moment, or everything: as by a snapshot that is read back, or the promotion of a
     /// replica that lags. The moments of two nodes do not overlap, or there would be too many states.
     TheLatest(u8),
+}
+
+/// Clocks that differ, and tokens that run ahead of them. Those of clients are right or behind, and so is that of a node; a
+/// node that lost everything is replaced by one whose clock is behind by as much as is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clocks {
+    /// By how much two clocks may differ.
+    pub(crate) skew: Token,
+    /// How far a proposal may be ahead of the clock of its client, because tokens are set apart for hand-overs.
+    pub(crate) lead: Token,
+    /// How long a node that lost everything abstains.
+    pub(crate) quarantine: Token,
+    /// When time ends.
+    pub(crate) until: Token,
 }
 
 /// Whether a client that is still asking gives up on single nodes. Only for `Network::Repeating`, where what was sent
@@ -85,6 +101,8 @@ pub(crate) enum Action {
     LoseData(usize),
     /// A node that lost data has closed, and opens.
     Reopen(usize),
+    /// Time goes on.
+    Tick,
     /// A client that is still asking no longer waits for a node, and sends a release behind the acquire.
     Undo(AttemptId, usize),
 }
@@ -107,6 +125,9 @@ impl Model for World {
         }
         for place in 0..state.nodes.len() {
             self.events_at(state, place, actions);
+        }
+        if self.clocks.is_some_and(|clocks| state.now < clocks.until) {
+            actions.push(Action::Tick);
         }
     }
 
@@ -134,6 +155,7 @@ impl World {
             attempts,
             largest_proposal,
             undo: Undo::Never,
+            clocks: None,
             numberings: numberings(clients, attempts),
         }
     }
@@ -166,7 +188,8 @@ impl World {
             }
             Action::Expire(place) => state.nodes[place].expire(),
             Action::Undo(id, place) => state.undo(id, place),
-            Action::Reopen(place) => state.nodes[place].reopen(self.rules),
+            Action::Reopen(place) => self.reopen(&mut state.nodes[place]),
+            Action::Tick => state.now += 1,
             Action::Save(place) => {
                 let node = &mut state.nodes[place];
                 node.saved = Some((node.key, node.counter));
@@ -174,9 +197,19 @@ impl World {
             Action::LoseData(place) => {
                 state.losses -= 1;
                 state.nodes[place].lose_data(self.rules);
+                state.nodes[place].lost_at = state.now;
             }
         }
         state
+    }
+
+    fn reopen(&self, node: &mut Node) {
+        node.reopen(self.rules);
+        if let Some(clocks) = self.clocks {
+            // By its own clock, which is behind.
+            let open_at = (node.lost_at + clocks.quarantine).saturating_sub(clocks.skew);
+            node.open_at = Some(open_at);
+        }
     }
 
     fn acquire_arrives(&self, state: &mut State, id: AttemptId, place: usize) {
@@ -210,9 +243,10 @@ impl World {
         0..self.clients * self.attempts
     }
 
-    fn proposals(&self) -> RangeInclusive<Token> {
+    fn proposals(&self, now: Token) -> RangeInclusive<Token> {
         if self.rules.proposes() {
-            1..=self.largest_proposal
+            let latest = self.clocks.map_or(Token::MAX, |clocks| now + clocks.lead);
+            1..=self.largest_proposal.min(latest)
         } else {
             0..=0
         }
@@ -224,7 +258,8 @@ impl World {
         match attempt.phase {
             Phase::NotBegun => {
                 if id.is_multiple_of(self.attempts) || state.attempts[id - 1].is_over() {
-                    actions.extend(self.proposals().map(|token| Action::Begin(id, token)));
+                    let proposals = self.proposals(state.now);
+                    actions.extend(proposals.map(|token| Action::Begin(id, token)));
                 }
             }
             Phase::Asking => {
@@ -266,7 +301,8 @@ impl World {
         if node.key.is_some() {
             actions.push(Action::Expire(place));
         }
-        if node.open_at.is_none() {
+        let is_over = |clocks: Clocks| state.now >= node.lost_at + clocks.quarantine;
+        if node.open_at.is_none() && self.clocks.is_none_or(is_over) {
             actions.push(Action::Reopen(place));
         }
         if state.losses > 0 {

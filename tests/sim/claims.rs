@@ -6,6 +6,7 @@ use super::clocks::{MILLI, Nanos};
 use super::handing::{Asked, Before, Beginning, Left};
 use super::plan::{Kind, nanos};
 use super::world::{State, World};
+use crate::LossCause;
 use crate::guard::{LeaseWatch, LockGuard};
 
 /// A guard, and until which true time it says to be valid.
@@ -360,11 +361,17 @@ impl World {
         }
     }
 
-    /// The nodes have said, when it was given back or was to be adopted, that the lock is lost.
-    pub(crate) fn lost(&self, returned: &Returned) {
+    /// It was said, when it was given back or was to be adopted, that the lock is lost.
+    pub(crate) fn lost(&self, returned: &Returned, cause: &LossCause) {
         if let Some(claim) = &returned.claim {
             let mut state = self.state();
-            let has_ended = claim.until <= state.now;
+            // A loss by the clock may be told a little before the end, and is one from then on.
+            let is_by_nodes = matches!(cause, LossCause::Taken { .. } | LossCause::Vanished { .. });
+            let notice = if is_by_nodes { 0 } else { NOTICE };
+            // By the clock of the client.
+            let clock = state.clients[claim.client].clock;
+            let soon = clock.when(clock.shows(state.now).saturating_add(notice));
+            let has_ended = claim.until <= state.now.max(soon);
             let forgets = state.plan.kind == Kind::Fenced;
             state.require(has_ended || forgets, || {
                 let (client, resource) = (claim.client, claim.resource);

@@ -253,8 +253,8 @@ impl Worker {
                 self.world
                     .state()
                     .note(|| format!("c{id} unlocks: {error}"));
-                if matches!(error, Error::Lost { .. }) {
-                    self.world.lost(&returned);
+                if let Error::Lost { cause } = error {
+                    self.world.lost(&returned, cause);
                 }
             }
         }

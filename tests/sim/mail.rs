@@ -81,7 +81,7 @@ impl Worker {
                 state.count("adoption refused");
                 drop(state);
                 if matches!(cause, LossCause::Taken { .. } | LossCause::Vanished { .. }) {
-                    self.world.lost(&mail.handed);
+                    self.world.lost(&mail.handed, cause);
                 }
             }
             Error::Unavailable { .. } => {

@@ -43,7 +43,7 @@ impl Node {
         let mut store = Store::of(process);
         if let Some(rules) = plan.rules() {
             let open = Opening::Open.command(&rules);
-            let open = open.for_server(Some(&store.run_id())).unwrap();
+            let open = open.in_full();
             let shows = Duration::from_nanos(clock.shows(0));
             assert_eq!(store.execute(&open, shows), Value::Okay);
         }

@@ -4,6 +4,7 @@ use redis::Value;
 
 use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
 use crate::node::fenced;
+use crate::node::identity::INTRODUCE;
 
 /// A command on its way.
 #[derive(Clone, Debug)]
@@ -51,7 +52,7 @@ impl Message {
         }
         let (verb, key, token, ttl) = match words.as_slice() {
             ["EVAL", PROBE, "0"] => (Verb::Probe, "", "", ""),
-            ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
+            ["EVAL", INTRODUCE, "0"] | ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
             ["GET", key] => (Verb::Ask, *key, "", ""),
             ["SET", key, token, "NX", "PX", ttl] => (Verb::Set, *key, *token, *ttl),
             [

@@ -9,11 +9,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, ValueEnum};
 
 use crate::durations;
 use crate::failure::Failure;
+use crate::name::Name;
 use crate::output;
 
 const EXIT_CODES: &str = "\
@@ -63,7 +64,8 @@ pub(crate) enum Subcommand {
 ///
 /// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN and, with --fenced, REDLATCH_FENCING_TOKEN in its environment. It
 /// runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is given back when the
-/// command has ended; processes that it has left behind are not waited for. Should redlatch be killed, so is the group.
+/// command has ended; processes that it has left behind are not waited for. Should redlatch be killed, so is the group;
+/// should it be stopped, the group is ended before the lock is.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
 pub(crate) struct Run {
@@ -104,8 +106,8 @@ pub(crate) struct Run {
     pub(crate) conflict_exit_code: u8,
 
     /// What the lock is called
-    #[arg(value_parser = name)]
-    pub(crate) name: String,
+    #[arg(value_parser = Name::parse)]
+    pub(crate) name: Name,
 
     /// The command and its arguments, after --
     #[arg(last = true, required = true, value_hint = clap::ValueHint::CommandWithArguments)]
@@ -133,8 +135,8 @@ pub(crate) struct Status {
     pub(crate) form: Form,
 
     /// What the lock is called
-    #[arg(value_parser = name)]
-    pub(crate) name: String,
+    #[arg(value_parser = Name::parse)]
+    pub(crate) name: Name,
 }
 
 /// Tells what is wrong with the servers and what to do about it.
@@ -165,8 +167,8 @@ pub(crate) struct Unlock {
     pub(crate) form: Form,
 
     /// What the lock is called
-    #[arg(value_parser = name)]
-    pub(crate) name: String,
+    #[arg(value_parser = Name::parse)]
+    pub(crate) name: Name,
 
     /// The token that the lock is held with, as status shows it: what begins with a backslash stands for a byte
     #[arg(long, allow_hyphen_values = true)]
@@ -230,12 +232,34 @@ pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Err(Failure::usage("no subcommand; try 'redlatch --help'"))
         }
-        Err(error) => Err(Failure::usage(in_one_line(&error.render().to_string()))),
+        Err(error) => Err(Failure::usage(told(&error))),
     }
 }
 
 pub(crate) fn definition() -> clap::Command {
     <Arguments as clap::CommandFactory>::command()
+}
+
+/// What is wrong, in one line, with what to do about it.
+fn told(error: &clap::Error) -> String {
+    let mut line = in_one_line(&error.render().to_string());
+    if wants_command(error) {
+        line.push_str("; the command stands behind two dashes: redlatch run NAME -- COMMAND");
+    }
+    line.push_str("; try 'redlatch --help'");
+    line
+}
+
+/// Whether it is the command that is missing, or that stands where no command can.
+fn wants_command(error: &clap::Error) -> bool {
+    let is_of_run = |text: &str| text.contains("redlatch run");
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    let argument = argument.unwrap_or_default();
+    let is_stray = error.kind() == ErrorKind::UnknownArgument && !argument.starts_with('-');
+    let is_missing =
+        error.kind() == ErrorKind::MissingRequiredArgument && argument.contains("COMMAND");
+    usage.as_deref().is_some_and(is_of_run) && (is_stray || is_missing)
 }
 
 /// What clap says in several paragraphs: the fault, perhaps a tip, the usage.
@@ -249,21 +273,7 @@ fn in_one_line(rendered: &str) -> String {
         line.push_str("; ");
         line.push_str(tip);
     }
-    line.push_str("; try 'redlatch --help'");
     line
-}
-
-fn name(text: &str) -> Result<String, String> {
-    if text.is_empty() {
-        return Err("a name has at least one character".into());
-    }
-    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(
-            "a name has no white space and no control characters; take - or _ in their place"
-                .into(),
-        );
-    }
-    Ok(text.to_owned())
 }
 
 #[cfg(test)]
@@ -283,16 +293,24 @@ mod tests {
                 "the following required arguments were not provided",
             ),
             (vec!["run", "x", "--nodde", "y", "--", "true"], "--node"),
-            (vec!["run", "x", "true"], "--"),
+            (vec!["run", "x"], "redlatch run NAME -- COMMAND"),
             (vec!["dance"], "unrecognized subcommand 'dance'"),
-            (vec!["run", "a b", "--", "true"], "take - or _"),
+            (vec!["run", "", "--", "true"], "at least one character"),
+            (
+                vec!["run", "x", "echo", "hi"],
+                "redlatch run NAME -- COMMAND",
+            ),
+            (
+                vec!["run", "x", "-n", "echo", "hi"],
+                "redlatch run NAME -- COMMAND",
+            ),
             (vec!["run", "x", "--wait", "0s", "--", "true"], "--no-wait"),
             (vec!["run", "x", "-E", "300", "--", "true"], "0..=255"),
         ];
         for (words, hint) in faults {
             let words = ["redlatch"].into_iter().chain(words);
             let error = Arguments::try_parse_from(words).unwrap_err();
-            let line = in_one_line(&error.render().to_string());
+            let line = told(&error);
             assert!(line.contains(hint), "{line}");
             assert!(
                 !line.contains('\n') && line.ends_with("try 'redlatch --help'"),

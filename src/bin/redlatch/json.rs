@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redlatch::{
-    ClockDifference, Finding, Health, LockStatus, Margin, NodeHealth, NodeStatus, Persistence,
-    Quarantine, Reach, Role, View,
+    ClockDifference, Error, Finding, Health, LockStatus, Margin, NodeHealth, NodeStatus,
+    Persistence, Quarantine, Reach, Role, View,
 };
 use serde_json::{Value, json};
 
@@ -24,6 +24,22 @@ pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
         "token": token,
         "remaining_ms": remaining.map(milliseconds),
         "nodes": nodes,
+    })
+}
+
+/// Whether the lock was given back is not known if too few servers answered.
+pub(crate) fn of_release(name: &str, result: &Result<(), Error>) -> Value {
+    let (outcome, released) = match result {
+        Ok(()) => ("released", Some(true)),
+        Err(Error::Lost { .. }) => ("not_held", Some(false)),
+        Err(Error::Unavailable { .. }) => ("unknown", None),
+        Err(_) => ("refused", Some(false)),
+    };
+    json!({
+        "resource": name,
+        "outcome": outcome,
+        "released": released,
+        "error": result.as_ref().err().map(ToString::to_string),
     })
 }
 

@@ -1,7 +1,6 @@
 //! `redlatch status`, `health` and `unlock`: one question, one answer, for people or as JSON.
 
 use redlatch::{Error, LockStatus, Severity};
-use serde_json::json;
 
 use crate::arguments::{Health, Status, Unlock};
 use crate::config;
@@ -18,9 +17,12 @@ pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
     let config = config::load(arguments.servers.config.as_deref())?;
     // Status is the same with both protocols, and so is the key.
     let manager = nodes::manager(&arguments.servers, &config, protocol(false, &config))?;
-    let status = manager.status(&arguments.name)?;
+    let status = manager.status(arguments.name.as_str())?;
     if arguments.form.json {
-        output::print(&format!("{}\n", json::of_status(&arguments.name, &status)))?;
+        output::print(&format!(
+            "{}\n",
+            json::of_status(arguments.name.as_str(), &status)
+        ))?;
     } else {
         output::print(&format!("{}: {status}\n", arguments.name))?;
     }
@@ -56,10 +58,9 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     let protocol = protocol(arguments.fenced, &config);
     let manager = nodes::manager(&arguments.servers, &config, protocol)?;
     let name = &arguments.name;
-    let result = manager.release(name, &arguments.token);
+    let result = manager.release(name.as_str(), &arguments.token);
     if arguments.form.json {
-        let object = json!({ "resource": name, "released": result.is_ok() });
-        output::print(&format!("{object}\n"))?;
+        output::print(&format!("{}\n", json::of_release(name.as_str(), &result)))?;
     }
     match result {
         Ok(()) if arguments.form.json => Ok(0),

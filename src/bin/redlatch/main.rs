@@ -1,7 +1,7 @@
 //! The command `redlatch`: runs a command under a lock, and looks at locks and servers.
 //!
 //! `redlatch run NAME -- COMMAND` is three processes: this one, which holds the lock and renews it; the command, in a
-//! process group of its own; and the watchdog, which leads that group and kills it should this process be killed. What
+//! process group of its own; and the watchdog, which leads that group and ends it should this process be killed or stand still. What
 //! happens meanwhile comes through one channel, so nothing is asked for every now and then: see `event.rs` and
 //! `supervise.rs`.
 
@@ -16,8 +16,10 @@ mod json;
 mod log_lines;
 mod look;
 mod manual;
+mod name;
 mod nodes;
 mod output;
+mod plan;
 mod progress;
 mod run;
 mod supervise;

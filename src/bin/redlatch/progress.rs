@@ -10,13 +10,14 @@ use redlatch::{Error, LockManager, LockStatus, View};
 
 use crate::clock;
 use crate::durations;
+use crate::name::Name;
 use crate::output;
 
 /// How often the nodes are asked for the sake of the display.
 const FRESH: Duration = Duration::from_secs(1);
 
 pub(crate) struct Progress<'a> {
-    name: &'a str,
+    name: &'a Name,
     started: Instant,
     /// Only on a terminal, and only once there is something to wait for.
     bar: Option<ProgressBar>,
@@ -25,7 +26,7 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(name: &'a str, started: Instant) -> Self {
+    pub(crate) fn new(name: &'a Name, started: Instant) -> Self {
         Self {
             name,
             started,
@@ -38,7 +39,7 @@ impl<'a> Progress<'a> {
     pub(crate) fn show(&mut self, manager: &LockManager) {
         if !stderr().is_terminal() {
             if self.last.is_none() && log::log_enabled!(log::Level::Info) {
-                let text = describe(self.name, &manager.status(self.name));
+                let text = describe(self.name, &manager.status(self.name.as_str()));
                 info!("waiting: {text}");
                 self.last = Some((text, clock::now()));
             }
@@ -51,7 +52,10 @@ impl<'a> Progress<'a> {
             .as_ref()
             .is_some_and(|(_, since)| is_fresh(*since))
         {
-            self.last = Some((describe(self.name, &manager.status(self.name)), now));
+            self.last = Some((
+                describe(self.name, &manager.status(self.name.as_str())),
+                now,
+            ));
         }
         let text = self.last.as_ref().map_or("", |(text, _)| text);
         let waited = durations::rough(now.saturating_duration_since(self.started));
@@ -78,7 +82,7 @@ fn bar() -> ProgressBar {
 }
 
 /// One line without the time that has passed.
-fn describe(name: &str, status: &Result<LockStatus, Error>) -> String {
+fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
     let status = match status {
         Ok(status) => status,
         Err(error) => return output::presentable(&format!("{name} can't be looked at: {error}")),
@@ -132,7 +136,7 @@ mod tests {
         let nodes = FakeNode::cluster(5);
         prepare(&nodes);
         let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-        describe("job", &manager.status("job"))
+        describe(&Name::parse("job").unwrap(), &manager.status("job"))
     }
 
     #[test]

@@ -15,7 +15,8 @@ use crate::failure::{Failure, LOST, SYSTEM};
 use crate::log_lines;
 use crate::nodes;
 use crate::output;
-use crate::supervise::{End, Policy, supervise};
+use crate::plan::Manner;
+use crate::supervise::{End, Policy, Supervisor};
 use crate::terminal::Terminal;
 use crate::waiting::{self, Acquired, Wish};
 use crate::watchdog::Watchdog;
@@ -58,7 +59,9 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         // Nobody listens once the command has ended.
         lost.send(Event::Lost(cause)).ok();
     });
-    match under_lock(arguments, &held, &events, |pid| event::watch(pid, sender)) {
+    match under_lock(arguments, &held, &events, lease.ttl, |pid| {
+        event::watch(pid, sender)
+    }) {
         Ok(end) => Ok(give_back(arguments, held, end)),
         Err(failure) => {
             // The command did not run, so its failure says more than that of giving back.
@@ -81,6 +84,7 @@ fn under_lock(
     arguments: &Run,
     held: &LockGuard,
     events: &Receiver<Event>,
+    ttl: Duration,
     watch: impl FnOnce(rustix::process::Pid) -> std::io::Result<()>,
 ) -> Result<End, Failure> {
     let mut group = Watchdog::start().map_err(|error| no_system("process", &error))?;
@@ -88,7 +92,27 @@ fn under_lock(
     if let Some(terminal) = &terminal {
         terminal.hand_to(group.group());
     }
-    let command = match command::spawn(&arguments.command, &arguments.name, held, group.group()) {
+    let policy = Policy {
+        name: &arguments.name,
+        held,
+        manner: Manner {
+            on_loss: arguments.on_loss,
+            grace: arguments.grace,
+            ttl,
+        },
+    };
+    // Before the command is there, or it could outlive the lock while nobody watches.
+    let supervisor = Supervisor::new(policy, &mut group, terminal);
+    // This process may have been stopped up to now.
+    let started = held.check().map_err(Failure::from).and_then(|()| {
+        command::spawn(
+            &arguments.command,
+            arguments.name.as_str(),
+            held,
+            supervisor.group(),
+        )
+    });
+    let command = match started {
         Ok(command) => command,
         Err(failure) => {
             group.dismiss();
@@ -97,13 +121,7 @@ fn under_lock(
     };
     // Should there be no thread for it, the watchdog goes away without a goodbye, and the command with it.
     watch(command).map_err(|error| no_system("thread", &error))?;
-    let policy = Policy {
-        name: &arguments.name,
-        on_loss: arguments.on_loss,
-        grace: arguments.grace,
-        command,
-    };
-    let end = supervise(events, &mut group, terminal, &policy);
+    let end = supervisor.wait(events, command);
     group.dismiss();
     Ok(end)
 }

@@ -11,6 +11,7 @@ use crate::clock;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
 use crate::failure::Failure;
+use crate::name::Name;
 use crate::progress::Progress;
 use crate::run::Lease;
 use crate::terminal;
@@ -21,7 +22,7 @@ const DELAY_MS: (u32, u32) = (50, 250);
 /// Which lock, and how badly it is wanted.
 pub(crate) struct Wish<'a> {
     pub(crate) manager: &'a LockManager,
-    pub(crate) name: &'a str,
+    pub(crate) name: &'a Name,
     pub(crate) lease: Lease,
     /// None is one attempt.
     pub(crate) wait: Option<Duration>,
@@ -35,7 +36,7 @@ impl Wish<'_> {
             .lease
             .max_hold
             .map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
-        let request = self.manager.request(self.name).ttl(self.lease.ttl);
+        let request = self.manager.request(self.name.as_str()).ttl(self.lease.ttl);
         request.keep_alive(keep_alive).try_lock()
     }
 }
@@ -107,6 +108,15 @@ fn is_worth_waiting(error: &Error) -> bool {
 }
 
 fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
+    if let Error::InvalidTtl { reason, .. } = &error
+        && wish.lease.max_hold == Some(wish.lease.ttl)
+    {
+        // Nobody has asked for a ttl, so nobody would look for it.
+        return Failure::usage(format!(
+            "--max-hold {} can't be used, as the ttl is no longer than that: {reason}",
+            durations::exact(wish.lease.ttl)
+        ));
+    }
     let Error::Held { nodes } = &error else {
         return error.into();
     };

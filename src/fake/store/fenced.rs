@@ -131,21 +131,11 @@ impl Store {
         arguments: &[&str],
         now: Duration,
     ) -> Option<Value> {
-        let [
-            value,
-            ttl,
-            token,
-            quarantine,
-            idle,
-            config,
-            again,
-            reserve,
-            run_id,
-        ] = arguments
-        else {
+        let [value, ttl, token, quarantine, idle, config, again, reserve] = arguments else {
             return None;
         };
         let (wall, span) = (self.wall(now), micros(quarantine)?);
+        let run_id = self.process.run_id();
         let (token, idle_micros) = (number(token)?, micros(idle)?);
         let lowest = token.checked_sub(number(reserve)?)?;
 
@@ -161,11 +151,11 @@ impl Store {
             },
         };
         let (open, why) = match marker {
-            Some(marker) if marker.run_id == *run_id => (marker.open_at, marker.why),
+            Some(marker) if marker.run_id == run_id => (marker.open_at, marker.why),
             other => {
                 let why = if other.is_some() { "reborn" } else { "new" };
                 let open = wall.checked_add(span)?;
-                self.set_marker(marker_key, (run_id, config), open, why);
+                self.set_marker(marker_key, (&run_id, config), open, why);
                 (open, why)
             }
         };
@@ -214,7 +204,7 @@ impl Store {
         arguments: &[&str],
         now: Duration,
     ) -> Option<Value> {
-        let [value, ttl, token, idle, run_id] = arguments else {
+        let [value, ttl, token, idle] = arguments else {
             return None;
         };
         let number_of_token = number(token)?;
@@ -239,8 +229,9 @@ impl Store {
             return Some(why_not(-2));
         }
         let written = self.value(marker_key, now).unwrap_or_default();
+        let run_id = self.process.run_id();
         let is_ours = Marker::read(&written)
-            .is_some_and(|marker| marker.run_id == *run_id && marker.open_at < number_of_token);
+            .is_some_and(|marker| marker.run_id == run_id && marker.open_at < number_of_token);
         if !is_ours {
             return Some(why_not(-2));
         }
@@ -296,9 +287,10 @@ impl Store {
     }
 
     fn open(&mut self, key: &str, arguments: &[&str], now: Duration) -> Option<Value> {
-        let [action, quarantine, config, run_id] = arguments else {
+        let [action, quarantine, config] = arguments else {
             return None;
         };
+        let run_id = self.process.run_id();
         let (wall, span) = (self.wall(now), micros(quarantine)?);
         let written = self.value(key, now);
         let (is_fresh, is_opened) = match written.as_deref().map(Marker::read) {
@@ -308,7 +300,7 @@ impl Store {
                 return Some(answer("CONFIG", [bulk(marker.config)]));
             }
             Some(Some(marker)) => {
-                let is_ours = marker.run_id == *run_id;
+                let is_ours = marker.run_id == run_id;
                 (
                     is_ours && marker.why == "new" && wall < marker.open_at,
                     is_ours && marker.why == "opened",
@@ -316,11 +308,11 @@ impl Store {
             }
         };
         if *action == "close" && is_opened {
-            self.set_marker(key, (run_id, config), wall.saturating_add(span), "new");
+            self.set_marker(key, (&run_id, config), wall.saturating_add(span), "new");
         } else if !is_fresh {
             return Some(answer("SERVING", []));
         } else if *action == "open" {
-            self.set_marker(key, (run_id, config), wall, "opened");
+            self.set_marker(key, (&run_id, config), wall, "opened");
         }
         Some(Value::Okay)
     }

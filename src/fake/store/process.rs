@@ -65,7 +65,7 @@ impl Process {
             ),
             "replication" => "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n".into(),
             "memory" => "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n".into(),
-            "persistence" => "# Persistence\r\nloading:0\r\naof_enabled:0\r\n".into(),
+            "persistence" => "# Persistence\r\nloading:0\r\naof_enabled:1\r\n".into(),
             // As Redis answers for a section that it does not have.
             _ => String::new(),
         };

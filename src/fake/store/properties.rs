@@ -80,9 +80,9 @@ pub(super) fn ttl_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What is sent to a server whose run id is `run`.
+/// What is sent to a server that has no scripts.
 fn bytes(command: &Packed) -> Vec<u8> {
-    command.for_server(Some("run")).unwrap().into_owned()
+    command.in_full().into_owned()
 }
 
 /// The commands of this crate, with any ttl that a `Duration` can be.

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
-
-use super::{Held, State, gone, is_gone};
+use super::{Held, MutexGuard, State, gone, is_gone};
 use crate::error::{LossCause, NodeReport};
 use crate::log_lines;
 use crate::stats::Recorder;

@@ -179,8 +179,8 @@ fn a_marker_says_whether_the_process_may_vote() {
         ]);
         (health.quarantine, health.settings)
     };
-    let marker = |open_us: u64| format!("{RUN_ID}|5:3:3600000:3636003|{open_us}|new");
-    let settings = Some("5:3:3600000:3636003".to_owned());
+    let marker = |open_us: u64| format!("{RUN_ID}|5:3:3600000:3636003:86400000:v2|{open_us}|new");
+    let settings = Some("5:3:3600000:3636003:86400000:v2".to_owned());
     assert_eq!(
         state_of(&marker(NOW_US)),
         (Quarantine::Open, settings.clone())

@@ -23,8 +23,8 @@ fn all_is_well() {
         vec![good("10.0.0.1:6379"), good("10.0.0.20:6379"), fenced],
         "\
 NODE            STATE  ROUND TRIP  SERVER        ROLE    RUN ID    UP     EVICTION    PERSISTENCE  CLOCK            MARKER
-10.0.0.1:6379   up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.1  3s     noeviction  off          +0.0ns \u{b1}125.0\u{b5}s  no marker
-10.0.0.20:6379  up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.2  3s     noeviction  off          +0.0ns \u{b1}125.0\u{b5}s  no marker
+10.0.0.1:6379   up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.1  3s     noeviction  aof          +0.0ns \u{b1}125.0\u{b5}s  no marker
+10.0.0.20:6379  up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.2  3s     noeviction  aof          +0.0ns \u{b1}125.0\u{b5}s  no marker
 10.0.0.3:6379   up     250.0\u{b5}s     redis 7.0.15  master  10.0.0.3  3d 5h  noeviction  aof, rdb     +0.0ns \u{b1}125.0\u{b5}s  no marker
 verdict: ok; 3 of 3 can vote, 2 have to: 1 more failure is survived",
     );
@@ -60,7 +60,7 @@ a     FAILED   -           -             -        -         -        -          
 b     SILENT   -           -             -        -         -        -           -            -                -
 c     up       1.0ms       unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
 d     REFUSES  unknown     unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
-e     up       250.0\u{b5}s     redis 7.0.15  replica  eaaaaaaa  3s       noeviction  off          +0.0ns \u{b1}125.0\u{b5}s  no marker
+e     up       250.0\u{b5}s     redis 7.0.15  replica  eaaaaaaa  3s       noeviction  aof          +0.0ns \u{b1}125.0\u{b5}s  no marker
 critical  no lock can be taken: 1 of the 3 votes that are needed can be had; mend the nodes below
 critical  e: a replica; make it an independent master (REPLICAOF NO ONE), and not one that fails over
 warning   a: no connection: connection refused; start the server, or mend its address or the way to it

@@ -1,13 +1,10 @@
 //! A slot and the connections in it, over transports that do as they are told.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use super::super::command::probe;
-use super::super::fenced::Opening;
 use super::*;
 use crate::clock::Clock;
-use crate::fencing::Rules;
 
 /// Times out once, and would then give the late reply out.
 #[derive(Default)]
@@ -79,15 +76,11 @@ fn a_connection_of_an_older_generation_is_discarded() {
     assert_eq!(slot.check(0), Readiness::Empty);
 }
 
-/// A server of few words: its replies, and all that it was sent.
-struct Dictated {
-    replies: std::vec::IntoIter<Value>,
-    heard: Arc<parking_lot::Mutex<Vec<u8>>>,
-}
+/// A server of few words: its replies.
+struct Dictated(std::vec::IntoIter<Value>);
 
 impl Transport for Dictated {
-    fn send(&mut self, command: &[u8], _: Timestamp) -> Result<(), Fault> {
-        self.heard.lock().extend_from_slice(command);
+    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), Fault> {
         Ok(())
     }
 
@@ -96,7 +89,7 @@ impl Transport for Dictated {
     }
 
     fn recv(&mut self, _: Timestamp) -> Result<Value, Fault> {
-        self.replies.next().ok_or(Fault::TimedOut)
+        self.0.next().ok_or(Fault::TimedOut)
     }
 
     fn has_surplus(&self) -> bool {
@@ -108,29 +101,47 @@ impl Transport for Dictated {
     }
 }
 
-#[test]
-fn a_server_without_a_run_id_is_asked_elsewhere_also_behind_other_commands() {
+/// A slot with a connection to a server that has these replies, and a command sent on it.
+fn asked(replies: Vec<Value>) -> Slot {
     let now = Clock::system().now();
-    let heard = Arc::default();
-    let text = |text: &str| Value::BulkString(text.into());
-    let replies = vec![
-        text("redis_version:7"),
-        Value::SimpleString("PONG".into()),
-        text("master_replid:abc"),
-        Value::Okay,
-    ];
-    let server = Dictated {
-        replies: replies.into_iter(),
-        heard: Arc::clone(&heard),
-    };
     let mut slot = Slot::default();
+    let server = Dictated(replies.into_iter());
     slot.open(Box::new(server), 0, now).unwrap();
     slot.send(&probe(), now).unwrap();
-    slot.recv(now).unwrap();
-    assert_eq!(slot.run_id(), None);
-    let rules = Rules::new("", 1, Duration::from_secs(1), Duration::ZERO);
-    slot.send(&Opening::Look.command(&rules), now).unwrap();
-    assert_eq!(slot.run_id().map(|id| &**id), Some("abc"));
-    assert_eq!(slot.recv(now).unwrap(), Value::Okay);
-    assert!(heard.lock().ends_with(b"$3\r\nabc\r\n"));
+    slot
+}
+
+#[test]
+fn what_a_server_says_of_itself_comes_before_the_first_reply_and_harms_nobody() {
+    let now = Clock::system().now();
+    let pong = || Value::SimpleString("PONG".into());
+    let error = |text: &[u8]| redis::parse_redis_value(text).unwrap();
+    for (introduction, expected) in [
+        (Value::BulkString("abc".into()), Some("abc")),
+        (Value::Nil, None),
+        (Value::Int(5), None),
+        (error(b"-NOPERM no\r\n"), None),
+        (error(b"-ERR unknown command\r\n"), None),
+    ] {
+        let mut slot = asked(vec![introduction, pong()]);
+        assert_eq!(slot.run_id(), None);
+        assert_eq!(slot.recv(now).unwrap(), pong());
+        assert_eq!(slot.run_id().map(|id| &**id), expected);
+        assert_eq!(slot.check(0), Readiness::Ready);
+    }
+}
+
+#[test]
+fn nothing_that_a_node_of_a_cluster_replies_counts() {
+    let now = Clock::system().now();
+    let cluster = Value::SimpleString("CLUSTER".into());
+    let mut slot = asked(vec![cluster, Value::Okay, Value::Okay]);
+    let fault = slot.recv(now).unwrap_err();
+    assert!(
+        matches!(fault, Fault::Error(NodeError::InCluster)),
+        "{fault}"
+    );
+    assert!(slot.recv(now).is_err());
+    assert!(!Slots.has_broken(&mut slot));
+    assert_eq!(slot.check(0), Readiness::Empty);
 }

@@ -32,6 +32,19 @@ enum Word {
     Text(&'static str),
     Token(i64),
     Tombstone(i64),
+    /// A marker of the process that executes the command, with this behind its run id.
+    OwnMarker(&'static str),
+}
+
+impl Word {
+    fn text(&self, base: i64, run_id: &str) -> String {
+        match self {
+            Self::Text(text) => (*text).to_owned(),
+            Self::Token(minutes) => (base + minutes * MINUTE_MICROS).to_string(),
+            Self::Tombstone(minutes) => (base + minutes * MINUTE_MICROS + 1).to_string(),
+            Self::OwnMarker(rest) => format!("{run_id}{rest}"),
+        }
+    }
 }
 
 fn token() -> impl Strategy<Value = i64> {
@@ -44,22 +57,21 @@ fn one(texts: &[&'static str]) -> impl Strategy<Value = Word> + use<> {
 }
 
 fn step() -> impl Strategy<Value = Vec<Word>> {
-    use Word::{Text, Token, Tombstone};
+    use Word::{OwnMarker, Text, Token, Tombstone};
     let lock = || select(vec![("a", "a:fence"), ("b", "b:fence")]);
     let value = || one(&["v1", "v2"]);
     let ttl = || one(&["600000", "1200000"]);
     let quarantine = || one(&["0", "0", "600000", "3600000"]);
     let idle = || one(&["86400000", "3600000"]);
     let config = || one(&["c1", "c1", "c1", "c2"]);
-    let run_id = || one(&["r1", "r1", "r1", "r2"]);
     // None, a few microseconds, and half a minute.
     let reserve = || one(&["0", "0", "16", "30000000"]);
     let acquire = (
         (lock(), value(), ttl(), token(), quarantine()),
-        (idle(), config(), one(&["0", "1"]), reserve(), run_id()),
+        (idle(), config(), one(&["0", "1"]), reserve()),
     );
     let acquire = acquire.prop_map(
-        |((lock, value, ttl, token, quarantine), (idle, config, again, reserve, run_id))| {
+        |((lock, value, ttl, token, quarantine), (idle, config, again, reserve))| {
             let head = [Text("EVAL"), Text(ACQUIRE), Text("3")];
             let keys = [Text(lock.0), Text(lock.1), Text("m")];
             let rest = [
@@ -71,16 +83,15 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
                 config,
                 again,
                 reserve,
-                run_id,
             ];
             head.into_iter().chain(keys).chain(rest).collect::<Vec<_>>()
         },
     );
-    let extend = (lock(), value(), ttl(), token(), idle(), run_id());
-    let extend = extend.prop_map(|(lock, value, ttl, token, idle, run_id)| {
+    let extend = (lock(), value(), ttl(), token(), idle());
+    let extend = extend.prop_map(|(lock, value, ttl, token, idle)| {
         let head = [Text("EVAL"), Text(EXTEND), Text("3")];
         let keys = [Text(lock.0), Text(lock.1), Text("m")];
-        let rest = [value, ttl, Token(token), idle, run_id];
+        let rest = [value, ttl, Token(token), idle];
         head.into_iter().chain(keys).chain(rest).collect()
     });
     let release = (lock(), value(), token(), quarantine(), idle());
@@ -90,16 +101,11 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
         let rest = [value, Tombstone(token), quarantine, idle];
         head.into_iter().chain(keys).chain(rest).collect()
     });
-    let open = (
-        one(&["look", "open", "close"]),
-        quarantine(),
-        config(),
-        run_id(),
-    );
-    let open = open.prop_map(|(action, quarantine, config, run_id)| {
+    let open = (one(&["look", "open", "close"]), quarantine(), config());
+    let open = open.prop_map(|(action, quarantine, config)| {
         let head = [Text("EVAL"), Text(OPEN), Text("1"), Text("m")];
         head.into_iter()
-            .chain([action, quarantine, config, run_id])
+            .chain([action, quarantine, config])
             .collect()
     });
     // What another program may have put there; NX, so that it is seldom.
@@ -131,7 +137,18 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
         let head = [Text("SET"), Text(lock.1), Token(token)];
         head.into_iter().chain(rest).collect()
     });
-    prop_oneof![6 => acquire, 3 => extend, 3 => release, 3 => open, 1 => garbage, 2 => counter]
+    // As it was left by a process before, or by this one when it was asked by others.
+    let own = ["|c1|1|opened", "|c1|1|new", "|c1|1|reborn", "|c2|1|opened"];
+    let marker = prop_oneof![
+        2 => one(&["r1|c1|1|opened", "r1|c1|1|new", "r1|c2|1|reborn"]),
+        3 => select(own.to_vec()).prop_map(OwnMarker),
+    ];
+    let marker = marker.prop_map(|marker| {
+        let rest = [Text("NX"), Text("PX"), Text("600000")];
+        let head = [Text("SET"), Text("m"), marker];
+        head.into_iter().chain(rest).collect()
+    });
+    prop_oneof![6 => acquire, 2 => marker, 3 => extend, 3 => release, 3 => open, 1 => garbage, 2 => counter]
 }
 
 struct Pair {
@@ -139,6 +156,8 @@ struct Pair {
     store: Store,
     /// The server's time at the beginning, in microseconds.
     base: i64,
+    /// Of the server.
+    run_id: String,
 }
 
 impl Pair {
@@ -151,19 +170,19 @@ impl Pair {
             connection,
             store: in_server_time(),
             base: i64::try_from(base).unwrap(),
+            run_id: run_id(server),
         }
     }
 
     fn step(&mut self, words: &[Word]) {
-        let text = |word: &Word| match word {
-            Word::Text(text) => (*text).to_owned(),
-            Word::Token(minutes) => (self.base + minutes * MINUTE_MICROS).to_string(),
-            Word::Tombstone(minutes) => (self.base + minutes * MINUTE_MICROS + 1).to_string(),
+        let packed = |run_id: &str| {
+            let texts = words.iter().map(|word| word.text(self.base, run_id));
+            pack(&texts.collect::<Vec<_>>())
         };
-        let packed = pack(&words.iter().map(text).collect::<Vec<_>>());
+        let (for_fake, for_real) = (packed(&self.store.run_id()), packed(&self.run_id));
         let now = time(&mut self.connection);
-        let fake = self.store.execute(&packed, now);
-        let real = as_value(self.connection.req_packed_command(&packed));
+        let fake = self.store.execute(&for_fake, now);
+        let real = as_value(self.connection.req_packed_command(&for_real));
         assert!(is_like(&fake, &real), "{words:?}: {fake:?} {real:?}");
         for key in KEYS {
             self.compare_key(key, words);
@@ -184,7 +203,10 @@ impl Pair {
         let left = entry.as_ref().map_or(-2, |entry| entry.pttl(now));
         let value = entry.map(|entry| entry.value.clone());
         let is_same = match (&value, &get) {
-            (Some(fake), Some(real)) => is_text_like(fake, real),
+            // Each has an id of its own.
+            (Some(fake), Some(real)) => {
+                is_text_like(fake, &real.replace(&self.run_id, &self.store.run_id()))
+            }
             (fake, real) => fake == real,
         };
         assert!(is_same, "{words:?}: {key}: {value:?} {get:?}");
@@ -192,6 +214,13 @@ impl Pair {
             left == pttl || left > 0 && pttl > 0 && left.abs_diff(pttl) < SLACK_MICROS / 1000;
         assert!(is_close, "{words:?}: {key}: {left} {pttl}");
     }
+}
+
+fn run_id(server: &server::Server) -> String {
+    let info = server.info("server");
+    let mut lines = info.lines();
+    let id = lines.find_map(|line| line.strip_prefix("run_id:"));
+    id.unwrap().trim().to_owned()
 }
 
 /// A store whose own clock is its wall clock.
@@ -256,7 +285,7 @@ fn assert_granted_with(reserve: &'static str, counter: i64, proposal: Word, expe
     use Word::{Text, Token};
     let server = server::Server::start();
     let mut pair = Pair::new(&server);
-    let open = ["EVAL", OPEN, "1", "m", "open", "600000", "c1", "r1"].map(Text);
+    let open = ["EVAL", OPEN, "1", "m", "open", "600000", "c1"].map(Text);
     pair.step(&open);
     let set = ["NX", "PX", "600000"].map(Text);
     let set = [Text("SET"), Text("a:fence"), Token(counter)]
@@ -264,7 +293,7 @@ fn assert_granted_with(reserve: &'static str, counter: i64, proposal: Word, expe
         .chain(set);
     pair.step(&set.collect::<Vec<_>>());
     let head = ["EVAL", ACQUIRE, "3", "a", "a:fence", "m", "v1", "600000"].map(Text);
-    let tail = ["600000", "86400000", "c1", "0", reserve, "r1"].map(Text);
+    let tail = ["600000", "86400000", "c1", "0", reserve].map(Text);
     let acquire = head.into_iter().chain([proposal]).chain(tail);
     pair.step(&acquire.collect::<Vec<_>>());
     let now = time(&mut pair.connection);
@@ -307,12 +336,8 @@ fn random_sequences_get_every_answer() {
     let result = runner.run(&vec(step(), 1..40), |steps| {
         let mut store = in_server_time();
         for words in &steps {
-            let text = |word: &Word| match word {
-                Word::Text(text) => (*text).to_owned(),
-                Word::Token(minutes) => (base + minutes * MINUTE_MICROS).to_string(),
-                Word::Tombstone(minutes) => (base + minutes * MINUTE_MICROS + 1).to_string(),
-            };
-            let packed = pack(&words.iter().map(text).collect::<Vec<_>>());
+            let texts = words.iter().map(|word| word.text(base, &store.run_id()));
+            let packed = pack(&texts.collect::<Vec<_>>());
             let word = match store.execute(&packed, now) {
                 Value::Array(items) => match items.first() {
                     Some(Value::BulkString(word)) => String::from_utf8(word.clone()).unwrap(),
@@ -344,11 +369,12 @@ fn a_release_leaves_no_tombstone_of_a_token_that_is_too_far_ahead_to_be_granted(
 
     let server = server::Server::start();
     let mut pair = Pair::new(&server);
-    let marker = ["SET", "m", "r1|c1|1|opened", "NX", "PX", "600000"];
-    pair.step(&marker.map(Text));
+    let marker = [Text("SET"), Text("m"), Word::OwnMarker("|c1|1|opened")];
+    let rest = ["NX", "PX", "600000"].map(Text);
+    pair.step(&[&marker[..], &rest[..]].concat());
     let acquire = |value, minutes| {
         let head = ["EVAL", ACQUIRE, "3", "a", "a:fence", "m", value, "600000"].map(Text);
-        let rest = ["600000", "86400000", "c1", "0", "0", "r1"].map(Text);
+        let rest = ["600000", "86400000", "c1", "0", "0"].map(Text);
         [&head[..], &[Token(minutes)], &rest[..]].concat()
     };
     let release = |value, minutes| {

@@ -1,0 +1,277 @@
+//! What each finding says: where, what, and what to do.
+
+use std::time::Duration;
+
+use super::exhaustive::{good, loading, refused, rules, silent};
+use super::*;
+
+/// The findings on one node among four that are well.
+#[track_caller]
+fn assert_found(node: NodeHealth, severity: Severity, expected: &[&str]) {
+    let mut nodes: Vec<NodeHealth> = ["a", "b", "c", "d"].map(good).into();
+    nodes.push(node);
+    let health = Health::of(nodes, None);
+    let lines: Vec<String> = health.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(lines, expected);
+    assert_eq!(health.severity(), severity);
+}
+
+#[test]
+fn a_finding_says_where_what_and_what_to_do() {
+    use Severity::{Critical, Ok, Warning};
+    let node = || good("h:1");
+    assert_found(node(), Ok, &[]);
+    let evicts = NodeHealth {
+        eviction: Some("allkeys-lru".into()),
+        ..node()
+    };
+    assert_found(
+        evicts,
+        Critical,
+        &[
+            "h:1: deletes keys, and so locks, when its memory is used up (allkeys-lru); \
+           CONFIG SET maxmemory-policy noeviction, and the same in its configuration",
+        ],
+    );
+    let master = Some("h:2".into());
+    let replica = NodeHealth {
+        role: Role::Replica { master },
+        ..node()
+    };
+    assert_found(
+        replica,
+        Critical,
+        &[
+            "h:1: a replica of h:2; make it an independent master (REPLICAOF NO ONE), and not one that fails over",
+        ],
+    );
+    let active = NodeHealth {
+        role: Role::ActiveReplica,
+        ..node()
+    };
+    assert_found(
+        active,
+        Critical,
+        &["h:1: an active-replica, which shares its locks; \
+           make it an independent master (REPLICAOF NO ONE), and not one that fails over"],
+    );
+    let shared = NodeHealth {
+        run_id: good("a").run_id,
+        ..node()
+    };
+    let id = good("a").run_id.unwrap();
+    assert_found(
+        shared,
+        Critical,
+        &[&format!(
+            "a and h:1: one server (run_id {id}) that would vote more than once; \
+             name each server once, in every client"
+        )],
+    );
+    assert_found(
+        silent("h:1", Reach::Failed(refused())),
+        Warning,
+        &["h:1: no connection: connection refused; \
+           start the server, or mend its address or the way to it"],
+    );
+    assert_found(
+        silent("h:1", Reach::TimedOut),
+        Warning,
+        &[
+            "h:1: no answer within the node timeout; look whether its process hangs, its machine is up, \
+           or the way to it is slower than node_timeout",
+        ],
+    );
+}
+
+#[test]
+fn a_finding_that_is_no_outage_says_what_to_do_too() {
+    use Severity::{Notice, Warning};
+    let node = || good("h:1");
+    let refuses = NodeHealth {
+        reach: Reach::Refuses(loading()),
+        hidden: vec!["INFO"],
+        ..node()
+    };
+    assert_found(
+        refuses,
+        Warning,
+        &[
+            "h:1: the server answered LOADING wait (the server is loading its data: it votes once that is done); \
+           no lock can be taken there until that is mended",
+        ],
+    );
+    let hidden = NodeHealth {
+        hidden: vec!["INFO", "TIME"],
+        ..node()
+    };
+    assert_found(
+        hidden,
+        Notice,
+        &["h:1: does not tell everything; to see it, allow the user INFO and TIME"],
+    );
+    let fails = NodeHealth {
+        fails_to_save: true,
+        ..node()
+    };
+    assert_found(
+        fails,
+        Warning,
+        &[
+            "h:1: its last write to disk failed, after which a server may refuse locks (MISCONF); \
+           look at its log, and at the space on its disk",
+        ],
+    );
+    let cluster = NodeHealth {
+        mode: Some("cluster".into()),
+        ..node()
+    };
+    assert_found(
+        cluster,
+        Warning,
+        &["h:1: runs in mode cluster; give each node a server of its own, in mode standalone"],
+    );
+    let odd = NodeHealth {
+        role: Role::Other("boss".into()),
+        ..node()
+    };
+    assert_found(
+        odd,
+        Warning,
+        &["h:1: has the role boss, which is unknown here; see that it is an independent master"],
+    );
+}
+
+#[test]
+fn clocks_differ_when_they_certainly_do() {
+    let second = 1_000_000;
+    let node = |node_us, elapsed_ms| NodeHealth {
+        clock: Some(ClockDifference::of(
+            node_us,
+            100 * second,
+            Duration::from_millis(elapsed_ms),
+        )),
+        ..good("h:1")
+    };
+    // Half a second of the round trip may be either way.
+    assert_found(node(101 * second, 1000), Severity::Ok, &[]);
+    assert_found(node(101 * second, 0), Severity::Ok, &[]);
+    assert_found(
+        node(101 * second + 1, 0),
+        Severity::Warning,
+        &["h:1: its clock is +1.0s \u{b1}0.0ns from this client's; \
+           set up time synchronization (NTP) on both, and let it slew the clock, not step it"],
+    );
+    assert_found(
+        node(90 * second, 2000),
+        Severity::Warning,
+        &["h:1: its clock is -9.0s \u{b1}1.0s from this client's; \
+           set up time synchronization (NTP) on both, and let it slew the clock, not step it"],
+    );
+    // Nothing of it overflows.
+    for (node_us, client_us) in [(0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (0, 0)] {
+        let difference = ClockDifference::of(node_us, client_us, Duration::MAX);
+        assert!(difference.by() <= Duration::from_micros(u64::MAX));
+        assert!(!difference.to_string().is_empty());
+    }
+}
+
+#[test]
+fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
+    let rules = Rules {
+        config: "3:2:5".into(),
+        ..rules()
+    };
+    let fenced = |quarantine, settings: Option<&str>| NodeHealth {
+        quarantine,
+        settings: settings.map(str::to_owned),
+        ..good("h:1")
+    };
+    let lines = |node: NodeHealth| -> Vec<String> {
+        let open = ["a", "b"].map(|name| NodeHealth {
+            quarantine: Quarantine::Open,
+            settings: Some("3:2:5".into()),
+            ..good(name)
+        });
+        let nodes = open.into_iter().chain([node]).collect();
+        let health = Health::of(nodes, Some(&rules));
+        health.findings.iter().map(ToString::to_string).collect()
+    };
+    let remaining = Duration::from_secs(90);
+    let next = "so it may have forgotten locks, and its quarantine begins with the next lock; \
+                have one taken, it votes again by itself when that is over";
+    for (quarantine, line) in [
+        (Quarantine::Open, None),
+        (Quarantine::Unknown, None),
+        (
+            Quarantine::Quarantined { remaining },
+            Some(
+                "in quarantine for another 90s, because it may have forgotten locks; \
+                 wait, it votes again by itself"
+                    .to_owned(),
+            ),
+        ),
+        (
+            Quarantine::NoMarker,
+            Some(format!("it has no marker, {next}")),
+        ),
+        (
+            Quarantine::OtherProcess,
+            Some(format!("its marker is of another process, {next}")),
+        ),
+        (
+            Quarantine::Unreadable,
+            Some(
+                "what is under the key of its marker is none, so it does not vote; \
+                 find out who wrote it, then delete it: after a quarantine the node votes again"
+                    .to_owned(),
+            ),
+        ),
+    ] {
+        let expected: Vec<String> = line
+            .into_iter()
+            .map(|line| format!("h:1: {line}"))
+            .collect();
+        assert_eq!(lines(fenced(quarantine, None)), expected);
+    }
+    let found = lines(fenced(Quarantine::Open, Some("5:3:5")));
+    assert_eq!(
+        found[0],
+        "a has 3:2:5, b has 3:2:5, h:1 has 5:3:5: the settings of the clients differ \
+          (nodes, quorum, max_ttl); make them the same in all clients"
+    );
+    assert!(found[1].starts_with("h:1: other clients have"), "{found:?}");
+}
+
+#[test]
+fn a_server_that_forgets_is_found_by_who_does_not_fence() {
+    let deployment = || -> Vec<NodeHealth> {
+        let kept = [Some(Persistence::Off), Some(Persistence::Snapshots), None];
+        let nodes = ["a", "b", "c"].iter().zip(kept);
+        nodes
+            .map(|(name, persistence)| NodeHealth {
+                persistence,
+                quarantine: Quarantine::Open,
+                ..good(name)
+            })
+            .collect()
+    };
+    let health = Health::of(deployment(), None);
+    let lines: Vec<String> = health.findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "a, b: without an append-only file a restart forgets locks, which others may then have as well; \
+             set appendonly yes and appendfsync always, or let a server that went down stay down for the longest ttl, \
+             or use the fenced protocol",
+            "a, b, c: clients that fence have been here; \
+             to see what those would meet, look with the fenced protocol (redlatch health --fenced)",
+        ]
+    );
+    assert_eq!(health.severity(), Severity::Warning);
+    assert_eq!(health.voters, 3);
+    assert_eq!(
+        Health::of(deployment(), Some(&rules())).severity(),
+        Severity::Ok
+    );
+}
