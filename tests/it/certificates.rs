@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use redlatch::{Error, LockManager, Tls};
 
-use crate::tls::{PASSWORD, TTL, answer, authority, peer, tls_server, tls_server_that, trusting};
+use crate::tls::{PASSWORD, TTL, tls_server, tls_server_that, trusting};
+use crate::tls_hostile::{answer, authority, peer};
 
 #[test]
 fn an_untrusted_certificate_is_a_failure_and_no_panic() {

@@ -111,6 +111,9 @@ mod tidy;
 #[cfg(feature = "tls-rustls")]
 #[cfg(test)]
 mod tls;
+#[cfg(feature = "tls-rustls")]
+#[cfg(test)]
+mod tls_hostile;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]
