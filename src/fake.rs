@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::wire::resp::Reply;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use redis::Value;
 
 mod connection;
 pub(crate) mod store;
@@ -74,13 +74,13 @@ struct State {
     /// What has arrived while the node hangs, with the connections it came on.
     backlog: VecDeque<(u64, Vec<u8>)>,
     /// The open connections and the replies that are under way on them.
-    connections: HashMap<u64, VecDeque<Reply>>,
+    connections: HashMap<u64, VecDeque<Pending>>,
     connected: u64,
 }
 
-struct Reply {
+struct Pending {
     due: Timestamp,
-    value: Value,
+    value: Reply,
 }
 
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
@@ -295,7 +295,7 @@ impl FakeNode {
         };
         let due = self.server.clock.now().saturating_add(delay);
         if let Some(replies) = state.connections.get_mut(&connection) {
-            replies.push_back(Reply { due, value });
+            replies.push_back(Pending { due, value });
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use crate::wire::resp::{Reply, ServerError};
 use r2d2::{NopErrorHandler, Pool};
-use redis::Value;
 use scheduled_thread_pool::ScheduledThreadPool;
 
 pub(crate) mod acquire;
@@ -228,21 +228,26 @@ impl Ballot {
 }
 
 /// Reads the reply to a probe. A server that refuses it with an error is alive too.
-fn is_alive(reply: &Value) -> Option<()> {
+fn is_alive(reply: &Reply) -> Option<()> {
     match reply {
-        Value::Int(1) | Value::ServerError(_) => Some(()),
-        Value::Nil | _ => None,
+        Reply::Int(1) | Reply::Error(_) => Some(()),
+        Reply::Nil
+        | Reply::Okay
+        | Reply::Text(_)
+        | Reply::Int(_)
+        | Reply::Bulk(_)
+        | Reply::Array(_) => None,
     }
 }
 
-fn refused(error: &redis::ServerError) -> Vote {
+fn refused(error: &ServerError) -> Vote {
     Vote::Failed(refusal(error))
 }
 
-fn refusal(error: &redis::ServerError) -> NodeError {
+fn refusal(error: &ServerError) -> NodeError {
     NodeError::Refused {
-        code: clean(error.code()),
-        message: clean(error.details().unwrap_or_default()),
+        code: clean(&error.code),
+        message: clean(&error.message),
     }
 }
 

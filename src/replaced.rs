@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
@@ -24,7 +24,7 @@ fn ask(
     (server, now): (&mut Store, Duration),
     (proposals, wall): (&Proposals, Duration),
     rules: &Rules,
-) -> (FencingToken, FencingToken, Value) {
+) -> (FencingToken, FencingToken, Reply) {
     let wall = u64::try_from(wall.as_micros()).unwrap();
     let (token, reserve) = proposals.next(wall, TIMES, rules.lead);
     let value = format!("of {token}");
@@ -38,7 +38,7 @@ fn ask(
         }),
     };
     let reply = server.execute(&command.acquire(Duration::from_millis(1)).in_full(), now);
-    if reply == Value::Okay {
+    if reply == Reply::Okay {
         server.execute(&command.release().in_full(), now);
     }
     (token.below(reserve), token, reply)
@@ -51,7 +51,7 @@ fn a_server_that_is_replaced_by_one_whose_clock_is_behind_gives_no_smaller_token
         let began = Duration::from_hours(1000);
         let mut old = server(1);
         let open = Opening::Open.command(&rules);
-        assert_eq!(old.execute(&open.in_full(), began), Value::Okay);
+        assert_eq!(old.execute(&open.in_full(), began), Reply::Okay);
 
         // One whose clock is right takes lock after lock, and the tokens run ahead.
         let ahead = Proposals::default();
@@ -59,7 +59,7 @@ fn a_server_that_is_replaced_by_one_whose_clock_is_behind_gives_no_smaller_token
         let mut largest = None;
         for _ in 0..5 {
             let (_, last, reply) = ask((&mut old, now), (&ahead, now), &rules);
-            assert_eq!(reply, Value::Okay);
+            assert_eq!(reply, Reply::Okay);
             largest = largest.max(Some(last));
         }
 
@@ -67,11 +67,11 @@ fn a_server_that_is_replaced_by_one_whose_clock_is_behind_gives_no_smaller_token
         let mut new = server(2);
         let now = now.checked_sub(max_ttl).unwrap();
         let (.., reply) = ask((&mut new, now), (&Proposals::default(), now), &rules);
-        assert!(matches!(reply, Value::Array(_)), "{reply:?}");
+        assert!(matches!(reply, Reply::Array(_)), "{reply:?}");
         // It is the end of the quarantine that tokens have to be above.
         let now = now + rules.quarantine + Duration::from_micros(1);
         let (first, _, reply) = ask((&mut new, now), (&Proposals::default(), now), &rules);
-        assert_eq!(reply, Value::Okay);
+        assert_eq!(reply, Reply::Okay);
         assert!(Some(first) > largest, "{first:?} after {largest:?}");
     }
 }

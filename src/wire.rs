@@ -5,6 +5,7 @@ pub(crate) mod connection;
 mod credentials;
 mod lookup;
 mod nonblocking;
+pub(crate) mod resp;
 pub(crate) mod stream;
 #[cfg(feature = "tls-rustls")]
 mod tls;

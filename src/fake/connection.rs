@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use crate::wire::resp::Reply;
 use parking_lot::MutexGuard;
-use redis::Value;
 
 use super::{FakeNode, Fault as NodeFault, State, refused};
 use crate::clock::Timestamp;
@@ -51,7 +51,7 @@ impl Transport for FakeConnection {
         self.wait(&mut state, until).is_some()
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
         let mut state = self.node.server.state.lock();
         match self.wait(&mut state, deadline) {
             None => Err(Fault::TimedOut),

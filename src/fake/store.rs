@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::{self, Reply, ServerError};
 
 use self::process::Process;
 use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
@@ -69,7 +69,7 @@ impl Store {
     }
 
     /// Executes one packed command. What Redis would not accept, or this crate never sends, is answered with an error.
-    pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Value {
+    pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Reply {
         let Some(arguments) = arguments(command) else {
             return error("Protocol error: expected an array of bulk strings");
         };
@@ -78,14 +78,14 @@ impl Store {
             Err(refusal) => return refusal,
         };
         match arguments.as_slice() {
-            ["EVAL", script, "0"] if *script == PROBE => Value::Int(1),
+            ["EVAL", script, "0"] if *script == PROBE => Reply::Int(1),
             ["TIME"] => self.process.time(now),
             ["EVAL", script, "0"] if *script == INTRODUCE => {
-                Value::BulkString(self.process.run_id().into_bytes())
+                Reply::Bulk(self.process.run_id().into_bytes())
             }
             ["INFO", section] => self.process.info(section, now),
-            ["GET", key] => self.get(key, now).map_or(Value::Nil, |entry| {
-                Value::BulkString(entry.value.clone().into_bytes())
+            ["GET", key] => self.get(key, now).map_or(Reply::Nil, |entry| {
+                Reply::Bulk(entry.value.clone().into_bytes())
             }),
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
@@ -93,7 +93,7 @@ impl Store {
                     .get(key, now)
                     .is_some_and(|entry| entry.value == *token)
                 {
-                    Value::Okay
+                    Reply::Okay
                 } else {
                     self.acquire(key, token, ttl, now)
                 }
@@ -106,7 +106,7 @@ impl Store {
                     .own(key, token, now)
                     .and_then(|entry| entry.extend(ttl, now))
                 {
-                    Ok(()) => Value::Int(1),
+                    Ok(()) => Reply::Int(1),
                     Err(why_not) => why_not,
                 }
             }
@@ -130,50 +130,50 @@ impl Store {
         self.keys.insert(key.to_owned(), Entry { value, until });
     }
 
-    fn acquire(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Value {
+    fn acquire(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Reply {
         // Redis looks at the number before it looks at the key.
         let until = match until(ttl, now, "set") {
             Ok(until) => until,
             Err(refusal) => return refusal,
         };
         if self.get(key, now).is_some() {
-            return Value::Nil;
+            return Reply::Nil;
         }
         self.put(key, token, until);
-        Value::Okay
+        Reply::Okay
     }
 
-    fn release(&mut self, key: &str, token: &str, now: Duration) -> Value {
+    fn release(&mut self, key: &str, token: &str, now: Duration) -> Reply {
         match self.own(key, token, now) {
             Ok(_) => {
                 self.keys.remove(key);
-                Value::Int(1)
+                Reply::Int(1)
             }
             Err(why_not) => why_not,
         }
     }
 
-    fn inspect(&mut self, key: &str, now: Duration) -> Value {
+    fn inspect(&mut self, key: &str, now: Duration) -> Reply {
         let Some(entry) = self.get(key, now) else {
             return why_not(-2);
         };
         let value = entry.value.as_bytes();
         let beginning = value.get(..LONGEST_VALUE).unwrap_or(value);
-        Value::Array(vec![
-            Value::Int(entry.pttl(now)),
-            Value::Int(i64::try_from(value.len()).unwrap_or(i64::MAX)),
-            Value::BulkString(beginning.to_vec()),
+        Reply::Array(vec![
+            Reply::Int(entry.pttl(now)),
+            Reply::Int(i64::try_from(value.len()).unwrap_or(i64::MAX)),
+            Reply::Bulk(beginning.to_vec()),
         ])
     }
 
     /// Nobody can be woken here, where there is no command that waits; so those who wait look again after a while.
-    fn look(&mut self, key: &str, now: Duration) -> Value {
+    fn look(&mut self, key: &str, now: Duration) -> Reply {
         let left = self.get(key, now).map_or(-2, |entry| entry.pttl(now));
-        Value::Array(vec![Value::Int(left), Value::Int(0)])
+        Reply::Array(vec![Reply::Int(left), Reply::Int(0)])
     }
 
     /// The entry with this token, or what the scripts answer where there is none.
-    fn own(&mut self, key: &str, token: &str, now: Duration) -> Result<&mut Entry, Value> {
+    fn own(&mut self, key: &str, token: &str, now: Duration) -> Result<&mut Entry, Reply> {
         match self.get(key, now) {
             Some(entry) if entry.value == token => Ok(entry),
             Some(entry) => Err(why_not(entry.pttl(now))),
@@ -196,7 +196,7 @@ impl Entry {
 
     /// Never shortens, so a ttl of nothing or less is accepted and has no effect, as in extend.lua. That a script also
     /// compares numbers that Redis does not take for a time to live (`1e3`) is left out: those are refused here.
-    fn extend(&mut self, ttl: &str, now: Duration) -> Result<(), Value> {
+    fn extend(&mut self, ttl: &str, now: Duration) -> Result<(), Reply> {
         let left_ms = self.until.saturating_sub(now).as_millis();
         let is_longer = |ttl_ms: i64| u128::try_from(ttl_ms).is_ok_and(|ttl_ms| left_ms < ttl_ms);
         if integer(ttl).is_none_or(is_longer) {
@@ -206,22 +206,21 @@ impl Entry {
     }
 }
 
-fn why_not(pttl: i64) -> Value {
-    Value::Array(vec![Value::Int(pttl)])
+fn why_not(pttl: i64) -> Reply {
+    Reply::Array(vec![Reply::Int(pttl)])
 }
 
-fn error(message: &str) -> Value {
+fn error(message: &str) -> Reply {
     refusal(&format!("ERR {message}"))
 }
 
-fn refusal(text: &str) -> Value {
-    let line = format!("-{text}\r\n");
-    redis::parse_redis_value(line.as_bytes()).unwrap_or(Value::Nil)
+fn refusal(text: &str) -> Reply {
+    Reply::Error(ServerError::new(text))
 }
 
 /// When a key with this time to live ends, or what Redis says of the number. As there, the end is in milliseconds that
 /// an `i64` can hold.
-fn until(ttl: &str, now: Duration, command: &str) -> Result<Duration, Value> {
+fn until(ttl: &str, now: Duration, command: &str) -> Result<Duration, Reply> {
     let Some(ttl_ms) = integer(ttl) else {
         return Err(error("value is not an integer or out of range"));
     };
@@ -246,23 +245,6 @@ fn integer(text: &str) -> Option<i64> {
 /// strings that are not UTF-8. This crate sends such a one only to release what another program has set, and here that has
 /// text for its value.
 fn arguments(command: &[u8]) -> Option<Vec<&str>> {
-    let (count, mut rest) = header(command, b'*')?;
-    // The count is only a claim, so no memory is reserved for it.
-    let mut arguments = Vec::new();
-    for _ in 0..count {
-        let (length, text) = header(rest, b'$')?;
-        let (text, end) = text.split_at_checked(length)?;
-        arguments.push(str::from_utf8(text).ok()?);
-        rest = end.strip_prefix(b"\r\n")?;
-    }
-    rest.is_empty().then_some(arguments)
-}
-
-/// Reads a line of a mark and a length; returns the length and what is behind the line.
-fn header(bytes: &[u8], mark: u8) -> Option<(usize, &[u8])> {
-    let bytes = bytes.strip_prefix(&[mark])?;
-    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
-    let (digits, rest) = bytes.split_at_checked(end)?;
-    let length = integer(str::from_utf8(digits).ok()?)?;
-    Some((usize::try_from(length).ok()?, rest.strip_prefix(b"\r\n")?))
+    let words = resp::words(command)?.into_iter();
+    words.map(|word| str::from_utf8(word).ok()).collect()
 }

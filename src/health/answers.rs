@@ -20,7 +20,7 @@ pub(crate) enum Question {
 
 /// A reply of the type that belongs to the question.
 #[derive(Debug, Clone)]
-pub(crate) enum Reply {
+pub(crate) enum Content {
     /// There is no such key.
     Nothing,
     /// The value of a key, or a section of `INFO`.
@@ -43,7 +43,7 @@ pub(crate) enum Silence {
 /// What came of one question.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    pub(crate) result: Result<Reply, Silence>,
+    pub(crate) result: Result<Content, Silence>,
     /// From before the question was sent to after the reply was read.
     pub(crate) elapsed: Duration,
     /// What this client's wall clock showed when the reply was read, in microseconds since the Unix epoch.
@@ -125,20 +125,20 @@ impl Answers {
         let round_trip = self.round_trip.unwrap_or(outcome.elapsed);
         self.round_trip = Some(round_trip.min(outcome.elapsed));
         match (question, reply) {
-            (_, Reply::Refusal(error)) => self.note_refusal(question, error),
-            (Question::Marker, Reply::Nothing) => self.marker = Marker::None,
-            (Question::Marker, Reply::Text(text)) => self.marker = Marker::Text(text),
-            (Question::Server, Reply::Text(text)) => self.server = Info::new(text),
-            (Question::Replication, Reply::Text(text)) => self.replication = Info::new(text),
-            (Question::Memory, Reply::Text(text)) => self.memory = Info::new(text),
-            (Question::Persistence, Reply::Text(text)) => self.persistence = Info::new(text),
-            (Question::Time, Reply::Time(node_us)) => {
+            (_, Content::Refusal(error)) => self.note_refusal(question, error),
+            (Question::Marker, Content::Nothing) => self.marker = Marker::None,
+            (Question::Marker, Content::Text(text)) => self.marker = Marker::Text(text),
+            (Question::Server, Content::Text(text)) => self.server = Info::new(text),
+            (Question::Replication, Content::Text(text)) => self.replication = Info::new(text),
+            (Question::Memory, Content::Text(text)) => self.memory = Info::new(text),
+            (Question::Persistence, Content::Text(text)) => self.persistence = Info::new(text),
+            (Question::Time, Content::Time(node_us)) => {
                 let (client_us, elapsed) = (outcome.client_us, outcome.elapsed);
                 let difference = ClockDifference::of(node_us, client_us, elapsed);
                 self.time = Some((node_us, difference));
             }
             // The reader of the replies leaves no other pair.
-            (_, Reply::Nothing | Reply::Text(_) | Reply::Time(_)) => {}
+            (_, Content::Nothing | Content::Text(_) | Content::Time(_)) => {}
         }
     }
 

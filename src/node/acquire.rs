@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::ask_all::{Answer, send_to_all};
 use super::call::Call;
@@ -110,11 +110,11 @@ pub(crate) fn acquire_all<'n>(
 }
 
 /// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.
-pub(super) fn acquire_vote(reply: &Value) -> Option<Vote> {
+pub(super) fn acquire_vote(reply: &Reply) -> Option<Vote> {
     match reply {
-        Value::Okay => Some(Vote::Granted),
-        Value::Nil => Some(Vote::Held { remaining: None }),
-        Value::ServerError(error) => Some(refused(error)),
-        Value::Int(_) | _ => None,
+        Reply::Okay => Some(Vote::Granted),
+        Reply::Nil => Some(Vote::Held { remaining: None }),
+        Reply::Error(error) => Some(refused(error)),
+        Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) | Reply::Array(_) => None,
     }
 }

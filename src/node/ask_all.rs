@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::call::Call;
 use super::command::Packed;
@@ -224,14 +224,14 @@ impl<T> Answer<T> {
 }
 
 /// What one node answers to a release.
-struct Reply {
+struct ReleaseReply {
     vote: Vote,
     has_woken: bool,
 }
 
 /// Reads one node's vote. When the command was sent twice because the connection broke, the first may have deleted the
 /// key, so that the second finds none or a successor's: then nobody can tell.
-fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<Reply, Fault> {
+fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<ReleaseReply, Fault> {
     let reply = call.reply(again, release_reply)?;
     match (call.first_fault(), &reply.vote) {
         (Some(fault), Vote::Missing | Vote::Held { .. }) => Err(fault),
@@ -240,27 +240,27 @@ fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<Reply, Fa
 }
 
 /// Reads the reply of release.lua.
-fn release_reply(reply: &Value) -> Option<Reply> {
-    let has_woken = *reply == Value::Int(2);
+fn release_reply(reply: &Reply) -> Option<ReleaseReply> {
+    let has_woken = *reply == Reply::Int(2);
     let vote = match own_key_vote(reply) {
         Some(Vote::Granted) => Vote::Released,
         None if has_woken => Vote::Released,
         vote => vote?,
     };
-    Some(Reply { vote, has_woken })
+    Some(ReleaseReply { vote, has_woken })
 }
 
 /// Reads what extend.lua answers for one lock, and release.lua where nobody was woken.
-pub(super) fn own_key_vote(reply: &Value) -> Option<Vote> {
+pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
     let why_not = match reply {
-        Value::Int(1) => return Some(Vote::Granted),
-        Value::ServerError(error) => return Some(refused(error)),
-        Value::Array(items) => items.as_slice(),
-        Value::Nil | _ => &[],
+        Reply::Int(1) => return Some(Vote::Granted),
+        Reply::Error(error) => return Some(refused(error)),
+        Reply::Array(items) => items.as_slice(),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Bulk(_) | Reply::Int(_) => &[],
     };
     match why_not {
-        [Value::Int(-2)] => Some(Vote::Missing),
-        [Value::Int(pttl)] => not_ours(*pttl),
+        [Reply::Int(-2)] => Some(Vote::Missing),
+        [Reply::Int(pttl)] => not_ours(*pttl),
         _ => None,
     }
 }

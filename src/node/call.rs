@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::wire::resp::Reply;
 use r2d2::PooledConnection;
-use redis::Value;
 
 use super::command::Packed;
 use super::slot::{Readiness, Slot, Slots};
@@ -226,7 +226,7 @@ impl<'n> Call<'n> {
     pub(super) fn reply<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
-        read: impl Fn(&Value) -> Option<T>,
+        read: impl Fn(&Reply) -> Option<T>,
     ) -> Result<T, Fault> {
         let result = self.receive(again, read);
         match &result {
@@ -241,7 +241,7 @@ impl<'n> Call<'n> {
     pub(super) fn reply_aside<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
-        read: impl Fn(&Value) -> Option<T>,
+        read: impl Fn(&Reply) -> Option<T>,
     ) -> Result<T, Fault> {
         self.receive(again, read).inspect_err(|fault| {
             if !matches!(fault, Fault::Error(NodeError::Protocol { .. })) {
@@ -255,7 +255,7 @@ impl<'n> Call<'n> {
     fn receive<T>(
         &mut self,
         again: &dyn Fn() -> Packed,
-        read: impl Fn(&Value) -> Option<T>,
+        read: impl Fn(&Reply) -> Option<T>,
     ) -> Result<T, Fault> {
         let count = self.sent;
         let mut reply = self.slot.recv_all(count, self.deadline);
@@ -296,9 +296,9 @@ impl<'n> Call<'n> {
 
     fn read<T>(
         &mut self,
-        reply: &Value,
+        reply: &Reply,
         again: &dyn Fn() -> Packed,
-        read: impl Fn(&Value) -> Option<T>,
+        read: impl Fn(&Reply) -> Option<T>,
     ) -> Result<T, Fault> {
         let result = if has_error(reply) {
             read(&echo::without_echo(reply, &again()))
@@ -363,11 +363,11 @@ impl DerefMut for Place {
 }
 
 /// Whether a reply is an error, or one of several.
-fn has_error(reply: &Value) -> bool {
+fn has_error(reply: &Reply) -> bool {
     match reply {
-        Value::ServerError(_) => true,
-        Value::Array(replies) => replies.iter().any(has_error),
-        Value::Nil | _ => false,
+        Reply::Error(_) => true,
+        Reply::Array(replies) => replies.iter().any(has_error),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A server may repeat what it was sent, and a token may be in that. None comes into a message of ours.
 
-use redis::Value;
+use crate::wire::resp::{self, Reply, ServerError};
 
 use super::command::Packed;
 use crate::wire::transport::HIDDEN;
@@ -9,48 +9,33 @@ use crate::wire::transport::HIDDEN;
 const SHORTEST_SECRET: usize = 8;
 
 /// What kind of reply came, for people. Its content may be that of the command.
-pub(super) fn kind(reply: &Value) -> String {
+pub(super) fn kind(reply: &Reply) -> String {
     match reply {
-        Value::Nil => "nil".into(),
-        Value::Okay => "OK".into(),
-        Value::Int(_) => "a number".into(),
-        Value::SimpleString(text) => format!("a line of {} bytes", text.len()),
-        Value::BulkString(bytes) => format!("a string of {} bytes", bytes.len()),
-        Value::Array(items) => format!("an array of {}", items.len()),
-        Value::ServerError(_) => "an error".into(),
-        Value::Map(_) | _ => "one of a type that was not asked for".into(),
+        Reply::Nil => "nil".into(),
+        Reply::Okay => "OK".into(),
+        Reply::Int(_) => "a number".into(),
+        Reply::Text(text) => format!("a line of {} bytes", text.len()),
+        Reply::Bulk(bytes) => format!("a string of {} bytes", bytes.len()),
+        Reply::Array(items) => format!("an array of {}", items.len()),
+        Reply::Error(_) => "an error".into(),
     }
 }
 
 /// A reply whose errors don't repeat an argument of the command that was sent.
-pub(super) fn without_echo(reply: &Value, sent: &Packed) -> Value {
+pub(super) fn without_echo(reply: &Reply, sent: &Packed) -> Reply {
     match reply {
-        Value::ServerError(error) => {
-            let details = error.details().unwrap_or_default();
-            let text = format!("{} {details}", error.code());
-            let hidden = arguments(sent).iter().fold(text.clone(), |text, argument| {
-                text.replace(argument, HIDDEN)
-            });
-            if hidden == text {
-                reply.clone()
-            } else {
-                server_error(hidden.trim_end())
-            }
+        Reply::Error(error) => {
+            let text = format!("{} {}", error.code, error.message);
+            let hidden = arguments(sent)
+                .iter()
+                .fold(text, |text, argument| text.replace(argument, HIDDEN));
+            Reply::Error(ServerError::new(hidden.trim_end()))
         }
-        Value::Array(replies) => {
+        Reply::Array(replies) => {
             let replies = replies.iter();
-            Value::Array(replies.map(|reply| without_echo(reply, sent)).collect())
+            Reply::Array(replies.map(|reply| without_echo(reply, sent)).collect())
         }
-        Value::Nil | _ => reply.clone(),
-    }
-}
-
-/// The only way to make an error of that type is to parse one. What can't be parsed is no vote either.
-fn server_error(text: &str) -> Value {
-    let line = format!("-{}\r\n", text.replace(['\r', '\n'], " "));
-    match redis::parse_redis_value(line.as_bytes()) {
-        Ok(error @ Value::ServerError(_)) => error,
-        Ok(_) | Err(_) => Value::Array(Vec::new()),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => reply.clone(),
     }
 }
 
@@ -60,14 +45,13 @@ fn arguments(sent: &Packed) -> Vec<String> {
     let commands = std::iter::once(sent).chain(sent.others());
     let mut all = Vec::new();
     for command in commands {
-        let Ok(Value::Array(items)) = redis::parse_redis_value(&command.short()) else {
-            continue;
-        };
-        all.extend(items.into_iter().filter_map(|item| match item {
-            // An error is text, so what is not can't be in it.
-            Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
-            Value::Nil | _ => None,
-        }));
+        let packed = command.short();
+        let words = resp::words(&packed).unwrap_or_default();
+        // An error is text, so what is not can't be in it.
+        let texts = words
+            .into_iter()
+            .filter_map(|word| str::from_utf8(word).ok());
+        all.extend(texts.map(str::to_owned));
     }
     all.retain(|argument| argument.len() >= SHORTEST_SECRET);
     all.sort_unstable_by_key(|argument| std::cmp::Reverse(argument.len()));
@@ -91,7 +75,7 @@ mod tests {
             };
             command.acquire(Duration::from_secs(10))
         };
-        let error = |text: &str| server_error(text);
+        let error = |text: &str| Reply::Error(ServerError::new(text));
         let command = sent(b"worker-17 at noon").followed_by(vec![sent(b"another-token")]);
         for (text, hidden) in [
             ("ERR no", "ERR no"),
@@ -99,8 +83,8 @@ mod tests {
             ("worker-17 at noon", "\u{2026}"),
             ("ERR another-token, job 10000", "ERR \u{2026}, job 10000"),
         ] {
-            let replies = Value::Array(vec![Value::Okay, error(text)]);
-            let expected = Value::Array(vec![Value::Okay, error(hidden)]);
+            let replies = Reply::Array(vec![Reply::Okay, error(text)]);
+            let expected = Reply::Array(vec![Reply::Okay, error(hidden)]);
             assert_eq!(without_echo(&replies, &command), expected, "{text}");
         }
     }

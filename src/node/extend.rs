@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::Node;
 use super::ask_all::{ask_all, own_key_vote};
@@ -87,10 +87,16 @@ enum Votes {
 
 impl Votes {
     /// Reads the replies to as many extensions.
-    fn read(reply: &Value, locks: usize) -> Option<Self> {
+    fn read(reply: &Reply, locks: usize) -> Option<Self> {
         let replies = match reply {
-            Value::Array(replies) if locks != 1 => replies.as_slice(),
-            Value::Nil | _ => slice::from_ref(reply),
+            Reply::Array(replies) if locks != 1 => replies.as_slice(),
+            Reply::Nil
+            | Reply::Okay
+            | Reply::Text(_)
+            | Reply::Int(_)
+            | Reply::Bulk(_)
+            | Reply::Array(_)
+            | Reply::Error(_) => slice::from_ref(reply),
         };
         let votes: Option<Vec<Vote>> = replies.iter().map(own_key_vote).collect();
         votes.filter(|votes| votes.len() == locks).map(Self::Each)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::{Reply, ServerError};
 
 use super::ask_all::{ask_all, not_ours};
 use super::call::Call;
@@ -153,18 +153,18 @@ pub(super) enum Answer {
     Serving,
     /// The server does not say which process it is.
     Unknown(String),
-    Error(redis::ServerError),
+    Error(ServerError),
 }
 
 /// Reads an answer. Anything but exactly one of those of the scripts is none.
-pub(super) fn answer(reply: &Value) -> Option<Answer> {
+pub(super) fn answer(reply: &Reply) -> Option<Answer> {
     let items = match reply {
-        Value::Okay => return Some(Answer::Granted),
-        Value::ServerError(error) => return Some(Answer::Error(error.clone())),
-        Value::Array(items) => items.as_slice(),
-        Value::Nil | _ => return None,
+        Reply::Okay => return Some(Answer::Granted),
+        Reply::Error(error) => return Some(Answer::Error(error.clone())),
+        Reply::Array(items) => items.as_slice(),
+        Reply::Nil | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => return None,
     };
-    if let [Value::Int(pttl)] = items {
+    if let [Reply::Int(pttl)] = items {
         return not_ours(*pttl).map(Answer::Taken);
     }
     let (word, rest) = items.split_first()?;
@@ -194,16 +194,16 @@ pub(super) fn answer(reply: &Value) -> Option<Answer> {
     }
 }
 
-fn bytes(value: &Value) -> Option<&[u8]> {
-    if let Value::BulkString(bytes) = value {
+fn bytes(value: &Reply) -> Option<&[u8]> {
+    if let Reply::Bulk(bytes) = value {
         Some(bytes)
     } else {
         None
     }
 }
 
-fn number(value: &Value) -> Option<u64> {
-    if let Value::Int(number) = value {
+fn number(value: &Reply) -> Option<u64> {
+    if let Reply::Int(number) = value {
         u64::try_from(*number).ok()
     } else {
         None
@@ -283,29 +283,29 @@ mod tests {
 
     #[test]
     fn anything_but_the_answers_of_the_scripts_is_none() {
-        let word = |word: &str| Value::BulkString(word.into());
+        let word = |word: &str| Reply::Bulk(word.into());
         let good = [
-            Value::Okay,
-            Value::Array(vec![Value::Int(5)]),
-            Value::Array(vec![word("CLOSED"), Value::Int(5), word("new")]),
-            Value::Array(vec![word("STALE"), Value::Int(5)]),
+            Reply::Okay,
+            Reply::Array(vec![Reply::Int(5)]),
+            Reply::Array(vec![word("CLOSED"), Reply::Int(5), word("new")]),
+            Reply::Array(vec![word("STALE"), Reply::Int(5)]),
         ];
         assert!(good.iter().all(|reply| answer(reply).is_some()));
         for bad in [
-            Value::Nil,
-            Value::Int(1),
+            Reply::Nil,
+            Reply::Int(1),
             word("OK"),
-            Value::SimpleString("ok".into()),
-            Value::Array(vec![]),
-            Value::Array(vec![Value::Int(-4)]),
-            Value::Array(vec![Value::Int(-2)]),
-            Value::Array(vec![word("OK")]),
-            Value::Array(vec![Value::Okay]),
-            Value::Array(vec![word("STALE")]),
-            Value::Array(vec![word("STALE"), Value::Int(-1)]),
-            Value::Array(vec![word("STALE"), word("5")]),
-            Value::Array(vec![word("CLOSED"), Value::Int(5)]),
-            Value::Array(vec![word("MARKER"), Value::Int(5)]),
+            Reply::Text("ok".into()),
+            Reply::Array(vec![]),
+            Reply::Array(vec![Reply::Int(-4)]),
+            Reply::Array(vec![Reply::Int(-2)]),
+            Reply::Array(vec![word("OK")]),
+            Reply::Array(vec![Reply::Okay]),
+            Reply::Array(vec![word("STALE")]),
+            Reply::Array(vec![word("STALE"), Reply::Int(-1)]),
+            Reply::Array(vec![word("STALE"), word("5")]),
+            Reply::Array(vec![word("CLOSED"), Reply::Int(5)]),
+            Reply::Array(vec![word("MARKER"), Reply::Int(5)]),
         ] {
             assert!(answer(&bad).is_none(), "{bad:?}");
         }

@@ -1,13 +1,13 @@
 //! What the servers say of themselves.
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::ask_all::{Answer, ask_all};
 use super::call::Call;
 use super::command::Packed;
 use super::{Node, command, refusal};
 use crate::error::NodeError;
-use crate::health::answers::{Answers, Outcome, Question, Reply, Silence};
+use crate::health::answers::{Answers, Content, Outcome, Question, Silence};
 use crate::wire::transport::Fault;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
@@ -52,7 +52,7 @@ fn packed(question: Question, marker_key: &str) -> Packed {
     }
 }
 
-fn outcome(answer: Answer<(Reply, u64)>) -> Outcome {
+fn outcome(answer: Answer<(Content, u64)>) -> Outcome {
     let (result, client_us) = match answer.result {
         Ok((reply, client_us)) => (Ok(reply), client_us),
         Err(fault) => (Err(silence(fault)), 0),
@@ -73,7 +73,7 @@ fn silence(fault: Fault) -> Silence {
     }
 }
 
-type Reader = fn(&Value) -> Option<Reply>;
+type Reader = fn(&Reply) -> Option<Content>;
 
 fn reader(question: Question) -> Reader {
     match question {
@@ -86,53 +86,49 @@ fn reader(question: Question) -> Reader {
 }
 
 /// Reads the reply to `GET`.
-fn value(reply: &Value) -> Option<Reply> {
-    if *reply == Value::Nil {
-        return Some(Reply::Nothing);
+fn value(reply: &Reply) -> Option<Content> {
+    if *reply == Reply::Nil {
+        return Some(Content::Nothing);
     }
     section(reply)
 }
 
 /// Reads the reply to `INFO`.
-fn section(reply: &Value) -> Option<Reply> {
+fn section(reply: &Reply) -> Option<Content> {
     match reply {
-        // Over TLS, where the URL asks for the third version of the protocol.
-        Value::VerbatimString { text, .. } => Some(Reply::Text(text.clone())),
-        Value::BulkString(text) => Some(Reply::Text(String::from_utf8_lossy(text).into_owned())),
-        Value::ServerError(error) => Some(Reply::Refusal(refusal(error))),
-        Value::Nil | _ => None,
+        Reply::Bulk(text) => Some(Content::Text(String::from_utf8_lossy(text).into_owned())),
+        Reply::Error(error) => Some(Content::Refusal(refusal(error))),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Array(_) => None,
     }
 }
 
 /// Reads the reply to `TIME`: seconds and microseconds, each as text.
-fn time(reply: &Value) -> Option<Reply> {
+fn time(reply: &Reply) -> Option<Content> {
     let parts = match reply {
-        Value::ServerError(error) => return Some(Reply::Refusal(refusal(error))),
-        Value::Array(parts) => parts.as_slice(),
-        Value::Nil | _ => return None,
+        Reply::Error(error) => return Some(Content::Refusal(refusal(error))),
+        Reply::Array(parts) => parts.as_slice(),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => return None,
     };
-    let [Value::BulkString(seconds), Value::BulkString(micros)] = parts else {
+    let [Reply::Bulk(seconds), Reply::Bulk(micros)] = parts else {
         return None;
     };
     let number = |digits: &[u8]| -> Option<u64> { str::from_utf8(digits).ok()?.parse().ok() };
     let seconds_us = number(seconds)?.checked_mul(1_000_000)?;
     let micros = number(micros).filter(|micros| *micros < 1_000_000)?;
-    seconds_us.checked_add(micros).map(Reply::Time)
+    seconds_us.checked_add(micros).map(Content::Time)
 }
 
 #[cfg(test)]
 mod tests {
-    use redis::parse_redis_value;
-
     use super::*;
 
     fn read(question: Question, reply: &[u8]) -> Option<String> {
-        let reply = reader(question)(&parse_redis_value(reply).unwrap())?;
+        let reply = reader(question)(&crate::wire::resp::whole(reply))?;
         Some(match reply {
-            Reply::Nothing => "nothing".into(),
-            Reply::Text(text) => text,
-            Reply::Time(us) => us.to_string(),
-            Reply::Refusal(error) => error.to_string(),
+            Content::Nothing => "nothing".into(),
+            Content::Text(text) => text,
+            Content::Time(us) => us.to_string(),
+            Content::Refusal(error) => error.to_string(),
         })
     }
 
@@ -144,7 +140,6 @@ mod tests {
             (Marker, b"$3\r\na|b\r\n", Some("a|b")),
             (Marker, b"$2\r\n\xff\xfe\r\n", Some("\u{fffd}\u{fffd}")),
             (Server, b"$0\r\n\r\n", Some("")),
-            (Server, b"=6\r\ntxt:ab\r\n", Some("ab")),
             (Server, b"-ERR no\r\n", Some("the server answered ERR no")),
             (Time, b"*2\r\n$1\r\n5\r\n$1\r\n7\r\n", Some("5000007")),
             (Time, b"-ERR no\r\n", Some("the server answered ERR no")),

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::command::{Packed, eval};
 
@@ -32,11 +32,16 @@ pub(super) enum Introduction {
 }
 
 impl Introduction {
-    pub(super) fn read(reply: &Value) -> Self {
+    pub(super) fn read(reply: &Reply) -> Self {
         match reply {
-            Value::BulkString(id) => run_id(id).map_or(Self::Unknown, Self::RunId),
-            Value::SimpleString(word) if word == "CLUSTER" => Self::Cluster,
-            Value::Nil | _ => Self::Unknown,
+            Reply::Bulk(id) => run_id(id).map_or(Self::Unknown, Self::RunId),
+            Reply::Text(word) if word == "CLUSTER" => Self::Cluster,
+            Reply::Nil
+            | Reply::Okay
+            | Reply::Text(_)
+            | Reply::Int(_)
+            | Reply::Array(_)
+            | Reply::Error(_) => Self::Unknown,
         }
     }
 }
@@ -52,17 +57,17 @@ mod tests {
 
     #[test]
     fn a_short_text_is_a_run_id_and_all_else_says_nothing() {
-        let read = |text: &str| Introduction::read(&Value::BulkString(text.into()));
+        let read = |text: &str| Introduction::read(&Reply::Bulk(text.into()));
         let id = "0123456789abcdef0123456789abcdef01234567";
         assert_eq!(read(id), Introduction::RunId(id.into()));
         assert_eq!(read(""), Introduction::Unknown);
         assert_eq!(read(&"a".repeat(65)), Introduction::Unknown);
-        let cluster = Value::SimpleString("CLUSTER".into());
+        let cluster = Reply::Text("CLUSTER".into());
         assert_eq!(Introduction::read(&cluster), Introduction::Cluster);
-        for other in [Value::Nil, Value::Okay, Value::Int(1)] {
+        for other in [Reply::Nil, Reply::Okay, Reply::Int(1)] {
             assert_eq!(Introduction::read(&other), Introduction::Unknown);
         }
-        let not_text = Value::BulkString(vec![0xff]);
+        let not_text = Reply::Bulk(vec![0xff]);
         assert_eq!(Introduction::read(&not_text), Introduction::Unknown);
     }
 }

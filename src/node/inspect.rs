@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::ask_all::ask_all;
 use super::call::Call;
@@ -52,16 +52,21 @@ pub(crate) fn inspect_with_counter<'n>(
     statuses.collect()
 }
 
-fn view_and_counter(reply: &Value) -> Option<(View, Option<u64>)> {
-    let Value::Array(replies) = reply else {
+fn view_and_counter(reply: &Reply) -> Option<(View, Option<u64>)> {
+    let Reply::Array(replies) = reply else {
         return None;
     };
     let [lock, counter] = replies.as_slice() else {
         return None;
     };
     let counter = match counter {
-        Value::BulkString(text) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
-        Value::Nil | _ => None,
+        Reply::Bulk(text) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
+        Reply::Nil
+        | Reply::Okay
+        | Reply::Text(_)
+        | Reply::Int(_)
+        | Reply::Array(_)
+        | Reply::Error(_) => None,
     };
     Some((view(lock)?, counter))
 }
@@ -91,23 +96,23 @@ fn silence(fault: Fault) -> View {
 }
 
 /// Reads the reply of inspect.lua.
-pub(super) fn view(reply: &Value) -> Option<View> {
+pub(super) fn view(reply: &Reply) -> Option<View> {
     let items = match reply {
-        Value::ServerError(error) => return Some(View::Failed(refusal(error))),
-        Value::Array(items) => items.as_slice(),
-        Value::Nil | _ => &[],
+        Reply::Error(error) => return Some(View::Failed(refusal(error))),
+        Reply::Array(items) => items.as_slice(),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => &[],
     };
     match items {
-        [Value::Int(-2)] => Some(View::Free),
-        [Value::Int(-3)] => Some(View::OtherType),
-        [Value::Int(-1), Value::Int(length), Value::BulkString(value)] => {
+        [Reply::Int(-2)] => Some(View::Free),
+        [Reply::Int(-3)] => Some(View::OtherType),
+        [Reply::Int(-1), Reply::Int(length), Reply::Bulk(value)] => {
             let length = whole(value, *length)?;
             Some(View::NeverExpires { length })
         }
         [
-            Value::Int(pttl @ 0..),
-            Value::Int(length),
-            Value::BulkString(value),
+            Reply::Int(pttl @ 0..),
+            Reply::Int(length),
+            Reply::Bulk(value),
         ] => {
             let token = shown::value(value, whole(value, *length)?);
             let remaining = Duration::from_millis(pttl.unsigned_abs());
@@ -125,13 +130,11 @@ fn whole(beginning: &[u8], length: i64) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use redis::parse_redis_value;
-
     use super::*;
 
     /// What is read from a reply as it is on the wire.
     fn read(reply: &[u8]) -> Option<String> {
-        view(&parse_redis_value(reply).unwrap()).map(|view| view.to_string())
+        view(&crate::wire::resp::whole(reply)).map(|view| view.to_string())
     }
 
     #[test]

@@ -11,9 +11,9 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::wire::resp::Reply;
 use parking_lot::Mutex;
 use r2d2::ManageConnection;
-use redis::Value;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -94,11 +94,11 @@ fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Connection<Plain>, Owned
         shutdown(&theirs, Shutdown::Write)?;
     }
     let plain = Plain::over(ours.into(), clock, answer.then.timeout())?;
-    Ok((Connection::over(plain, clock.now()), theirs))
+    Ok((Connection::over(plain), theirs))
 }
 
 /// The vote that a reply is to the code under test.
-fn read(question: Question, reply: &Value) -> Option<Outcome> {
+fn read(question: Question, reply: &Reply) -> Option<Outcome> {
     match question {
         Question::Acquire => acquire_vote(reply).as_ref().map(outcome),
         Question::Release | Question::Extend => own_key_vote(reply).as_ref().map(outcome),

@@ -4,7 +4,8 @@
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, Value};
+use crate::wire::resp::Reply;
+use redis::Cmd;
 
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -56,10 +57,10 @@ impl Script {
 
 /// Whether a server answers that it does not have the script, so that it has done nothing; or that it did not for one of
 /// several commands.
-pub(super) fn is_missing(reply: &Value) -> bool {
+pub(super) fn is_missing(reply: &Reply) -> bool {
     match reply {
-        Value::ServerError(error) => error.code() == "NOSCRIPT",
-        Value::Array(replies) => replies.iter().any(is_missing),
-        Value::Nil | _ => false,
+        Reply::Error(error) => error.code == "NOSCRIPT",
+        Reply::Array(replies) => replies.iter().any(is_missing),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => false,
     }
 }

@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::ptr;
 use std::sync::Arc;
 
+use crate::wire::resp::Reply;
 use r2d2::ManageConnection;
-use redis::Value;
 
 use super::command::Packed;
 use super::identity::{self, Introduction};
@@ -33,7 +33,7 @@ struct Connection {
     /// same connection: nothing that is sent depends on it.
     run_id: Option<Arc<str>>,
     /// What the server answered to the question who it is, if it was an error.
-    refusal: Option<Value>,
+    refusal: Option<Reply>,
     /// Those that were sent on it, and are called by their digests from then on.
     scripts: Vec<&'static Script>,
     /// What went wrong when the answer to that question was read, until someone is told.
@@ -123,17 +123,17 @@ impl Slot {
     }
 
     /// Receives the replies to the oldest commands; as an array, if they are several.
-    pub(crate) fn recv_all(&mut self, count: usize, deadline: Timestamp) -> Result<Value, Fault> {
+    pub(crate) fn recv_all(&mut self, count: usize, deadline: Timestamp) -> Result<Reply, Fault> {
         if count == 1 {
             return self.recv(deadline);
         }
         let replies = (0..count).map(|_| self.recv(deadline));
-        replies.collect::<Result<_, _>>().map(Value::Array)
+        replies.collect::<Result<_, _>>().map(Reply::Array)
     }
 
     /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
     /// undo may still be sent behind the command.
-    pub(crate) fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+    pub(crate) fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
         let connection = self.connection.as_mut().ok_or_else(no_connection)?;
         if let Some(fault) = connection.fault.take() {
             return Err(fault);
@@ -190,7 +190,7 @@ impl Connection {
         !is_first || self.fault.is_some() || self.transport.is_ready(until)
     }
 
-    fn reply(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+    fn reply(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
         self.hear_introduction(deadline)?;
         match (self.recv(deadline), self.refusal.take()) {
             // A server that takes nobody in says so once, and closes.
@@ -199,7 +199,7 @@ impl Connection {
         }
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
         let reply = self
             .transport
             .recv(deadline)
@@ -226,8 +226,8 @@ fn bytes_for<'c>(command: &'c Packed, scripts: &mut Vec<&'static Script>) -> Cow
 }
 
 /// Whether it is an error that may be the server's last word. One that only forbids the question is not.
-fn is_refusal(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if error.code() != "NOPERM")
+fn is_refusal(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(error) if error.code != "NOPERM")
 }
 
 fn no_connection() -> Fault {

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::Node;
 use super::command;
@@ -95,8 +95,8 @@ impl Node {
         let mut call = self.call().ok()?;
         call.send(&command, &again).ok()?;
         // A server that refuses, or is loading, has answered.
-        let read = |reply: &Value| {
-            let is_refused = matches!(reply, Value::ServerError(_));
+        let read = |reply: &Reply| {
+            let is_refused = matches!(reply, Reply::Error(_));
             if is_refused {
                 Some(None)
             } else {
@@ -125,8 +125,8 @@ impl Listener<'_> {
             call.reply(&again, |reply| Some(reply.clone()))
         });
         match reply {
-            Ok(Value::Array(_)) => Heard::Release,
-            Ok(Value::Nil) => Heard::Nothing,
+            Ok(Reply::Array(_)) => Heard::Release,
+            Ok(Reply::Nil) => Heard::Nothing,
             Ok(reply) => {
                 if is_refusal(&reply) {
                     let generation = self.node.generation().wrapping_add(1);
@@ -147,16 +147,16 @@ impl Drop for Listener<'_> {
 }
 
 /// Whether it would say the same for any other lock: no permission, or a server that does not know the command like this.
-fn is_refusal(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if matches!(error.code(), "NOPERM" | "ERR"))
+fn is_refusal(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(error) if matches!(error.code.as_str(), "NOPERM" | "ERR"))
 }
 
 /// Reads the reply of look.lua.
-fn look(reply: &Value) -> Option<Look> {
-    let Value::Array(items) = reply else {
+fn look(reply: &Reply) -> Option<Look> {
+    let Reply::Array(items) = reply else {
         return None;
     };
-    let [Value::Int(left), Value::Int(announced @ 0..=1)] = items.as_slice() else {
+    let [Reply::Int(left), Reply::Int(announced @ 0..=1)] = items.as_slice() else {
         return None;
     };
     let state = match left {
@@ -178,8 +178,8 @@ mod tests {
 
     #[test]
     fn anything_but_the_answers_of_the_script_is_none() {
-        let int = Value::Int;
-        let read = |items: &[Value]| look(&Value::Array(items.to_vec()));
+        let int = Reply::Int;
+        let read = |items: &[Reply]| look(&Reply::Array(items.to_vec()));
         let state = |left| read(&[int(left), int(0)]).map(|look| look.state);
         assert_eq!(state(-2), Some(State::Free));
         assert_eq!(state(-1), Some(State::Stuck));
@@ -193,8 +193,8 @@ mod tests {
         assert_eq!(announced(2), None);
         assert_eq!(read(&[int(5)]), None);
         assert_eq!(read(&[int(5), int(1), int(1)]), None);
-        assert_eq!(read(&[int(5), Value::Nil]), None);
+        assert_eq!(read(&[int(5), Reply::Nil]), None);
         assert_eq!(look(&int(5)), None);
-        assert_eq!(look(&Value::Nil), None);
+        assert_eq!(look(&Reply::Nil), None);
     }
 }

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, ConnectionInfo, Value};
+use crate::wire::resp::Reply;
+use redis::{ConnectionAddr, ConnectionInfo};
 use scheduled_thread_pool::ScheduledThreadPool;
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 
@@ -260,7 +261,7 @@ impl Connector {
         stream: impl Stream + 'static,
         deadline: Timestamp,
     ) -> Result<Box<dyn Transport>, Fault> {
-        let mut connection = Connection::over(stream, deadline);
+        let mut connection = Connection::over(stream);
         let info = &self.address.info;
         let settings = info.redis_settings();
         let credentials = match (settings.password(), &self.means.credentials) {
@@ -315,12 +316,12 @@ fn login(
     socket.send(&commands, deadline)?;
     for command in sent {
         let reply = socket.recv(deadline)?;
-        if let Value::ServerError(error) = reply {
-            let words = error.details().unwrap_or_default();
-            let refusal = login_refusal(command, error.code(), words, settings.password());
+        if let Reply::Error(error) = reply {
+            let words = error.message.as_str();
+            let refusal = login_refusal(command, &error.code, words, settings.password());
             return Err(Fault::Error(refusal));
         }
-        if reply != Value::Okay {
+        if reply != Reply::Okay {
             return Err(Fault::protocol(format!("no answer to {command}")));
         }
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use crate::clock::Timestamp;
 use crate::error::{NodeError, Vote};
@@ -27,7 +27,7 @@ pub(crate) trait Transport: Send {
     fn is_ready(&mut self, until: Timestamp) -> bool;
 
     /// Reads one reply.
-    fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault>;
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault>;
 
     /// Whether bytes beyond the last reply were received: an answer to nothing, unless a reply is still to come.
     fn has_surplus(&self) -> bool;

@@ -7,7 +7,7 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::clocks::{MICRO, Nanos};
 use super::plan::Trouble;
@@ -34,7 +34,7 @@ struct Connection {
     is_reset: bool,
     is_closed: bool,
     /// What has come and was not read.
-    inbox: VecDeque<Value>,
+    inbox: VecDeque<Reply>,
     introduction: Introduction,
     /// Commands whose replies were not read, and the token of the last.
     unread: u32,
@@ -253,7 +253,7 @@ impl State {
     }
 
     /// A reply has come to its client.
-    pub(crate) fn answer(&mut self, id: usize, value: Value) {
+    pub(crate) fn answer(&mut self, id: usize, value: Reply) {
         let connection = &mut self.network.connections[id];
         if connection.is_closed || connection.is_reset {
             return;
@@ -393,7 +393,7 @@ impl Transport for Line {
         self.wait(until)
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Value, Fault> {
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
         let has_come = self.wait(deadline);
         let mut state = self.world.state();
         let connection = &mut state.network.connections[self.id];

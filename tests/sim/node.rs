@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::clocks::{Clockwork, Nanos};
 use super::plan::Plan;
@@ -31,7 +31,7 @@ pub(crate) struct Node {
 
 /// What a command did to the key that it was about.
 pub(crate) struct Executed {
-    pub(crate) reply: Value,
+    pub(crate) reply: Reply,
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
 }
@@ -45,7 +45,7 @@ impl Node {
             let open = Opening::Open.command(&rules);
             let open = open.in_full();
             let shows = Duration::from_nanos(clock.shows(0));
-            assert_eq!(store.execute(&open, shows), Value::Okay);
+            assert_eq!(store.execute(&open, shows), Reply::Okay);
         }
         Self {
             clock,

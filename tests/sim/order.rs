@@ -1,6 +1,6 @@
 //! The order of fencing tokens.
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::clocks::Nanos;
 use super::world::State;
@@ -8,14 +8,14 @@ use crate::guard::LockGuard;
 
 impl State {
     /// Notes what a node of the fenced protocol has said, beside yes and no.
-    pub(super) fn count_answer(&mut self, reply: &Value) {
-        let Value::Array(items) = reply else {
+    pub(super) fn count_answer(&mut self, reply: &Reply) {
+        let Reply::Array(items) = reply else {
             return;
         };
         match items.first() {
-            Some(Value::BulkString(word)) if word == b"STALE" => self.count("a larger token"),
-            Some(Value::BulkString(word)) if word == b"CLOSED" => self.count("abstained"),
-            Some(Value::BulkString(word)) => {
+            Some(Reply::Bulk(word)) if word == b"STALE" => self.count("a larger token"),
+            Some(Reply::Bulk(word)) if word == b"CLOSED" => self.count("abstained"),
+            Some(Reply::Bulk(word)) => {
                 let word = String::from_utf8_lossy(word);
                 self.fail(format!("a node says {word}"));
             }

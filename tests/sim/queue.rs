@@ -29,7 +29,7 @@ pub(crate) enum Event {
     /// A reply comes to its client.
     Reply {
         connection: usize,
-        value: redis::Value,
+        value: crate::wire::resp::Reply,
     },
     /// A client learns that its connection has ended.
     Reset {

@@ -1,6 +1,6 @@
 //! What the crate sends, as the simulation understands it.
 
-use redis::Value;
+use crate::wire::resp;
 
 use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
 use crate::node::fenced;
@@ -32,18 +32,11 @@ pub(crate) enum Verb {
 
 impl Message {
     pub(crate) fn read(bytes: &[u8]) -> Self {
-        let Ok(Value::Array(items)) = redis::parse_redis_value(bytes) else {
+        let Some(words) = resp::words(bytes) else {
             panic!("not a command: {}", String::from_utf8_lossy(bytes));
         };
-        let mut words: Vec<&str> = items
-            .iter()
-            .map(|item| {
-                let Value::BulkString(word) = item else {
-                    panic!("not a word: {item:?}");
-                };
-                std::str::from_utf8(word).unwrap()
-            })
-            .collect();
+        let words = words.into_iter().map(std::str::from_utf8);
+        let mut words: Vec<&str> = words.collect::<Result<_, _>>().unwrap();
         if let [name @ "EVALSHA", digest, ..] = words.as_mut_slice() {
             let script = fenced::SCRIPTS
                 .iter()

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use crate::wire::resp::{Reply, ServerError, of_redis};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -105,7 +106,7 @@ impl Pair {
         let packed = pack(&step.words);
         let now = time(&mut self.connection);
         let fake = self.store.execute(&packed, now);
-        let real = as_value(self.connection.req_packed_command(&packed));
+        let real = as_reply(self.connection.req_packed_command(&packed));
         self.compare(&fake, &real, step);
         if let Some(pause) = step.pause {
             let end = time(&mut self.connection) + pause + Duration::from_millis(2);
@@ -116,25 +117,28 @@ impl Pair {
         self.compare_keys(step);
     }
 
-    fn compare(&mut self, fake: &Value, real: &Value, step: &Step) {
+    fn compare(&mut self, fake: &Reply, real: &Reply, step: &Step) {
         match (fake, real) {
-            (Value::ServerError(fake), Value::ServerError(real)) => {
-                assert_eq!(fake.code(), real.code(), "{step:?}");
+            (Reply::Error(fake), Reply::Error(real)) => {
+                assert_eq!(fake.code, real.code, "{step:?}");
                 // A script adds its name and line.
-                let (fake, real) = (fake.details().unwrap(), real.details().unwrap());
+                let (fake, real) = (&fake.message, &real.message);
                 let is_of_lua = real.contains("attempt to compare");
-                assert!(is_of_lua || real.starts_with(fake), "{step:?}: {real}");
+                assert!(
+                    is_of_lua || real.starts_with(fake.as_str()),
+                    "{step:?}: {real}"
+                );
             }
             // The numbers that only Lua takes for numbers: see `Entry::extend`.
-            (Value::ServerError(_), Value::Int(1)) => {
+            (Reply::Error(_), Reply::Int(1)) => {
                 let ttl = step.words.last().unwrap();
                 assert!(
                     step.words[1] == EXTEND && integer(ttl).is_none(),
                     "{step:?}"
                 );
             }
-            (Value::Array(fake), Value::Array(real)) => match (&fake[..], &real[..]) {
-                ([Value::Int(fake), fakes @ ..], [Value::Int(real), reals @ ..]) => {
+            (Reply::Array(fake), Reply::Array(real)) => match (&fake[..], &real[..]) {
+                ([Reply::Int(fake), fakes @ ..], [Reply::Int(real), reals @ ..]) => {
                     self.compare_pttl(*fake, *real, step);
                     assert_eq!(fakes, reals, "{step:?}");
                 }
@@ -170,12 +174,12 @@ impl Pair {
     }
 }
 
-pub(super) fn as_value(reply: RedisResult<Value>) -> Value {
+pub(super) fn as_reply(reply: RedisResult<Value>) -> Reply {
     match reply {
-        Ok(value) => value,
+        Ok(value) => of_redis(&value).unwrap(),
         Err(error) => {
             let (code, detail) = (error.code().unwrap(), error.detail().unwrap());
-            redis::parse_redis_value(format!("-{code} {detail}\r\n").as_bytes()).unwrap()
+            Reply::Error(ServerError::new(&format!("{code} {detail}")))
         }
     }
 }

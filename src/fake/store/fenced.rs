@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use super::{Entry, Store, error, integer, refusal, until, why_not};
 use crate::node::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, SCRIPTS};
@@ -48,23 +48,23 @@ fn micros(millis: &str) -> Option<i64> {
     integer(millis)?.checked_mul(1000)
 }
 
-fn answer(word: &str, rest: impl IntoIterator<Item = Value>) -> Value {
-    let word = Value::BulkString(word.into());
-    Value::Array(std::iter::once(word).chain(rest).collect())
+fn answer(word: &str, rest: impl IntoIterator<Item = Reply>) -> Reply {
+    let word = Reply::Bulk(word.into());
+    Reply::Array(std::iter::once(word).chain(rest).collect())
 }
 
-fn bulk(text: &str) -> Value {
-    Value::BulkString(text.into())
+fn bulk(text: &str) -> Reply {
+    Reply::Bulk(text.into())
 }
 
 /// What is said where a script would fail on its arguments, which this crate never sends.
-fn bad_arguments() -> Value {
+fn bad_arguments() -> Reply {
     error("arguments that a fake node does not know")
 }
 
 impl Store {
     /// Executes a script of the fenced protocol, if it is one.
-    pub(super) fn execute_fenced(&mut self, arguments: &[&str], now: Duration) -> Option<Value> {
+    pub(super) fn execute_fenced(&mut self, arguments: &[&str], now: Duration) -> Option<Reply> {
         let reply = match arguments {
             ["EVAL", script, "3", lock, counter, marker, rest @ ..] if *script == ACQUIRE => {
                 let keys = [*lock, *counter, *marker];
@@ -89,7 +89,7 @@ impl Store {
     pub(super) fn with_text<'a>(
         &mut self,
         mut arguments: Vec<&'a str>,
-    ) -> Result<Vec<&'a str>, Value> {
+    ) -> Result<Vec<&'a str>, Reply> {
         match arguments.as_mut_slice() {
             ["EVAL", text, ..] => {
                 let script = SCRIPTS.iter().find(|script| script.text() == *text);
@@ -130,7 +130,7 @@ impl Store {
         [lock, counter_key, marker_key]: [&str; 3],
         arguments: &[&str],
         now: Duration,
-    ) -> Option<Value> {
+    ) -> Option<Reply> {
         let [value, ttl, token, quarantine, idle, config, again, reserve] = arguments else {
             return None;
         };
@@ -160,12 +160,12 @@ impl Store {
             }
         };
         if wall < open {
-            let left = Value::Int(open.saturating_sub(wall));
+            let left = Reply::Int(open.saturating_sub(wall));
             return Some(answer("CLOSED", [left, bulk(why)]));
         }
         if let Some(entry) = self.get(lock, now) {
             return Some(if entry.value == *value && *again == "1" {
-                Value::Okay
+                Reply::Okay
             } else {
                 why_not(entry.pttl(now))
             });
@@ -176,17 +176,17 @@ impl Store {
                 None => return Some(answer("COUNTER", [])),
                 Some(counter) if counter > wall.saturating_add(span).saturating_add(1) => {
                     let ahead = counter.saturating_sub(wall);
-                    return Some(answer("FUTURE", [Value::Int(ahead)]));
+                    return Some(answer("FUTURE", [Reply::Int(ahead)]));
                 }
                 Some(counter) => counter,
             },
         };
         if token > wall.saturating_add(span) {
-            return Some(answer("SKEW", [Value::Int(wall)]));
+            return Some(answer("SKEW", [Reply::Int(wall)]));
         }
         let floor = floor.max(open);
         if lowest <= floor {
-            return Some(answer("STALE", [Value::Int(floor)]));
+            return Some(answer("STALE", [Reply::Int(floor)]));
         }
         let ends = until(idle, now, "set").and_then(|idle| Ok((idle, until(ttl, now, "set")?)));
         let (idle, ttl) = match ends {
@@ -195,7 +195,7 @@ impl Store {
         };
         self.put(counter_key, &token.to_string(), idle);
         self.put(lock, value, ttl);
-        Some(Value::Okay)
+        Some(Reply::Okay)
     }
 
     fn fenced_extend(
@@ -203,7 +203,7 @@ impl Store {
         [lock, counter_key, marker_key]: [&str; 3],
         arguments: &[&str],
         now: Duration,
-    ) -> Option<Value> {
+    ) -> Option<Reply> {
         let [value, ttl, token, idle] = arguments else {
             return None;
         };
@@ -220,7 +220,7 @@ impl Store {
                 if let Some(counter) = self.get(counter_key, now) {
                     counter.until = keep;
                 }
-                return Some(Value::Int(1));
+                return Some(Reply::Int(1));
             }
             Err(other) if other != why_not(-2) => return Some(other),
             Err(_missing) => (),
@@ -241,7 +241,7 @@ impl Store {
         };
         self.put(lock, value, end);
         self.put(counter_key, token, keep);
-        Some(Value::Int(1))
+        Some(Reply::Int(1))
     }
 
     fn fenced_release(
@@ -249,7 +249,7 @@ impl Store {
         [lock, counter_key]: [&str; 2],
         arguments: &[&str],
         now: Duration,
-    ) -> Option<Value> {
+    ) -> Option<Reply> {
         let [value, tombstone, quarantine, idle] = arguments else {
             return None;
         };
@@ -286,7 +286,7 @@ impl Store {
         Some(self.release(lock, value, now))
     }
 
-    fn open(&mut self, key: &str, arguments: &[&str], now: Duration) -> Option<Value> {
+    fn open(&mut self, key: &str, arguments: &[&str], now: Duration) -> Option<Reply> {
         let [action, quarantine, config] = arguments else {
             return None;
         };
@@ -314,6 +314,6 @@ impl Store {
         } else if *action == "open" {
             self.set_marker(key, (&run_id, config), wall, "opened");
         }
-        Some(Value::Okay)
+        Some(Reply::Okay)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::wire::resp::Reply;
 use redis::Value;
 
 use super::Store;
@@ -38,13 +39,13 @@ pub(crate) fn check(bytes: &[u8], now: Duration) {
         .as_ref()
         .map(|words| words.iter().map(String::as_str).collect());
     match words.as_deref() {
-        Some(["EVAL", PROBE, "0"]) => assert_eq!(reply, Value::Int(1)),
-        Some(["TIME"]) => assert!(matches!(&reply, Value::Array(parts) if parts.len() == 2)),
-        Some(["INFO", _]) => assert!(matches!(reply, Value::BulkString(_))),
+        Some(["EVAL", PROBE, "0"]) => assert_eq!(reply, Reply::Int(1)),
+        Some(["TIME"]) => assert!(matches!(&reply, Reply::Array(parts) if parts.len() == 2)),
+        Some(["INFO", _]) => assert!(matches!(reply, Reply::Bulk(_))),
         Some(["GET", key]) => {
             let old = before.get(*key).filter(|(_, end)| *end > now);
-            let value = |(value, _): &(String, _)| Value::BulkString(value.clone().into_bytes());
-            assert_eq!(reply, old.map_or(Value::Nil, value));
+            let value = |(value, _): &(String, _)| Reply::Bulk(value.clone().into_bytes());
+            assert_eq!(reply, old.map_or(Reply::Nil, value));
             restore_expired(&before, &mut after, key, now);
         }
         Some(["SET", key, token, "NX", "PX", _]) => {
@@ -76,7 +77,7 @@ fn restore_expired(before: &State, after: &mut State, key: &str, now: Duration) 
 
 /// Checks what became of the key of a command, and puts it back as it was.
 fn check_effect(
-    reply: &Value,
+    reply: &Reply,
     before: &State,
     after: &mut State,
     (key, token): (&str, &str),
@@ -88,14 +89,14 @@ fn check_effect(
         // What has expired may be swept away.
         None if live.is_none() => {}
         None => {
-            assert_eq!(*reply, Value::Int(1));
+            assert_eq!(*reply, Reply::Int(1));
             assert!(live.is_some_and(|(value, _)| value == token));
         }
         Some(new) if old == Some(&new) => {}
         Some((value, until)) => {
             assert_eq!(value, token);
             assert!(until >= now, "{until:?} at {now:?}");
-            assert!(matches!(reply, Value::Okay | Value::Int(1)), "{reply:?}");
+            assert!(matches!(reply, Reply::Okay | Reply::Int(1)), "{reply:?}");
             assert!(live.is_none_or(|(value, end)| value == token && *end <= until));
         }
     }
@@ -136,12 +137,12 @@ pub(super) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
 }
 
 /// Whether a reply to inspect.lua tells of a key.
-fn is_found(reply: &Value) -> bool {
-    matches!(reply, Value::Array(items) if items.len() == 3)
+fn is_found(reply: &Reply) -> bool {
+    matches!(reply, Reply::Array(items) if items.len() == 3)
 }
 
-pub(super) fn is_error(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(_))
+pub(super) fn is_error(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(_))
 }
 
 /// The words of a command that redis itself would have packed in the same way, by another parser than the store's.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::Value;
+use crate::wire::resp::Reply;
 
 use crate::clock::VIRTUAL_EPOCH_US;
 
@@ -47,15 +47,15 @@ impl Process {
         self.epoch_us.saturating_add(micros(now))
     }
 
-    pub(super) fn time(&self, now: Duration) -> Value {
+    pub(super) fn time(&self, now: Duration) -> Reply {
         let wall = Duration::from_micros(self.wall_micros(now));
         let parts = [wall.as_secs(), u64::from(wall.subsec_micros())];
-        let parts = parts.map(|part| Value::BulkString(part.to_string().into_bytes()));
-        Value::Array(parts.into())
+        let parts = parts.map(|part| Reply::Bulk(part.to_string().into_bytes()));
+        Reply::Array(parts.into())
     }
 
     /// The fields that this crate reads, of one section.
-    pub(super) fn info(&self, section: &str, now: Duration) -> Value {
+    pub(super) fn info(&self, section: &str, now: Duration) -> Reply {
         let text = match section {
             "server" => format!(
                 "# Server\r\nredis_version:7.0.0\r\nserver_name:fake\r\nredis_mode:standalone\r\nrun_id:{}\r\n\
@@ -69,7 +69,7 @@ impl Process {
             // As Redis answers for a section that it does not have.
             _ => String::new(),
         };
-        Value::BulkString(text.into_bytes())
+        Reply::Bulk(text.into_bytes())
     }
 }
 
@@ -119,16 +119,20 @@ mod tests {
     fn the_wall_clock_goes_with_the_nodes_own_and_uptime_begins_anew_at_a_restart() {
         let second = Duration::from_secs(1);
         let mut process = Process::new(1, second, 5_000_001);
-        let parts = |a: &str, b: &str| {
-            Value::Array([a, b].map(|part| Value::BulkString(part.into())).into())
-        };
+        let parts =
+            |a: &str, b: &str| Reply::Array([a, b].map(|part| Reply::Bulk(part.into())).into());
         assert_eq!(process.time(second), parts("5", "1"));
         assert_eq!(process.time(second * 2), parts("6", "1"));
-        let uptime = |process: &Process, now| format!("{:?}", process.info("server", now));
+        let uptime = |process: &Process, now| {
+            let Reply::Bulk(text) = process.info("server", now) else {
+                panic!("no text");
+            };
+            String::from_utf8(text).unwrap()
+        };
         assert!(uptime(&process, second * 4).contains("uptime_in_seconds:3"));
         process.restart(second * 4);
         assert!(uptime(&process, second * 4).contains("uptime_in_seconds:0"));
         let bound = Process::new(1, Duration::ZERO, u64::MAX).time(Duration::MAX);
-        assert!(matches!(bound, Value::Array(_)));
+        assert!(matches!(bound, Reply::Array(_)));
     }
 }

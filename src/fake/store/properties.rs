@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::wire::resp::Reply;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use redis::Value;
 
 use super::frame::{check, check_words, is_error, occupied, pack, state};
 use super::*;
@@ -225,7 +225,7 @@ proptest! {
         let number: i128 = if is_canonical { ttl.parse().unwrap_or(0) } else { 0 };
         let most = i64::MAX.saturating_sub_unsigned(NOW.as_secs().saturating_mul(1000));
         if number > 0 && number <= i128::from(most) {
-            prop_assert_eq!(reply, Value::Okay);
+            prop_assert_eq!(reply, Reply::Okay);
             let left = store.get("k", NOW).unwrap().until.saturating_sub(NOW);
             prop_assert_eq!(i128::try_from(left.as_millis()).unwrap(), number);
         } else {

@@ -13,7 +13,7 @@ use super::*;
 const RUN_ID: &str = "9f4e9028a4c6fdeae4b34d905e3e1b63e64a24b3";
 const NOW_US: u64 = 1_700_000_000_000_000;
 
-fn answers(replies: &[(Question, Result<Reply, Silence>)]) -> NodeHealth {
+fn answers(replies: &[(Question, Result<Content, Silence>)]) -> NodeHealth {
     let mut answers = Answers::default();
     for (i, (question, result)) in (1..).zip(replies) {
         let result = result.clone();
@@ -33,22 +33,22 @@ fn answers(replies: &[(Question, Result<Reply, Silence>)]) -> NodeHealth {
     clippy::unnecessary_wraps,
     reason = "as the outcome that it stands for"
 )]
-fn text(text: &str) -> Result<Reply, Silence> {
-    Ok(Reply::Text(text.into()))
+fn text(text: &str) -> Result<Content, Silence> {
+    Ok(Content::Text(text.into()))
 }
 
 #[expect(
     clippy::unnecessary_wraps,
     reason = "as the outcome that it stands for"
 )]
-fn refusal(code: &str) -> Result<Reply, Silence> {
-    Ok(Reply::Refusal(NodeError::Refused {
+fn refusal(code: &str) -> Result<Content, Silence> {
+    Ok(Content::Refusal(NodeError::Refused {
         code: code.into(),
         message: "no".into(),
     }))
 }
 
-fn unreadable() -> Result<Reply, Silence> {
+fn unreadable() -> Result<Content, Silence> {
     let got = "nonsense".into();
     Err(Silence::Unreadable(NodeError::Protocol { got }))
 }
@@ -56,7 +56,7 @@ fn unreadable() -> Result<Reply, Silence> {
 #[test]
 fn a_server_that_answers_everything_is_known() {
     let health = answers(&[
-        (Question::Marker, Ok(Reply::Nothing)),
+        (Question::Marker, Ok(Content::Nothing)),
         (
             Question::Server,
             text(&format!(
@@ -69,7 +69,7 @@ fn a_server_that_answers_everything_is_known() {
         ),
         (Question::Memory, text("maxmemory_policy:noeviction\r\n")),
         (Question::Persistence, text("aof_enabled:1\r\n")),
-        (Question::Time, Ok(Reply::Time(NOW_US + 2_000))),
+        (Question::Time, Ok(Content::Time(NOW_US + 2_000))),
     ]);
     assert!(matches!(health.reach, Reach::Answers));
     // The shortest, of the last question.
@@ -159,7 +159,7 @@ fn a_server_that_falls_silent_keeps_what_it_said() {
     };
     for silence in [Silence::TimedOut, Silence::Failed(broken)] {
         let health = answers(&[
-            (Question::Marker, Ok(Reply::Nothing)),
+            (Question::Marker, Ok(Content::Nothing)),
             (Question::Server, text("redis_version:7\r\n")),
             (Question::Replication, Err(silence)),
         ]);
@@ -175,7 +175,7 @@ fn a_marker_says_whether_the_process_may_vote() {
         let health = answers(&[
             (Question::Marker, text(marker)),
             (Question::Server, text(&format!("run_id:{RUN_ID}\r\n"))),
-            (Question::Time, Ok(Reply::Time(NOW_US))),
+            (Question::Time, Ok(Content::Time(NOW_US))),
         ]);
         (health.quarantine, health.settings)
     };
@@ -231,7 +231,7 @@ fn a_marker_says_whether_the_process_may_vote() {
 fn a_marker_says_nothing_where_the_process_or_the_time_is_hidden() {
     let marker = (Question::Marker, text(&format!("{RUN_ID}|5:3|1|new")));
     let server = (Question::Server, text(&format!("run_id:{RUN_ID}\r\n")));
-    let time = (Question::Time, Ok(Reply::Time(NOW_US)));
+    let time = (Question::Time, Ok(Content::Time(NOW_US)));
     let without_time = answers(&[marker.clone(), server]);
     assert_eq!(without_time.quarantine, Quarantine::Unknown);
     assert_eq!(answers(&[marker, time]).quarantine, Quarantine::Unknown);

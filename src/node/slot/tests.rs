@@ -21,10 +21,10 @@ impl Transport for Late {
         true
     }
 
-    fn recv(&mut self, _: Timestamp) -> Result<Value, Fault> {
+    fn recv(&mut self, _: Timestamp) -> Result<Reply, Fault> {
         match self.received.fetch_add(1, Ordering::SeqCst) {
             0 => Err(Fault::TimedOut),
-            _ => Ok(Value::Okay),
+            _ => Ok(Reply::Okay),
         }
     }
 
@@ -77,7 +77,7 @@ fn a_connection_of_an_older_generation_is_discarded() {
 }
 
 /// A server of few words: its replies.
-struct Dictated(std::vec::IntoIter<Value>);
+struct Dictated(std::vec::IntoIter<Reply>);
 
 impl Transport for Dictated {
     fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), Fault> {
@@ -88,7 +88,7 @@ impl Transport for Dictated {
         true
     }
 
-    fn recv(&mut self, _: Timestamp) -> Result<Value, Fault> {
+    fn recv(&mut self, _: Timestamp) -> Result<Reply, Fault> {
         self.0.next().ok_or(Fault::TimedOut)
     }
 
@@ -102,7 +102,7 @@ impl Transport for Dictated {
 }
 
 /// A slot with a connection to a server that has these replies, and a command sent on it.
-fn asked(replies: Vec<Value>) -> Slot {
+fn asked(replies: Vec<Reply>) -> Slot {
     let now = Clock::system().now();
     let mut slot = Slot::default();
     let server = Dictated(replies.into_iter());
@@ -114,12 +114,12 @@ fn asked(replies: Vec<Value>) -> Slot {
 #[test]
 fn what_a_server_says_of_itself_comes_before_the_first_reply_and_harms_nobody() {
     let now = Clock::system().now();
-    let pong = || Value::SimpleString("PONG".into());
-    let error = |text: &[u8]| redis::parse_redis_value(text).unwrap();
+    let pong = || Reply::Text("PONG".into());
+    let error = |text: &[u8]| crate::wire::resp::whole(text);
     for (introduction, expected) in [
-        (Value::BulkString("abc".into()), Some("abc")),
-        (Value::Nil, None),
-        (Value::Int(5), None),
+        (Reply::Bulk("abc".into()), Some("abc")),
+        (Reply::Nil, None),
+        (Reply::Int(5), None),
         (error(b"-NOPERM no\r\n"), None),
         (error(b"-ERR unknown command\r\n"), None),
     ] {
@@ -134,8 +134,8 @@ fn what_a_server_says_of_itself_comes_before_the_first_reply_and_harms_nobody() 
 #[test]
 fn nothing_that_a_node_of_a_cluster_replies_counts() {
     let now = Clock::system().now();
-    let cluster = Value::SimpleString("CLUSTER".into());
-    let mut slot = asked(vec![cluster, Value::Okay, Value::Okay]);
+    let cluster = Reply::Text("CLUSTER".into());
+    let mut slot = asked(vec![cluster, Reply::Okay, Reply::Okay]);
     let fault = slot.recv(now).unwrap_err();
     assert!(
         matches!(fault, Fault::Error(NodeError::InCluster)),

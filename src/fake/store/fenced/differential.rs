@@ -9,13 +9,14 @@
 
 use std::time::Duration;
 
+use crate::wire::resp::Reply;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
-use redis::{Connection, ConnectionLike, Value};
+use redis::{Connection, ConnectionLike};
 
-use super::super::differential::{as_value, server, time};
+use super::super::differential::{as_reply, server, time};
 use super::super::frame::pack;
 use super::super::process::Process;
 use super::super::properties::config;
@@ -182,7 +183,7 @@ impl Pair {
         let (for_fake, for_real) = (packed(&self.store.run_id()), packed(&self.run_id));
         let now = time(&mut self.connection);
         let fake = self.store.execute(&for_fake, now);
-        let real = as_value(self.connection.req_packed_command(&for_real));
+        let real = as_reply(self.connection.req_packed_command(&for_real));
         assert!(is_like(&fake, &real), "{words:?}: {fake:?} {real:?}");
         for key in KEYS {
             self.compare_key(key, words);
@@ -228,13 +229,13 @@ fn in_server_time() -> Store {
     Store::of(Process::new(0, Duration::ZERO, 0))
 }
 
-fn is_like(fake: &Value, real: &Value) -> bool {
+fn is_like(fake: &Reply, real: &Reply) -> bool {
     match (fake, real) {
-        (Value::Array(fakes), Value::Array(reals)) => {
+        (Reply::Array(fakes), Reply::Array(reals)) => {
             let pairs = fakes.iter().zip(reals);
             fakes.len() == reals.len() && pairs.into_iter().all(|(fake, real)| is_like(fake, real))
         }
-        (Value::Int(fake), Value::Int(real)) => is_number_like(*fake, *real),
+        (Reply::Int(fake), Reply::Int(real)) => is_number_like(*fake, *real),
         _ => fake == real,
     }
 }
@@ -339,15 +340,15 @@ fn random_sequences_get_every_answer() {
             let texts = words.iter().map(|word| word.text(base, &store.run_id()));
             let packed = pack(&texts.collect::<Vec<_>>());
             let word = match store.execute(&packed, now) {
-                Value::Array(items) => match items.first() {
-                    Some(Value::BulkString(word)) => String::from_utf8(word.clone()).unwrap(),
-                    Some(Value::Int(-2)) => "gone".into(),
+                Reply::Array(items) => match items.first() {
+                    Some(Reply::Bulk(word)) => String::from_utf8(word.clone()).unwrap(),
+                    Some(Reply::Int(-2)) => "gone".into(),
                     _ => "held".into(),
                 },
-                Value::Okay => "OK".into(),
-                Value::Int(1) => "1".into(),
-                Value::ServerError(error) => panic!("{error:?}"),
-                Value::Nil | _ => "nil".into(),
+                Reply::Okay => "OK".into(),
+                Reply::Int(1) => "1".into(),
+                Reply::Error(error) => panic!("{error:?}"),
+                Reply::Nil | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => "nil".into(),
             };
             seen_by_run.borrow_mut().insert(word);
         }
