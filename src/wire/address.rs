@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
+use super::resp::Reply;
 use redis::{ConnectionAddr, ConnectionInfo};
 use scheduled_thread_pool::ScheduledThreadPool;
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use crate::wire::resp::Reply;
+use super::resp::Reply;
 
 use crate::clock::Timestamp;
 use crate::error::{NodeError, Vote};
