@@ -11,7 +11,7 @@ mod held_model;
 mod watch;
 
 use self::give_back::drop_hooks;
-use self::held::{Held, Purpose, gone, is_gone};
+use self::held::{Held, Purpose};
 pub use self::watch::LeaseWatch;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
@@ -22,9 +22,9 @@ use crate::manager::LockManager;
 use crate::node::Node;
 use crate::node::extend::extend_all;
 use crate::queue::Turn;
-use crate::quorum;
 use crate::stats::Recorder;
 use crate::sync;
+use crate::verdict;
 
 /// A held lock. Dropping it gives the lock back on every node.
 ///
@@ -399,18 +399,7 @@ impl LockGuard {
             // Nothing that the nodes say undoes it.
             return Err(Error::Lost { cause });
         }
-        let deleted = nodes
-            .iter()
-            .filter(|report| report.vote.is_granted())
-            .count();
-        if quorum::is_reached(nodes.len(), deleted) {
-            return Ok(());
-        }
-        if is_gone(&nodes) {
-            let cause = gone(nodes);
-            return Err(Error::Lost { cause });
-        }
-        Err(Error::Unavailable { nodes })
+        verdict::confirm(nodes).map(drop)
     }
 
     /// The nodes, and whether a key of this lock may be there.

@@ -203,6 +203,7 @@ mod stats;
 mod status;
 mod sync;
 mod token;
+mod verdict;
 mod wire;
 
 pub use crate::manager::LockManager;

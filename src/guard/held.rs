@@ -10,14 +10,14 @@ mod told;
 
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, nap};
 use crate::clock::{Clock, Timestamp};
-use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::{FencingToken, Rules};
 use crate::keep_alive::Renewal;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
-use crate::quorum;
 use crate::stats::Recorder;
 use crate::token::Token;
+use crate::verdict::{self, Verdict};
 
 /// What is called when a lock is lost.
 pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
@@ -204,30 +204,25 @@ impl Held {
             let cause = self.cause_of_the_end(&mut state, nodes);
             return Err(self.lose(&mut state, cause));
         }
-        let granted = nodes
-            .iter()
-            .filter(|report| report.vote.is_granted())
-            .count();
-        if quorum::is_reached(nodes.len(), granted) {
-            let deadline = started.saturating_add(validity);
-            if deadline <= now {
-                let elapsed = now.saturating_since(started);
-                return Err(Error::TooSlow { elapsed, nodes });
-            }
-            let until = renewal.or(state.renewal).and_then(|renewal| renewal.until);
-            let deadline = until.map_or(deadline, |until| deadline.min(until));
-            self.deadline
-                .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-            state.failed = Box::default();
-            if let Some(renewal) = renewal {
-                self.renew_as(&mut state, renewal);
-            }
-            return Ok(());
+        match verdict::of_held(&nodes) {
+            Verdict::Confirmed => {}
+            Verdict::Lost => return Err(self.lose(&mut state, verdict::loss(nodes))),
+            Verdict::Unknown => return Err(Error::Unavailable { nodes }),
         }
-        if is_gone(&nodes) {
-            return Err(self.lose(&mut state, gone(nodes)));
+        let deadline = started.saturating_add(validity);
+        if deadline <= now {
+            let elapsed = now.saturating_since(started);
+            return Err(Error::TooSlow { elapsed, nodes });
         }
-        Err(Error::Unavailable { nodes })
+        let until = renewal.or(state.renewal).and_then(|renewal| renewal.until);
+        let deadline = until.map_or(deadline, |until| deadline.min(until));
+        self.deadline
+            .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+        state.failed = Box::default();
+        if let Some(renewal) = renewal {
+            self.renew_as(&mut state, renewal);
+        }
+        Ok(())
     }
 
     /// Notes what the nodes said to a renewal that failed.
@@ -411,23 +406,5 @@ impl State {
             Purpose::Renew => &mut self.renewed_at,
             Purpose::Watch => &mut self.watched_at,
         }
-    }
-}
-
-/// Whether nodes that certainly don't have our key rule out a majority.
-pub(crate) fn is_gone(nodes: &[NodeReport]) -> bool {
-    let gone = nodes.iter().filter(|report| report.vote.is_gone()).count();
-    quorum::is_ruled_out(nodes.len(), gone)
-}
-
-/// How a lock is lost that a majority of the nodes no longer has.
-pub(crate) fn gone(nodes: Vec<NodeReport>) -> LossCause {
-    let held = |vote: &Vote| matches!(vote, Vote::Held { .. });
-    let missing = |vote: &Vote| matches!(vote, Vote::Missing);
-    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|r| kind(&r.vote)).count();
-    if count(held) > count(missing) {
-        LossCause::Taken { nodes }
-    } else {
-        LossCause::Vanished { nodes }
     }
 }

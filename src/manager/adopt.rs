@@ -8,12 +8,13 @@ use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
 use crate::fencing::Rules;
 use crate::guard::LockGuard;
-use crate::guard::held::{Held, gone, is_gone};
+use crate::guard::held::Held;
 use crate::lease::Lease;
 use crate::node::command;
 use crate::node::inspect::{inspect_all, inspect_with_counter};
 use crate::quorum;
 use crate::status::{NodeStatus, View};
+use crate::verdict;
 
 impl LockManager {
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.
@@ -77,15 +78,9 @@ impl LockManager {
         one_vote_each(&mut nodes);
         let end = |(report, end): (&NodeReport, Duration)| report.vote.is_granted().then_some(end);
         let ends: Vec<Duration> = nodes.iter().zip(ends).filter_map(end).collect();
-        if quorum::is_reached(nodes.len(), ends.len()) {
-            let validity = self.majority_validity(ends);
-            return self.adopted(&lease, nodes, (started, started.saturating_add(validity)));
-        }
-        if is_gone(&nodes) {
-            let cause = gone(nodes);
-            return Err(Error::Lost { cause });
-        }
-        Err(Error::Unavailable { nodes })
+        let nodes = verdict::confirm(nodes)?;
+        let validity = self.majority_validity(ends);
+        self.adopted(&lease, nodes, (started, started.saturating_add(validity)))
     }
 
     /// What the nodes have that may have a key of the lease.

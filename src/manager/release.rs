@@ -3,12 +3,11 @@
 use super::LockManager;
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::guard::held::{gone, is_gone};
 use crate::node::ask_all::release_all;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
-use crate::quorum;
 use crate::shown;
+use crate::verdict;
 
 impl LockManager {
     /// Gives back the lock on `resource` that has this token, as an operator does whose holder is gone for good.
@@ -57,14 +56,6 @@ impl LockManager {
         };
         let everywhere = self.each().map(|node| (node, true));
         let nodes = release_all(everywhere, &command.release()).nodes;
-        let deleted = nodes.iter().filter(|report| report.vote.is_granted());
-        if quorum::is_reached(nodes.len(), deleted.count()) {
-            return Ok(());
-        }
-        if is_gone(&nodes) {
-            let cause = gone(nodes);
-            return Err(Error::Lost { cause });
-        }
-        Err(Error::Unavailable { nodes })
+        verdict::confirm(nodes).map(drop)
     }
 }

@@ -7,12 +7,12 @@ use super::LockManager;
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::foreign::in_any_case;
-use crate::guard::held::{Held, Purpose, is_gone};
+use crate::guard::held::{Held, Purpose};
 use crate::keep_alive::Renewal;
 use crate::node::Node;
 use crate::node::command::Packed;
 use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES, extend_all};
-use crate::quorum;
+use crate::verdict::{self, Verdict};
 
 /// The renewal of one lock.
 struct Round<'h> {
@@ -203,8 +203,7 @@ impl LockManager {
 impl Round<'_> {
     /// Whether further answers can decide it.
     fn is_open(&self) -> bool {
-        let granted = self.nodes.iter().filter(|report| report.vote.is_granted());
-        !quorum::is_reached(self.nodes.len(), granted.count()) && !is_gone(&self.nodes)
+        verdict::of_held(&self.nodes) == Verdict::Unknown
     }
 }
 

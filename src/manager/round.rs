@@ -14,8 +14,8 @@ use crate::node::ask_all::release_all;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
 use crate::node::{Ballot, Node};
-use crate::quorum;
 use crate::token::Token;
+use crate::verdict::{self, Tally};
 
 impl LockManager {
     /// One attempt, with a token of its own: one round over the nodes, and the release of what it left if it failed.
@@ -55,12 +55,8 @@ impl LockManager {
 
         let started = self.clock().now();
         let ballots = self.round(&attempt, order);
-        let granted = ballots
-            .iter()
-            .filter(|b| b.report.vote.is_granted())
-            .count();
-
-        if quorum::is_reached(self.nodes().len(), granted) {
+        let votes = ballots.iter().map(|ballot| &ballot.report.vote);
+        if Tally::of(votes).is_won() {
             let deadline = started.saturating_add(validity);
             let owed = ballots.iter().map(|ballot| ballot.owed).collect();
             let tokens = Tokens {
@@ -88,15 +84,7 @@ impl LockManager {
         let owed = ballots.iter().map(|ballot| ballot.owed);
         let released = release_all(self.each().zip(owed), attempt.release()).nodes;
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
-        let failed = nodes
-            .iter()
-            .filter(|report| report.vote.is_failure())
-            .count();
-        if quorum::is_ruled_out(nodes.len(), failed) {
-            Err(Error::Unavailable { nodes })
-        } else {
-            Err(Error::Held { nodes })
-        }
+        Err(verdict::why_not(nodes))
     }
 
     /// Makes the next proposal one that these nodes can grant.
@@ -134,9 +122,9 @@ impl LockManager {
             (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
         // Nodes that were not asked since they came up have not begun their quarantine. They do so now, with those that
         // abstain, and not when these vote again.
-        let is_worth_it = |round: &Round| !round.is_lost() || round.abstains();
+        let is_worth_it = |tally: Tally| !tally.is_lost() || tally.has_an_abstention();
         round.ask_in(order, &closed, attempt, is_worth_it);
-        round.ask_in(order, &left_out, attempt, Round::is_open);
+        round.ask_in(order, &left_out, attempt, Tally::is_open);
         round.ballots
     }
 }
@@ -154,10 +142,14 @@ impl Round<'_> {
         order: Order,
         mut places: &[usize],
         attempt: &Attempt<'_>,
-        is_worth_it: impl Fn(&Self) -> bool,
+        is_worth_it: impl Fn(Tally) -> bool,
     ) {
-        while is_worth_it(self) && !(order.is_by_arbiter() && self.is_taken()) {
-            let together = order.together(self.granted() > 0).min(places.len());
+        loop {
+            let tally = self.tally();
+            if !is_worth_it(tally) || (order.is_by_arbiter() && tally.is_taken()) {
+                return;
+            }
+            let together = order.together(tally.has_a_vote()).min(places.len());
             let Some((wave, later)) = places.split_at_checked(together) else {
                 return;
             };
@@ -195,44 +187,12 @@ impl Round<'_> {
         }
     }
 
-    fn count(&self, kind: impl Fn(&Vote) -> bool) -> usize {
-        let votes = self.ballots.iter().map(|ballot| &ballot.report.vote);
-        votes.filter(|vote| kind(vote)).count()
-    }
-
-    fn granted(&self) -> usize {
-        self.count(Vote::is_granted)
-    }
-
-    /// The number of nodes that were asked and did not grant.
-    fn against(&self) -> usize {
-        let is_unasked = |vote: &Vote| matches!(vote, Vote::NotAsked | Vote::BreakerOpen { .. });
-        self.count(|vote| !vote.is_granted() && !is_unasked(vote))
-    }
-
-    /// Whether another contender is ahead at the node that all of them ask first. One that fails is nobody's arbiter:
-    /// then it is the next.
-    fn is_taken(&self) -> bool {
-        let is_refusal = |vote: &Vote| matches!(vote, Vote::Held { .. } | Vote::Stale { .. });
-        self.granted() == 0 && self.count(is_refusal) > 0
+    fn tally(&self) -> Tally {
+        Tally::of(self.ballots.iter().map(|ballot| &ballot.report.vote))
     }
 
     fn is_left_out(&self, place: usize) -> bool {
         self.ballots.get(place).is_some_and(Ballot::is_left_out)
-    }
-
-    fn is_lost(&self) -> bool {
-        quorum::is_ruled_out(self.nodes.len(), self.against())
-    }
-
-    /// Whether a node abstains.
-    fn abstains(&self) -> bool {
-        self.count(|vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }))) > 0
-    }
-
-    /// Whether further votes can decide it.
-    fn is_open(&self) -> bool {
-        !self.is_lost() && !quorum::is_reached(self.nodes.len(), self.granted())
     }
 }
 

@@ -78,8 +78,11 @@ fn one_who_asks_again_at_once_lets_the_one_go_first_whom_it_has_woken() {
         let guard = greedy.lock("job", TTL).unwrap();
         let waiter = waiter.clone();
         let waiting = thread::spawn(move || {
-            drop(waiter.try_lock_for("job", TTL, BOUND).unwrap());
-            now()
+            let guard = waiter.try_lock_for("job", TTL, BOUND).unwrap();
+            // While it has the lock: nobody can have got it after this one and before that moment.
+            let got = now();
+            drop(guard);
+            got
         });
         assert!(eventually(BOUND, || servers[0].blocked() == 1));
         let released = now();

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Held, MutexGuard, State, gone, is_gone};
+use super::{Held, MutexGuard, State};
 use crate::error::{LossCause, NodeReport};
 use crate::log_lines;
 use crate::stats::Recorder;
+use crate::verdict::{self, Verdict};
 
 impl Held {
     /// Has what becomes of the lock counted and logged from now on: a program has it.
@@ -21,8 +22,8 @@ impl Held {
     /// Tells that its guard has given it back, or that it was lost when it did; unless that was told before.
     pub(crate) fn given_back(&self, nodes: &[NodeReport]) {
         let mut state = self.state.lock();
-        if is_gone(nodes) {
-            return self.tell_loss(&mut state, &gone(nodes.to_vec()));
+        if verdict::of_held(nodes) == Verdict::Lost {
+            return self.tell_loss(&mut state, &verdict::loss(nodes.to_vec()));
         }
         drop(state);
         self.released();

@@ -1,0 +1,133 @@
+//! Pure: the one judge of votes. What the nodes say of a lock that is asked for, and of one that is held, comes to a verdict
+//! here and nowhere else.
+//!
+//! The rules are those of the Redis documentation page "Distributed Locks with Redis"; see `docs/algorithm.md`.
+
+use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
+use crate::quorum;
+
+/// What the nodes say of a lock that is held: to its extension, its release, its adoption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// A majority has the lock, or has given it back.
+    Confirmed,
+    /// Nodes that certainly don't have our key make a majority impossible.
+    Lost,
+    /// Too few nodes tell.
+    Unknown,
+}
+
+/// Judges what the nodes say of a lock that is held.
+pub(crate) fn of_held(nodes: &[NodeReport]) -> Verdict {
+    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
+    if quorum::is_reached(nodes.len(), count(Vote::is_granted)) {
+        Verdict::Confirmed
+    } else if quorum::is_ruled_out(nodes.len(), count(Vote::is_gone)) {
+        Verdict::Lost
+    } else {
+        Verdict::Unknown
+    }
+}
+
+/// As [`of_held`], for callers.
+pub(crate) fn confirm(nodes: Vec<NodeReport>) -> Result<Vec<NodeReport>, Error> {
+    match of_held(&nodes) {
+        Verdict::Confirmed => Ok(nodes),
+        Verdict::Lost => Err(Error::Lost { cause: loss(nodes) }),
+        Verdict::Unknown => Err(Error::Unavailable { nodes }),
+    }
+}
+
+/// How a lock is lost that the nodes don't have any more.
+pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
+    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
+    let held = count(|vote| matches!(vote, Vote::Held { .. }));
+    let missing = count(|vote| matches!(vote, Vote::Missing));
+    if held > missing {
+        LossCause::Taken { nodes }
+    } else {
+        LossCause::Vanished { nodes }
+    }
+}
+
+/// Why an attempt without a majority has failed. Faults are an error only if they alone make a majority impossible: else a
+/// majority would have been possible, were it not for other holders.
+pub(crate) fn why_not(nodes: Vec<NodeReport>) -> Error {
+    let failed = nodes.iter().filter(|node| node.vote.is_failure()).count();
+    if quorum::is_ruled_out(nodes.len(), failed) {
+        Error::Unavailable { nodes }
+    } else {
+        Error::Held { nodes }
+    }
+}
+
+/// How the votes of an attempt stand, be it under way or over.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    nodes: usize,
+    granted: usize,
+    /// Those that were asked and did not grant.
+    against: usize,
+    /// Those of them that have another's key, or a counter above the proposal.
+    refused: usize,
+    /// Those of them that abstain.
+    abstaining: usize,
+}
+
+impl Tally {
+    pub(crate) fn of<'v>(votes: impl Iterator<Item = &'v Vote>) -> Self {
+        let mut tally = Self::default();
+        for vote in votes {
+            tally.nodes = tally.nodes.saturating_add(1);
+            let counts = match vote {
+                Vote::Granted | Vote::Released => &mut tally.granted,
+                Vote::NotAsked | Vote::BreakerOpen { .. } => continue,
+                Vote::Held { .. }
+                | Vote::Stale { .. }
+                | Vote::Missing
+                | Vote::TimedOut
+                | Vote::Failed(_) => &mut tally.against,
+            };
+            *counts = counts.saturating_add(1);
+            if matches!(vote, Vote::Held { .. } | Vote::Stale { .. }) {
+                tally.refused = tally.refused.saturating_add(1);
+            }
+            if matches!(vote, Vote::Failed(NodeError::Quarantined { .. })) {
+                tally.abstaining = tally.abstaining.saturating_add(1);
+            }
+        }
+        tally
+    }
+
+    pub(crate) fn is_won(self) -> bool {
+        quorum::is_reached(self.nodes, self.granted)
+    }
+
+    /// Whether no further vote can win it.
+    pub(crate) fn is_lost(self) -> bool {
+        quorum::is_ruled_out(self.nodes, self.against)
+    }
+
+    /// Whether further votes can decide it.
+    pub(crate) fn is_open(self) -> bool {
+        !self.is_won() && !self.is_lost()
+    }
+
+    pub(crate) fn has_a_vote(self) -> bool {
+        self.granted > 0
+    }
+
+    /// Whether another contender is ahead at the node that all of them ask first. One that fails is nobody's arbiter: then
+    /// it is the next.
+    pub(crate) fn is_taken(self) -> bool {
+        self.granted == 0 && self.refused > 0
+    }
+
+    /// Whether a node abstains.
+    pub(crate) fn has_an_abstention(self) -> bool {
+        self.abstaining > 0
+    }
+}
+
+#[cfg(test)]
+mod exhaustive;
