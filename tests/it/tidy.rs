@@ -112,9 +112,10 @@ const NODE: &[&str] = &[
 /// The layers of docs/architecture.md: which crate modules the files below a path may use.
 #[test]
 fn modules_import_only_what_their_layer_may() {
-    let layers: [(&str, &[&str]); 24] = [
+    let layers: [(&str, &[&str]); 25] = [
         ("src/quorum.rs", &[]),
         ("src/retry.rs", &[]),
+        ("src/verdict", &["error", "fencing", "quorum"]),
         ("src/shown.rs", &[]),
         ("src/token.rs", &[]),
         (
@@ -189,6 +190,7 @@ fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
     let single = [
         "src/quorum.rs",
         "src/retry.rs",
+        "src/verdict.rs",
         "src/keep_alive.rs",
         "src/status.rs",
         "src/health.rs",
