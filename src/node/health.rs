@@ -96,8 +96,6 @@ fn value(reply: &Value) -> Option<Reply> {
 /// Reads the reply to `INFO`.
 fn section(reply: &Value) -> Option<Reply> {
     match reply {
-        // Over TLS, where the URL asks for the third version of the protocol.
-        Value::VerbatimString { text, .. } => Some(Reply::Text(text.clone())),
         Value::BulkString(text) => Some(Reply::Text(String::from_utf8_lossy(text).into_owned())),
         Value::ServerError(error) => Some(Reply::Refusal(refusal(error))),
         Value::Nil | _ => None,
@@ -144,7 +142,8 @@ mod tests {
             (Marker, b"$3\r\na|b\r\n", Some("a|b")),
             (Marker, b"$2\r\n\xff\xfe\r\n", Some("\u{fffd}\u{fffd}")),
             (Server, b"$0\r\n\r\n", Some("")),
-            (Server, b"=6\r\ntxt:ab\r\n", Some("ab")),
+            (Server, b"$2\r\nab\r\n", Some("ab")),
+            (Server, b"=6\r\ntxt:ab\r\n", None),
             (Server, b"-ERR no\r\n", Some("the server answered ERR no")),
             (Time, b"*2\r\n$1\r\n5\r\n$1\r\n7\r\n", Some("5000007")),
             (Time, b"-ERR no\r\n", Some("the server answered ERR no")),

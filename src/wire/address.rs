@@ -317,7 +317,8 @@ fn login(
         let reply = socket.recv(deadline)?;
         if let Value::ServerError(error) = reply {
             let words = error.details().unwrap_or_default();
-            let refusal = login_refusal(command, error.code(), words, settings.password());
+            let password = credentials.map(Credentials::secret);
+            let refusal = login_refusal(command, error.code(), words, password);
             return Err(Fault::Error(refusal));
         }
         if reply != Value::Okay {
