@@ -46,7 +46,6 @@ pub enum Fanout {
     /// has a connection to each node at the same time, where it otherwise has one, so as many threads need a larger
     /// [`pool_size`](crate::Builder::pool_size); where there are too few, nodes are asked as connections come free.
     ///
-    /// Connections that are still to be made are made one after the other. Over TLS the replies are read in the canonical
-    /// order, so that there a node that hangs does delay the reading of those behind it.
+    /// Connections that are still to be made are made one after the other.
     Overlapped,
 }

@@ -140,6 +140,7 @@ mod tests {
             (Marker, b"$3\r\na|b\r\n", Some("a|b")),
             (Marker, b"$2\r\n\xff\xfe\r\n", Some("\u{fffd}\u{fffd}")),
             (Server, b"$0\r\n\r\n", Some("")),
+            (Server, b"$2\r\nab\r\n", Some("ab")),
             (Server, b"-ERR no\r\n", Some("the server answered ERR no")),
             (Time, b"*2\r\n$1\r\n5\r\n$1\r\n7\r\n", Some("5000007")),
             (Time, b"-ERR no\r\n", Some("the server answered ERR no")),

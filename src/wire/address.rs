@@ -317,8 +317,8 @@ fn login(
     for command in sent {
         let reply = socket.recv(deadline)?;
         if let Reply::Error(error) = reply {
-            let words = error.message.as_str();
-            let refusal = login_refusal(command, &error.code, words, settings.password());
+            let password = credentials.map(Credentials::secret);
+            let refusal = login_refusal(command, &error.code, &error.message, password);
             return Err(Fault::Error(refusal));
         }
         if reply != Reply::Okay {

@@ -52,6 +52,10 @@ impl Credentials {
         }
     }
 
+    pub(super) fn secret(&self) -> &str {
+        &self.password
+    }
+
     pub(super) fn auth(&self) -> Cmd {
         let mut auth = redis::cmd("AUTH");
         auth.arg(&self.user).arg(&self.password);

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
 use rustls::RootCertStore;
-use rustls::client::{ClientConfig, ClientConnection, Resumption};
+use rustls::client::{ClientConfig, ClientConnection};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -80,7 +80,7 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("tls: {error}"))?
             .with_root_certificates(self.root_store()?);
-        let mut config = match &self.identity {
+        let config = match &self.identity {
             None => config.with_no_client_auth(),
             Some((chain, key)) => {
                 let chain = certificates(chain, "client_certificate")?;
@@ -91,7 +91,6 @@ impl Tls {
                 config.map_err(|error| format!("tls: client_certificate: {error}"))?
             }
         };
-        config.resumption = Resumption::default();
         let server_name = self.server_name.as_deref().map(server_name).transpose()?;
         Ok(Setup {
             config: Arc::new(config),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, LockManager, NodeReport, Vote};
+use redlatch::{Credentials, Error, LockManager, NodeReport, Vote};
 
 use crate::patience::side_by_side;
 use crate::scripted::{Command, Kind, Peer, Scripted};
@@ -354,29 +354,30 @@ fn a_password_that_a_server_repeats_is_never_shown() {
     for answer in answers {
         let server = Scripted::start(|peer, _| peer.say(answer.as_bytes()));
         // The second command is a SELECT.
-        let url = server.url().replace("//", &format!("//:{PASSWORD}@")) + "/1";
-        let others = FakeNode::cluster(2);
-        let alone = LockManager::builder()
-            .node(&url)
-            .node_timeout(BOUND)
-            .build()
-            .unwrap();
-        let among = LockManager::builder().node(&url).fakes(&others);
-        let among = among.node_timeout(BOUND).build().unwrap();
+        let in_url = server.url().replace("//", &format!("//:{PASSWORD}@")) + "/1";
+        let in_url = LockManager::builder().node(in_url);
+        let of_callback = LockManager::builder().node(server.url() + "/1");
+        let of_callback = of_callback.credentials(|_| Ok(Credentials::password(PASSWORD)));
         let mut texts = Vec::new();
-        // The second time the breaker repeats how the node failed.
-        for _ in 0..2 {
-            let error = alone.try_lock("job", TTL).unwrap_err();
-            texts.extend([error.to_string(), format!("{error:?} {error:#?}")]);
-            let mut source = error.source();
-            while let Some(cause) = source {
-                texts.push(format!("{cause} {cause:?}"));
-                source = cause.source();
+        for builder in [in_url, of_callback] {
+            let builder = builder.node_timeout(BOUND);
+            let others = FakeNode::cluster(2);
+            let alone = builder.clone().build().unwrap();
+            let among = builder.fakes(&others).build().unwrap();
+            // The second time the breaker repeats how the node failed.
+            for _ in 0..2 {
+                let error = alone.try_lock("job", TTL).unwrap_err();
+                texts.extend([error.to_string(), format!("{error:?} {error:#?}")]);
+                let mut source = error.source();
+                while let Some(cause) = source {
+                    texts.push(format!("{cause} {cause:?}"));
+                    source = cause.source();
+                }
+                let guard = among.try_lock("job", TTL).unwrap();
+                texts.push(format!("{guard:?} {:?}", guard.votes()));
+                texts.extend(guard.votes().iter().map(ToString::to_string));
+                texts.push(format!("{alone:?} {among:?}"));
             }
-            let guard = among.try_lock("job", TTL).unwrap();
-            texts.push(format!("{guard:?} {:?}", guard.votes()));
-            texts.extend(guard.votes().iter().map(ToString::to_string));
-            texts.push(format!("{alone:?} {among:?}"));
         }
         for text in texts {
             assert!(!text.contains(PASSWORD), "{answer:?}: {text}");
