@@ -111,7 +111,8 @@ impl Builder {
     /// with the name of the node as `host:port`. A node whose URL has a password of its own keeps that.
     ///
     /// The callback runs on the thread that needs the connection, whose time is running: it has to answer at once, from
-    /// memory. Its error becomes [`NodeError::NoCredentials`](crate::NodeError::NoCredentials), and so does a panic. Servers that end connections
+    /// memory. It makes an error with [`io::Error::other`]; that becomes
+    /// [`NodeError::NoCredentials`](crate::NodeError::NoCredentials), and so does a panic. Servers that end connections
     /// when a password changes cost one new connection; those that don't keep the ones that there are.
     ///
     /// Defaults to what is in the URLs.

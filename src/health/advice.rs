@@ -26,7 +26,9 @@ pub(super) fn mend(reach: &Reach) -> &'static str {
         Reach::Failed(NodeError::Connect { .. }) => {
             "start the server, or mend its address or the way to it"
         }
-        Reach::Failed(NodeError::Login { .. }) => "mend the login in the client's URL",
+        Reach::Failed(NodeError::Login { .. }) => {
+            "fix the user, the password or the database that the client gives"
+        }
         Reach::Failed(NodeError::NoCredentials { .. }) => {
             "see why the program's credentials callback gives none"
         }
