@@ -111,9 +111,9 @@ impl Builder {
     /// with the name of the node as `host:port`. A node whose URL has a password of its own keeps that.
     ///
     /// The callback runs on the thread that needs the connection, whose time is running: it has to answer at once, from
-    /// memory, and must not use the manager, which would ask it again. Its error becomes
-    /// [`NodeError::NoCredentials`](crate::NodeError::NoCredentials), and so does a panic. Servers that end connections when a
-    /// password changes cost one new connection; those that don't keep the ones that there are.
+    /// memory, and must not use the manager, which would ask it again. It makes an error with [`io::Error::other`]; that
+    /// becomes [`NodeError::NoCredentials`](crate::NodeError::NoCredentials), and so does a panic. Servers that end connections
+    /// when a password changes cost one new connection; those that don't keep the ones that there are.
     ///
     /// Defaults to what is in the URLs.
     ///

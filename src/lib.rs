@@ -138,7 +138,8 @@
 //!
 //! **Forks.** In a forked child neither works ([`Error::Forked`]), and dropping a guard there leaves the parent's lock alone.
 //! Nor can the child build a manager of its own: it executes a program, as [`std::process::Command`] does, or it is forked
-//! before the first manager is built.
+//! before the first manager is built. [`LockGuard::check`] and [`LockGuard::remaining`] only look at the clock there, and don't
+//! learn what the parent does with the lock: let the child not rely on them.
 //!
 //! **Logs** go through the `log` crate. With the target `redlatch::lock`: `warn` when a lock is lost; `debug` when one is
 //! acquired, held by another, or released. With the target `redlatch::node`: `warn` when a node failed and is left out,

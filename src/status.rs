@@ -23,7 +23,7 @@ use crate::quorum;
 /// match manager.status("nightly-report")? {
 ///     LockStatus::Held { token, remaining, .. } => println!("{token} has it for {remaining:.0?}"),
 ///     LockStatus::Free { .. } => println!("to be had"),
-///     LockStatus::Blocked { nodes, .. } => println!("nobody's, and not to be had: {nodes:?}"),
+///     LockStatus::Blocked { nodes, .. } => println!("nobody's, and can't be locked: {nodes:?}"),
 ///     LockStatus::Unknown { nodes, .. } => println!("too few nodes answer: {nodes:?}"),
 /// }
 /// # Ok::<(), redlatch::Error>(())
@@ -56,7 +56,7 @@ pub enum LockStatus {
         /// What each node said, in the order in which they are asked to lock.
         nodes: Vec<NodeStatus>,
     },
-    /// Nobody holds the lock, whatever the nodes say that did not answer, and yet a majority is not to be had.
+    /// Nobody holds the lock, whatever the nodes say that did not answer, and yet no majority is possible.
     ///
     /// Too many nodes have the key of one that has no majority, or something under the key that is no lock, or don't
     /// answer. Keys of contenders are gone within their time to live, mostly at once; what is no lock has to be deleted
@@ -255,7 +255,7 @@ impl fmt::Display for LockStatus {
             } => write!(f, "held by {} for {remaining:.1?}", Holder(token))?,
             Self::Free { .. } => f.write_str("free")?,
             Self::Blocked { .. } => {
-                f.write_str("held by nobody, and a majority is not to be had")?;
+                f.write_str("held by nobody, and no majority is possible")?;
             }
             Self::Unknown { .. } => f.write_str("unknown, too few nodes answered")?,
         }

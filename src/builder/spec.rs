@@ -29,6 +29,9 @@ fn fault_of(url: &str) -> &'static str {
     let Some((scheme, rest)) = url.split_once("://") else {
         return "the scheme is missing, redis:// or another one";
     };
+    if rest.contains("://") {
+        return "there is more than one URL in it; give each one by itself";
+    }
     let scheme = scheme.to_ascii_lowercase();
     if scheme.contains("sentinel") {
         return "Sentinel is not asked for masters, and one that fails over has forgotten locks; give independent \

@@ -312,7 +312,12 @@ impl fmt::Display for NodeError {
                 message,
             } => {
                 let space = if message.is_empty() { "" } else { " " };
-                let advice = advice(code, message);
+                let advice = match (*command, code.as_str()) {
+                    ("SELECT", "NOPERM") => {
+                        " (the user's ACL forbids it: allow SELECT, or leave the database out of the URL)"
+                    }
+                    _ => advice(code, message),
+                };
                 write!(
                     f,
                     "{command} was refused with {code}{space}{message}{advice}"
@@ -409,6 +414,13 @@ fn advice(code: &str, message: &str) -> &'static str {
 /// the keys used as arguments", "… can't access at least one of the keys mentioned in the command arguments".
 fn is_about_a_key(message: &str) -> bool {
     message.contains("access") && message.contains(" key")
+}
+
+impl NodeError {
+    /// Whether the user has no pattern for the key, whatever commands are allowed.
+    pub(crate) fn forbids_a_key(&self) -> bool {
+        matches!(self, Self::Refused { code, message } if code == "NOPERM" && is_about_a_key(message))
+    }
 }
 
 impl std::error::Error for NodeError {

@@ -288,7 +288,8 @@ impl Held {
     /// Ends it, because its guard gives it back.
     pub(crate) fn end(&self) -> Ended {
         let now = self.clock.now();
-        // In one step, so that a loss is either known here or found when nobody has the lock any more.
+        // In one step: what a renewal finds before it is known here, and what it finds after it concerns no guard of this
+        // lock. Whoever gets the lock handed over finds that with a renewal or an extension of its own.
         let mut state = self.state.lock();
         self.note_the_end(&mut state, now, Duration::ZERO);
         let (loss, deadline) = (state.loss.clone(), self.deadline());

@@ -27,7 +27,7 @@ pub(super) fn mend(reach: &Reach) -> &'static str {
             "start the server, or mend its address or the way to it"
         }
         Reach::Failed(NodeError::Login { .. }) => {
-            "mend the user, the password or the database that the client has"
+            "fix the user, the password or the database that the client gives"
         }
         Reach::Failed(NodeError::NoCredentials { .. }) => {
             "see why the program's credentials callback gives none"

@@ -151,6 +151,10 @@ impl Answers {
         };
         match (question, code) {
             (Question::Marker, "WRONGTYPE") => self.marker = Marker::Unreadable,
+            // Who may not touch the marker may not touch the locks either: their keys begin as its key does.
+            (Question::Marker, "NOPERM") if error.forbids_a_key() => {
+                self.refusal.get_or_insert(error);
+            }
             // A command that is renamed or missing is an ERR. Without GET, there is no release.
             (_, "NOPERM")
             | (

@@ -253,7 +253,7 @@ fn each_kind_is_told_in_one_line() {
     assert_eq!(line(&[NoKey]), "free: n0: no key");
     assert_eq!(
         line(&[NoLock, NoLock]),
-        "held by nobody, and a majority is not to be had: \
+        "held by nobody, and no majority is possible: \
          n0: the key is not a lock: it holds a value of another type; \
          n1: the key is not a lock: it never expires; its value has 1 bytes"
     );

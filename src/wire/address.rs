@@ -216,7 +216,10 @@ impl Connect for Connector {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
         let plain = self.plain(deadline).map_err(Fault::connect)?;
         #[cfg(feature = "tls-rustls")]
-        if let (Place::Tls { host, .. }, Some(setup)) = (&self.address.place, &self.means.tls) {
+        if let Place::Tls { host, .. } = &self.address.place {
+            // Without it, nothing is said to a server that was to be spoken to over TLS.
+            let setup = self.means.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
+            let setup = setup.map_err(|kind| Fault::connect(kind.into()))?;
             let stream = TlsStream::handshake(plain, setup, host, deadline);
             return self.log_in(stream.map_err(Fault::connect)?, deadline);
         }

@@ -79,6 +79,12 @@ fn unlock_gives_back_what_has_the_token_and_nothing_else() {
     let object = json(&ended);
     assert_eq!(object["released"], false);
     assert_eq!(object["outcome"], "not_held");
+    let error = object["error"].as_str().unwrap();
+    assert!(
+        error.contains("not held with this token: 127.0.0.1:"),
+        "{error}"
+    );
+    assert!(ended.complaint().contains(error), "{ended:?}");
     nodes.hold(TOKEN, 60_000);
     let ended = unlock(&nodes, &["--json"]);
     assert_eq!(

@@ -98,6 +98,7 @@ fn what_is_wrong_with_a_url_is_said_without_any_of_it() {
         ("", "nothing"),
         ("hunter2", "scheme is missing"),
         ("hunter2:6379", "scheme is missing"),
+        ("redis://:hunter2@a:1,redis://b:2", "more than one URL"),
         ("127.0.0.1:6379", "scheme is missing"),
         (":hunter2@host:6379", "scheme is missing"),
         ("http://:hunter2@host", "scheme is none"),

@@ -81,6 +81,19 @@ fn a_refused_database_is_told_in_the_servers_words() {
 }
 
 #[test]
+fn a_user_who_may_not_select_is_told_what_to_allow() {
+    let server = Server::start();
+    let user = ["ACL", "SETUSER", "locker", "on", ">secret", "~*", "+@all"];
+    server.command(&[&user[..], &["-select"]].concat());
+    let url = format!("redis://locker:secret@{}/1", server.name());
+    let error = manager(&url).try_lock("report", TTL).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("SELECT was refused with NOPERM"), "{text}");
+    assert!(text.contains("allow SELECT, "), "{text}");
+    assert!(!text.contains("PEXPIRE"), "{text}");
+}
+
+#[test]
 fn an_acl_user_with_the_documented_commands_can_lock() {
     let server = Server::start();
     server.command(&[

@@ -273,6 +273,19 @@ fn what_an_acl_hides_is_unknown_and_nothing_else_is() {
 }
 
 #[test]
+fn a_user_who_may_not_touch_the_keys_has_no_votes() {
+    let servers = remembering(3);
+    let rights = ["+@all", "resetkeys", "~other:*"];
+    let found = health(&with_rights(&servers, &rights));
+    assert_eq!(found.severity(), Severity::Critical, "{found}");
+    assert_eq!(found.margin(), Margin::NoMajority { missing: 2 });
+    let text = found.to_string();
+    let advice = "allow the key pattern ~PREFIX*";
+    assert_eq!(text.matches(advice).count(), 3, "{text}");
+    assert!(!text.contains("allow the user"), "{text}");
+}
+
+#[test]
 fn a_server_that_demands_a_password_or_refuses_it_is_of_no_use() {
     let server = Server::start_with(&["--requirepass", "secretpw", "--appendonly", "yes"]);
     let found = health(&manager([server.url()]));

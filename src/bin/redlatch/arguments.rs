@@ -269,7 +269,9 @@ fn in_one_line(rendered: &str) -> String {
     let fault = joined(paragraphs.next().unwrap_or_default());
     let mut line = fault.strip_prefix("error: ").unwrap_or(&fault).to_owned();
     let tips = paragraphs.flat_map(str::lines).map(str::trim);
-    for tip in tips.filter_map(|text| text.strip_prefix("tip: ")) {
+    let tips = tips.filter_map(|text| text.strip_prefix("tip: "));
+    // Behind the two dashes is the command of `run`, and no name.
+    for tip in tips.filter(|tip| !tip.starts_with("to pass ")) {
         line.push_str("; ");
         line.push_str(tip);
     }
@@ -307,6 +309,9 @@ mod tests {
             (vec!["run", "x", "--wait", "0s", "--", "true"], "--no-wait"),
             (vec!["run", "x", "-E", "300", "--", "true"], "0..=255"),
         ];
+        let tip =
+            told(&Arguments::try_parse_from(["redlatch", "run", "-job", "--", "x"]).unwrap_err());
+        assert!(!tip.contains("to pass"), "{tip}");
         for (words, hint) in faults {
             let words = ["redlatch"].into_iter().chain(words);
             let error = Arguments::try_parse_from(words).unwrap_err();

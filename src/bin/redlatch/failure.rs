@@ -48,9 +48,7 @@ impl From<Error> for Failure {
                 (UNAVAILABLE, "see 'redlatch health'")
             }
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
-            Error::InvalidTtl { .. } => {
-                (USAGE, "max_ttl and node_timeout are keys of redlatch.toml")
-            }
+            Error::InvalidTtl { .. } => (USAGE, "see --node-timeout, and max_ttl in redlatch.toml"),
             Error::InvalidToken { .. } => (USAGE, "see 'redlatch status'"),
             Error::InvalidResource { .. } | Error::InvalidConfig { .. } => {
                 (USAGE, "try 'redlatch --help'")

@@ -28,7 +28,7 @@ pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
 }
 
 /// Whether the lock was given back is not known if too few servers answered.
-pub(crate) fn of_release(name: &str, result: &Result<(), Error>) -> Value {
+pub(crate) fn of_release(name: &str, result: &Result<(), Error>, why: Option<&str>) -> Value {
     let (outcome, released) = match result {
         Ok(()) => ("released", Some(true)),
         Err(Error::Lost { .. }) => ("not_held", Some(false)),
@@ -39,7 +39,7 @@ pub(crate) fn of_release(name: &str, result: &Result<(), Error>) -> Value {
         "resource": name,
         "outcome": outcome,
         "released": released,
-        "error": result.as_ref().err().map(ToString::to_string),
+        "error": why,
     })
 }
 

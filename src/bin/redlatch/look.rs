@@ -7,6 +7,7 @@ use crate::config;
 use crate::failure::{Failure, LOST, UNAVAILABLE, USAGE};
 use crate::json;
 use crate::log_lines;
+use crate::name::Name;
 use crate::nodes;
 use crate::output;
 use crate::run::protocol;
@@ -59,8 +60,10 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     let manager = nodes::manager(&arguments.servers, &config, protocol)?;
     let name = &arguments.name;
     let result = manager.release(name.as_str(), &arguments.token);
+    let why = result.as_ref().err().map(|error| why_not(name, error));
     if arguments.form.json {
-        output::print(&format!("{}\n", json::of_release(name.as_str(), &result)))?;
+        let object = json::of_release(name.as_str(), &result, why.as_deref());
+        output::print(&format!("{object}\n"))?;
     }
     match result {
         Ok(()) if arguments.form.json => Ok(0),
@@ -71,7 +74,8 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
         Err(Error::Lost { .. }) => Err(Failure::new(
             LOST,
             format!(
-                "{name} is not held with this token, nothing was changed; see 'redlatch status {name}'"
+                "{}; see 'redlatch status {name}'",
+                why.as_deref().unwrap_or_default()
             ),
         )),
         Err(error @ Error::Unavailable { .. }) => Err(error.into()),
@@ -80,4 +84,13 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
             ..error.into()
         }),
     }
+}
+
+/// Nobody has lost a lock here: the token may never have been that of its holder.
+fn why_not(name: &Name, error: &Error) -> String {
+    let Error::Lost { cause } = error else {
+        return error.to_string();
+    };
+    let nodes: Vec<String> = cause.nodes().iter().map(ToString::to_string).collect();
+    format!("{name} is not held with this token: {}", nodes.join("; "))
 }

@@ -111,9 +111,9 @@ fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
     if let Error::InvalidTtl { reason, .. } = &error
         && wish.lease.max_hold == Some(wish.lease.ttl)
     {
-        // Nobody has asked for a ttl, so nobody would look for it.
+        // The ttl follows from --max-hold here, and is not what was typed.
         return Failure::usage(format!(
-            "--max-hold {} can't be used, as the ttl is no longer than that: {reason}",
+            "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
             durations::exact(wish.lease.ttl)
         ));
     }
@@ -131,7 +131,7 @@ fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
         "wait with --wait"
     };
     let message = format!(
-        "another holder has the lock {} (on {count} of {} nodes as far as asked{waited}); {mend}, or see 'redlatch status'",
+        "another holder has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {mend}, or see 'redlatch status'",
         wish.name,
         nodes.len()
     );
