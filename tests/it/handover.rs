@@ -179,7 +179,7 @@ fn the_next_one_has_it_kept_alive_if_it_asked_for_that_and_only_then() {
         .local_handover(10, LONG)
         .build()
         .unwrap();
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(6);
     let kept = {
         let manager = manager.clone();
         move || {
@@ -192,7 +192,8 @@ fn the_next_one_has_it_kept_alive_if_it_asked_for_that_and_only_then() {
     let waiting = line_up(kept);
     first.unlock().unwrap();
     let second = got(waiting);
-    assert!(second.wait_lost(ttl * 2).is_none());
+    let lost = second.wait_lost(ttl * 2);
+    assert!(lost.is_none(), "{lost:?}");
     assert_eq!(second.token(), token);
     assert!(matches!(
         watch.check(),
