@@ -260,7 +260,18 @@ impl World {
         let result = call();
         self.look_now();
         may_end_sooner(false);
+        self.has_ended_by_its_limit(id);
         result
+    }
+
+    /// What was given a limit that had passed has ended, and nothing that is said of it later is too early.
+    fn has_ended_by_its_limit(&self, id: u64) {
+        let watch = self.state().claim(id).map(|claim| claim.watch.clone());
+        let said = watch.and_then(|watch| self.as_witness(|| watch.wait_lost(Duration::ZERO)));
+        let is_over = matches!(said, Some(LossCause::MaxHold { .. }));
+        if let Some(claim) = self.state().claim(id).filter(|_| is_over) {
+            claim.last = 0;
+        }
     }
 
     /// The guard is never held for longer than that, counted from when the attempt began that got it.

@@ -26,7 +26,7 @@ pub(crate) struct Worker {
     pub(super) manager: LockManager,
     pub(super) rng: fastrand::Rng,
     /// How many locks it has.
-    depth: usize,
+    pub(super) depth: usize,
     /// The locks of programs that ended without a word.
     abandoned: Vec<LockGuard>,
 }
@@ -105,7 +105,7 @@ impl Worker {
         }
     }
 
-    fn is_stormy(&self) -> bool {
+    pub(super) fn is_stormy(&self) -> bool {
         let state = self.world.state();
         state.is_stormy && !state.is_over
     }
@@ -126,10 +126,10 @@ impl Worker {
 
     /// Tries to get a lock, and does something with it.
     fn work(&mut self) {
-        if self.rng.u8(0..3) == 0 && self.take_over() {
+        if self.hurries() || (self.rng.u8(0..3) == 0 && self.take_over()) {
             return;
         }
-        let (resource, ttl) = (self.rng.usize(0..self.plan.resources), self.ttl());
+        let (resource, ttl) = (self.usual_resource(), self.ttl());
         let timeout = match self.rng.u8(0..4) {
             0 | 1 => Duration::ZERO,
             2 => ttl,
@@ -160,7 +160,7 @@ impl Worker {
         }
     }
 
-    fn refused(&self, error: &Error) {
+    pub(super) fn refused(&self, error: &Error) {
         let mut state = self.world.state();
         state.witness.refused += 1;
         state.count(outcome(error));
@@ -241,7 +241,7 @@ impl Worker {
         self.world.not_extended(claim, guard);
     }
 
-    fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
+    pub(super) fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
         let watch = guard.watch();
         let mut returned = self.world.gives_back(claim);
         let result = guard.unlock();

@@ -7,6 +7,9 @@ pub(crate) const MICRO: Nanos = 1_000;
 pub(crate) const MILLI: Nanos = 1_000_000;
 pub(crate) const SECOND: Nanos = 1_000_000_000;
 
+/// What all clocks show at the beginning of a run, but for those that are behind.
+pub(crate) const BEGINNING: Nanos = 1_000 * SECOND;
+
 /// A clock that started at some time and gains `rate` millionths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clockwork {
@@ -37,6 +40,11 @@ impl Clockwork {
             at += 1;
         }
         at
+    }
+
+    /// From now on it is behind by so much of what it would show if it had never been set.
+    pub(crate) fn falls_behind(&mut self, by: Nanos) {
+        self.epoch = BEGINNING - by;
     }
 
     pub(crate) fn jump(&mut self, by: Nanos) {

@@ -110,6 +110,15 @@ impl Node {
         self.store.restart(time);
     }
 
+    /// Ends one cause of being down: from now on another server is there, with nothing of what this one has saved.
+    pub(crate) fn is_replaced(&mut self, lag: Nanos, now: Nanos) {
+        self.clock.falls_behind(lag);
+        for saved in &mut self.saved {
+            saved.forget();
+        }
+        self.come_up(now);
+    }
+
     pub(crate) fn flush(&mut self) {
         self.store.forget();
     }

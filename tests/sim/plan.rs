@@ -49,6 +49,8 @@ pub(crate) enum Trouble {
     GoBack { node: usize },
     /// All keys of the node are deleted.
     Flush { node: usize },
+    /// The node is gone for good, and an empty server takes its place, whose wall clock is behind by that much.
+    Replace { node: usize, lag: Nanos },
     /// The node's clock jumps ahead.
     Jump { node: usize, by: Nanos },
 }
@@ -64,6 +66,7 @@ impl Trouble {
             Self::Partition { .. } => "cut",
             Self::GoBack { .. } => "node went back",
             Self::Flush { .. } => "node flushed",
+            Self::Replace { .. } => "node replaced",
             Self::Jump { .. } => "clock jump",
         }
     }
@@ -107,12 +110,16 @@ pub(crate) struct Plan {
     /// By how much each clock runs too fast, in millionths.
     pub(crate) node_rates: Vec<i64>,
     pub(crate) client_rates: Vec<i64>,
+    /// By how much the wall clock of each client is behind.
+    pub(crate) client_lags: Vec<Nanos>,
     /// Whether nothing is ever lost, so that no key may be left behind, however late it comes.
     pub(crate) lossless: bool,
     /// Whether clients look at locks as well, their own and others'.
     pub(crate) looks: bool,
     pub(crate) weather: Weather,
     pub(crate) episodes: Vec<Episode>,
+    /// When nodes are replaced.
+    pub(crate) replaced: Vec<Nanos>,
     /// When the troubles end.
     pub(crate) storm: Nanos,
 }
@@ -178,7 +185,7 @@ impl Plan {
         let rates = |rng: &mut fastrand::Rng, count: usize| {
             (0..count).map(|_| rng.i64(-fastest..=fastest)).collect()
         };
-        Self {
+        let plan = Self {
             seed,
             kind,
             nodes,
@@ -192,6 +199,8 @@ impl Plan {
             ),
             node_rates: rates(rng, nodes),
             client_rates: rates(rng, clients),
+            client_lags: vec![0; clients],
+            replaced: Vec::new(),
             lossless,
             looks: false,
             weather,
@@ -201,6 +210,11 @@ impl Plan {
             fanouts: fanouts(rng, clients),
             handovers: handovers(rng, clients, &ttls),
             ttls,
+        };
+        if kind == Kind::Fenced {
+            plan.with_replacements()
+        } else {
+            plan
         }
     }
 

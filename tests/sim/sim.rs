@@ -32,6 +32,7 @@ mod order;
 mod plan;
 mod process;
 mod queue;
+mod replacing;
 mod run;
 mod trace;
 mod trouble;
@@ -102,11 +103,12 @@ fn no_seed_breaks_a_promise_of_the_fenced_protocol() {
 }
 
 /// What has to happen in 200 seeds of the fenced protocol.
-const FENCED: [&str; 7] = [
+const FENCED: [&str; 8] = [
     "abstained",
     "node flushed",
     "node went back",
     "node died and forgets",
+    "node replaced",
     "a larger token",
     "a healed key",
     "lost: vanished",

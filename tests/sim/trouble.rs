@@ -14,6 +14,10 @@ impl State {
                 self.nodes[node].crash(keeps);
                 self.disconnect(node);
             }
+            Trouble::Replace { node, .. } => {
+                self.nodes[node].crash(false);
+                self.disconnect(node);
+            }
             Trouble::Disconnect { node } => {
                 self.nodes[node].disconnect();
                 self.disconnect(node);
@@ -41,6 +45,7 @@ impl State {
                 }
             }
             Trouble::Crash { node, .. } => self.nodes[node].come_up(self.now),
+            Trouble::Replace { node, lag } => self.nodes[node].is_replaced(lag, self.now),
             Trouble::GoBack { node } => {
                 self.nodes[node].go_back(self.now);
                 self.disconnect(node);

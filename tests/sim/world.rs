@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::clocks::{Clockwork, MICRO, MILLI, Nanos, SECOND};
+use super::clocks::{BEGINNING, Clockwork, MICRO, MILLI, Nanos};
 use super::mail::Mail;
 use super::network::Network;
 use super::node::Node;
@@ -83,13 +83,13 @@ impl World {
     /// A world at its beginning; the tasks are the workers, client by client, and then the background threads, in the same
     /// order.
     pub(crate) fn new(plan: &Plan, trace: Trace) -> Arc<Self> {
-        let clockwork = |rate: &i64| Clockwork::new(1_000 * SECOND, *rate);
+        let clockwork = |rate: &i64| Clockwork::new(BEGINNING, *rate);
         let workers = plan.clients * plan.workers;
-        let clients = plan
-            .client_rates
-            .iter()
-            .enumerate()
-            .map(|(i, rate)| Client::new(clockwork(rate), workers + i * THREADS));
+        let clients = plan.client_rates.iter().enumerate().map(|(i, rate)| {
+            let mut clock = clockwork(rate);
+            clock.falls_behind(plan.client_lags[i]);
+            Client::new(clock, workers + i * THREADS)
+        });
         let mut state = State {
             now: 0,
             rng: fastrand::Rng::with_seed(plan.seed ^ 0x5ee_d0f7),
