@@ -22,7 +22,7 @@ mod adopt;
 mod asking;
 mod health;
 mod keep;
-mod key;
+pub(crate) mod key;
 mod line;
 mod open;
 mod order;

@@ -11,6 +11,7 @@ use crate::fake::FakeClock;
 use crate::fencing::Protocol;
 use crate::handover::MOST_TIMES;
 use crate::manager::LockManager;
+use crate::manager::key::rules_all_names_out;
 use crate::node::{Node, Setup};
 use crate::process;
 use crate::wire::address::Means;
@@ -159,6 +160,10 @@ impl Builder {
         require(
             options.protocol == Protocol::Classic || options.max_ttl <= LONGEST_FENCED_TTL,
             "max_ttl: with Protocol::Fenced it must be at most 11 h, because counters are kept for a day",
+        )?;
+        require(
+            !rules_all_names_out(&options.key_prefix),
+            "key_prefix: keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another",
         )?;
         let handover = options.handover;
         require(

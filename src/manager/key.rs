@@ -35,6 +35,11 @@ impl LockManager {
 /// versions keep there.
 const BESIDE: &str = ":redlatch:";
 
+/// Whether no lock can have a name with this prefix.
+pub(crate) fn rules_all_names_out(prefix: &str) -> bool {
+    prefix.contains(BESIDE)
+}
+
 /// Why no lock can have this key, if none can: it may be one that the library keeps beside another lock.
 ///
 /// The rule is about whole keys, because a prefix and a name can make such a key together, and because clients with

@@ -51,7 +51,6 @@ fn names_of_keys_that_are_kept_beside_locks_are_refused_in_both_protocols() {
             ("a:", "redlatch:bell"),
             ("a", ":redlatch:bell"),
             ("a:red", "latch:bell"),
-            ("a:redlatch:", "bell"),
         ] {
             assert!(is_refused(prefix, name, protocol), "{prefix} {name}");
         }
@@ -68,5 +67,24 @@ fn names_of_keys_that_are_kept_beside_locks_are_refused_in_both_protocols() {
         ] {
             assert!(!is_refused(prefix, name, protocol), "{prefix} {name}");
         }
+    }
+}
+
+#[test]
+fn a_prefix_with_which_every_name_is_refused_is_an_error_of_the_builder() {
+    for (prefix, is_good) in [
+        ("a:redlatch:", false),
+        (":redlatch:b:", false),
+        ("redlatch:", true),
+        ("a:redlatch", true),
+    ] {
+        let nodes = FakeNode::cluster(3);
+        let built = LockManager::builder()
+            .fakes(&nodes)
+            .key_prefix(prefix)
+            .build();
+        let is_refused =
+            matches!(&built, Err(Error::InvalidConfig { reason }) if reason.contains("key_prefix"));
+        assert_eq!(is_refused, !is_good, "{prefix}: {built:?}");
     }
 }
