@@ -64,10 +64,12 @@ fn outcome(answer: Answer<(Content, u64)>) -> Outcome {
 }
 
 fn silence(error: NodeError) -> Silence {
-    match error {
-        NodeError::TimedOut => Silence::TimedOut,
-        error if matches!(error, NodeError::Protocol { .. }) => Silence::Unreadable(error),
-        error => Silence::Failed(error),
+    if error.is_silence() {
+        Silence::TimedOut
+    } else if matches!(error, NodeError::Protocol { .. }) {
+        Silence::Unreadable(error)
+    } else {
+        Silence::Failed(error)
     }
 }
 
