@@ -9,25 +9,29 @@ use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 pub(crate) mod acquire;
-pub(crate) mod ask_all;
 mod breaker;
-mod call;
 pub(crate) mod command;
 mod echo;
+mod exchange;
 pub(crate) mod extend;
 pub(crate) mod fenced;
 pub(crate) mod health;
 pub(crate) mod identity;
 pub(crate) mod inspect;
+pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
+mod request;
 pub(crate) mod script;
 mod slot;
+mod together;
+mod turn;
 pub(crate) mod wait;
 
 use self::breaker::{Breaker, Probe};
-use self::call::Call;
+use self::exchange::Exchange;
 use self::fenced::{Answer, Reading};
+use self::request::{Kind, Request};
 use self::slot::Slots;
 use self::wait::Listeners;
 use crate::clock::{Clock, Timers, Timestamp};
@@ -146,11 +150,6 @@ impl Node {
         reading.vote(answer)
     }
 
-    /// Checks a slot out of the pool, without any I/O beyond a look whether its connection is still open.
-    fn call(&self) -> Result<Call<'_>, NodeError> {
-        Call::new(self)
-    }
-
     /// Opens the breaker if the fault is one of the node.
     fn note(&self, fault: &NodeError) {
         if !fault.is_of_node() {
@@ -187,11 +186,12 @@ impl Node {
             return;
         }
         let command = command::probe();
-        let answer = self.call().and_then(|mut call| {
-            call.send(&command, &|| command.clone())?;
-            call.reply(&|| command.clone(), is_alive)
-        });
-        if answer.is_err()
+        let request = Request {
+            packed: &command,
+            kind: Kind::Glance,
+        };
+        let answer = Exchange::with(self, &request, |_, reply| is_alive(reply));
+        if answer.result.is_err()
             && let Some(next) = self.breaker.probe_failed(probe)
         {
             self.schedule(next);

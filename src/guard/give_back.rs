@@ -6,7 +6,7 @@ use crate::clock::Timestamp;
 use crate::error::{LossCause, NodeReport};
 use crate::foreign::in_any_case;
 use crate::handover::is_enough;
-use crate::node::ask_all::release_all;
+use crate::node::release::release_all;
 
 impl LockGuard {
     /// Hands the lock over, or releases every node that may have our key, once; then what the nodes said is returned, and how

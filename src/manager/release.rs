@@ -3,9 +3,9 @@
 use super::LockManager;
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::node::ask_all::release_all;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
+use crate::node::release::release_all;
 use crate::shown;
 use crate::verdict;
 

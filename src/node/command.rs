@@ -69,6 +69,11 @@ impl Packed {
         self
     }
 
+    /// How many they are.
+    pub(super) fn count(&self) -> usize {
+        self.others.len().saturating_add(1)
+    }
+
     /// The commands that go behind it.
     pub(super) fn others(&self) -> &[Self] {
         &self.others
@@ -173,9 +178,13 @@ pub(super) fn look(key: &str, announced: Duration, in_any_case: bool) -> Packed 
     Packed::new("look", &cmd)
 }
 
+/// The shortest time that a server can be asked to block for; zero stands for no bound.
+pub(super) const SHORTEST_LISTENING: Duration = Duration::from_millis(1);
+
 /// Waits for the word of a release, for so long.
 pub(super) fn listen(key: &str, span: Duration) -> Packed {
-    let seconds = format!("{:.3}", Duration::from_millis(millis(span)).as_secs_f64());
+    let span = Duration::from_millis(millis(span.max(SHORTEST_LISTENING)));
+    let seconds = format!("{:.3}", span.as_secs_f64());
     let bell = format!("{key}{BELL}");
     Packed::new("listen", redis::cmd("BLPOP").arg(bell).arg(seconds))
 }

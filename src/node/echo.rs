@@ -21,6 +21,15 @@ pub(super) fn kind(reply: &Reply) -> String {
     }
 }
 
+/// Whether a reply is an error, or one of several.
+pub(super) fn has_error(reply: &Reply) -> bool {
+    match reply {
+        Reply::Error(_) => true,
+        Reply::Array(replies) => replies.iter().any(has_error),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => false,
+    }
+}
+
 /// A reply whose errors don't repeat an argument of the command that was sent.
 pub(super) fn without_echo(reply: &Reply, sent: &Packed) -> Reply {
     match reply {

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::wire::resp::{Reply, ServerError};
 
-use super::ask_all::{ask_all, not_ours};
-use super::call::Call;
 use super::command::{Command, Packed, eval, millis};
+use super::release::not_ours;
+use super::request::{Kind, Request};
 use super::script::Script;
+use super::together::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
@@ -119,15 +120,19 @@ pub(crate) fn open_all<'n>(
     opening: Opening,
 ) -> Vec<NodeReport> {
     let command = opening.command(rules);
+    let request = Request {
+        packed: &command,
+        kind: Kind::Look,
+    };
     let all = nodes.clone().map(|node| (node, true));
-    let answers = ask_all(all, &command, Call::new, |call, again| {
-        call.reply(again, answer)
-    });
+    let read = |node: &Node, reply: &Reply| {
+        let counter = rules.marker.clone();
+        Some(node.read(answer(reply)?, rules, counter))
+    };
+    let answers = exchange_all(all, &request, read);
     let reports = nodes.zip(answers.into_iter().flatten());
     let reports = reports.map(|(node, answer)| {
-        let vote = answer.result.map_or_else(Vote::Failed, |answer| {
-            node.read(answer, rules, rules.marker.clone())
-        });
+        let vote = answer.result.unwrap_or_else(Vote::Failed);
         node.report(vote, answer.elapsed, answer.server)
     });
     let mut reports: Vec<NodeReport> = reports.collect();

@@ -2,9 +2,10 @@
 
 use crate::wire::resp::Reply;
 
-use super::ask_all::{Answer, ask_all};
-use super::call::Call;
 use super::command::Packed;
+use super::exchange::Answer;
+use super::request::{Kind, Request};
+use super::together::exchange_all;
 use super::{Node, command, refusal};
 use crate::error::NodeError;
 use crate::health::answers::{Answers, Content, Outcome, Question, Silence};
@@ -22,15 +23,15 @@ pub(crate) fn question_all<'n>(
     for question in Question::ALL {
         let command = packed(question, marker_key);
         let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
-        let replies = ask_all(
-            nodes.clone().zip(asked),
-            &command,
-            Call::new,
-            |call, again| {
-                let reply = call.reply_aside(again, reader(question))?;
-                Ok((reply, call.wall_micros()))
-            },
-        );
+        let request = Request {
+            packed: &command,
+            kind: Kind::Question,
+        };
+        let read = |node: &Node, reply: &Reply| {
+            let content = reader(question)(reply)?;
+            Some((content, node.clock.wall_micros()))
+        };
+        let replies = exchange_all(nodes.clone().zip(asked), &request, read);
         for (answers, reply) in all.iter_mut().zip(replies) {
             if let Some(reply) = reply {
                 answers.note(question, outcome(reply));

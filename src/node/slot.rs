@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
 
 use crate::wire::resp::Reply;
-use r2d2::ManageConnection;
+use r2d2::{ManageConnection, PooledConnection};
 
 use super::command::Packed;
 use super::identity::{self, Introduction};
@@ -19,6 +20,34 @@ use crate::wire::transport::Transport;
 #[derive(Default)]
 pub(crate) struct Slot {
     connection: Option<Box<Connection>>,
+}
+
+/// A slot in use.
+pub(super) enum Place {
+    /// Of the pool.
+    Pooled(PooledConnection<Slots>),
+    /// Beside the pool, and gone with its use.
+    Own(Slot),
+}
+
+impl Deref for Place {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        match self {
+            Self::Pooled(slot) => slot,
+            Self::Own(slot) => slot,
+        }
+    }
+}
+
+impl DerefMut for Place {
+    fn deref_mut(&mut self) -> &mut Slot {
+        match self {
+            Self::Pooled(slot) => slot,
+            Self::Own(slot) => slot,
+        }
+    }
 }
 
 struct Connection {
@@ -88,6 +117,10 @@ impl Slot {
         if let Some(connection) = &mut self.connection {
             connection.spent = true;
         }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.connection.is_some()
     }
 
     pub(crate) fn close(&mut self) {
