@@ -1,29 +1,55 @@
-//! Keep-alive: what the background threads do for held locks.
+//! Keep-alive: locks are renewed in the background, and those who wait for a loss are told of it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::LockManager;
 use crate::clock::Timestamp;
+use crate::cluster::Cluster;
 use crate::error::{Error, LossCause};
 use crate::foreign::in_any_case;
-use crate::guard::held::{Held, Purpose};
-use crate::keep_alive::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, KeepAlive, LONGEST_HEAD_START};
-use crate::keeper::Wake;
+use crate::lease::state::LeaseState;
+use crate::quorum::Term;
 
-impl LockManager {
-    /// Refuses a keep-alive that could not work. Returns the ttl in whole milliseconds, and how long that is valid.
-    pub(crate) fn checked_keep_alive(
-        &self,
-        ttl: Duration,
-        keep_alive: KeepAlive,
-    ) -> Result<(Duration, Duration), Error> {
-        if self.is_forked() {
-            return Err(Error::Forked);
+mod agenda;
+mod rounds;
+mod schedule;
+
+use self::agenda::Agendas;
+pub(crate) use self::agenda::Purpose;
+pub use self::schedule::KeepAlive;
+pub(crate) use self::schedule::due;
+use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START, head_start};
+
+/// A cluster, and what is done for its locks in the background for as long as this is there.
+pub(crate) struct Keeper {
+    background: Arc<Background>,
+}
+
+/// What the background threads have. They hold it only while they work, so that they keep no manager alive.
+struct Background {
+    cluster: Cluster,
+    agendas: Agendas,
+}
+
+impl Keeper {
+    pub(crate) fn new(cluster: Cluster) -> Self {
+        let agendas = Agendas::default();
+        Self {
+            background: Arc::new(Background { cluster, agendas }),
         }
-        let (whole, validity) = self.validity(ttl)?;
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.background.cluster
+    }
+
+    /// Refuses a keep-alive that could not work, and starts the thread for it.
+    pub(crate) fn prepare(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<Term, Error> {
+        let cluster = self.cluster();
+        cluster.refuse_fork()?;
+        let term = cluster.options.term(ttl)?;
         let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
-        let node_timeout = self.shared.options.node_timeout;
+        let node_timeout = cluster.options.node_timeout;
         let least = node_timeout.saturating_mul(FEWEST_TIMEOUTS);
         if ttl < least {
             return refuse(format!(
@@ -39,19 +65,20 @@ impl LockManager {
             ));
         }
         let least = node_timeout.saturating_mul(FEWEST_VALID_TIMEOUTS);
-        if validity < least {
+        if term.validity < least {
             return refuse(format!(
                 "with keep-alive {FEWEST_VALID_TIMEOUTS} node timeouts, {least:?}, must be left when the drift is taken \
                  off; ask for more or set a smaller drift_factor"
             ));
         }
         self.start(Purpose::Renew)?;
-        Ok((whole, validity))
+        Ok(term)
     }
 
     /// Starts the thread for something, if it is not there.
     pub(crate) fn start(&self, purpose: Purpose) -> Result<(), Error> {
-        let started = self.shared.keeper.line(purpose).start(self.clock());
+        let agenda = self.background.agendas.of(purpose);
+        let started = agenda.start(&self.cluster().clock);
         let no_thread = |source| Error::NoThread {
             source: Arc::new(source),
         };
@@ -59,46 +86,53 @@ impl LockManager {
     }
 
     /// Has a lock renewed at that time, and from then on.
-    pub(crate) fn keep(&self, held: &Arc<Held>, due: Timestamp) {
-        self.queue(Purpose::Renew, held, due);
+    pub(crate) fn keep(&self, lease: &Arc<LeaseState>, due: Timestamp) {
+        self.background.plan(Purpose::Renew, lease, due);
         // With max_hold, the end may have come nearer.
-        self.watch(held);
+        self.watch(lease);
     }
 
     /// Has the hooks of a lock called when it is lost.
-    pub(crate) fn watch(&self, held: &Arc<Held>) {
-        self.queue(Purpose::Watch, held, held.told_at());
+    pub(crate) fn watch(&self, lease: &Arc<LeaseState>) {
+        self.background.watch(lease);
     }
 
     /// Ends what is done for a lock in the background.
-    pub(crate) fn forget(&self, held: &Held) {
-        self.shared.keeper.line(Purpose::Renew).remove(held);
-        self.shared.keeper.line(Purpose::Watch).remove(held);
+    pub(crate) fn forget(&self, lease: &LeaseState) {
+        let agendas = &self.background.agendas;
+        agendas.of(Purpose::Renew).remove(lease);
+        agendas.of(Purpose::Watch).remove(lease);
+    }
+}
+
+impl Background {
+    fn watch(self: &Arc<Self>, lease: &Arc<LeaseState>) {
+        self.plan(Purpose::Watch, lease, lease.told_at());
     }
 
-    pub(super) fn queue(&self, purpose: Purpose, held: &Arc<Held>, at: Timestamp) {
-        if let Some(wake) = self.shared.keeper.line(purpose).put(held, at) {
+    fn plan(self: &Arc<Self>, purpose: Purpose, lease: &Arc<LeaseState>, at: Timestamp) {
+        if let Some(wake) = self.agendas.of(purpose).put(lease, at) {
             self.arm(purpose, wake);
         }
     }
 
-    fn arm(&self, purpose: Purpose, wake: Wake) {
+    /// Has the thread woken at that time.
+    fn arm(self: &Arc<Self>, purpose: Purpose, wake: Timestamp) {
         // Without a thread nothing is waited for.
-        let Some(timers) = self.shared.keeper.line(purpose).timers() else {
+        let Some(timers) = self.agendas.of(purpose).timers() else {
             return;
         };
-        let delay = wake.at.saturating_since(self.clock().now());
-        let shared = Arc::downgrade(&self.shared);
+        let delay = wake.saturating_since(self.cluster.clock.now());
+        let background = Arc::downgrade(self);
         timers.punctually_after(delay, move || {
-            let Some(shared) = shared.upgrade() else {
+            let Some(background) = background.upgrade() else {
                 return;
             };
-            let manager = Self { shared, user: None };
-            let lost = manager.wake(purpose, wake);
-            // A hook that takes long must not keep the manager.
-            drop(manager);
-            for (held, cause) in lost {
-                while let Some(hook) = held.next_hook() {
+            let lost = background.wake(purpose, wake);
+            // A hook that takes long must not keep the connections of a manager that is gone.
+            drop(background);
+            for (lease, cause) in lost {
+                while let Some(hook) = lease.next_hook() {
                     in_any_case(|| hook(cause.clone()));
                 }
             }
@@ -106,13 +140,17 @@ impl LockManager {
     }
 
     /// Does what is due. Returns the locks whose hooks are to be called.
-    fn wake(&self, purpose: Purpose, wake: Wake) -> Vec<(Arc<Held>, LossCause)> {
-        let line = self.shared.keeper.line(purpose);
-        if !line.is_current(wake) {
+    fn wake(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        wake: Timestamp,
+    ) -> Vec<(Arc<LeaseState>, LossCause)> {
+        let agenda = self.agendas.of(purpose);
+        if !agenda.is_current(wake) {
             return Vec::new();
         }
-        let now = self.clock().now();
-        if now < wake.at {
+        let now = self.cluster.clock.now();
+        if now < wake {
             self.arm(purpose, wake);
             return Vec::new();
         }
@@ -120,15 +158,15 @@ impl LockManager {
         match purpose {
             Purpose::Renew => self.renew_all(self.take_due(LONGEST_HEAD_START)),
             Purpose::Watch => {
-                for held in line.take_due(now, Duration::ZERO, |_| Duration::ZERO) {
-                    match held.told(now) {
-                        Some(cause) => lost.push((held, cause)),
-                        None => self.watch(&held),
+                for lease in agenda.take_due(now, Duration::ZERO, |_| Duration::ZERO) {
+                    match lease.loss_soon_after(now) {
+                        Some(cause) => lost.push((lease, cause)),
+                        None => self.watch(&lease),
                     }
                 }
             }
         }
-        if let Some(next) = line.next_wake() {
+        if let Some(next) = agenda.next_wake() {
             self.arm(purpose, next);
         }
         lost
@@ -136,12 +174,31 @@ impl LockManager {
 
     /// Takes the locks that are to be renewed by now, and those that may as well be: each by its head start, and `at_most` so
     /// much sooner.
-    pub(super) fn take_due(&self, at_most: Duration) -> Vec<Arc<Held>> {
-        let line = self.shared.keeper.line(Purpose::Renew);
-        let soon = |held: &Held| {
-            let renewal = held.renewal();
-            renewal.map_or(Duration::ZERO, |renewal| renewal.head_start().min(at_most))
+    fn take_due(&self, at_most: Duration) -> Vec<Arc<LeaseState>> {
+        let agenda = self.agendas.of(Purpose::Renew);
+        let soon = |lease: &LeaseState| {
+            let renewal = lease.renewal();
+            renewal.map_or(Duration::ZERO, |renewal| {
+                head_start(renewal.ttl).min(at_most)
+            })
         };
-        line.take_due(self.clock().now(), at_most, soon)
+        agenda.take_due(self.cluster.clock.now(), at_most, soon)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Only a probe or a renewal that nobody needs any more can be waiting now.
+        self.cluster().clock.end();
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if self.cluster.is_forked() {
+            // As for the nodes of the cluster.
+            #[expect(clippy::mem_forget, reason = "a leak, in place of a hang")]
+            std::mem::forget(std::mem::take(&mut self.agendas));
+        }
     }
 }

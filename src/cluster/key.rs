@@ -1,20 +1,20 @@
 //! The key of a resource.
 
-use super::LockManager;
+use super::Cluster;
 use crate::error::Error;
 use crate::fencing::{FENCE, MARKER};
 
 /// Keys are short; a bound keeps a mistake (a file's content as a name) from going to five servers.
 const LONGEST_KEY: usize = 64 * 1024;
 
-impl LockManager {
+impl Cluster {
     /// The key of a resource whose name was checked.
     pub(crate) fn key(&self, resource: &str) -> String {
-        [self.shared.options.key_prefix.as_str(), resource].concat()
+        [self.options.key_prefix.as_str(), resource].concat()
     }
 
     /// The key of a resource, if it can have one.
-    pub(super) fn checked_key(&self, resource: &str) -> Result<String, Error> {
+    pub(crate) fn checked_key(&self, resource: &str) -> Result<String, Error> {
         let key = self.key(resource);
         if resource.is_empty() || key.len() > LONGEST_KEY {
             let reason = format!(

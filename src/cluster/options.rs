@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::fanout::Fanout;
 use crate::fencing::{Protocol, Rules};
-use crate::handover::Allowance;
-use crate::quorum;
+use crate::quorum::{self, Term};
 
 /// What the rounds need to know.
 #[derive(Debug, Clone)]
@@ -17,11 +16,10 @@ pub(crate) struct Options {
     pub(crate) retry_min: Duration,
     pub(crate) retry_max: Duration,
     pub(crate) default_ttl: Duration,
-    pub(super) drift_factor: f64,
-    pub(super) max_ttl: Duration,
-    pub(super) protocol: Protocol,
+    pub(crate) drift_factor: f64,
+    pub(crate) max_ttl: Duration,
+    pub(crate) protocol: Protocol,
     pub(crate) fanout: Fanout,
-    pub(crate) handover: Option<Allowance>,
 }
 
 impl Default for Options {
@@ -37,7 +35,6 @@ impl Default for Options {
             max_ttl: Duration::from_hours(1),
             protocol: Protocol::Classic,
             fanout: Fanout::Sequential,
-            handover: None,
         }
     }
 }
@@ -66,8 +63,8 @@ impl Options {
         (self.protocol == Protocol::Fenced).then(rules)
     }
 
-    /// Returns the ttl in whole milliseconds, and how long it is valid from the moment before the first send.
-    pub(crate) fn validity(&self, ttl: Duration) -> Result<(Duration, Duration), Error> {
+    /// What a caller who asks for this ttl gets.
+    pub(crate) fn term(&self, ttl: Duration) -> Result<Term, Error> {
         let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
         if ttl > self.max_ttl {
             return refuse(format!(
@@ -83,6 +80,9 @@ impl Options {
                 "the clocks' drift alone, {drift:.1?}, uses it up; ask for more"
             ));
         }
-        Ok((whole, validity))
+        Ok(Term {
+            ttl: whole,
+            validity,
+        })
     }
 }

@@ -7,14 +7,14 @@ use crate::fanout::Fanout;
 /// While others want the lock as well, one node that all of them ask first is the arbiter: only who is granted that one
 /// goes on to the others, so that contenders don't split the votes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Order {
+pub(crate) struct Order {
     fanout: Fanout,
     is_by_arbiter: bool,
 }
 
 impl Order {
     /// All nodes, whatever the first one says.
-    pub(super) fn of(fanout: Fanout) -> Self {
+    pub(crate) fn of(fanout: Fanout) -> Self {
         Self {
             fanout,
             is_by_arbiter: false,
@@ -22,7 +22,7 @@ impl Order {
     }
 
     /// The others only if the first one that answers grants.
-    pub(super) fn by_arbiter(fanout: Fanout) -> Self {
+    pub(crate) fn by_arbiter(fanout: Fanout) -> Self {
         Self {
             fanout,
             is_by_arbiter: true,
@@ -30,12 +30,12 @@ impl Order {
     }
 
     /// Whether the attempt ends where the first node that answers does not grant.
-    pub(super) fn is_by_arbiter(self) -> bool {
+    pub(crate) fn is_by_arbiter(self) -> bool {
         self.is_by_arbiter
     }
 
     /// How many nodes are asked before any reply is read, when one has granted, or none.
-    pub(super) fn together(self, has_one: bool) -> usize {
+    pub(crate) fn together(self, has_one: bool) -> usize {
         match self.fanout {
             Fanout::Sequential => 1,
             Fanout::Overlapped if self.is_by_arbiter && !has_one => 1,

@@ -1,12 +1,13 @@
 //! The end of a guard: the lock goes back to the servers, or to the next thread.
 
 use super::LockGuard;
-use super::held::Hook;
 use crate::clock::Timestamp;
+use crate::contend::handover::is_enough;
 use crate::error::{LossCause, NodeReport};
 use crate::foreign::in_any_case;
-use crate::handover::is_enough;
-use crate::node::ask_all::release_all;
+use crate::lease::state::Hook;
+use crate::protocol::Won;
+use crate::protocol::release::release;
 
 impl LockGuard {
     /// Hands the lock over, or releases every node that may have our key, once; then what the nodes said is returned, and how
@@ -17,22 +18,22 @@ impl LockGuard {
             turn.gives_back();
         }
         // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
-        let ended = self.held.end();
-        self.manager.forget(&self.held);
+        let ended = self.lease.end();
+        self.shared.keeper.forget(&self.lease);
         if ended.loss.is_none() && self.hand_over(ended.deadline) {
-            self.held.released();
+            self.lease.released();
             drop_hooks(ended.hooks);
             return None;
         }
-        let key = self.manager.key(self.resource());
-        let release = self.held.command(&key, self.manager.rules()).release();
-        let released = release_all(self.nodes(), &release);
+        let cluster = self.shared.cluster();
+        let key = cluster.key(self.resource());
+        let released = release(cluster, &self.lease, &key);
         if released.has_woken {
-            self.manager.owe_courtesy(&key);
+            self.shared.courtesy.owe(&key, cluster.clock.now());
         }
         // The next one is called before anything that takes its time.
         self.turn = None;
-        self.held.given_back(&released.nodes);
+        self.lease.given_back(&released.nodes);
         drop_hooks(ended.hooks);
         Some((ended.loss, released.nodes))
     }
@@ -40,7 +41,7 @@ impl LockGuard {
     /// Hands the lock to the next thread of this manager that waits for it, if that is allowed and worth it. Returns whether
     /// there is one.
     fn hand_over(&self, deadline: Timestamp) -> bool {
-        let now = self.manager.clock().now();
+        let now = self.shared.cluster().clock.now();
         let cohort = self.cohort.and_then(|cohort| cohort.next(now));
         let (Some(turn), Some(cohort)) = (&self.turn, cohort) else {
             return false;
@@ -51,9 +52,12 @@ impl LockGuard {
             }
             // No longer than it was asked for.
             let deadline = deadline.min(now.saturating_add(*validity));
-            let held = self.held.successor(now, deadline);
-            let guard = Self::new(&self.manager, held, self.votes.to_vec());
-            Some(guard.with_cohort(Some(cohort)))
+            let won = Won {
+                lease: self.lease.successor(now, deadline),
+                votes: self.votes.to_vec(),
+                cohort: Some(cohort),
+            };
+            Some(Self::new(&self.shared, won))
         })
     }
 }
@@ -67,7 +71,7 @@ pub(super) fn drop_hooks(hooks: Vec<Hook>) {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.owes || self.manager.is_forked() {
+        if !self.owes || self.shared.cluster().is_forked() {
             return;
         }
         // Nothing in here is known to panic, and a second panic while unwinding would abort.

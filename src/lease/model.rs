@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use loom::thread;
 
-use self::held::{Held, Tokens};
+use self::state::{LeaseState, Renewal, Tokens};
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::error::{Error, LossCause, NodeReport, Vote};
-use crate::keep_alive::Renewal;
+use crate::quorum::Term;
 use crate::sync::model as sync;
 use crate::token::Token;
 
@@ -18,12 +18,12 @@ use crate::token::Token;
     reason = "this one is over the locks of the model"
 )]
 #[expect(dead_code, reason = "not all of it is needed here")]
-#[path = "held.rs"]
-mod held;
+#[path = "state.rs"]
+mod state;
 
 const TTL: Duration = Duration::from_secs(10);
 
-fn held() -> Arc<Held> {
+fn lease() -> Arc<LeaseState> {
     let clock = Clock::from(FakeClock::new());
     let tokens = Tokens {
         token: Token::parse("00112233445566778899aabbccddeeff00112233").unwrap(),
@@ -32,7 +32,7 @@ fn held() -> Arc<Held> {
     };
     let times = (at(0), at(0).saturating_add(TTL));
     let resource = "job".into();
-    Arc::new(Held::new(
+    Arc::new(LeaseState::new(
         &clock,
         &resource,
         tokens,
@@ -56,19 +56,20 @@ fn answers(vote: &Vote) -> Vec<NodeReport> {
 }
 
 /// A renewal that began at the beginning and asked for that validity.
-fn renew(held: &Held, validity: Duration, vote: &Vote) -> Result<(), Error> {
-    held.extended((at(0), validity), None, answers(vote), at(1))
+fn renew(lease: &LeaseState, validity: Duration, vote: &Vote) -> Result<(), Error> {
+    let term = Term { ttl: TTL, validity };
+    lease.extended(at(0), term, None, answers(vote), at(1))
 }
 
 #[test]
 fn a_loss_that_is_found_while_the_lock_is_given_back_is_known_there_or_came_too_late() {
     loom::model(|| {
-        let held = held();
+        let lease = lease();
         let renewal = thread::spawn({
-            let held = Arc::clone(&held);
-            move || renew(&held, TTL, &Vote::Missing)
+            let lease = Arc::clone(&lease);
+            move || renew(&lease, TTL, &Vote::Missing)
         });
-        let known = held.end().loss;
+        let known = lease.end().loss;
         let Err(Error::Lost { cause }) = renewal.join().unwrap() else {
             panic!("it can't be renewed");
         };
@@ -85,12 +86,12 @@ fn a_loss_that_is_found_while_the_lock_is_given_back_is_known_there_or_came_too_
 #[test]
 fn a_renewal_while_the_lock_is_given_back_counts_for_the_next_holder_or_came_too_late() {
     loom::model(|| {
-        let held = held();
+        let lease = lease();
         let renewal = thread::spawn({
-            let held = Arc::clone(&held);
-            move || renew(&held, TTL * 2, &Vote::Granted)
+            let lease = Arc::clone(&lease);
+            move || renew(&lease, TTL * 2, &Vote::Granted)
         });
-        let ended = held.end();
+        let ended = lease.end();
         assert!(ended.loss.is_none());
         let validity = match renewal.join().unwrap() {
             Ok(()) => TTL * 2,
@@ -106,27 +107,27 @@ fn a_renewal_while_the_lock_is_given_back_counts_for_the_next_holder_or_came_too
 #[test]
 fn no_renewal_lasts_beyond_a_limit_that_is_set_meanwhile() {
     loom::model(|| {
-        let held = held();
+        let lease = lease();
         let renewal = thread::spawn({
-            let held = Arc::clone(&held);
-            move || renew(&held, TTL * 2, &Vote::Granted)
+            let lease = Arc::clone(&lease);
+            move || renew(&lease, TTL * 2, &Vote::Granted)
         });
         let until = Some(at(0).saturating_add(TTL / 2));
-        held.keep(Renewal { ttl: TTL, until });
+        lease.keep(Renewal { ttl: TTL, until });
         renewal.join().unwrap().unwrap();
-        assert_eq!(Some(held.deadline()), until);
+        assert_eq!(Some(lease.deadline()), until);
     });
 }
 
 #[test]
 fn who_waits_for_a_loss_is_told_of_each() {
     loom::model(|| {
-        let held = held();
+        let lease = lease();
         let renewal = thread::spawn({
-            let held = Arc::clone(&held);
-            move || renew(&held, TTL, &Vote::Missing)
+            let lease = Arc::clone(&lease);
+            move || renew(&lease, TTL, &Vote::Missing)
         });
-        let cause = held.wait_lost(Duration::MAX);
+        let cause = lease.wait_lost(Duration::MAX);
         assert!(matches!(cause, Some(LossCause::Vanished { .. })));
         assert!(renewal.join().unwrap().is_err());
     });

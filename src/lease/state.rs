@@ -1,20 +1,18 @@
-//! What a guard, its watches and the background thread share of one lock: until when it is ours, and how it was lost.
+//! What a guard, its watches and the background threads share of one lock: until when it is valid, and how it was lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Sequence, Ordering};
 use std::time::Duration;
 
 // For the model as well, which has this file under another name.
-#[path = "held/told.rs"]
-mod told;
+#[path = "state/record.rs"]
+mod record;
 
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, nap};
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, LossCause, NodeReport};
-use crate::fencing::{FencingToken, Rules};
-use crate::keep_alive::Renewal;
-use crate::node::command::Command;
-use crate::node::fenced::Fence;
+use crate::fencing::FencingToken;
+use crate::quorum::Term;
 use crate::stats::Recorder;
 use crate::token::Token;
 use crate::verdict::{self, Verdict};
@@ -39,9 +37,18 @@ pub(crate) struct Tokens {
     pub(crate) claim: Option<FencingToken>,
 }
 
+/// How a lock is kept alive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Renewal {
+    /// What each renewal asks for.
+    pub(crate) ttl: Duration,
+    /// The end that `max_hold` sets.
+    pub(crate) until: Option<Timestamp>,
+}
+
 /// A lock that was acquired or adopted.
-pub(crate) struct Held {
-    /// Tells it from all others of this process.
+pub(crate) struct LeaseState {
+    /// Tells this lock from all others of the process.
     pub(crate) number: u64,
     pub(crate) resource: Arc<str>,
     pub(crate) tokens: Tokens,
@@ -66,9 +73,6 @@ struct State {
     /// What the nodes said to the last renewal, if it failed.
     failed: Box<[NodeReport]>,
     hooks: Vec<Hook>,
-    /// Where it stands in the queues of the background threads.
-    renewed_at: Option<Timestamp>,
-    watched_at: Option<Timestamp>,
     /// Where it is counted what becomes of the lock, once a program has it.
     recorder: Option<Arc<Recorder>>,
 }
@@ -83,15 +87,7 @@ pub(crate) struct Ended {
     pub(crate) hooks: Vec<Hook>,
 }
 
-/// A place in one of the two queues of the background threads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Purpose {
-    Renew,
-    /// To call the hooks when the lock is lost.
-    Watch,
-}
-
-impl Held {
+impl LeaseState {
     pub(crate) fn new(
         clock: &Clock,
         resource: &Arc<str>,
@@ -114,20 +110,6 @@ impl Held {
         }
     }
 
-    /// What is sent to the nodes about it.
-    pub(crate) fn command<'a>(&'a self, key: &'a str, rules: Option<&'a Rules>) -> Command<'a> {
-        let fence = rules.zip(self.tokens.claim);
-        Command {
-            key,
-            token: self.tokens.token.as_str().as_bytes(),
-            fence: fence.map(|(rules, token)| Fence {
-                rules,
-                token,
-                reserve: 0,
-            }),
-        }
-    }
-
     /// The same lock for the next holder, who has it from now on until `deadline`.
     pub(crate) fn successor(&self, now: Timestamp, deadline: Timestamp) -> Self {
         let fencing = self.tokens.fencing.map(FencingToken::next);
@@ -143,6 +125,11 @@ impl Held {
             self.owed.clone(),
             times,
         )
+    }
+
+    /// Before the first send of the attempt that got it.
+    pub(crate) fn since(&self) -> Timestamp {
+        self.since
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -185,11 +172,12 @@ impl Held {
         }
     }
 
-    /// Takes in what the nodes said to an extension that `started` then, asked for this validity, and whose last reply came
-    /// by `now`. If it succeeds, the lock is renewed as `renewal` says from now on, if that says anything.
+    /// Takes in what the nodes said to an extension that `started` then, asked for this term, and whose last reply came by
+    /// `now`. If it succeeds, the lock is renewed as `renewal` says from now on, if that says anything.
     pub(crate) fn extended(
         &self,
-        (started, validity): (Timestamp, Duration),
+        started: Timestamp,
+        term: Term,
         renewal: Option<Renewal>,
         nodes: Vec<NodeReport>,
         now: Timestamp,
@@ -209,7 +197,7 @@ impl Held {
             Verdict::Lost => return Err(self.lose(&mut state, verdict::loss(nodes))),
             Verdict::Unknown => return Err(Error::Unavailable { nodes }),
         }
-        let deadline = started.saturating_add(validity);
+        let deadline = started.saturating_add(term.validity);
         if deadline <= now {
             let elapsed = now.saturating_since(started);
             return Err(Error::TooSlow { elapsed, nodes });
@@ -263,14 +251,19 @@ impl Held {
         (!is_at_the_limit).then_some(renewal)
     }
 
+    /// Whether somebody is to be told of a loss.
+    pub(crate) fn has_hooks(&self) -> bool {
+        !self.state.lock().hooks.is_empty()
+    }
+
+    /// Whether a loss is known.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state.lock().loss.is_some()
+    }
+
     /// Has this called when the lock is lost.
     pub(crate) fn on_lost(&self, hook: Hook) {
         self.state.lock().hooks.push(hook);
-    }
-
-    /// How the lock was lost, if those who wait are to be told by now.
-    pub(crate) fn told(&self, now: Timestamp) -> Option<LossCause> {
-        self.loss_soon_after(now)
     }
 
     /// A hook that is still to be called. There is none any more when the lock is given back.
@@ -305,28 +298,6 @@ impl Held {
         }
     }
 
-    /// Notes where it stands in a queue, unless it is over. Returns whether it is to stand there.
-    pub(crate) fn stand(&self, purpose: Purpose, at: Timestamp) -> bool {
-        let mut state = self.state.lock();
-        // A loss has still to be told.
-        let is_wanted = match purpose {
-            Purpose::Renew => state.loss.is_none(),
-            Purpose::Watch => !state.hooks.is_empty(),
-        };
-        *state.place(purpose) = is_wanted.then_some(at);
-        is_wanted
-    }
-
-    /// Whether it stands in a queue.
-    pub(crate) fn stands(&self, purpose: Purpose) -> bool {
-        self.state.lock().place(purpose).is_some()
-    }
-
-    /// Takes it out of a queue; returns where it stood there.
-    pub(crate) fn leave(&self, purpose: Purpose) -> Option<Timestamp> {
-        self.state.lock().place(purpose).take()
-    }
-
     pub(crate) fn deadline(&self) -> Timestamp {
         Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
     }
@@ -336,8 +307,8 @@ impl Held {
         self.loss_by(now, Duration::ZERO)
     }
 
-    /// As [`Self::loss_at`], a little before the end.
-    fn loss_soon_after(&self, now: Timestamp) -> Option<LossCause> {
+    /// As [`Self::loss_at`], a little before the end: what those who wait for a loss are told.
+    pub(crate) fn loss_soon_after(&self, now: Timestamp) -> Option<LossCause> {
         self.loss_by(now, NOTICE)
     }
 
@@ -398,14 +369,5 @@ impl Held {
         self.changed.notify_all();
         self.tell_loss(state, &cause);
         Error::Lost { cause }
-    }
-}
-
-impl State {
-    fn place(&mut self, purpose: Purpose) -> &mut Option<Timestamp> {
-        match purpose {
-            Purpose::Renew => &mut self.renewed_at,
-            Purpose::Watch => &mut self.watched_at,
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::held::Held;
+use super::state::LeaseState;
 use crate::error::{Error, LossCause};
 use crate::fencing::FencingToken;
 
@@ -38,35 +38,35 @@ use crate::fencing::FencingToken;
 /// ```
 #[derive(Clone)]
 pub struct LeaseWatch {
-    held: Arc<Held>,
+    state: Arc<LeaseState>,
 }
 
 impl LeaseWatch {
-    pub(super) fn new(held: &Arc<Held>) -> Self {
-        let held = Arc::clone(held);
-        Self { held }
+    pub(crate) fn new(state: &Arc<LeaseState>) -> Self {
+        let state = Arc::clone(state);
+        Self { state }
     }
 
     /// When the validity ends; for the simulation's witness, which looks between any two steps and may not read a clock.
     #[cfg(test)]
     pub(crate) fn deadline(&self) -> crate::clock::Timestamp {
-        self.held.deadline()
+        self.state.deadline()
     }
 
     /// Returns the name of the locked resource.
     pub fn resource(&self) -> &str {
-        &self.held.resource
+        &self.state.resource
     }
 
     /// Returns the fencing token, for those who write, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token)
     /// does.
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.held.tokens.fencing
+        self.state.tokens.fencing
     }
 
     /// Returns how long the lock is still held, as [`LockGuard::remaining`](crate::LockGuard::remaining) does.
     pub fn remaining(&self) -> Duration {
-        self.held.remaining()
+        self.state.remaining()
     }
 
     /// Checks, without asking a server, that the lock is still held.
@@ -75,7 +75,7 @@ impl LeaseWatch {
     ///
     /// [`Error::Lost`] when it is not, be it that the guard gave it back.
     pub fn check(&self) -> Result<(), Error> {
-        self.held.check()
+        self.state.check()
     }
 
     /// Waits until the lock is not held any more, for `timeout` at most; returns how that came, or none if it is still
@@ -83,7 +83,7 @@ impl LeaseWatch {
     ///
     /// As with [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), this is a millisecond before the validity ends.
     pub fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
-        self.held.wait_lost(timeout)
+        self.state.wait_lost(timeout)
     }
 }
 

@@ -3,19 +3,18 @@
 use std::io;
 use std::time::Duration;
 
+use crate::cluster::Options;
+use crate::contend::handover::Allowance;
 use crate::fake::FakeNode;
 use crate::fanout::Fanout;
 use crate::fencing::Protocol;
-use crate::handover::Allowance;
 #[cfg(feature = "tls-rustls")]
 use crate::wire::Tls;
 use crate::wire::{Credentials, Source};
 
 mod build;
-mod options;
 mod spec;
 
-pub(crate) use self::options::Options;
 use self::spec::Spec;
 
 /// Makes a [`LockManager`](crate::LockManager). Every problem is reported by [`build`](Self::build), which connects to nothing.
@@ -49,6 +48,7 @@ pub struct Builder {
     tls: Tls,
     credentials: Option<Source>,
     options: Options,
+    handover: Option<Allowance>,
 }
 
 impl Default for Builder {
@@ -61,6 +61,7 @@ impl Default for Builder {
             tls: Tls::default(),
             credentials: None,
             options: Options::default(),
+            handover: None,
         }
     }
 }
@@ -265,7 +266,7 @@ impl Builder {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn local_handover(mut self, max_times: u32, max_time: Duration) -> Self {
-        self.options.handover = Some(Allowance {
+        self.handover = Some(Allowance {
             times: max_times,
             time: max_time,
         });

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::LockManager;
 use crate::clock::Timestamp;
+use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport, Vote};
 use crate::guard::LockGuard;
 use crate::log_lines;
 use crate::spans::LockSpan;
 
 /// A call that is under way. When it is dropped without a lock, it has failed as its last attempt did.
-pub(super) struct Asking<'a> {
-    manager: &'a LockManager,
+pub(super) struct Call<'a> {
+    cluster: &'a Cluster,
     resource: &'a str,
     started: Timestamp,
     attempts: u32,
@@ -31,12 +31,12 @@ enum Outcome {
     Failed,
 }
 
-impl LockManager {
-    pub(super) fn asking<'a>(&'a self, resource: &'a str, ttl: Duration) -> Asking<'a> {
-        Asking {
-            manager: self,
+impl<'a> Call<'a> {
+    pub(super) fn begin(cluster: &'a Cluster, resource: &'a str, ttl: Duration) -> Self {
+        Self {
+            cluster,
             resource,
-            started: self.clock().glance(),
+            started: cluster.clock.glance(),
             attempts: 0,
             is_contended: false,
             outcome: Outcome::Failed,
@@ -46,23 +46,21 @@ impl LockManager {
 
     /// Counts what the nodes said to an attempt.
     fn count_votes(&self, reports: &[NodeReport]) {
-        for (node, report) in self.each().zip(reports) {
+        for (node, report) in self.cluster.each().zip(reports) {
             node.stats.voted(report);
         }
     }
-}
 
-impl Asking<'_> {
     /// Takes in what an attempt came to.
     pub(super) fn attempted(
         &mut self,
         result: Result<LockGuard, Error>,
     ) -> Result<LockGuard, Error> {
         self.attempts = self.attempts.saturating_add(1);
-        self.manager.recorder().attempts.count();
+        self.cluster.stats.attempts.count();
         match &result {
             Ok(guard) => {
-                self.manager.count_votes(guard.votes());
+                self.count_votes(guard.votes());
                 self.acquired(guard);
             }
             Err(error) => self.failed(error),
@@ -72,12 +70,12 @@ impl Asking<'_> {
 
     /// Takes in that there is a lock.
     pub(super) fn acquired(&mut self, guard: &LockGuard) {
-        let waited = self.manager.clock().glance();
+        let waited = self.cluster.clock.glance();
         let waited = waited.saturating_since(self.started);
-        let recorder = self.manager.recorder();
+        let recorder = &self.cluster.stats;
         recorder.acquired.count();
         recorder.waits.record(waited);
-        guard.count_in(recorder);
+        guard.count();
         self.outcome = Outcome::Acquired;
         if self.attempts <= 1 {
             log_lines::acquired(self.resource, waited);
@@ -94,7 +92,7 @@ impl Asking<'_> {
     fn failed(&mut self, error: &Error) {
         let (outcome, nodes) = outcome_of(error);
         self.outcome = outcome;
-        self.manager.count_votes(nodes);
+        self.count_votes(nodes);
         if outcome == Outcome::Held {
             self.met(nodes);
         }
@@ -105,7 +103,7 @@ impl Asking<'_> {
         let is_held = |report: &NodeReport| matches!(report.vote, Vote::Held { .. });
         if !self.is_contended && nodes.iter().any(is_held) {
             self.is_contended = true;
-            self.manager.recorder().contended.count();
+            self.cluster.stats.contended.count();
             log_lines::contended(self.resource);
         }
     }
@@ -123,9 +121,9 @@ fn outcome_of(error: &Error) -> (Outcome, &[NodeReport]) {
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for Call<'_> {
     fn drop(&mut self) {
-        let recorder = self.manager.recorder();
+        let recorder = &self.cluster.stats;
         match self.outcome {
             Outcome::Held => recorder.failed_held.count(),
             Outcome::Unavailable => recorder.failed_unavailable.count(),

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::LockManager;
 use crate::clock;
 use crate::error::Error;
 use crate::guard::LockGuard;
-use crate::keep_alive::KeepAlive;
-use crate::manager::LockManager;
+use crate::renewal::KeepAlive;
 
 /// A lock to be taken, made by [`LockManager::request`].
 ///
@@ -70,7 +70,7 @@ impl<'a> LockRequest<'a> {
     /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
     /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
     pub fn lock(&self) -> Result<LockGuard, Error> {
-        self.acquire(self.manager.acquire_timeout())
+        self.acquire(self.manager.cluster().options.acquire_timeout)
     }
 
     /// Takes the lock as [`LockManager::try_lock`] does.
@@ -106,11 +106,11 @@ impl<'a> LockRequest<'a> {
     /// Checks what was asked for before anything is sent.
     fn acquire(&self, timeout: Duration) -> Result<LockGuard, Error> {
         let limit = self.keep_alive.and_then(KeepAlive::limit);
-        let default = self.manager.default_ttl();
+        let default = self.manager.cluster().options.default_ttl;
         let fitting = limit.map_or(default, |limit| default.min(limit));
         let ttl = self.ttl.unwrap_or(fitting);
         if let Some(keep_alive) = self.keep_alive {
-            self.manager.checked_keep_alive(ttl, keep_alive)?;
+            self.manager.shared.keeper.prepare(ttl, keep_alive)?;
         }
         self.manager
             .acquire(self.resource, ttl, timeout, self.keep_alive)

@@ -1,132 +1,131 @@
-//! One attempt: a round over the nodes, and what it comes to.
+//! One attempt: a round over the nodes, and the verdict on it.
+//!
+//! After the Redis documentation page "Distributed Locks with Redis"; `docs/algorithm.md` says why each step is as it is.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::LockManager;
-use super::order::Order;
+use super::Won;
+use crate::cluster::Cluster;
+use crate::contend::handover::Allowance;
+use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::guard::LockGuard;
-use crate::guard::held::{Held, Tokens};
-use crate::keep_alive::KeepAlive;
+use crate::lease::state::{LeaseState, Tokens};
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::ask_all::release_all;
 use crate::node::command::Command;
 use crate::node::fenced::Fence;
 use crate::node::{Ballot, Node};
+use crate::quorum::Term;
 use crate::token::Token;
 use crate::verdict::{self, Tally};
 
-impl LockManager {
-    /// One attempt, with a token of its own: one round over the nodes, and the release of what it left if it failed.
-    pub(super) fn attempt(
-        &self,
-        resource: &Arc<str>,
-        key: &str,
-        (ttl, validity): (Duration, Duration),
-        order: Order,
-        keep_alive: Option<KeepAlive>,
-    ) -> Result<LockGuard, Error> {
-        let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
-        let rules = self.shared.rules.as_ref();
-        let mut handover = self.shared.options.handover;
-        let mut reserve = handover.map_or(0, |some| some.times);
-        let claim = rules.map(|rules| {
-            let wall = self.clock().wall_micros();
-            let proposals = &self.shared.proposals;
-            let (claim, reserved) = proposals.next(wall, reserve, rules.lead);
-            reserve = reserved;
-            claim
+/// Makes one attempt, with a token of its own: one round over the nodes, and if it fails the release of what it left.
+///
+/// The lock is as good as its validity, which the caller looks at last.
+pub(crate) fn attempt(
+    cluster: &Cluster,
+    resource: &Arc<str>,
+    key: &str,
+    term: Term,
+    order: Order,
+    handover: Option<Allowance>,
+) -> Result<Won, Error> {
+    let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
+    let (fence, handover) = propose(cluster, handover);
+    let command = Command {
+        key,
+        token: token.as_str().as_bytes(),
+        fence,
+    };
+    let attempt = Attempt::new(command, term.ttl);
+
+    // Before the first send, so that the time of the round is taken off the validity.
+    let started = cluster.clock.now();
+    let ballots = round(cluster, &attempt, order);
+    let votes = ballots.iter().map(|ballot| &ballot.report.vote);
+    if Tally::of(votes).is_won() {
+        let tokens = Tokens {
+            token,
+            fencing: fence.map(|fence| fence.token.below(fence.reserve)),
+            claim: fence.map(|fence| fence.token),
+        };
+        let times = (started, started.saturating_add(term.validity));
+        let owed = ballots.iter().map(|ballot| ballot.owed).collect();
+        return Ok(Won {
+            lease: LeaseState::new(&cluster.clock, resource, tokens, owed, times),
+            votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
+            cohort: handover.map(|allowance| allowance.begin(started)),
         });
-        if let Some(handover) = &mut handover {
-            handover.times = reserve;
-        }
-        let fence = rules.zip(claim);
-        let command = Command {
-            key,
-            token: token.as_str().as_bytes(),
-            fence: fence.map(|(rules, token)| Fence {
-                rules,
-                token,
-                reserve,
-            }),
-        };
-        let attempt = Attempt::new(command, ttl);
-
-        let started = self.clock().now();
-        let ballots = self.round(&attempt, order);
-        let votes = ballots.iter().map(|ballot| &ballot.report.vote);
-        if Tally::of(votes).is_won() {
-            let deadline = started.saturating_add(validity);
-            let owed = ballots.iter().map(|ballot| ballot.owed).collect();
-            let tokens = Tokens {
-                token,
-                fencing: claim.map(|claim| claim.below(reserve)),
-                claim,
-            };
-            let held = Held::new(self.clock(), resource, tokens, owed, (started, deadline));
-            let votes = ballots.into_iter().map(|ballot| ballot.report).collect();
-            let cohort = handover.map(|allowance| allowance.begin(started));
-            let guard = LockGuard::new(self, held, votes).with_cohort(cohort);
-            if let Some(keep_alive) = keep_alive {
-                guard.keep_from_the_beginning((ttl, validity), keep_alive);
-            }
-            // The last look at the clock. A guard that is dropped gives everything back.
-            if !guard.remaining().is_zero() {
-                return Ok(guard);
-            }
-            let elapsed = self.clock().now().saturating_since(started);
-            let nodes = guard.votes().to_vec();
-            return Err(Error::TooSlow { elapsed, nodes });
-        }
-
-        self.learn(&ballots);
-        let owed = ballots.iter().map(|ballot| ballot.owed);
-        let released = release_all(self.each().zip(owed), attempt.release()).nodes;
-        let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
-        Err(verdict::why_not(nodes))
     }
 
-    /// Makes the next proposal one that these nodes can grant.
-    fn learn(&self, ballots: &[Ballot]) {
-        let proposals = &self.shared.proposals;
-        let votes = || ballots.iter().map(|ballot| &ballot.report.vote);
-        let is_skewed = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::ClockSkew { .. }));
-        if votes().any(is_skewed) {
-            // Whoever is ahead: it may have been this machine's clock of a while ago.
-            proposals.reset();
-        }
-        for vote in votes() {
-            if let Vote::Stale { counter } = vote {
-                proposals.saw(u64::from(*counter));
-            }
-        }
-    }
+    learn(cluster, &ballots);
+    let owed = ballots.iter().map(|ballot| ballot.owed);
+    let released = release_all(cluster.each().zip(owed), attempt.release()).nodes;
+    let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
+    Err(verdict::why_not(nodes))
+}
 
-    /// Asks the nodes in this order, until a majority is impossible.
-    ///
-    /// Nodes that failed a moment ago come last, and only if a majority needs them.
-    fn round(&self, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> {
-        let heed_breakers = self.heeds_breakers();
-        let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
-        let mut round = Round {
-            nodes: self.nodes(),
-            ballots: Vec::with_capacity(self.nodes().len()),
-        };
-        for node in self.each() {
-            let why_not =
-                failure(node).map_or(Vote::NotAsked, |failure| Vote::BreakerOpen { failure });
-            round.ballots.push(node.unasked(why_not));
+/// Proposes a fencing token, with as many set apart below it as the lock may be handed over; fewer where that would run too
+/// far ahead of the clock.
+fn propose(
+    cluster: &Cluster,
+    mut handover: Option<Allowance>,
+) -> (Option<Fence<'_>>, Option<Allowance>) {
+    let wished = handover.map_or(0, |some| some.times);
+    let fence = cluster.rules.as_ref().map(|rules| {
+        let wall = cluster.clock.wall_micros();
+        let (token, reserve) = cluster.proposals.next(wall, wished, rules.lead);
+        Fence {
+            rules,
+            token,
+            reserve,
         }
-        let (left_out, closed): (Vec<usize>, Vec<usize>) =
-            (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
-        // Nodes that were not asked since they came up have not begun their quarantine. They do so now, with those that
-        // abstain, and not when these vote again.
-        let is_worth_it = |tally: Tally| !tally.is_lost() || tally.has_an_abstention();
-        round.ask_in(order, &closed, attempt, is_worth_it);
-        round.ask_in(order, &left_out, attempt, Tally::is_open);
-        round.ballots
+    });
+    if let (Some(handover), Some(fence)) = (&mut handover, &fence) {
+        handover.times = fence.reserve;
     }
+    (fence, handover)
+}
+
+/// Makes the next proposal one that these nodes can grant.
+fn learn(cluster: &Cluster, ballots: &[Ballot]) {
+    let proposals = &cluster.proposals;
+    let votes = || ballots.iter().map(|ballot| &ballot.report.vote);
+    let is_skewed = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::ClockSkew { .. }));
+    if votes().any(is_skewed) {
+        // Whoever is ahead: it may have been this machine's clock of a while ago.
+        proposals.reset();
+    }
+    for vote in votes() {
+        if let Vote::Stale { counter } = vote {
+            proposals.saw(u64::from(*counter));
+        }
+    }
+}
+
+/// Asks the nodes in this order, until a majority is impossible.
+///
+/// Nodes that failed a moment ago come last, and only if a majority needs them.
+fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> {
+    let heed_breakers = cluster.heeds_breakers();
+    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
+    let mut round = Round {
+        nodes: cluster.nodes(),
+        ballots: Vec::with_capacity(cluster.nodes().len()),
+    };
+    for node in cluster.each() {
+        let why_not = failure(node).map_or(Vote::NotAsked, |failure| Vote::BreakerOpen { failure });
+        round.ballots.push(node.unasked(why_not));
+    }
+    let (left_out, closed): (Vec<usize>, Vec<usize>) =
+        (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
+    // Nodes that were not asked since they came up have not begun their quarantine. They do so now, with those that
+    // abstain, and not when these vote again.
+    let is_worth_it = |tally: Tally| !tally.is_lost() || tally.has_an_abstention();
+    round.ask_in(order, &closed, attempt, is_worth_it);
+    round.ask_in(order, &left_out, attempt, Tally::is_open);
+    round.ballots
 }
 
 /// The votes of a round that is under way.

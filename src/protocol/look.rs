@@ -2,90 +2,50 @@
 
 use std::sync::Arc;
 
-use super::LockManager;
+use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::node::Node;
 use crate::node::command::{self, Packed};
 use crate::node::inspect::inspect_all;
 use crate::status::{LockStatus, NodeStatus, View};
 
-impl LockManager {
-    /// Looks who holds the lock on `resource`, and for how long, without touching it.
-    ///
-    /// It is for people and for monitoring. Whoever wants the lock asks for it: between a look and what follows,
-    /// everything may change, and [`try_lock`](Self::try_lock) looks as well.
-    ///
-    /// Every node is asked for the value of the key and the time to live it has left, by a script that only reads: no key
-    /// is set, no time to live changes, and no holder or contender is delayed or refused. All nodes are asked before any
-    /// reply is read, so it takes one round trip. A node that does not answer costs one node timeout, and one more where
-    /// its connection can't be made. Nodes that failed a moment ago are left out
-    /// ([`View::BreakerOpen`]) as long as the others are enough to tell who holds the lock or that it is free, and
-    /// else are asked in a second round.
-    ///
-    /// A key that never expires counts for nobody, whatever its value, and neither does one of another type: they are
-    /// no locks, and [`lock`](Self::lock) is refused by them as well.
-    ///
-    /// # Errors
-    ///
-    /// Nodes that fail are not an error but a [`View`] each, and [`LockStatus::Unknown`] if too many do. Without asking
-    /// any: [`Error::InvalidResource`] for an empty name or one beyond 64 KiB, [`Error::Forked`] in a forked child.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use redlatch::LockStatus;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    ///
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// let status = manager.status("invoices")?;
-    /// println!("{status}");
-    /// assert!(matches!(status, LockStatus::Held { token, .. } if token == guard.token()));
-    ///
-    /// guard.unlock()?;
-    /// assert!(matches!(manager.status("invoices")?, LockStatus::Free { .. }));
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn status(&self, resource: &str) -> Result<LockStatus, Error> {
-        if self.is_forked() {
-            return Err(Error::Forked);
-        }
-        let command = command::inspect(&self.checked_key(resource)?);
-        let drift = |ttl| self.shared.options.drift(ttl);
-
-        let status = LockStatus::of(self.look(&command), drift);
-        if status.is_decided() {
-            return Ok(status);
-        }
-        let mut nodes = status.into_nodes();
-        self.look_again(&command, &mut nodes);
-        Ok(LockStatus::of(nodes, drift))
+/// Asks the nodes what is under the key of a resource.
+pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Error> {
+    let command = command::inspect(&cluster.checked_key(resource)?);
+    let drift = |ttl| cluster.options.drift(ttl);
+    let status = LockStatus::of(look(cluster, &command), drift);
+    if status.is_decided() {
+        return Ok(status);
     }
+    let mut nodes = status.into_nodes();
+    look_again(cluster, &command, &mut nodes);
+    Ok(LockStatus::of(nodes, drift))
+}
 
-    /// Asks the nodes that did not fail lately, or all if these are no majority.
-    fn look(&self, command: &Packed) -> Vec<NodeStatus> {
-        let heed_breakers = self.heeds_breakers();
-        let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
-        // Looked up once, because a breaker may close meanwhile.
-        let failures: Vec<Option<Arc<str>>> = self.each().map(failure).collect();
-        let asked = failures.iter().map(Option::is_none);
-        let answers = inspect_all(self.each().zip(asked), command);
-        let nodes = self.each().zip(answers).zip(failures);
-        nodes
-            .map(|((node, answer), failure)| {
-                answer.unwrap_or_else(|| node.left_out(failure.unwrap_or_default()))
-            })
-            .collect()
-    }
+/// Asks the nodes that did not fail lately, or all if these are no majority.
+fn look(cluster: &Cluster, command: &Packed) -> Vec<NodeStatus> {
+    let heed_breakers = cluster.heeds_breakers();
+    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
+    // Looked up once, because a breaker may close meanwhile.
+    let failures: Vec<Option<Arc<str>>> = cluster.each().map(failure).collect();
+    let asked = failures.iter().map(Option::is_none);
+    let answers = inspect_all(cluster.each().zip(asked), command);
+    let nodes = cluster.each().zip(answers).zip(failures);
+    nodes
+        .map(|((node, answer), failure)| {
+            answer.unwrap_or_else(|| node.left_out(failure.unwrap_or_default()))
+        })
+        .collect()
+}
 
-    /// Asks the nodes that were left out.
-    fn look_again(&self, command: &Packed, nodes: &mut [NodeStatus]) {
-        let is_left_out = |node: &NodeStatus| matches!(node.view, View::BreakerOpen { .. });
-        let asked: Vec<bool> = nodes.iter().map(is_left_out).collect();
-        let answers = inspect_all(self.each().zip(asked.iter().copied()), command);
-        for (node, answer) in nodes.iter_mut().zip(answers) {
-            if let Some(answer) = answer {
-                *node = answer;
-            }
+/// Asks the nodes that were left out.
+fn look_again(cluster: &Cluster, command: &Packed, nodes: &mut [NodeStatus]) {
+    let is_left_out = |node: &NodeStatus| matches!(node.view, View::BreakerOpen { .. });
+    let asked: Vec<bool> = nodes.iter().map(is_left_out).collect();
+    let answers = inspect_all(cluster.each().zip(asked.iter().copied()), command);
+    for (node, answer) in nodes.iter_mut().zip(answers) {
+        if let Some(answer) = answer {
+            *node = answer;
         }
     }
 }

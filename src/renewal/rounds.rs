@@ -3,42 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::LockManager;
+use super::Background;
+use super::agenda::Purpose;
+use super::schedule::{due, pause};
 use crate::clock::Timestamp;
-use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::error::{Error, LossCause};
 use crate::foreign::in_any_case;
-use crate::guard::held::{Held, Purpose};
-use crate::keep_alive::Renewal;
+use crate::lease::state::LeaseState;
 use crate::node::Node;
-use crate::node::command::Packed;
-use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES, extend_all};
+use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES};
+use crate::protocol::extend::{Extension, ask};
 use crate::verdict::{self, Verdict};
 
-/// The renewal of one lock.
-struct Round<'h> {
-    held: &'h Arc<Held>,
-    key: String,
-    ttl: Duration,
-    validity: Duration,
-    nodes: Vec<NodeReport>,
-}
-
-impl LockManager {
+impl Background {
     /// Renews locks, as many in one write as have their keys on the same nodes.
     ///
     /// First on the nodes that have not failed lately, which does not wait. The locks for which these are not enough come
     /// later, the most urgent first: each time that costs a node timeout, and in between comes what has become due.
-    pub(super) fn renew_all(&self, due: Vec<Arc<Held>>) {
+    pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Arc<LeaseState>>) {
         let mut left = self.renew_where_it_is_quick(due);
         while let Some(chunk) = next_chunk(&mut left) {
             // The program's logger may panic, and the locks have to be renewed.
             in_any_case(|| {
-                let started = self.clock().now();
+                let started = self.cluster.clock.now();
                 let mut rounds = self.begin(&chunk, started);
-                let Some(owed) = rounds.first().map(|round| round.held.owed.clone()) else {
+                let Some(owed) = rounds.first().map(|round| round.lease.owed.clone()) else {
                     return;
                 };
-                self.ask(&mut rounds, &owed);
+                ask(&self.cluster, &mut rounds, &owed);
                 for round in rounds {
                     self.settle(round, started);
                 }
@@ -51,12 +43,16 @@ impl LockManager {
     }
 
     /// Asks only the nodes that have not failed lately. Returns the locks for which they were not enough.
-    fn renew_where_it_is_quick(&self, mut due: Vec<Arc<Held>>) -> Vec<Arc<Held>> {
+    fn renew_where_it_is_quick(
+        self: &Arc<Self>,
+        mut due: Vec<Arc<LeaseState>>,
+    ) -> Vec<Arc<LeaseState>> {
         let mut undecided = Vec::new();
         while let Some(chunk) = next_chunk(&mut due) {
             let mut open = Vec::new();
             in_any_case(|| open = self.renew_quickly(&chunk));
-            let is_open = |held: &Arc<Held>| open.iter().any(|other| Arc::ptr_eq(held, other));
+            let is_open =
+                |lease: &Arc<LeaseState>| open.iter().any(|other| Arc::ptr_eq(lease, other));
             let (later, others): (Vec<_>, Vec<_>) = chunk.into_iter().partition(is_open);
             undecided.extend(later);
             self.repeat_others(&others);
@@ -64,117 +60,77 @@ impl LockManager {
         undecided
     }
 
-    fn renew_quickly(&self, chunk: &[Arc<Held>]) -> Vec<Arc<Held>> {
-        let started = self.clock().now();
+    fn renew_quickly(self: &Arc<Self>, chunk: &[Arc<LeaseState>]) -> Vec<Arc<LeaseState>> {
+        let started = self.cluster.clock.now();
         let mut rounds = self.begin(chunk, started);
-        let Some(owed) = rounds.first().map(|round| &round.held.owed) else {
+        let Some(owed) = rounds.first().map(|round| &round.lease.owed) else {
             return Vec::new();
         };
         let is_closed = |(node, owed): (&Node, &bool)| node.is_closed() && *owed;
-        let closed: Vec<bool> = self.each().zip(owed).map(is_closed).collect();
+        let closed: Vec<bool> = self.cluster.each().zip(owed).map(is_closed).collect();
         if !closed.contains(&true) {
-            return rounds.iter().map(|round| Arc::clone(round.held)).collect();
+            return rounds.iter().map(|round| Arc::clone(round.lease)).collect();
         }
         let is_whole = closed.iter().zip(owed).all(|(closed, owed)| closed == owed);
-        self.ask(&mut rounds, &closed);
+        ask(&self.cluster, &mut rounds, &closed);
         let mut open = Vec::new();
         for round in rounds {
-            if is_whole || !round.is_open() {
+            if is_whole || !is_open(&round) {
                 self.settle(round, started);
             } else {
-                open.push(Arc::clone(round.held));
+                open.push(Arc::clone(round.lease));
             }
         }
         open
     }
 
     /// Plans what is still to be renewed and was not planned, because it was not asked about.
-    fn repeat_others(&self, locks: &[Arc<Held>]) {
-        let now = self.clock().now();
-        for held in locks {
-            if !held.stands(Purpose::Renew) {
-                self.repeat(held, now);
+    fn repeat_others(self: &Arc<Self>, locks: &[Arc<LeaseState>]) {
+        let now = self.cluster.clock.now();
+        for lease in locks {
+            if !self.agendas.of(Purpose::Renew).has(lease) {
+                self.repeat(lease, now);
             }
         }
     }
 
     /// What to ask for these locks, as far as they are still to be renewed.
-    fn begin<'h>(&self, locks: &'h [Arc<Held>], now: Timestamp) -> Vec<Round<'h>> {
-        let rounds = locks.iter().filter_map(|held| self.round_of(held, now));
+    fn begin<'h>(
+        self: &Arc<Self>,
+        locks: &'h [Arc<LeaseState>],
+        now: Timestamp,
+    ) -> Vec<Extension<'h>> {
+        let rounds = locks.iter().filter_map(|lease| self.round_of(lease, now));
         rounds.collect()
     }
 
-    fn round_of<'h>(&self, held: &'h Arc<Held>, now: Timestamp) -> Option<Round<'h>> {
-        if held.loss_at(now).is_some() {
+    fn round_of<'h>(
+        self: &Arc<Self>,
+        lease: &'h Arc<LeaseState>,
+        now: Timestamp,
+    ) -> Option<Extension<'h>> {
+        if lease.loss_at(now).is_some() {
             return None;
         }
-        let ttl = held.renewal()?.ttl;
+        let ttl = lease.renewal()?.ttl;
         // An error means that max_hold leaves no time to speak of.
-        let (ttl, validity) = self.fitting(held.limit(), ttl, now).ok()?;
-        Some(Round {
-            held,
-            key: self.key(&held.resource),
-            ttl,
-            validity,
-            nodes: Vec::new(),
-        })
-    }
-
-    /// The ttl to ask for, and its validity: no longer than `max_hold` leaves, or hardly, so that others need not wait longer
-    /// for a holder that hangs.
-    pub(crate) fn fitting(
-        &self,
-        limit: Option<Timestamp>,
-        ttl: Duration,
-        now: Timestamp,
-    ) -> Result<(Duration, Duration), Error> {
-        let longest = limit.map_or(Duration::MAX, |limit| {
-            self.shared.options.ttl_for(limit.saturating_since(now))
-        });
-        self.validity(ttl.min(longest))
-    }
-
-    /// Asks these nodes, and takes their answers in.
-    fn ask(&self, rounds: &mut [Round<'_>], asked: &[bool]) {
-        let rules = self.rules();
-        let mut commands = rounds
-            .iter()
-            .map(|round| round.held.command(&round.key, rules).extend(round.ttl));
-        let Some(first) = commands.next() else {
-            return;
-        };
-        let command: Packed = first.followed_by(commands.collect());
-        let nodes = self.each().zip(asked.iter().copied());
-        let answers = extend_all(nodes.clone(), &command, rounds.len());
-        for (round, answers) in rounds.iter_mut().zip(answers) {
-            round.nodes = answers;
-            let owed = round.held.owed.iter();
-            for ((report, (node, asked)), owed) in
-                round.nodes.iter_mut().zip(nodes.clone()).zip(owed)
-            {
-                // It may well have the key.
-                if *owed && !asked {
-                    let failure = node.recent_failure().unwrap_or_default();
-                    report.vote = Vote::BreakerOpen { failure };
-                }
-            }
-        }
+        let term = self.cluster.term_until(lease.limit(), ttl, now).ok()?;
+        Some(Extension::new(&self.cluster, lease, term))
     }
 
     /// Takes in what came of a renewal, and plans the next one.
-    fn settle(&self, round: Round<'_>, started: Timestamp) {
-        let now = self.clock().now();
-        let lease = (started, round.validity);
-        match round.held.extended(lease, None, round.nodes, now) {
+    fn settle(self: &Arc<Self>, extension: Extension<'_>, started: Timestamp) {
+        let now = self.cluster.clock.now();
+        let (lease, term) = (extension.lease, extension.term);
+        match extension.settle(started, now, None) {
             Ok(()) => {
-                let due = Renewal::due(started, round.validity);
-                self.queue(Purpose::Renew, round.held, due);
-                self.recorder().renewed.count();
+                self.plan(Purpose::Renew, lease, due(started, term));
+                self.cluster.stats.renewed.count();
             }
             Err(Error::Unavailable { nodes } | Error::TooSlow { nodes, .. }) => {
-                self.recorder().failed_renewals.count();
-                round.held.not_renewed(&nodes);
-                self.repeat(round.held, now);
+                self.cluster.stats.failed_renewals.count();
+                lease.not_renewed(&nodes);
+                self.repeat(lease, now);
             }
             // It was given back meanwhile.
             Err(Error::Lost {
@@ -182,42 +138,40 @@ impl LockManager {
             }) => {}
             // Lost, which is told there.
             Err(_) => {
-                self.recorder().failed_renewals.count();
-                self.repeat(round.held, now);
+                self.cluster.stats.failed_renewals.count();
+                self.repeat(lease, now);
             }
         }
     }
 
     /// Plans another renewal soon; or has it told that the lock is lost.
-    fn repeat(&self, held: &Arc<Held>, now: Timestamp) {
-        if held.loss_at(now).is_some() {
-            return self.watch(held);
+    fn repeat(self: &Arc<Self>, lease: &Arc<LeaseState>, now: Timestamp) {
+        if lease.loss_at(now).is_some() {
+            return self.watch(lease);
         }
-        if held.renewal().is_some() {
-            let pause = Renewal::pause(held.deadline().saturating_since(now));
-            self.queue(Purpose::Renew, held, now.saturating_add(pause));
+        if lease.renewal().is_some() {
+            let pause = pause(lease.deadline().saturating_since(now));
+            self.plan(Purpose::Renew, lease, now.saturating_add(pause));
         }
     }
 }
 
-impl Round<'_> {
-    /// Whether further answers can decide it.
-    fn is_open(&self) -> bool {
-        verdict::of_held(&self.nodes) == Verdict::Unknown
-    }
+/// Whether further answers can decide it.
+fn is_open(extension: &Extension<'_>) -> bool {
+    verdict::of_held(&extension.nodes) == Verdict::Unknown
 }
 
 /// Takes locks that can go in one write: the most urgent, and others whose keys are on the same nodes.
-fn next_chunk(locks: &mut Vec<Arc<Held>>) -> Option<Vec<Arc<Held>>> {
-    locks.sort_by_key(|held| held.deadline());
+fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> {
+    locks.sort_by_key(|lease| lease.deadline());
     let owed = locks.first()?.owed.clone();
     let (mut count, mut bytes) = (0_usize, 0_usize);
-    let fits = |held: &mut Arc<Held>| {
-        if held.owed != owed || (count > 0 && bytes >= MOST_BYTES) || count >= MOST_AT_ONCE {
+    let fits = |lease: &mut Arc<LeaseState>| {
+        if lease.owed != owed || (count > 0 && bytes >= MOST_BYTES) || count >= MOST_AT_ONCE {
             return false;
         }
         count = count.saturating_add(1);
-        bytes = bytes.saturating_add(EXTENSION.saturating_add(held.resource.len()));
+        bytes = bytes.saturating_add(EXTENSION.saturating_add(lease.resource.len()));
         true
     };
     Some(locks.extract_if(.., fits).collect())

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
+use crate::quorum::Term;
 
 /// Has a lock renewed in the background, for a holder that does not know how long its work takes.
 ///
@@ -67,32 +68,22 @@ pub(crate) const FEWEST_TIMEOUTS: u32 = 3;
 /// And the validity, which is less by the drift, so many.
 pub(crate) const FEWEST_VALID_TIMEOUTS: u32 = 2;
 
-/// The renewals of one lock.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Renewal {
-    /// In whole milliseconds.
-    pub(crate) ttl: Duration,
-    /// When `max_hold` is reached.
-    pub(crate) until: Option<Timestamp>,
+/// When a lease of this term that began then has to be renewed.
+pub(crate) fn due(started: Timestamp, term: Term) -> Timestamp {
+    started.saturating_add(term.validity.checked_div(3).unwrap_or_default())
 }
 
-impl Renewal {
-    /// When a lease that began then, and is valid for so long, has to be renewed.
-    pub(crate) fn due(started: Timestamp, validity: Duration) -> Timestamp {
-        started.saturating_add(validity.checked_div(3).unwrap_or_default())
-    }
+/// By how much sooner a lock of this ttl is renewed if others are as well: a few writes for many locks cost less than one
+/// for each.
+pub(crate) fn head_start(ttl: Duration) -> Duration {
+    let part = ttl.checked_div(32).unwrap_or_default();
+    part.min(LONGEST_HEAD_START)
+}
 
-    /// By how much sooner it is renewed if others are as well: a few writes for many locks cost less than one for each.
-    pub(crate) fn head_start(&self) -> Duration {
-        let part = self.ttl.checked_div(32).unwrap_or_default();
-        part.min(LONGEST_HEAD_START)
-    }
-
-    /// How long to wait after a renewal that failed, when so much of the validity is left.
-    pub(crate) fn pause(left: Duration) -> Duration {
-        let part = left.checked_div(8).unwrap_or_default();
-        part.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
-    }
+/// How long to wait after a renewal that failed, when so much of the validity is left.
+pub(crate) fn pause(left: Duration) -> Duration {
+    let part = left.checked_div(8).unwrap_or_default();
+    part.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
 
 /// The longest head start.
@@ -112,17 +103,20 @@ mod tests {
 
     #[test]
     fn a_lock_is_renewed_after_a_third_of_its_ttl_and_hardly_sooner() {
-        assert_eq!(Renewal::due(at(5), 30 * SECOND), at(15));
+        let term = Term {
+            ttl: 31 * SECOND,
+            validity: 30 * SECOND,
+        };
+        assert_eq!(due(at(5), term), at(15));
         for (ttl, head_start) in [(SECOND, SECOND / 32), (3600 * SECOND, LONGEST_HEAD_START)] {
-            let renewal = Renewal { ttl, until: None };
-            assert_eq!(renewal.head_start(), head_start);
+            assert_eq!(super::head_start(ttl), head_start);
         }
     }
 
     #[test]
     fn pauses_get_shorter_as_the_end_comes_nearer() {
-        let pauses = [40, 4, 1].map(|left| Renewal::pause(left * SECOND));
+        let pauses = [40, 4, 1].map(|left| pause(left * SECOND));
         assert_eq!(pauses, [SECOND, SECOND / 2, SECOND / 8]);
-        assert_eq!(Renewal::pause(Duration::ZERO), SHORTEST_PAUSE);
+        assert_eq!(pause(Duration::ZERO), SHORTEST_PAUSE);
     }
 }

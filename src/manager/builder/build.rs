@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Builder;
 use super::spec::Spec;
-use super::{Builder, Options};
 use crate::clock::{Clock, Timers, one_thread, wait_for};
+use crate::cluster::Options;
+use crate::cluster::key::rules_all_names_out;
+use crate::contend::handover::MOST_TIMES;
 use crate::error::Error;
 use crate::fake::FakeClock;
 use crate::fencing::Protocol;
-use crate::handover::MOST_TIMES;
 use crate::manager::LockManager;
-use crate::manager::key::rules_all_names_out;
 use crate::node::{Node, Setup};
 use crate::process;
 use crate::wire::address::Means;
@@ -127,7 +128,12 @@ impl Builder {
             .collect();
         // The slots are being made there; else the first lock could find none.
         wait_for(&thread);
-        Ok(LockManager::with_nodes(nodes, clock, options))
+        Ok(LockManager::with_nodes(
+            nodes,
+            clock,
+            options,
+            self.handover,
+        ))
     }
 
     fn checked_options(&self) -> Result<Options, Error> {
@@ -165,7 +171,7 @@ impl Builder {
             !rules_all_names_out(&options.key_prefix),
             "key_prefix: keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another",
         )?;
-        let handover = options.handover;
+        let handover = self.handover;
         require(
             handover.is_none_or(|some| (1..=MOST_TIMES).contains(&some.times)),
             "local_handover: max_times must be 1 to 1000; leave it out to have none",
@@ -175,13 +181,13 @@ impl Builder {
             "local_handover: max_time must be more than zero; leave it out to have none",
         )?;
         options
-            .validity(options.max_ttl)
+            .term(options.max_ttl)
             .map_err(|error| invalid(format!("max_ttl: {error}")))?;
         options.default_ttl = self
             .default_ttl
             .unwrap_or_else(|| options.default_ttl.min(options.max_ttl));
         options
-            .validity(options.default_ttl)
+            .term(options.default_ttl)
             .map_err(|error| invalid(format!("default_ttl: {error}")))?;
         Ok(options)
     }

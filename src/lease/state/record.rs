@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Held, MutexGuard, State};
+use super::{LeaseState, MutexGuard, State};
 use crate::error::{LossCause, NodeReport};
 use crate::log_lines;
 use crate::stats::Recorder;
 use crate::verdict::{self, Verdict};
 
-impl Held {
+impl LeaseState {
     /// Has what becomes of the lock counted and logged from now on: a program has it.
     pub(crate) fn count_in(&self, recorder: &Arc<Recorder>) {
         let mut state = self.state.lock();

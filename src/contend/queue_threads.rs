@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
-use crate::queue::{Lines, Queue, Tenant, Time, Turn};
+use crate::contend::queue::{Lines, Queue, Tenant, Time, Turn};
 use crate::sync::{Condvar, MutexGuard};
 
 enum Test {}
