@@ -90,6 +90,8 @@ mod reserved;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
+mod rooms;
+#[cfg(test)]
 mod rounds;
 #[cfg(test)]
 mod scripted;
