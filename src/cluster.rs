@@ -91,7 +91,7 @@ impl Cluster {
     /// A random delay before the next attempt.
     pub(crate) fn delay(&self) -> Result<Duration, Error> {
         let random = self.clock.random();
-        let random = random.map_err(|source| Error::NoRandomness { source })?;
+        let random = random.map_err(Error::no_randomness)?;
         let options = &self.options;
         Ok(retry::delay(options.retry_min, options.retry_max, random))
     }

@@ -394,14 +394,21 @@ impl LockGuard {
     /// ```
     pub fn unlock(mut self) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
+        let started = self.shared.cluster().clock.glance();
         let Some((known, nodes)) = self.give_back() else {
             return Ok(());
         };
         if let Some(cause) = known {
             // Nothing that the nodes say undoes it.
-            return Err(Error::Lost { cause });
+            return Err(self.lease.lost(cause));
         }
-        verdict::confirm(nodes).map(drop)
+        let waited = self
+            .shared
+            .cluster()
+            .clock
+            .glance()
+            .saturating_since(started);
+        verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
     }
 }
 

@@ -110,20 +110,6 @@ impl Vote {
         )
     }
 
-    pub(super) fn failure(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Failed(error) => Some(error),
-            Self::TimedOut => Some(&TIMED_OUT),
-            Self::Granted
-            | Self::Released
-            | Self::Held { .. }
-            | Self::Stale { .. }
-            | Self::Missing
-            | Self::BreakerOpen { .. }
-            | Self::NotAsked => None,
-        }
-    }
-
     /// Whether the node certainly has no key of this lock.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Held { .. } | Self::Missing | Self::NotAsked)

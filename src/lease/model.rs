@@ -70,7 +70,7 @@ fn a_loss_that_is_found_while_the_lock_is_given_back_is_known_there_or_came_too_
             move || renew(&lease, TTL, &Vote::Missing)
         });
         let known = lease.end().loss;
-        let Err(Error::Lost { cause }) = renewal.join().unwrap() else {
+        let Err(Error::Lost { cause, .. }) = renewal.join().unwrap() else {
             panic!("it can't be renewed");
         };
         match known {
@@ -97,6 +97,7 @@ fn a_renewal_while_the_lock_is_given_back_counts_for_the_next_holder_or_came_too
             Ok(()) => TTL * 2,
             Err(Error::Lost {
                 cause: LossCause::Released,
+                ..
             }) => TTL,
             Err(other) => panic!("{other:?}"),
         };

@@ -142,7 +142,7 @@ impl LeaseState {
             return Ok(());
         }
         match self.loss_at(now) {
-            Some(cause) => Err(Error::Lost { cause }),
+            Some(cause) => Err(self.lost(cause)),
             // Extended just now.
             None => Ok(()),
         }
@@ -184,8 +184,7 @@ impl LeaseState {
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
         if let Some(cause) = &state.loss {
-            let cause = cause.clone();
-            return Err(Error::Lost { cause });
+            return Err(self.lost(cause.clone()));
         }
         if now >= self.deadline() {
             // The keys may be there, but in between they may not have been.
@@ -195,12 +194,23 @@ impl LeaseState {
         match verdict::of_held(&nodes) {
             Verdict::Confirmed => {}
             Verdict::Lost => return Err(self.lose(&mut state, verdict::loss(nodes))),
-            Verdict::Unknown => return Err(Error::Unavailable { nodes }),
+            Verdict::Unknown => {
+                return Err(Error::Unavailable {
+                    resource: Arc::clone(&self.resource),
+                    waited: now.saturating_since(started),
+                    nodes,
+                });
+            }
         }
         let deadline = started.saturating_add(term.validity);
         if deadline <= now {
             let elapsed = now.saturating_since(started);
-            return Err(Error::TooSlow { elapsed, nodes });
+            return Err(Error::TooSlow {
+                resource: Arc::clone(&self.resource),
+                waited: elapsed,
+                elapsed,
+                nodes,
+            });
         }
         let until = renewal.or(state.renewal).and_then(|renewal| renewal.until);
         let deadline = until.map_or(deadline, |until| deadline.min(until));
@@ -368,6 +378,12 @@ impl LeaseState {
         self.deadline.store(0, Ordering::Release);
         self.changed.notify_all();
         self.tell_loss(state, &cause);
-        Error::Lost { cause }
+        self.lost(cause)
+    }
+
+    /// What a caller is told of a loss.
+    pub(crate) fn lost(&self, cause: LossCause) -> Error {
+        let resource = Arc::clone(&self.resource);
+        Error::Lost { resource, cause }
     }
 }

@@ -115,8 +115,12 @@ impl LockManager {
             return Ok(guard);
         }
         let elapsed = cluster.clock.now().saturating_since(guard.since());
-        let nodes = guard.votes().to_vec();
-        Err(Error::TooSlow { elapsed, nodes })
+        Err(Error::TooSlow {
+            resource: Arc::clone(&wish.resource),
+            waited: elapsed,
+            elapsed,
+            nodes: guard.votes().to_vec(),
+        })
     }
 
     /// Waits until no other thread of this manager has the lock or asks for it.
@@ -130,9 +134,8 @@ impl LockManager {
         let (turn, guard) = match queue.enter(&wish.resource, validity, wish.end, &cluster.clock) {
             Ok(entered) => entered,
             Err(refusal) => {
-                let error = self.refused(refusal);
-                call.refused(&error);
-                return Err(error);
+                let error = self.refused(&wish.resource, refusal);
+                return Err(call.refused(error));
             }
         };
         let Some(guard) = guard else {
@@ -151,14 +154,18 @@ impl LockManager {
     }
 
     /// Why a thread that has waited for others gets no lock.
-    fn refused(&self, refusal: Refusal<LockGuard>) -> Error {
+    fn refused(&self, resource: &Arc<str>, refusal: Refusal<LockGuard>) -> Error {
         if let (None, Some(error)) = (refusal.lock, refusal.met) {
             return error;
         }
         // Nobody had to be asked.
         let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
         let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
-        Error::Held { nodes }
+        Error::Held {
+            resource: Arc::clone(resource),
+            waited: Duration::ZERO,
+            nodes,
+        }
     }
 }
 
@@ -181,7 +188,7 @@ impl Time<LockGuard> for Clock {
 /// Whether nodes would have granted another fencing token: a larger one, or that of this machine's clock, which the last
 /// one was ahead of.
 fn was_ill_proposed(error: &Error) -> bool {
-    let (Error::Held { nodes } | Error::Unavailable { nodes }) = error else {
+    let (Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) = error else {
         return false;
     };
     nodes.iter().any(|report| match &report.vote {

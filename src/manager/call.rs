@@ -65,13 +65,12 @@ impl<'a> Call<'a> {
             }
             Err(error) => self.failed(error),
         }
-        result
+        result.map_err(|error| error.after(self.waited()))
     }
 
     /// Takes in that there is a lock.
     pub(super) fn acquired(&mut self, guard: &LockGuard) {
-        let waited = self.cluster.clock.glance();
-        let waited = waited.saturating_since(self.started);
+        let waited = self.waited();
         let recorder = &self.cluster.stats;
         recorder.acquired.count();
         recorder.waits.record(waited);
@@ -85,8 +84,15 @@ impl<'a> Call<'a> {
     }
 
     /// Takes in that it did not come to an attempt, and why.
-    pub(super) fn refused(&mut self, error: &Error) {
-        (self.outcome, _) = outcome_of(error);
+    pub(super) fn refused(&mut self, error: Error) -> Error {
+        (self.outcome, _) = outcome_of(&error);
+        error.after(self.waited())
+    }
+
+    /// How long the caller has waited by now.
+    fn waited(&self) -> Duration {
+        let now = self.cluster.clock.glance();
+        now.saturating_since(self.started)
     }
 
     fn failed(&mut self, error: &Error) {
@@ -110,9 +116,9 @@ impl<'a> Call<'a> {
 }
 
 fn outcome_of(error: &Error) -> (Outcome, &[NodeReport]) {
-    if let Error::Held { nodes } = error {
+    if let Error::Held { nodes, .. } = error {
         (Outcome::Held, nodes)
-    } else if let Error::Unavailable { nodes } = error {
+    } else if let Error::Unavailable { nodes, .. } = error {
         (Outcome::Unavailable, nodes)
     } else if let Error::TooSlow { nodes, .. } = error {
         (Outcome::TooSlow, nodes)

@@ -31,7 +31,7 @@ pub(crate) fn attempt(
     order: Order,
     handover: Option<Allowance>,
 ) -> Result<Won, Error> {
-    let token = Token::random().map_err(|source| Error::NoRandomness { source })?;
+    let token = Token::random().map_err(Error::no_randomness)?;
     let (fence, handover) = propose(cluster, handover);
     let command = Command {
         key,
@@ -63,7 +63,8 @@ pub(crate) fn attempt(
     let owed = ballots.iter().map(|ballot| ballot.owed);
     let released = release_all(cluster.each().zip(owed), attempt.release()).nodes;
     let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
-    Err(verdict::why_not(nodes))
+    let waited = cluster.clock.glance().saturating_since(started);
+    Err(verdict::why_not(resource, waited, nodes))
 }
 
 /// Proposes a fencing token, with as many set apart below it as the lock may be handed over; fewer where that would run too

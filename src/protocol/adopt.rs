@@ -17,11 +17,12 @@ use crate::verdict;
 
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
-    let key = cluster.checked_key(lease.resource())?;
+    let resource: Arc<str> = lease.resource().into();
+    let key = cluster.checked_key(&resource)?;
     check_origin(cluster, lease)?;
     if lease.has_expired(cluster.clock.wall_micros()) {
         let cause = LossCause::Expired { nodes: Vec::new() };
-        return Err(Error::Lost { cause });
+        return Err(Error::Lost { resource, cause });
     }
 
     let started = cluster.clock.now();
@@ -37,13 +38,13 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     one_vote_each(&mut nodes);
     let end = |(report, end): (&NodeReport, Duration)| report.vote.is_granted().then_some(end);
     let ends: Vec<Duration> = nodes.iter().zip(ends).filter_map(end).collect();
-    let votes = verdict::confirm(nodes)?;
+    let waited = cluster.clock.glance().saturating_since(started);
+    let votes = verdict::confirm(&resource, waited, nodes)?;
     let deadline = started.saturating_add(majority_validity(cluster, ends));
     if deadline <= cluster.clock.now() {
         let cause = LossCause::Expired { nodes: votes };
-        return Err(Error::Lost { cause });
+        return Err(Error::Lost { resource, cause });
     }
-    let resource: Arc<str> = lease.resource().into();
     let owed = lease.owed().into();
     let times = (started, deadline);
     Ok(Won {

@@ -36,7 +36,9 @@ pub(crate) fn release_by_token(
         token: &value,
         fence,
     };
+    let started = cluster.clock.glance();
     let everywhere = cluster.each().map(|node| (node, true));
     let nodes = release_all(everywhere, &command.release()).nodes;
-    verdict::confirm(nodes).map(drop)
+    let waited = cluster.clock.glance().saturating_since(started);
+    verdict::confirm(&resource.into(), waited, nodes).map(drop)
 }

@@ -127,7 +127,7 @@ impl Background {
                 self.plan(Purpose::Renew, lease, due(started, term));
                 self.cluster.stats.renewed.count();
             }
-            Err(Error::Unavailable { nodes } | Error::TooSlow { nodes, .. }) => {
+            Err(Error::Unavailable { nodes, .. } | Error::TooSlow { nodes, .. }) => {
                 self.cluster.stats.failed_renewals.count();
                 lease.not_renewed(&nodes);
                 self.repeat(lease, now);
@@ -135,6 +135,7 @@ impl Background {
             // It was given back meanwhile.
             Err(Error::Lost {
                 cause: LossCause::Released,
+                ..
             }) => {}
             // Lost, which is told there.
             Err(_) => {

@@ -111,12 +111,15 @@ fn a_held_lock_is_confirmed_by_a_majority_and_lost_when_none_is_possible_for_cer
             Verdict::Lost
         };
         assert_eq!(verdict, expected, "{round:?}");
-        match (confirm(reports(round)), expected) {
+        match (
+            confirm(&"job".into(), Duration::ZERO, reports(round)),
+            expected,
+        ) {
             (Ok(nodes), Verdict::Confirmed) => assert_eq!(nodes.len(), round.len()),
-            (Err(Error::Unavailable { nodes }), Verdict::Unknown) => {
+            (Err(Error::Unavailable { nodes, .. }), Verdict::Unknown) => {
                 assert_eq!(nodes.len(), round.len());
             }
-            (Err(Error::Lost { cause }), Verdict::Lost) => {
+            (Err(Error::Lost { cause, .. }), Verdict::Lost) => {
                 let is_taken = count(round, &[Anothers]) > count(round, &[NoKey]);
                 let is_right = match &cause {
                     LossCause::Taken { .. } => is_taken,
@@ -157,7 +160,7 @@ fn an_attempt_is_won_by_a_majority_and_over_when_none_is_possible() {
 fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
     each_round(&mut |round| {
         let without_faults = round.len() - count(round, &[Nothing, Spared]);
-        let error = why_not(reports(round));
+        let error = why_not(&"job".into(), Duration::ZERO, reports(round));
         let is_held = matches!(error, Error::Held { .. });
         assert_eq!(is_held, is_majority(round, without_faults), "{round:?}");
         assert!(is_held || matches!(error, Error::Unavailable { .. }));

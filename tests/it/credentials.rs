@@ -22,7 +22,7 @@ fn to(server: &Server) -> Builder {
 fn vote(manager: &LockManager) -> Vote {
     let nodes = match manager.try_lock("report", TTL) {
         Ok(guard) => guard.votes().to_vec(),
-        Err(Error::Unavailable { nodes }) => nodes,
+        Err(Error::Unavailable { nodes, .. }) => nodes,
         Err(error) => unreachable!("{error}"),
     };
     assert_eq!(nodes.len(), 1);

@@ -262,7 +262,7 @@ fn two_names_of_one_server_have_one_vote() {
     let urls = [shared.url(), second_name, other.url()];
     let manager = overlapped(Protocol::Classic).nodes(urls).build().unwrap();
     let error = manager.try_lock("job", TTL).unwrap_err();
-    let Error::Held { nodes } = &error else {
+    let Error::Held { nodes, .. } = &error else {
         panic!("{error}");
     };
     let is_alias = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::SameServer { .. }));

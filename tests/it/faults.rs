@@ -229,7 +229,7 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
     for _ in 0..2 {
         let asked = manager.clone();
         let error = within(BOUND, move || asked.try_lock("job", TTL)).unwrap_err();
-        let Error::Unavailable { nodes } = &error else {
+        let Error::Unavailable { nodes, .. } = &error else {
             panic!("{error:?}");
         };
         let text = error.to_string();
@@ -243,9 +243,8 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
         for name in [&stopped, &hole.name()] {
             assert!(matches!(vote(nodes, name), Vote::TimedOut), "{text}");
         }
-        let failed = |r: &&NodeReport| matches!(r.vote, Vote::Failed(_) | Vote::TimedOut);
-        let first = nodes.iter().find(failed).unwrap();
-        assert_eq!(error.source().unwrap().to_string(), first.vote.to_string());
+        // The message has it already.
+        assert!(error.source().is_none());
         assert_nothing_left(&servers[2..]);
     }
     servers[1].resume();
@@ -304,7 +303,7 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
         stop_all(&victims);
         let votes = within(BOUND, move || match manager.try_lock("job", TTL) {
             Ok(guard) => guard.votes().to_vec(),
-            Err(Error::Unavailable { nodes }) => nodes,
+            Err(Error::Unavailable { nodes, .. }) => nodes,
             Err(other) => panic!("{other:?}"),
         });
         resume_all(&victims);
@@ -407,7 +406,7 @@ fn too_slow_an_acquire_fails_although_every_node_said_yes_and_gives_all_back() {
         .unwrap();
     let ttl = Duration::from_millis(250);
     let error = within(BOUND, move || manager.try_lock("job", ttl)).unwrap_err();
-    let Error::TooSlow { elapsed, nodes } = &error else {
+    let Error::TooSlow { elapsed, nodes, .. } = &error else {
         panic!("{error:?}");
     };
     assert!(*elapsed >= Duration::from_millis(245), "{elapsed:?}");

@@ -198,7 +198,8 @@ fn the_next_one_has_it_kept_alive_if_it_asked_for_that_and_only_then() {
     assert!(matches!(
         watch.check(),
         Err(Error::Lost {
-            cause: LossCause::Released
+            cause: LossCause::Released,
+            ..
         })
     ));
     // The third one did not ask for it.
@@ -394,7 +395,7 @@ fn bounds_that_make_no_sense_are_refused() {
     for (times, time) in [(0, TTL), (1001, TTL), (u32::MAX, TTL), (1, Duration::ZERO)] {
         let builder = LockManager::builder().fakes(&FakeNode::cluster(3));
         match builder.local_handover(times, time).build() {
-            Err(Error::InvalidConfig { reason }) => {
+            Err(Error::InvalidConfig { reason, .. }) => {
                 assert!(reason.contains("local_handover"), "{reason}");
             }
             other => panic!("{other:?}"),

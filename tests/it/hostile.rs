@@ -117,7 +117,7 @@ fn assert_answers_count_again(name: &str, hostile: &Hostile, manager: &LockManag
         let came = eventually(RECOVERY, || {
             let votes = match manager.try_lock("job", TTL) {
                 Ok(guard) => guard.votes().to_vec(),
-                Err(Error::Unavailable { nodes } | Error::Held { nodes }) => nodes,
+                Err(Error::Unavailable { nodes, .. } | Error::Held { nodes, .. }) => nodes,
                 Err(other) => panic!("{name}: {other:?}"),
             };
             let vote = &hostile.vote(&votes).vote;

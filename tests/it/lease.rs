@@ -400,7 +400,7 @@ fn two_urls_of_one_server_are_one_vote_for_the_adopter() {
     let lease = lease.replace(":1:job", ":111:job");
     let manager = patient([server.url(), other, third.url()]);
     match manager.adopt(lease.parse().unwrap()) {
-        Err(Error::Unavailable { nodes }) => {
+        Err(Error::Unavailable { nodes, .. }) => {
             let granted = nodes.iter().filter(|n| matches!(n.vote, Vote::Granted));
             assert_eq!(granted.count(), 1, "{nodes:?}");
         }

@@ -160,7 +160,7 @@ fn a_server_that_comes_back_with_an_older_snapshot_behind_connections_that_stay_
     guard.check().expect("the first one still holds it");
     let nodes = match result {
         Ok(other) => panic!("two holders: {:?} and {:?}", guard.votes(), other.votes()),
-        Err(Error::Held { nodes } | Error::Unavailable { nodes }) => nodes,
+        Err(Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) => nodes,
         Err(error) => panic!("{error}"),
     };
     let report = nodes.iter().find(|report| *report.node == *proxy.name());

@@ -275,7 +275,7 @@ fn a_new_connection_that_breaks_before_the_reply_is_a_failure_that_leaves_no_key
         let manager = manager([node.front.url()], 1);
         node.arm();
         let error = manager.try_lock("job", TTL).unwrap_err();
-        let Error::Unavailable { nodes } = &error else {
+        let Error::Unavailable { nodes, .. } = &error else {
             panic!("{error:?}");
         };
         let broken = matches!(nodes[0].vote, Vote::Failed(NodeError::Broken { .. }));

@@ -88,7 +88,7 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
 
 /// Nobody has lost a lock here: the token may never have been that of its holder.
 fn why_not(name: &Name, error: &Error) -> String {
-    let Error::Lost { cause } = error else {
+    let Error::Lost { cause, .. } = error else {
         return error.to_string();
     };
     let nodes: Vec<String> = cause.nodes().iter().map(ToString::to_string).collect();

@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGCONT, SIGTSTP};
 use crate::clock;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
-use crate::failure::Failure;
+use crate::failure::{Failure, SYSTEM};
 use crate::name::Name;
 use crate::progress::Progress;
 use crate::run::Lease;
@@ -117,7 +117,7 @@ fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
             durations::exact(wish.lease.ttl)
         ));
     }
-    let Error::Held { nodes } = &error else {
+    let Error::Held { nodes, .. } = &error else {
         return error.into();
     };
     let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
@@ -141,8 +141,7 @@ fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
 /// A random delay, so that those who wait don't ask in step.
 fn delay() -> Result<Duration, Failure> {
     let (min, max) = DELAY_MS;
-    let random =
-        getrandom::u32().map_err(|source| Failure::from(Error::NoRandomness { source }))?;
+    let random = getrandom::u32().map_err(|error| Failure::new(SYSTEM, error.to_string()))?;
     let span = random.checked_rem(max.abs_diff(min)).unwrap_or(0);
     Ok(Duration::from_millis(min.saturating_add(span).into()))
 }
