@@ -92,11 +92,7 @@ mod restart;
 #[cfg(test)]
 mod rounds;
 #[cfg(test)]
-mod scripted;
-#[cfg(test)]
 mod secrets;
-#[cfg(test)]
-mod server;
 #[cfg(feature = "tracing")]
 #[cfg(test)]
 mod spans;
