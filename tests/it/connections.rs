@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
+use redlatch_testing::{Server, eventually, free_port, now};
 
 use crate::patience::{PATIENCE, patient};
-use crate::server::{Server, eventually, free_port, now};
 
 const TTL: Duration = Duration::from_secs(10);
 const PASSWORD: &str = "pa55-w0rd";

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Builder, Credentials, Error, LockManager, NodeError, Vote};
-
-use crate::server::Server;
+use redlatch_testing::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 

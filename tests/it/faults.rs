@@ -9,10 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::Value;
 use redlatch::{Error, LockGuard, LockManager, NodeReport, Vote};
-
-use crate::patience::side_by_side;
-use crate::scripted::{BlackHole, Command, Kind, Scripted};
-use crate::server::{Server, eventually, within};
+use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::{BlackHole, Server, eventually, side_by_side, within};
 
 const TTL: Duration = Duration::from_mins(10);
 /// Long enough for a healthy server on a busy machine.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, FencingToken, LockManager, Protocol, Vote};
+use redlatch_testing::Server;
 
 use crate::patience::{PATIENCE, patient};
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, Vote};
+use redlatch_testing::Server;
+use redlatch_testing::scripted::Scripted;
 
 use crate::fenced::{fenced, over_servers};
 use crate::patience::patient;
-use crate::scripted::Scripted;
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_hours(1);

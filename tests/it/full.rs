@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redlatch::{LockManager, NodeError, NodeReport, Protocol, Vote};
+use redlatch_testing::Server;
 
 use crate::fenced::fenced;
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_mins(1);
 

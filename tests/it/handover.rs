@@ -8,11 +8,11 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{
     Builder, Error, FencingToken, KeepAlive, LockGuard, LockManager, LossCause, Protocol,
 };
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{pause, within};
 
 use crate::patience::PATIENCE;
 use crate::queue::{BOUND, TTL, got, heard, line_up, listeners, next};
-use crate::scripted::{Kind, Scripted};
-use crate::server::{pause, within};
 
 const LONG: Duration = Duration::from_mins(10);
 

@@ -6,11 +6,11 @@ use redlatch::fake::FakeNode;
 use redlatch::{
     Finding, Health, LockManager, Margin, NodeHealth, NodeReport, Reach, Role, Severity, Vote,
 };
+use redlatch_testing::scripted::{Command, Peer, Scripted};
+use redlatch_testing::{BlackHole, Server, side_by_side};
 
 use crate::health_servers::{NODE_TIMEOUT, health, manager, of};
-use crate::patience::{PATIENCE, side_by_side};
-use crate::scripted::{BlackHole, Command, Peer, Scripted};
-use crate::server::Server;
+use crate::patience::PATIENCE;
 
 /// A server that answers as it likes, among two that are well: whatever it says, the others are seen as they are.
 #[track_caller]

@@ -7,9 +7,9 @@ use redlatch::{
     Finding, Health, LockManager, Margin, NodeError, NodeHealth, Persistence, Quarantine, Reach,
     Role, Severity,
 };
+use redlatch_testing::{Server, eventually, within};
 
 use crate::patience::patient;
-use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 const MARKER: &str = "redlatch:node";

@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use redlatch::fake::FakeNode;
 use redlatch::{Credentials, Error, LockManager, NodeReport, Vote};
-
-use crate::patience::side_by_side;
-use crate::scripted::{Command, Kind, Peer, Scripted};
-use crate::server::{eventually, within};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+use redlatch_testing::{eventually, side_by_side, within};
 
 const TTL: Duration = Duration::from_mins(1);
 /// A server that behaves answers in this time on a busy machine, too.

@@ -4,9 +4,9 @@ use std::fs;
 use std::time::Duration;
 
 use redlatch::{Error, NodeReport, Protocol, Vote};
+use redlatch_testing::{Server, eventually};
 
 use crate::fenced::{fenced, over_servers};
-use crate::server::{Server, eventually};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, Lease, LockGuard, LockManager, LossCause, Protocol, Vote};
+use redlatch_testing::Server;
 
 use crate::patience::{PATIENCE, patient};
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 const VALIDITY: Duration = Duration::from_millis(9_898);

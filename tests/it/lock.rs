@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch_testing::{Server, eventually, now, pause};
 
 use crate::patience::{PATIENCE, patient};
-use crate::server::{Server, eventually, now, pause};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -94,11 +94,7 @@ mod rooms;
 #[cfg(test)]
 mod rounds;
 #[cfg(test)]
-mod scripted;
-#[cfg(test)]
 mod secrets;
-#[cfg(test)]
-mod server;
 #[cfg(feature = "tracing")]
 #[cfg(test)]
 mod spans;

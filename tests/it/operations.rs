@@ -8,8 +8,7 @@ use redis::Value;
 use redlatch::{
     Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, QuarantineCause, View, Vote,
 };
-
-use crate::server::{Server, pause};
+use redlatch_testing::{Server, pause};
 
 const PAGE: &str = include_str!("../../docs/operations.md");
 const TTL: Duration = Duration::from_secs(10);

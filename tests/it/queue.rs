@@ -11,10 +11,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{Server, assert_ends_well, eventually, pause, within};
 
 use crate::patience::{PATIENCE, patient};
-use crate::scripted::{Kind, Scripted};
-use crate::server::{Server, assert_ends_well, eventually, pause, within};
 
 pub(crate) const TTL: Duration = Duration::from_secs(15);
 pub(crate) const BOUND: Duration = Duration::from_mins(1);

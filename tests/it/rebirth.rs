@@ -11,9 +11,9 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{
     Error, Fanout, LockManager, NodeError, NodeReport, Protocol, QuarantineCause, Vote,
 };
+use redlatch_testing::{Server, eventually};
 
 use crate::fenced::fenced;
-use crate::server::{Server, eventually};
 
 const TTL: Duration = Duration::from_mins(1);
 

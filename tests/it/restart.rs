@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
-
-use crate::scripted::{Kind, Peer, Scripted};
-use crate::server::{Server, eventually, within};
+use redlatch_testing::scripted::{Kind, Peer, Scripted};
+use redlatch_testing::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_mins(1);
 /// No test here waits for it; it only has to be longer than a busy machine may pause a healthy server.

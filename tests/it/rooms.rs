@@ -19,9 +19,6 @@ fn floors() -> HashMap<String, usize> {
             let Some(room) = path.strip_prefix("src/") else {
                 continue;
             };
-            if room.starts_with("bin") {
-                continue;
-            }
             let room = room.trim_end_matches(".rs").to_owned();
             assert!(
                 floors.insert(room, floor).is_none(),
@@ -69,7 +66,7 @@ fn upward_arrows(floors: &HashMap<String, usize>, sources: &[(String, String)]) 
     let mut wrong = Vec::new();
     for (name, text) in sources {
         let room = name.split('/').nth(1).unwrap().trim_end_matches(".rs");
-        if room == "lib" || room == "bin" || is_for_tests(name) {
+        if room == "lib" || is_for_tests(name) {
             continue;
         }
         let Some(floor) = floors.get(room) else {

@@ -32,8 +32,13 @@ pub(crate) fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
     found
 }
 
+/// Where the packages of the repository have their files.
+const FOLDERS: &[&str] = &[
+    "benches", "cli", "examples", "fuzz", "src", "testing", "tests",
+];
+
 fn rust_files() -> Vec<(String, String)> {
-    ["src", "tests", "examples", "benches"]
+    FOLDERS
         .iter()
         .flat_map(|folder| files(folder, "rs"))
         .collect()
@@ -62,10 +67,7 @@ fn files_are_short_and_named_after_their_subject() {
 
 #[test]
 fn texts_are_clean() {
-    let prose = ["docs", "tests", "src"].iter().flat_map(|folder| {
-        let extension = if *folder == "docs" { "md" } else { "rs" };
-        files(folder, extension)
-    });
+    let prose = rust_files().into_iter().chain(files("docs", "md"));
     let marks = [
         concat!("TO", "DO"),
         concat!("FIX", "ME"),

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Error, NodeError, Vote};
+use redlatch_testing::{now, pause, within};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
 
-use crate::server::{now, pause, within};
 use crate::tls::{TTL, trusting};
 
 /// A certificate for this name, and its key.

@@ -10,10 +10,9 @@ use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
 
+use redlatch_testing::{Server, eventually, tell_reaper};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
-
-use crate::server::{Server, eventually, tell_reaper};
 
 /// What only a hang would break.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use redlatch::{LockManager, Protocol};
+use redlatch_testing::{Server, eventually, pause};
 use rustix::process::{Signal, getpgid, kill_process};
 
 use crate::process::{LIMIT, NODE_TIMEOUT, Nodes, Running, assert_dies, is_alive, pid, state};
-use crate::server::{Server, eventually, pause};
 
 /// Long enough that a busy machine does not lose the lock before it is meant to.
 const TTL: [&str; 2] = ["--ttl", "6s"];

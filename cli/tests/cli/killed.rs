@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use redlatch_testing::{eventually, pause};
 use rustix::process::{Signal, getpgid, kill_process};
 
 use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid, state};
-use crate::server::{eventually, pause};
 
 #[test]
 fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {

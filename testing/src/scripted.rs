@@ -1,45 +1,53 @@
-//! Servers that play a part: a TCP server that answers each command as a script says, and a port that takes nobody in.
+//! A TCP server that answers each command as a script says.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
 use parking_lot::Mutex;
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 
-use crate::server::{now, pause};
+use crate::waits::{now, pause};
 
 /// A server whose script says what is done about each command. It ends when it goes out of scope.
-pub(crate) struct Scripted {
+pub struct Scripted {
     port: u16,
     stage: Arc<Stage>,
 }
 
 /// A command that a server got, and where.
 #[derive(Debug, Clone)]
-pub(crate) struct Command {
+pub struct Command {
     /// Connections are numbered from 0 in the order in which they came.
-    pub(crate) connection: usize,
+    pub connection: usize,
     /// Its place among the commands of the connection.
-    pub(crate) number: usize,
-    pub(crate) words: Vec<String>,
+    pub number: usize,
+    /// Its name and its arguments.
+    pub words: Vec<String>,
     raw: Vec<u8>,
 }
 
+/// What a command is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// The `SET` of an acquire.
     Set,
+    /// The script that takes a lock again with the token of a lease.
     Retake,
+    /// The script that extends.
     Extend,
+    /// The script that releases.
     Release,
     /// A look of one who waits.
     Look,
     /// One who waits listens.
     Listen,
+    /// The script by which a health report knows that scripts run.
     Probe,
+    /// Anything else, such as the scripts of the fenced protocol.
     Other,
 }
 
@@ -56,7 +64,7 @@ struct Stage {
 }
 
 /// One connection, as the script sees it.
-pub(crate) struct Peer {
+pub struct Peer {
     /// None once it is closed.
     stream: Option<Arc<TcpStream>>,
     connection: usize,
@@ -64,16 +72,28 @@ pub(crate) struct Peer {
     stage: Arc<Stage>,
 }
 
+impl fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scripted({})", self.port)
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer({})", self.connection)
+    }
+}
+
 impl Scripted {
     /// Starts a server. The script is called for one command of a connection after the other.
     #[track_caller]
-    pub(crate) fn start(script: impl Fn(&mut Peer, &Command) + Send + Sync + 'static) -> Self {
+    pub fn start(script: impl Fn(&mut Peer, &Command) + Send + Sync + 'static) -> Self {
         Self::start_shy(|_| (), script)
     }
 
     /// Starts a server that does something on each connection before it says who it is.
     #[track_caller]
-    pub(crate) fn start_shy(
+    pub fn start_shy(
         introduction: impl Fn(&Peer) + Send + Sync + 'static,
         script: impl Fn(&mut Peer, &Command) + Send + Sync + 'static,
     ) -> Self {
@@ -91,44 +111,47 @@ impl Scripted {
         Self { port, stage }
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
         self.port
     }
 
-    pub(crate) fn name(&self) -> String {
+    /// Its name in reports and log lines.
+    pub fn name(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn url(&self) -> String {
+    /// Its URL.
+    pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// How many connections there have been.
-    pub(crate) fn connections(&self) -> usize {
+    pub fn connections(&self) -> usize {
         self.stage.streams.lock().len()
     }
 
     /// All commands up to now.
-    pub(crate) fn heard(&self) -> Vec<Command> {
+    pub fn heard(&self) -> Vec<Command> {
         self.stage.heard.lock().clone()
     }
 
     /// The commands of this kind up to now.
-    pub(crate) fn heard_of(&self, kind: Kind) -> Vec<Command> {
+    pub fn heard_of(&self, kind: Kind) -> Vec<Command> {
         let mut heard = self.heard();
         heard.retain(|command| command.kind() == kind);
         heard
     }
 
     /// The kinds of the commands on one connection, in order.
-    pub(crate) fn heard_on(&self, connection: usize) -> Vec<Kind> {
+    pub fn heard_on(&self, connection: usize) -> Vec<Kind> {
         let heard = self.heard();
         let here = heard.iter().filter(|c| c.connection == connection);
         here.map(Command::kind).collect()
     }
 
     /// Sends what nobody has asked for on every connection that is open.
-    pub(crate) fn say_unasked(&self, bytes: &[u8]) {
+    pub fn say_unasked(&self, bytes: &[u8]) {
         for stream in self.stage.open_streams() {
             stream.as_ref().write_all(bytes).unwrap();
         }
@@ -147,7 +170,8 @@ impl Drop for Scripted {
 }
 
 impl Command {
-    pub(crate) fn kind(&self) -> Kind {
+    /// What it is for, in the classic protocol.
+    pub fn kind(&self) -> Kind {
         let script = self.words.get(1).map_or("", String::as_str);
         match self.words.first().map_or("", String::as_str) {
             "SET" => Kind::Set,
@@ -162,29 +186,29 @@ impl Command {
     }
 
     /// Whether it asks for a lock, in either protocol. The script of the fenced one is known by its three keys.
-    pub(crate) fn asks_for_a_lock(&self) -> bool {
+    pub fn asks_for_a_lock(&self) -> bool {
         self.kind() == Kind::Set || self.words.get(2).is_some_and(|keys| keys == "3")
     }
 
     /// Its bytes.
-    pub(crate) fn raw(&self) -> &[u8] {
+    pub fn raw(&self) -> &[u8] {
         &self.raw
     }
 
     /// The token of a command of the algorithm.
-    pub(crate) fn token(&self) -> &str {
+    pub fn token(&self) -> &str {
         let at = if self.kind() == Kind::Set { 2 } else { 4 };
         &self.words[at]
     }
 
     /// The first key of a command of the algorithm.
-    pub(crate) fn key(&self) -> &str {
+    pub fn key(&self) -> &str {
         let at = if self.kind() == Kind::Set { 1 } else { 3 };
         &self.words[at]
     }
 
     /// The reply of a server on which every lock is free.
-    pub(crate) fn consent(&self) -> &'static [u8] {
+    pub fn consent(&self) -> &'static [u8] {
         match self.kind() {
             Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
             Kind::Extend | Kind::Release | Kind::Probe => b":1\r\n",
@@ -251,7 +275,8 @@ impl Peer {
         }
     }
 
-    pub(crate) fn say(&self, bytes: &[u8]) {
+    /// Sends bytes.
+    pub fn say(&self, bytes: &[u8]) {
         if let Some(mut stream) = self.stream.as_deref() {
             // The client may be gone, which is its right.
             stream.write_all(bytes).ok();
@@ -259,7 +284,7 @@ impl Peer {
     }
 
     /// Sends one byte at a time, until the client is gone.
-    pub(crate) fn drip(&self, bytes: impl IntoIterator<Item = u8>, between: Duration) {
+    pub fn drip(&self, bytes: impl IntoIterator<Item = u8>, between: Duration) {
         let Some(mut stream) = self.stream.as_deref() else {
             return;
         };
@@ -272,7 +297,7 @@ impl Peer {
     }
 
     /// Waits, unless the test is over.
-    pub(crate) fn wait(&self, span: Duration) {
+    pub fn wait(&self, span: Duration) {
         let until = now() + span;
         while now() < until && !self.stage.over.load(Ordering::SeqCst) {
             let left = until.saturating_duration_since(now());
@@ -281,14 +306,14 @@ impl Peer {
     }
 
     /// Closes the connection in an orderly way.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         if let Some(stream) = self.stream.take() {
             stream.shutdown(Shutdown::Both).ok();
         }
     }
 
     /// Closes the connection with a reset.
-    pub(crate) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         if let Some(stream) = self.stream.take() {
             SockRef::from(&*stream)
                 .set_linger(Some(Duration::ZERO))
@@ -297,7 +322,7 @@ impl Peer {
     }
 
     /// Sends the command on to a real server and returns its reply.
-    pub(crate) fn ask(&mut self, port: u16, command: &Command) -> Vec<u8> {
+    pub fn ask(&mut self, port: u16, command: &Command) -> Vec<u8> {
         let upstream = self
             .upstream
             .get_or_insert_with(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap());
@@ -356,40 +381,4 @@ fn words(raw: &[u8]) -> Vec<String> {
         String::from_utf8(bytes).unwrap()
     };
     items.into_iter().map(word).collect()
-}
-
-/// A port whose queue of connections is full: whoever connects hears nothing, as from a host that is gone.
-pub(crate) struct BlackHole {
-    port: u16,
-    _listener: Socket,
-    _queue: Vec<TcpStream>,
-}
-
-impl BlackHole {
-    #[track_caller]
-    pub(crate) fn open() -> Self {
-        let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        listener.bind(&any_port.into()).unwrap();
-        listener.listen(0).unwrap();
-        let address = listener.local_addr().unwrap().as_socket().unwrap();
-        let mut queue = Vec::new();
-        while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(150)) {
-            queue.push(stream);
-            assert!(queue.len() < 16, "the queue does not fill up");
-        }
-        Self {
-            port: address.port(),
-            _listener: listener,
-            _queue: queue,
-        }
-    }
-
-    pub(crate) fn name(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
 }

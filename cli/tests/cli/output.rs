@@ -2,8 +2,9 @@
 
 use std::process::Stdio;
 
+use redlatch_testing::eventually;
+
 use crate::process::{Nodes, bare, end_of};
-use crate::server::eventually;
 
 #[test]
 fn a_reader_that_has_gone_away_is_no_fault() {

@@ -1,4 +1,4 @@
-//! What `redlatch run` adds to a command: `cargo bench --features cli --bench command [-- --quick]`.
+//! What `redlatch run` adds to a command: `cargo bench -p redlatch-cli [-- --quick]`.
 //!
 //! The program `true` is run by itself and under a lock on five local servers, alternately, so that noise meets both, and
 //! the medians are compared. Nothing here fails because of a time.
@@ -14,16 +14,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-#[path = "../tests/it/server.rs"]
-#[expect(
-    dead_code,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a launcher for tests, which ask more of their servers"
-)]
-mod server;
-
-use crate::server::{Server, now};
+use redlatch_testing::{Server, now};
 
 /// What may be added at most.
 const TARGET: Duration = Duration::from_millis(15);

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use redlatch_testing::Server;
+
 use crate::process::{Nodes, Running, bare, end_of, pid};
-use crate::server::Server;
 
 const SECRET: &str = "s3cret-word";
 

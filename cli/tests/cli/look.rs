@@ -1,9 +1,9 @@
 //! `redlatch status`, `health` and `unlock`, for people and as JSON.
 
+use redlatch_testing::Server;
 use serde_json::Value;
 
 use crate::process::{Ended, NODE_TIMEOUT, Nodes, end_of};
-use crate::server::Server;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redlatch::{LockManager, Protocol};
+use redlatch_testing::{Server, eventually, now, pause};
 
 use crate::process::{NODE_TIMEOUT, Nodes, Running, end_of};
-use crate::server::{Server, eventually, now, pause};
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {

@@ -29,15 +29,12 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::{LockManager, Protocol};
+use redlatch_testing::{NoServer, Server};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-#[path = "local/ledger.rs"]
 mod ledger;
-#[path = "local/server.rs"]
-mod server;
 
 use crate::ledger::{Entry, Ledger, Refused};
-use crate::server::{NoServer, Server};
 
 const USAGE: &str = "usage: fenced_writer [--unchecked] [--nodes url,url,...]";
 const TTL: Duration = Duration::from_millis(1500);
@@ -135,7 +132,7 @@ fn direct(options: &Options) -> Result<(), Box<dyn Error>> {
     if options.nodes.is_empty() {
         println!("No --nodes: starting three redis-server processes on free ports.");
         for _ in 0..3 {
-            let server = Server::start()?;
+            let server = Server::try_start()?;
             println!("  {} (process {})", server.url(), server.pid());
             options.nodes.push(server.url());
             servers.push(server);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redis::Value;
+use redlatch_testing::{eventually, now};
 
 use crate::process::{Nodes, Running, assert_dies, end_of, is_alive, pid};
-use crate::server::{eventually, now};
 
 /// Renewed every half second, so that a loss is soon noticed.
 const TTL: [&str; 2] = ["--ttl", "1500ms"];

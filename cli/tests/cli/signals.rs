@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use redlatch_testing::{eventually, now};
 use rustix::process::{Signal, kill_process};
 
 use crate::process::{Nodes, Running, assert_becomes, assert_dies, end_of, is_alive, pid};
-use crate::server::{eventually, now};
 
 const ALL: [(Signal, &str, i32); 4] = [
     (Signal::INT, "INT", 2),

@@ -19,10 +19,6 @@ mod loss;
 mod output;
 #[cfg(test)]
 mod process;
-#[path = "../it/server.rs"]
-#[expect(dead_code, reason = "the other tests ask more of their servers")]
-#[cfg(test)]
-mod server;
 #[cfg(test)]
 mod settings;
 #[cfg(test)]

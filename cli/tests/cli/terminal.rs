@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use redlatch_testing::{eventually, tell_reaper};
 use rustix::process::{Signal, getpgid, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::process::{LIMIT, Nodes, assert_dies, let_children_heed_signals, pid, state};
-use crate::server::{eventually, tell_reaper};
 
 /// Tells the leader which terminal to take.
 const TTY: &str = "REDLATCH_TEST_TTY";
