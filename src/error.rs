@@ -7,10 +7,12 @@ use std::time::Duration;
 
 mod loss;
 mod node;
+mod report;
 
 pub use self::loss::LossCause;
-pub(crate) use self::node::one_vote_each;
-pub use self::node::{NodeError, NodeReport, QuarantineCause, Vote};
+pub use self::node::{NodeError, QuarantineCause};
+pub(crate) use self::report::one_vote_each;
+pub use self::report::{NodeReport, Vote};
 
 /// Why a lock was not acquired, extended or given back.
 ///

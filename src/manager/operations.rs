@@ -21,7 +21,7 @@ impl LockManager {
     /// is set, no time to live changes, and no holder or contender is delayed or refused. All nodes are asked before any
     /// reply is read, so it takes one round trip. A node that does not answer costs one node timeout, and one more where
     /// its connection can't be made. Nodes that failed a moment ago are left out
-    /// ([`View::BreakerOpen`]) as long as the others are enough to tell who holds the lock or that it is free, and
+    /// ([`NodeError::BreakerOpen`](crate::NodeError::BreakerOpen)) as long as the others are enough to tell who holds the lock or that it is free, and
     /// else are asked in a second round.
     ///
     /// A key that never expires counts for nobody, whatever its value, and neither does one of another type: they are

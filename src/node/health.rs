@@ -8,7 +8,6 @@ use super::command::Packed;
 use super::{Node, command, refusal};
 use crate::error::NodeError;
 use crate::health::answers::{Answers, Content, Outcome, Question, Silence};
-use crate::wire::transport::Fault;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
 /// many round trips as questions. A node that is silent is asked nothing more.
@@ -64,12 +63,13 @@ fn outcome(answer: Answer<(Content, u64)>) -> Outcome {
     }
 }
 
-fn silence(fault: Fault) -> Silence {
-    match fault {
-        Fault::TimedOut => Silence::TimedOut,
-        Fault::Closed(source) => Silence::Failed(NodeError::Broken { source }),
-        Fault::Error(error @ NodeError::Protocol { .. }) => Silence::Unreadable(error),
-        Fault::Error(error) => Silence::Failed(error),
+fn silence(error: NodeError) -> Silence {
+    if error.is_silence() {
+        Silence::TimedOut
+    } else if matches!(error, NodeError::Protocol { .. }) {
+        Silence::Unreadable(error)
+    } else {
+        Silence::Failed(error)
     }
 }
 

@@ -116,7 +116,9 @@ fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> 
         ballots: Vec::with_capacity(cluster.nodes().len()),
     };
     for node in cluster.each() {
-        let why_not = failure(node).map_or(Vote::NotAsked, |failure| Vote::BreakerOpen { failure });
+        let why_not = failure(node).map_or(Vote::NotAsked, |failure| {
+            Vote::Failed(NodeError::BreakerOpen { failure })
+        });
         round.ballots.push(node.unasked(why_not));
     }
     let (left_out, closed): (Vec<usize>, Vec<usize>) =
@@ -210,9 +212,7 @@ fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
             }
             Vote::Granted
             | Vote::Released
-            | Vote::TimedOut
             | Vote::Failed(_)
-            | Vote::BreakerOpen { .. }
             | Vote::Stale { .. }
             | Vote::NotAsked => {}
         }

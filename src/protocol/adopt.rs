@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use super::Won;
 use crate::cluster::Cluster;
-use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
+use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::Rules;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
 use crate::node::command;
 use crate::node::inspect::{inspect_all, inspect_with_counter};
-use crate::quorum;
 use crate::status::{NodeStatus, View};
 use crate::verdict;
 
@@ -28,19 +27,16 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let started = cluster.clock.now();
     let asked = cluster.each().zip(lease.owed().iter().copied());
     let answers = asked.zip(look_at(cluster, &key, lease));
-    let (mut nodes, ends): (Vec<NodeReport>, Vec<Duration>) = answers
-        .map(|((node, _), answer)| match answer {
-            Some(status) => vote(status, lease.token()),
-            // There may be a key, but what undoes it is on its way.
-            None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
-        })
-        .unzip();
-    one_vote_each(&mut nodes);
-    let end = |(report, end): (&NodeReport, Duration)| report.vote.is_granted().then_some(end);
-    let ends: Vec<Duration> = nodes.iter().zip(ends).filter_map(end).collect();
+    let votes = answers.map(|((node, _), answer)| match answer {
+        Some(status) => vote(status, lease.token()),
+        // There may be a key, but what undoes it is on its way.
+        None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
+    });
+    let votes = votes.collect();
     let waited = cluster.clock.glance().saturating_since(started);
-    let votes = verdict::confirm(&resource, waited, nodes)?;
-    let deadline = started.saturating_add(majority_validity(cluster, ends));
+    let drift = |ttl| cluster.options.drift(ttl);
+    let (votes, validity) = verdict::adopt(&resource, waited, votes, drift)?;
+    let deadline = started.saturating_add(validity);
     if deadline <= cluster.clock.now() {
         let cause = LossCause::Expired { nodes: votes };
         return Err(Error::Lost { resource, cause });
@@ -94,15 +90,6 @@ fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
     }
 }
 
-/// For how long a majority goes on having a lock that each of so many nodes has for so long.
-fn majority_validity(cluster: &Cluster, mut left: Vec<Duration>) -> Duration {
-    left.sort_unstable_by(|a, b| b.cmp(a));
-    let last = quorum::quorum(cluster.nodes().len()).saturating_sub(1);
-    let left = left.get(last).copied().unwrap_or_default();
-    let drift = cluster.options.drift(left);
-    quorum::validity(left, Duration::ZERO, drift)
-}
-
 /// What a node's view says of the lock with this token, and for how long the node goes on having it.
 fn vote(status: NodeStatus, own: &str) -> (NodeReport, Duration) {
     let mut left = Duration::ZERO;
@@ -115,14 +102,6 @@ fn vote(status: NodeStatus, own: &str) -> (NodeReport, Duration) {
             remaining: Some(remaining),
         },
         View::Free => Vote::Missing,
-        View::NeverExpires { .. } => Vote::Failed(NodeError::NotALock {
-            reason: "never expires",
-        }),
-        View::OtherType => Vote::Failed(NodeError::NotALock {
-            reason: "holds a value of another type",
-        }),
-        View::TimedOut => Vote::TimedOut,
-        View::BreakerOpen { failure } => Vote::BreakerOpen { failure },
         View::Failed(error) => Vote::Failed(error),
     };
     let report = NodeReport {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
-use crate::error::{Error, NodeReport, Vote};
+use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::{LeaseState, Renewal};
 use crate::node::command::Packed;
 use crate::node::extend::extend_all;
@@ -61,7 +61,7 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension<'_>], asked: &[
             // A node that was left out may well have the key.
             if *owed && !asked {
                 let failure = node.recent_failure().unwrap_or_default();
-                report.vote = Vote::BreakerOpen { failure };
+                report.vote = Vote::Failed(NodeError::BreakerOpen { failure });
             }
         }
     }

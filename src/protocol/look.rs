@@ -7,19 +7,20 @@ use crate::error::Error;
 use crate::node::Node;
 use crate::node::command::{self, Packed};
 use crate::node::inspect::inspect_all;
-use crate::status::{LockStatus, NodeStatus, View};
+use crate::status::{LockStatus, NodeStatus};
+use crate::verdict;
 
 /// Asks the nodes what is under the key of a resource.
 pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Error> {
     let command = command::inspect(&cluster.checked_key(resource)?);
     let drift = |ttl| cluster.options.drift(ttl);
-    let status = LockStatus::of(look(cluster, &command), drift);
+    let status = verdict::of_views(look(cluster, &command), drift);
     if status.is_decided() {
         return Ok(status);
     }
     let mut nodes = status.into_nodes();
     look_again(cluster, &command, &mut nodes);
-    Ok(LockStatus::of(nodes, drift))
+    Ok(verdict::of_views(nodes, drift))
 }
 
 /// Asks the nodes that did not fail lately, or all if these are no majority.
@@ -40,8 +41,7 @@ fn look(cluster: &Cluster, command: &Packed) -> Vec<NodeStatus> {
 
 /// Asks the nodes that were left out.
 fn look_again(cluster: &Cluster, command: &Packed, nodes: &mut [NodeStatus]) {
-    let is_left_out = |node: &NodeStatus| matches!(node.view, View::BreakerOpen { .. });
-    let asked: Vec<bool> = nodes.iter().map(is_left_out).collect();
+    let asked: Vec<bool> = nodes.iter().map(|node| node.view.is_left_out()).collect();
     let answers = inspect_all(cluster.each().zip(asked.iter().copied()), command);
     for (node, answer) in nodes.iter_mut().zip(answers) {
         if let Some(answer) = answer {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
-use redlatch::{Error, LockGuard, LockManager, NodeReport, Vote};
+use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
 use redlatch_testing::scripted::{Command, Kind, Scripted};
 use redlatch_testing::{BlackHole, Server, eventually, side_by_side, within};
 
@@ -94,7 +94,12 @@ fn assert_works_without(manager: &LockManager, faulty: &[String]) {
     }
     let left_out = eventually(RECOVERY, || {
         let guard = manager.lock("job", TTL).unwrap();
-        let is_left_out = |name| matches!(vote(guard.votes(), name), Vote::BreakerOpen { .. });
+        let is_left_out = |name| {
+            matches!(
+                vote(guard.votes(), name),
+                Vote::Failed(NodeError::BreakerOpen { .. })
+            )
+        };
         faulty.iter().all(|name| is_left_out(name))
     });
     assert!(left_out, "{faulty:?} cost their time again and again");
@@ -239,7 +244,10 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
         assert!(matches!(vote(nodes, &dead), Vote::Failed(_)), "{text}");
         assert!(text.contains("refused"), "{text}");
         for name in [&stopped, &hole.name()] {
-            assert!(matches!(vote(nodes, name), Vote::TimedOut), "{text}");
+            assert!(
+                matches!(vote(nodes, name), Vote::Failed(NodeError::TimedOut)),
+                "{text}"
+            );
         }
         // The message has it already.
         assert!(error.source().is_none());
@@ -307,7 +315,7 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
         resume_all(&victims);
         for (victim, before) in victims.iter().zip(sets) {
             let vote = vote(&votes, &victim.name());
-            assert!(matches!(vote, Vote::TimedOut), "{vote}");
+            assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");
             let executed = eventually(RECOVERY, || set_calls(victim) > before);
             assert!(executed, "{} got no SET", victim.name());
         }
