@@ -95,16 +95,6 @@ impl Cluster {
         let options = &self.options;
         Ok(retry::delay(options.retry_min, options.retry_max, random))
     }
-
-    /// How much time is left until `end`, if there is one.
-    pub(crate) fn left(&self, end: Option<Timestamp>) -> Duration {
-        end.map_or(Duration::MAX, |end| end.saturating_since(self.clock.now()))
-    }
-
-    /// Sleeps, and not beyond `end`.
-    pub(crate) fn sleep(&self, span: Duration, end: Option<Timestamp>) {
-        self.clock.sleep(span.min(self.left(end)));
-    }
 }
 
 impl Drop for Cluster {

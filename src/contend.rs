@@ -1,6 +1,7 @@
 //! Who waits for whom: the threads of this manager in a queue, and the first of them for other processes, at one node.
 
 pub(crate) mod arbiter;
+pub(crate) mod cancel;
 pub(crate) mod courtesy;
 pub(crate) mod handover;
 pub(crate) mod order;

@@ -64,6 +64,14 @@ pub enum Error {
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
+    /// The wait was ended by its [`Cancel`](crate::Cancel). No lock is held, and no key is left.
+    #[non_exhaustive]
+    Cancelled {
+        /// The resource that was asked for.
+        resource: Arc<str>,
+        /// How long the call has taken.
+        waited: Duration,
+    },
     /// A majority said yes, but by then the validity was used up.
     ///
     /// A longer time to live, or a shorter node timeout, leaves more time.
@@ -187,6 +195,9 @@ impl fmt::Display for Error {
                  use a longer ttl: {}",
                 Reports(nodes)
             ),
+            Self::Cancelled { resource, waited } => {
+                write!(f, "the wait for the lock on {resource:?} was cancelled (waited {waited:.1?})")
+            }
             Self::Lost { resource, cause } => {
                 write!(f, "the lock on {resource:?} is no longer held: {cause}")
             }
@@ -218,6 +229,7 @@ impl std::error::Error for Error {
             Self::NoThread { source } | Self::NoRandomness { source } => Some(source),
             Self::Held { .. }
             | Self::Unavailable { .. }
+            | Self::Cancelled { .. }
             | Self::TooSlow { .. }
             | Self::Lost { .. }
             | Self::NotOpened { .. }
@@ -242,6 +254,7 @@ impl Error {
     pub(crate) fn after(mut self, taken: Duration) -> Self {
         if let Self::Held { waited, .. }
         | Self::Unavailable { waited, .. }
+        | Self::Cancelled { waited, .. }
         | Self::TooSlow { waited, .. } = &mut self
         {
             *waited = taken;

@@ -205,6 +205,8 @@ pub use crate::manager::{Builder, LockManager, LockRequest};
 
 pub use crate::guard::LockGuard;
 
+pub use crate::contend::cancel::Cancel;
+
 pub use crate::renewal::KeepAlive;
 
 pub use crate::lease::{Lease, LeaseWatch};

@@ -19,6 +19,7 @@ mod call;
 mod operations;
 mod request;
 
+use self::acquire::Asked;
 pub use self::builder::Builder;
 pub use self::request::LockRequest;
 
@@ -108,7 +109,12 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, self.cluster().options.acquire_timeout, None)
+        self.acquire(
+            resource,
+            ttl,
+            self.cluster().options.acquire_timeout,
+            &Asked::default(),
+        )
     }
 
     /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder. No node is asked
@@ -133,7 +139,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, Duration::ZERO, None)
+        self.acquire(resource, ttl, Duration::ZERO, &Asked::default())
     }
 
     /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -156,7 +162,7 @@ impl LockManager {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, timeout, None)
+        self.acquire(resource, ttl, timeout, &Asked::default())
     }
 
     /// Takes the lock on `resource`, waiting for it until `deadline`.
@@ -181,7 +187,12 @@ impl LockManager {
         ttl: Duration,
         deadline: Instant,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, clock::until_instant(deadline), None)
+        self.acquire(
+            resource,
+            ttl,
+            clock::until_instant(deadline),
+            &Asked::default(),
+        )
     }
 
     /// Starts a request for the lock on `resource`, to set more than its name.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::cancel::Patience;
 use super::order::Order;
-use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::node::wait::{Heard, Manner, State};
@@ -24,8 +24,7 @@ const PRECISION: Duration = Duration::from_millis(2);
 pub(crate) struct Wait<'c> {
     cluster: &'c Cluster,
     key: &'c str,
-    /// When the caller's time is over.
-    end: Option<Timestamp>,
+    patience: &'c Patience,
     /// How many hints in succession have come to nothing.
     hints: u32,
 }
@@ -41,11 +40,11 @@ enum Next {
 }
 
 impl<'c> Wait<'c> {
-    pub(crate) fn new(cluster: &'c Cluster, key: &'c str, end: Option<Timestamp>) -> Self {
+    pub(crate) fn new(cluster: &'c Cluster, key: &'c str, patience: &'c Patience) -> Self {
         Self {
             cluster,
             key,
-            end,
+            patience,
             hints: 0,
         }
     }
@@ -67,11 +66,11 @@ impl<'c> Wait<'c> {
                 // Hints that come to nothing are no better than none.
                 Next::Attempt | Next::Sleep => {
                     self.hints = 0;
-                    cluster.sleep(cluster.delay()?, self.end);
+                    self.patience.sleep(&cluster.clock, cluster.delay()?);
                     break;
                 }
             }
-            if cluster.left(self.end).is_zero() {
+            if self.patience.left(&cluster.clock).is_zero() {
                 break;
             }
         }
@@ -81,11 +80,12 @@ impl<'c> Wait<'c> {
     /// Looks at the lock on the first node that answers, and waits for its release there, or for as long as the key is there,
     /// or for `delay`.
     fn poll(&self, delay: Duration, manner: Manner) -> Next {
-        let (cluster, end) = (self.cluster, self.end);
-        let delay = delay.min(cluster.left(end));
+        let cluster = self.cluster;
+        let left = || self.patience.left(&cluster.clock);
+        let delay = delay.min(left());
         let closed = cluster.each().filter(|node| node.is_closed());
         // One that hangs may take what is left of the time.
-        let mut asked = closed.take_while(|_| !cluster.left(end).is_zero());
+        let mut asked = closed.take_while(|_| !left().is_zero());
         let look = asked.find_map(|node| {
             let listener = node.listener();
             let announced = listener.as_ref().map_or(Duration::ZERO, |_| delay);
@@ -103,15 +103,18 @@ impl<'c> Wait<'c> {
         };
         let over = cluster.clock.now().saturating_add(span);
         // A server may be late to say that the time is over, and that must not make us late.
-        let longest = cluster.left(end).saturating_add(PRECISION);
-        match listener.map(|listener| listener.listen(self.key, span, longest)) {
+        let longest = left().saturating_add(PRECISION);
+        let given_up: &dyn Fn() -> bool = &|| self.patience.is_cancelled();
+        let given_up = self.patience.cancel.is_some().then_some(given_up);
+        match listener.map(|listener| listener.listen(self.key, span, longest, given_up)) {
             Some(Heard::Release) => {
                 cluster.stats.woken.count();
                 Next::Attempt
             }
             Some(Heard::Nothing) => Next::Look,
             Some(Heard::Failed) | None => {
-                cluster.sleep(cluster.left(Some(over)), end);
+                let rest = over.saturating_since(cluster.clock.now());
+                self.patience.sleep(&cluster.clock, rest);
                 Next::Look
             }
         }
@@ -125,6 +128,11 @@ mod tests {
     use crate::{Fanout, LockManager};
 
     const DELAY: Duration = Duration::from_millis(100);
+
+    const FOREVER: Patience = Patience {
+        end: None,
+        cancel: None,
+    };
 
     struct World {
         clock: FakeClock,
@@ -146,13 +154,20 @@ mod tests {
 
     impl World {
         fn begin(&self) -> Wait<'_> {
-            Wait::new(self.manager.cluster(), "job", None)
+            Wait::new(self.manager.cluster(), "job", &FOREVER)
         }
 
         fn wait(&self, wait: &mut Wait<'_>, manner: Manner, end: Option<Duration>) -> Order {
             let now = self.manager.cluster().clock.now();
-            wait.end = end.map(|end| now.saturating_add(end));
-            wait.wait(manner).unwrap()
+            let end = end.map(|end| now.saturating_add(end));
+            let patience = Patience { end, cancel: None };
+            let mut same = Wait {
+                patience: &patience,
+                ..*wait
+            };
+            let order = same.wait(manner).unwrap();
+            wait.hints = same.hints;
+            order
         }
 
         /// Lets somebody have the lock everywhere for so long.

@@ -33,6 +33,11 @@ pub(crate) trait Tenant: Sized {
 pub(crate) trait Time<T: Tenant> {
     fn now(&self) -> Timestamp;
 
+    /// Whether the one who waits has given up.
+    fn has_given_up(&self) -> bool {
+        false
+    }
+
     /// Waits until it is called or `until` has come; may return early.
     fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
 }
@@ -113,7 +118,7 @@ impl<T: Tenant> Queue<T> {
         }
     }
 
-    /// Waits for the turn until `end`, or for ever.
+    /// Waits for the turn until the time is over, or for ever.
     pub(crate) fn enter(
         self: &Arc<Self>,
         resource: &Arc<str>,
@@ -283,7 +288,7 @@ impl<T: Tenant> Place<'_, T> {
                 drop(lines);
                 return Ok((self.queue.turn(self.resource, turn), None));
             }
-            if end.is_some_and(|end| end <= now) {
+            if end.is_some_and(|end| end <= now) || time.has_given_up() {
                 // In the same step, so that nothing is handed to one who is about to leave.
                 line.remove(&self.waiter);
                 return Err(line.refusal());

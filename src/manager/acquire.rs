@@ -7,6 +7,7 @@ use super::LockManager;
 use super::call::Call;
 use crate::clock::{Clock, Timestamp};
 use crate::contend::arbiter::Wait;
+use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
 use crate::contend::queue::{Lines, Refusal, Time, Turn};
 use crate::error::{Error, NodeError, NodeReport, Vote};
@@ -34,8 +35,23 @@ struct Wish {
     resource: Arc<str>,
     term: Term,
     keep_alive: Option<KeepAlive>,
-    /// When the caller's time is over, if it ever is.
-    end: Option<Timestamp>,
+    patience: Patience,
+}
+
+impl Wish {
+    fn cancelled(&self) -> Error {
+        Error::Cancelled {
+            resource: Arc::clone(&self.resource),
+            waited: Duration::ZERO,
+        }
+    }
+}
+
+/// What can be asked for beside the lock.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asked {
+    pub(super) keep_alive: Option<KeepAlive>,
+    pub(super) cancel: Option<Cancel>,
 }
 
 impl LockManager {
@@ -45,7 +61,7 @@ impl LockManager {
         resource: &str,
         ttl: Duration,
         timeout: Duration,
-        keep_alive: Option<KeepAlive>,
+        options: &Asked,
     ) -> Result<LockGuard, Error> {
         let cluster = self.cluster();
         cluster.refuse_fork()?;
@@ -54,29 +70,51 @@ impl LockManager {
         let wish = Wish {
             resource: resource.into(),
             term,
-            keep_alive,
-            // None where the sum is beyond what time can count.
-            end: cluster.clock.now().checked_add(timeout),
+            keep_alive: options.keep_alive,
+            patience: Patience {
+                // None where the sum is beyond what time can count.
+                end: cluster.clock.now().checked_add(timeout),
+                cancel: options.cancel.clone(),
+            },
         };
         let mut call = Call::begin(cluster, resource, ttl);
         let turn = match self.line_up(&wish, &mut call)? {
             Entered::Holder(guard) => return Ok(guard),
             Entered::First(turn) => turn,
         };
-        let mut wait = Wait::new(cluster, &key, wish.end);
+        let manner = if timeout.is_zero() {
+            Manner::Eager
+        } else {
+            self.shared.courtesy.manner(&key, cluster.clock.now())
+        };
+        let guard = self.take(&wish, &key, manner, &turn, &mut call)?;
+        Ok(guard.with_turn(Some(turn)))
+    }
+
+    /// Makes attempts, and waits between them.
+    fn take(
+        &self,
+        wish: &Wish,
+        key: &str,
+        manner: Manner,
+        turn: &Turn<LockGuard>,
+        call: &mut Call<'_>,
+    ) -> Result<LockGuard, Error> {
+        let (cluster, patience) = (self.cluster(), &wish.patience);
+        let mut wait = Wait::new(cluster, key, patience);
         let all = Order::of(cluster.options.fanout);
-        let mut order = all;
-        if !timeout.is_zero()
-            && let Manner::Polite = self.shared.courtesy.manner(&key, cluster.clock.now())
-        {
-            order = wait.wait(Manner::Polite)?;
-        }
+        let mut order = match manner {
+            Manner::Polite => wait.wait(manner)?,
+            Manner::Eager => all,
+        };
         let mut raised = 0_u32;
         loop {
-            let error = match call.attempted(self.attempt(&wish, &key, order)) {
+            if patience.is_cancelled() {
+                return Err(call.refused(wish.cancelled()));
+            }
+            let error = match call.attempted(self.attempt(wish, key, order)) {
                 Err(error) if is_worth_a_retry(&error) => error,
-                Ok(guard) => return Ok(guard.with_turn(Some(turn))),
-                Err(error) => return Err(error),
+                result => return result,
             };
             // Not contention: the next proposal is one that the nodes can grant.
             if was_ill_proposed(&error) && raised < MOST_RAISES {
@@ -85,8 +123,8 @@ impl LockManager {
             }
             raised = 0;
             turn.met(&error);
-            if cluster.left(wish.end).is_zero() {
-                if order == all {
+            if patience.left(&cluster.clock).is_zero() {
+                if order == all && !patience.is_cancelled() {
                     return Err(error);
                 }
                 // Of the last attempt each node is to say something.
@@ -96,7 +134,7 @@ impl LockManager {
             if let Error::Held { .. } = error {
                 order = wait.wait(Manner::Eager)?;
             } else {
-                cluster.sleep(cluster.delay()?, wish.end);
+                patience.sleep(&cluster.clock, cluster.delay()?);
                 order = all;
             }
         }
@@ -131,10 +169,19 @@ impl LockManager {
         }
         cluster.stats.queued.count();
         let validity = wish.term.validity;
-        let (turn, guard) = match queue.enter(&wish.resource, validity, wish.end, &cluster.clock) {
+        let waiting = Waiting {
+            clock: &cluster.clock,
+            patience: &wish.patience,
+        };
+        let (turn, guard) = match queue.enter(&wish.resource, validity, wish.patience.end, &waiting)
+        {
             Ok(entered) => entered,
             Err(refusal) => {
-                let error = self.refused(&wish.resource, refusal);
+                let error = if wish.patience.is_cancelled() {
+                    wish.cancelled()
+                } else {
+                    self.refused(&wish.resource, refusal)
+                };
                 return Err(call.refused(error));
             }
         };
@@ -169,10 +216,19 @@ impl LockManager {
     }
 }
 
-/// The threads of a manager wait on its clock.
-impl Time<LockGuard> for Clock {
+/// A thread of a manager waits on its clock.
+struct Waiting<'w> {
+    clock: &'w Clock,
+    patience: &'w Patience,
+}
+
+impl Time<LockGuard> for Waiting<'_> {
     fn now(&self) -> Timestamp {
-        Self::now(self)
+        self.clock.now()
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.patience.is_cancelled()
     }
 
     fn pause(
@@ -181,7 +237,7 @@ impl Time<LockGuard> for Clock {
         lines: &mut MutexGuard<'_, Lines<LockGuard>>,
         until: Timestamp,
     ) {
-        self.nap(called, lines, until);
+        self.clock.nap(called, lines, until);
     }
 }
 

@@ -27,6 +27,7 @@ enum Outcome {
     Held,
     Unavailable,
     TooSlow,
+    Cancelled,
     /// For want of randomness, or by a panic.
     Failed,
 }
@@ -122,6 +123,8 @@ fn outcome_of(error: &Error) -> (Outcome, &[NodeReport]) {
         (Outcome::Unavailable, nodes)
     } else if let Error::TooSlow { nodes, .. } = error {
         (Outcome::TooSlow, nodes)
+    } else if let Error::Cancelled { .. } = error {
+        (Outcome::Cancelled, &[])
     } else {
         (Outcome::Failed, &[])
     }
@@ -134,13 +137,14 @@ impl Drop for Call<'_> {
             Outcome::Held => recorder.failed_held.count(),
             Outcome::Unavailable => recorder.failed_unavailable.count(),
             Outcome::TooSlow => recorder.failed_too_slow.count(),
-            Outcome::Acquired | Outcome::Failed => {}
+            Outcome::Acquired | Outcome::Cancelled | Outcome::Failed => {}
         }
         self.span.end(match self.outcome {
             Outcome::Acquired => "acquired",
             Outcome::Held => "held",
             Outcome::Unavailable => "unavailable",
             Outcome::TooSlow => "too slow",
+            Outcome::Cancelled => "cancelled",
             Outcome::Failed => "failed",
         });
     }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::LockManager;
+use super::acquire::Asked;
 use crate::clock;
+use crate::contend::cancel::Cancel;
 use crate::error::Error;
 use crate::guard::LockGuard;
 use crate::renewal::KeepAlive;
@@ -24,7 +26,7 @@ pub struct LockRequest<'a> {
     manager: &'a LockManager,
     resource: &'a str,
     ttl: Option<Duration>,
-    keep_alive: Option<KeepAlive>,
+    asked: Asked,
 }
 
 impl<'a> LockRequest<'a> {
@@ -33,7 +35,7 @@ impl<'a> LockRequest<'a> {
             manager,
             resource,
             ttl: None,
-            keep_alive: None,
+            asked: Asked::default(),
         }
     }
 
@@ -59,7 +61,15 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
-        self.keep_alive = Some(keep_alive);
+        self.asked.keep_alive = Some(keep_alive);
+        self
+    }
+
+    /// Lets another thread end the waiting for the lock; see [`Cancel`].
+    ///
+    /// A call that was cancelled before it begins asks no node. Defaults to a call that waits for as long as it is told.
+    pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
+        self.asked.cancel = Some(cancel.clone());
         self
     }
 
@@ -105,14 +115,15 @@ impl<'a> LockRequest<'a> {
 
     /// Checks what was asked for before anything is sent.
     fn acquire(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        let limit = self.keep_alive.and_then(KeepAlive::limit);
+        let keep_alive = self.asked.keep_alive;
+        let limit = keep_alive.and_then(KeepAlive::limit);
         let default = self.manager.cluster().options.default_ttl;
         let fitting = limit.map_or(default, |limit| default.min(limit));
         let ttl = self.ttl.unwrap_or(fitting);
-        if let Some(keep_alive) = self.keep_alive {
+        if let Some(keep_alive) = keep_alive {
             self.manager.shared.keeper.prepare(ttl, keep_alive)?;
         }
         self.manager
-            .acquire(self.resource, ttl, timeout, self.keep_alive)
+            .acquire(self.resource, ttl, timeout, &self.asked)
     }
 }

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod alone;
 #[cfg(test)]
+mod cancelled;
+#[cfg(test)]
 #[cfg(feature = "tls-rustls")]
 mod certificates;
 #[cfg(test)]
