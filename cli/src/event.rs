@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Ended(u8),
     /// The lock was lost.
     Lost(LossCause),
+    /// The call for the lock has ended.
+    Answered,
 }
 
 /// Catches the signals that are forwarded, from now on.

@@ -42,7 +42,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let (code, mend) = match &error {
+        let (code, advice) = match &error {
             Error::Held { .. } => (HELD, "wait longer with --wait"),
             Error::Unavailable { .. } | Error::TooSlow { .. } => {
                 (UNAVAILABLE, "see 'redlatch health'")
@@ -57,6 +57,16 @@ impl From<Error> for Failure {
             // Neither can happen here: nothing forks, and nodes are opened by other programs.
             Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),
         };
-        Self::new(code, format!("{error}; {mend}"))
+        let source = std::error::Error::source(&error);
+        let source = source.map_or(String::new(), |source| format!(": {source}"));
+        Self::new(code, format!("{error}{source}; {advice}"))
     }
+}
+
+/// What the operating system refused.
+pub(crate) fn no_system(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(
+        SYSTEM,
+        format!("the system gives no {what}: {error}; look at its limits"),
+    )
 }

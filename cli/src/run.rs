@@ -11,7 +11,7 @@ use crate::command;
 use crate::config::{self, Config};
 use crate::durations;
 use crate::event::{self, Event};
-use crate::failure::{Failure, LOST, SYSTEM};
+use crate::failure::{Failure, LOST, no_system};
 use crate::log_lines;
 use crate::nodes;
 use crate::output;
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         wait: (!arguments.no_wait).then(|| arguments.wait.or(config.wait).unwrap_or(WAIT)),
         held_code: arguments.conflict_exit_code,
     };
-    let held = match waiting::acquire(&wish, &events)? {
+    let held = match waiting::acquire(&wish, &events, sender.clone())? {
         Acquired::Held(held) => held,
         Acquired::Interrupted(code) => return Ok(code),
     };
@@ -155,13 +155,6 @@ fn give_back(arguments: &Run, held: LockGuard, end: End) -> u8 {
         (End::Unguarded(code), _) if arguments.on_loss == OnLoss::Ignore => code,
         (End::Unguarded(_), _) => LOST,
     }
-}
-
-fn no_system(what: &str, error: &std::io::Error) -> Failure {
-    Failure::new(
-        SYSTEM,
-        format!("the system gives no {what}: {error}; look at its limits"),
-    )
 }
 
 /// For how long the lock is taken.

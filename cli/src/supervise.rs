@@ -102,7 +102,7 @@ impl<'a> Supervisor<'a> {
                     self.kill_at = None;
                     self.group.kill(self.terminal.as_ref());
                 }
-                None => {}
+                Some(Event::Answered) | None => {}
             }
             if self.tell_at.is_some_and(|time| time <= clock::now()) {
                 self.put_off();

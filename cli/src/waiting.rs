@@ -1,23 +1,24 @@
-//! Getting the lock: attempts, and the waiting between them, which a signal ends.
+//! Getting the lock: the library waits for it on a thread, and this one for signals, which end the waiting.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use log::info;
-use redlatch::{Error, KeepAlive, LockGuard, LockManager, Vote};
+use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, Vote};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use crate::clock;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
-use crate::failure::{Failure, SYSTEM};
+use crate::failure::{Failure, no_system};
 use crate::name::Name;
 use crate::progress::Progress;
 use crate::run::Lease;
 use crate::terminal;
 
-/// The bounds of the random delay between two attempts, in milliseconds: those of the library.
-const DELAY_MS: (u32, u32) = (50, 250);
+/// How often a person who waits sees how much time has passed.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Which lock, and how badly it is wanted.
 pub(crate) struct Wish<'a> {
@@ -29,18 +30,6 @@ pub(crate) struct Wish<'a> {
     pub(crate) held_code: u8,
 }
 
-impl Wish<'_> {
-    /// One attempt. The guard renews the lock from then on.
-    fn try_lock(&self) -> Result<LockGuard, Error> {
-        let keep_alive = self
-            .lease
-            .max_hold
-            .map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
-        let request = self.manager.request(self.name.as_str()).ttl(self.lease.ttl);
-        request.keep_alive(keep_alive).try_lock()
-    }
-}
-
 /// How the waiting ended.
 pub(crate) enum Acquired {
     Held(LockGuard),
@@ -48,63 +37,83 @@ pub(crate) enum Acquired {
     Interrupted(u8),
 }
 
-/// Tries until the lock is ours, the time is over, or a signal comes.
-///
-/// The waits are here and not in the library, because a signal has to end them at once.
-pub(crate) fn acquire(wish: &Wish<'_>, events: &Receiver<Event>) -> Result<Acquired, Failure> {
+/// Waits until the lock is ours, the time is over, or a signal comes.
+pub(crate) fn acquire(
+    wish: &Wish<'_>,
+    events: &Receiver<Event>,
+    sender: Sender<Event>,
+) -> Result<Acquired, Failure> {
     let started = clock::now();
-    let deadline = wish.wait.and_then(|wait| started.checked_add(wait));
+    let cancel = Cancel::new();
+    let caller = wish.call(&cancel, sender)?;
     let mut progress = Progress::new(wish.name, started);
+    let mut interrupted = None;
     loop {
-        let result = wish.try_lock();
-        if let Some(code) = interruption(events, Duration::ZERO) {
-            progress.clear();
-            // A lock that was got meanwhile is given back: nothing was done under it.
-            drop(result);
-            return Ok(Acquired::Interrupted(code));
-        }
-        let error = match result {
-            Ok(held) => {
-                progress.clear();
-                let waited = durations::rough(clock::now().saturating_duration_since(started));
-                info!("got the lock {} after {waited}", wish.name);
-                return Ok(Acquired::Held(held));
+        match events.recv_timeout(TICK) {
+            Ok(Event::Answered) | Err(RecvTimeoutError::Disconnected) => break,
+            Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
+            // These are for a command, and there is none yet.
+            Ok(Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_)) => {}
+            Ok(Event::Signal(signal)) => {
+                interrupted.get_or_insert(code_of_signal(signal));
+                cancel.cancel();
             }
-            Err(error) => error,
+            Err(RecvTimeoutError::Timeout) => {
+                if interrupted.is_none() && wish.manager.stats().attempts > 0 {
+                    progress.show(wish.manager);
+                }
+            }
+        }
+    }
+    progress.clear();
+    let result = caller
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    if let Some(code) = interrupted {
+        // A lock that was got meanwhile is given back: nothing was done under it.
+        drop(result);
+        return Ok(Acquired::Interrupted(code));
+    }
+    let held = result.map_err(|error| refusal(wish, error))?;
+    let waited = durations::rough(clock::now().saturating_duration_since(started));
+    info!("got the lock {} after {waited}", wish.name);
+    Ok(Acquired::Held(held))
+}
+
+/// What the thread that waits has got.
+type Caller = JoinHandle<Result<LockGuard, Error>>;
+
+/// Tells that the call has ended, also by a panic.
+struct Announced(Sender<Event>);
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        // Somebody listens for as long as this process runs.
+        self.0.send(Event::Answered).ok();
+    }
+}
+
+impl Wish<'_> {
+    /// Has the library wait for the lock on a thread, which tells when it has ended. The guard renews the lock from then on.
+    fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
+        let (manager, name) = (self.manager.clone(), self.name.clone());
+        let (Lease { ttl, max_hold }, wait) = (self.lease, self.wait);
+        let cancel = cancel.clone();
+        let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
+        let call = move || {
+            let request = manager.request(name.as_str()).ttl(ttl);
+            let request = request.keep_alive(keep_alive).cancelled_by(&cancel);
+            let _end = Announced(events);
+            match wait {
+                Some(wait) => request.try_lock_for(wait),
+                None => request.try_lock(),
+            }
         };
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
-        let left = left.unwrap_or(Duration::ZERO);
-        if left.is_zero() || !is_worth_waiting(&error) {
-            progress.clear();
-            return Err(refusal(wish, error));
-        }
-        progress.show(wish.manager);
-        if let Some(code) = interruption(events, delay()?.min(left)) {
-            progress.clear();
-            return Ok(Acquired::Interrupted(code));
-        }
+        let thread = thread::Builder::new().name("waiting".into());
+        thread
+            .spawn(call)
+            .map_err(|error| no_system("thread", &error))
     }
-}
-
-/// Lets time pass. Returns the exit code of a signal that ends the waiting.
-fn interruption(events: &Receiver<Event>, span: Duration) -> Option<u8> {
-    match events.recv_timeout(span) {
-        Ok(Event::Signal(SIGTSTP)) => {
-            terminal::stop_here();
-            None
-        }
-        // The rest is for a command, and there is none yet.
-        Ok(Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_))
-        | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        Ok(Event::Signal(signal)) => Some(code_of_signal(signal)),
-    }
-}
-
-fn is_worth_waiting(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
-    )
 }
 
 fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
@@ -125,23 +134,15 @@ fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
     let waited = wish.wait.map_or(String::new(), |wait| {
         format!(", after {} of waiting", durations::exact(wait))
     });
-    let mend = if wish.wait.is_some() {
+    let advice = if wish.wait.is_some() {
         "wait longer with --wait"
     } else {
         "wait with --wait"
     };
     let message = format!(
-        "another holder has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {mend}, or see 'redlatch status'",
+        "another holder has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'",
         wish.name,
         nodes.len()
     );
     Failure::new(wish.held_code, message)
-}
-
-/// A random delay, so that those who wait don't ask in step.
-fn delay() -> Result<Duration, Failure> {
-    let (min, max) = DELAY_MS;
-    let random = getrandom::u32().map_err(|error| Failure::new(SYSTEM, error.to_string()))?;
-    let span = random.checked_rem(max.abs_diff(min)).unwrap_or(0);
-    Ok(Duration::from_millis(min.saturating_add(span).into()))
 }

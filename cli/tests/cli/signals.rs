@@ -81,6 +81,9 @@ fn a_signal_ends_the_waiting_at_once_and_leaves_nothing() {
         let options = ["--verbose", "--wait", "1h"];
         let running = Running::start(&mut nodes.run(&options, "echo ran"));
         assert!(running.error_line().contains("waiting"));
+        // It listens for a release, as every other client of the library does.
+        let listens = || nodes.servers.iter().any(|server| server.blocked() == 1);
+        assert!(eventually(Duration::from_secs(30), listens));
         let sent = now();
         running.signal(signal);
         let ended = running.end();
@@ -90,7 +93,8 @@ fn a_signal_ends_the_waiting_at_once_and_leaves_nothing() {
     }
     for server in &nodes.servers {
         assert_eq!(server.get("job").as_deref(), Some("another"));
-        assert_eq!(server.keys(), 1);
+        // That somebody waits is announced for the time between two looks.
+        assert!(eventually(Duration::from_secs(30), || server.keys() == 1));
     }
 }
 
