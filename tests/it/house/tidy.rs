@@ -67,7 +67,8 @@ fn files_are_short_and_named_after_their_subject() {
 
 #[test]
 fn texts_are_clean() {
-    let prose = rust_files().into_iter().chain(files("docs", "md"));
+    let pages = files("docs", "md").into_iter().chain(files("tests", "md"));
+    let prose = rust_files().into_iter().chain(pages);
     let marks = [
         concat!("TO", "DO"),
         concat!("FIX", "ME"),
@@ -94,6 +95,18 @@ fn texts_are_clean() {
 fn every_file_begins_with_what_it_is() {
     for (name, text) in rust_files() {
         assert!(text.starts_with("//!"), "{name} has no `//!` line");
+    }
+}
+
+#[test]
+fn every_package_of_the_workspace_has_its_lints() {
+    let manifests: Vec<_> = ["cli", "examples", "testing", "tests"]
+        .iter()
+        .flat_map(|folder| files(folder, "toml"))
+        .collect();
+    assert!(manifests.len() >= 5, "{manifests:?}");
+    for (name, text) in manifests {
+        assert!(text.contains("\n[lints]\nworkspace = true\n"), "{name}");
     }
 }
 
