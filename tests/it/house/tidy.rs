@@ -232,6 +232,15 @@ fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
     }
 }
 
+/// The folder of a test binary has the test of this name.
+#[track_caller]
+fn assert_is_there(folder: &str, test: &str) {
+    let (module, function) = test.rsplit_once("::").unwrap();
+    let file = root().join(folder).join(module.replace("::", "/") + ".rs");
+    let text = fs::read_to_string(file).unwrap_or_default();
+    assert!(text.contains(&format!("\nfn {function}()")), "{test}");
+}
+
 #[test]
 fn every_mutant_says_what_catches_it_and_is_in_the_table() {
     let page = fs::read_to_string(root().join("docs/correctness.md")).unwrap();
@@ -243,7 +252,12 @@ fn every_mutant_says_what_catches_it_and_is_in_the_table() {
         .filter(|line| line.starts_with('|'));
     let mut listed: Vec<String> = rows.skip(2).map(str::to_owned).collect();
     for (name, text) in files("tests/mutants", "patch") {
-        assert!(text.contains("\nCaught-by: "), "{name}");
+        let (_, caught_by) = text.split_once("\nCaught-by: ").expect(&name);
+        for (target, folder) in [("test it ", "tests/it"), ("test cli ", "cli/tests/cli")] {
+            if let Some(test) = caught_by.lines().next().unwrap().strip_prefix(target) {
+                assert_is_there(folder, test);
+            }
+        }
         let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap();
         let beginning = format!("| {stem} | {} | ", text.lines().next().unwrap());
         let place = listed.iter().position(|row| row.starts_with(&beginning));
