@@ -4,26 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-mod give_back;
-pub(crate) mod held;
-#[cfg(test)]
-mod held_model;
-mod watch;
+mod end;
+mod extend;
+mod shared;
 
-use self::give_back::drop_hooks;
-use self::held::{Held, Purpose};
-pub use self::watch::LeaseWatch;
+use self::end::drop_hooks;
+pub(crate) use self::shared::Shared;
+use crate::clock::Timestamp;
+use crate::contend::handover::Cohort;
+use crate::contend::queue::{Tenant, Turn};
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
-use crate::handover::Cohort;
-use crate::keep_alive::{KeepAlive, Renewal};
-use crate::lease::Lease;
-use crate::manager::LockManager;
-use crate::node::Node;
-use crate::node::extend::extend_all;
-use crate::queue::Turn;
-use crate::stats::Recorder;
-use crate::sync;
+use crate::lease::state::LeaseState;
+use crate::lease::{Lease, LeaseWatch};
+use crate::protocol::Won;
+use crate::renewal::Purpose;
 use crate::verdict;
 
 /// A held lock. Dropping it gives the lock back on every node.
@@ -44,58 +39,74 @@ use crate::verdict;
 /// [`unlock`](Self::unlock) to be told.
 #[must_use = "a lock that is not bound to a variable is given back at once"]
 pub struct LockGuard {
-    manager: LockManager,
-    held: Arc<Held>,
+    shared: Arc<Shared>,
+    lease: Arc<LeaseState>,
     votes: Box<[NodeReport]>,
     /// Whether the lock was not given back yet.
     owes: bool,
     /// Keeps the other threads of this manager waiting. Last, so that the next one is called when all is done.
-    turn: Option<Turn<LockManager>>,
+    turn: Option<Turn<LockGuard>>,
     /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
     cohort: Option<Cohort>,
 }
 
+/// The threads of a manager that want one lock wait for each other's guards.
+impl Tenant for LockGuard {
+    type Lock = Arc<LeaseState>;
+    type Guard = Self;
+    type Error = Error;
+    /// The validity that is asked for.
+    type Wish = Duration;
+
+    fn end(lock: &Arc<LeaseState>) -> Timestamp {
+        lock.deadline()
+    }
+}
+
 impl LockGuard {
-    pub(crate) fn new(manager: &LockManager, held: Held, votes: Vec<NodeReport>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, won: Won) -> Self {
         Self {
-            manager: manager.clone(),
-            held: Arc::new(held),
-            votes: votes.into(),
+            shared: Arc::clone(shared),
+            lease: Arc::new(won.lease),
+            votes: won.votes.into(),
             owes: true,
             turn: None,
-            cohort: None,
+            cohort: won.cohort,
         }
     }
 
     /// The same guard, with the turn that it was got in.
-    pub(crate) fn with_turn(mut self, turn: Option<Turn<LockManager>>) -> Self {
+    pub(crate) fn with_turn(mut self, turn: Option<Turn<Self>>) -> Self {
         if let Some(turn) = &turn {
-            turn.got(Arc::clone(&self.held));
+            turn.got(Arc::clone(&self.lease));
         }
         self.turn = turn;
         self
     }
 
-    /// The same guard, of a lock that may be handed over from thread to thread.
-    pub(crate) fn with_cohort(mut self, cohort: Option<Cohort>) -> Self {
-        self.cohort = cohort;
-        self
+    /// Has what becomes of the lock counted and logged from now on.
+    pub(crate) fn count(&self) {
+        self.lease.count_in(&self.shared.cluster().stats);
     }
 
-    /// Has what becomes of the lock counted and logged from now on.
-    pub(crate) fn count_in(&self, recorder: &Arc<Recorder>) {
-        self.held.count_in(recorder);
+    pub(crate) fn shared_resource(&self) -> &Arc<str> {
+        &self.lease.resource
+    }
+
+    /// Before the first send of the attempt that got the lock.
+    pub(crate) fn since(&self) -> Timestamp {
+        self.lease.since()
     }
 
     /// Returns the name of the locked resource, without the manager's key prefix.
     pub fn resource(&self) -> &str {
-        &self.held.resource
+        &self.lease.resource
     }
 
     /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards that
     /// a lock was [handed over](crate::Builder::local_handover) to have the same.
     pub fn token(&self) -> &str {
-        self.held.tokens.token.as_str()
+        self.lease.tokens.token.as_str()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
@@ -115,7 +126,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.held.tokens.fencing
+        self.lease.tokens.fencing
     }
 
     /// Returns how long the lock is still ours, or zero when it no longer is.
@@ -124,7 +135,7 @@ impl LockGuard {
     /// while the machine is suspended. It asks no server: a lock that was lost because nodes forgot it is found out by
     /// [`extend`](Self::extend).
     pub fn remaining(&self) -> Duration {
-        self.held.remaining()
+        self.lease.remaining()
     }
 
     /// Checks, without asking a server, that the lock is still ours.
@@ -145,7 +156,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn check(&self) -> Result<(), Error> {
-        self.held.check()
+        self.lease.check()
     }
 
     /// Waits until the lock is lost, for `timeout` at most; returns how, or none if it is still ours.
@@ -168,7 +179,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
-        self.held.wait_lost(timeout)
+        self.lease.wait_lost(timeout)
     }
 
     /// Has `hook` called when the lock is lost, with how it was; at once, if it is lost already.
@@ -203,19 +214,19 @@ impl LockGuard {
         reason = "as where a manager is built; nothing is half done then"
     )]
     pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
-        if self.manager.is_forked() {
+        if self.shared.cluster().is_forked() {
             return;
         }
-        if let Err(error) = self.manager.start(Purpose::Watch) {
+        if let Err(error) = self.shared.keeper.start(Purpose::Watch) {
             panic!("{error}");
         }
-        self.held.on_lost(Box::new(hook));
-        self.manager.watch(&self.held);
+        self.lease.on_lost(Box::new(hook));
+        self.shared.keeper.watch(&self.lease);
     }
 
     /// Returns a look at this lock for threads that don't have the guard.
     pub fn watch(&self) -> LeaseWatch {
-        LeaseWatch::new(&self.held)
+        LeaseWatch::new(&self.lease)
     }
 
     /// Returns what each node said when the lock was acquired, in the canonical order.
@@ -232,106 +243,6 @@ impl LockGuard {
     /// ```
     pub fn votes(&self) -> &[NodeReport] {
         &self.votes
-    }
-
-    /// Gives the lock a validity of `ttl` from now, less the drift.
-    ///
-    /// All nodes are asked at once. A lease is never shortened: with a `ttl` below what is left, nothing changes. An
-    /// extension that fails deletes nothing, and unless it fails as `Lost` the lock stays ours for as long as it was.
-    ///
-    /// # Errors
-    ///
-    /// - [`Error::Lost`] when the validity ended before or meanwhile, or when a majority no longer has our key.
-    /// - [`Error::Unavailable`] when too few nodes answered to tell.
-    /// - [`Error::TooSlow`] when a majority did extend, but the new validity was used up by then.
-    /// - [`Error::InvalidTtl`] as for [`LockManager::lock`], and [`Error::Forked`] in a forked child.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// guard.extend(Duration::from_secs(60))?;
-    /// assert!(guard.remaining() > Duration::from_secs(50));
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn extend(&self, ttl: Duration) -> Result<(), Error> {
-        self.extend_and_keep(ttl, None)
-    }
-
-    /// Extends the lock, and has it renewed as `renewal` says from then on, if that says anything.
-    fn extend_and_keep(&self, ttl: Duration, renewal: Option<Renewal>) -> Result<(), Error> {
-        if self.manager.is_forked() {
-            return Err(Error::Forked);
-        }
-        self.manager.validity(ttl)?;
-        self.check()?;
-        let started = self.manager.clock().now();
-        let limit = renewal.map_or_else(|| self.held.limit(), |renewal| renewal.until);
-        // What max_hold leaves, if that is less.
-        let (ttl, validity) = self.manager.fitting(limit, ttl, started)?;
-        let key = self.manager.key(self.resource());
-        let command = self.held.command(&key, self.manager.rules()).extend(ttl);
-
-        let nodes = extend_all(self.nodes(), &command, 1);
-        let now = self.manager.clock().now();
-        let nodes = nodes.into_iter().flatten().collect();
-        let lease = (started, validity);
-        let extended = self.held.extended(lease, renewal, nodes, now);
-        if let Err(Error::Lost { .. }) = &extended {
-            self.manager.watch(&self.held);
-        }
-        if extended.is_ok() {
-            self.manager.recorder().extended.count();
-        }
-        extended
-    }
-
-    /// Extends the lock by `ttl` and has it renewed from now on, as [`LockRequest::keep_alive`] does: for a guard that was
-    /// [adopted](LockManager::adopt). In place of an earlier keep-alive, if there was one.
-    ///
-    /// The time of [`KeepAlive::max_hold`] is counted from when this guard got the lock.
-    ///
-    /// # Errors
-    ///
-    /// As for [`extend`](Self::extend); and [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts or of more
-    /// than `max_hold`, and when the lock was held for `max_hold` already, and [`Error::NoThread`]. Nothing has changed
-    /// then.
-    ///
-    /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
-    pub fn keep_alive(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<(), Error> {
-        let (ttl, validity) = self.manager.checked_keep_alive(ttl, keep_alive)?;
-        self.check()?;
-        let renewal = self.renewal(ttl, keep_alive);
-        let started = self.manager.clock().now();
-        if renewal.until.is_some_and(|until| until <= started) {
-            let reason = "it was held for as long as max_hold already; allow more, or give it back";
-            let reason = reason.to_owned();
-            return Err(Error::InvalidTtl { ttl, reason });
-        }
-        self.extend_and_keep(ttl, Some(renewal))?;
-        self.manager
-            .keep(&self.held, Renewal::due(started, validity));
-        // Its time may have come meanwhile.
-        self.check()
-    }
-
-    /// Has a lock renewed that was just got, as one for this ttl is, which has that validity.
-    pub(crate) fn keep_from_the_beginning(
-        &self,
-        (ttl, validity): (Duration, Duration),
-        keep_alive: KeepAlive,
-    ) {
-        // One that was handed over has less left, as if it had begun before.
-        let began = self.held.deadline().saturating_sub(validity);
-        self.held.keep(self.renewal(ttl, keep_alive));
-        self.manager.keep(&self.held, Renewal::due(began, validity));
-    }
-
-    fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {
-        let limit = keep_alive.limit();
-        let until = limit.and_then(|limit| self.held.held_for(limit));
-        Renewal { ttl, until }
     }
 
     /// Makes a lease of the guard that can be handed to another thread, process or machine, which
@@ -355,19 +266,20 @@ impl LockGuard {
     /// ```
     pub fn into_lease(mut self) -> Lease {
         // Read before what is left is: whatever time goes by in between makes the end come sooner, and not later.
-        let now = Duration::from_micros(self.manager.clock().wall_micros());
+        let clock = &self.shared.cluster().clock;
+        let now = Duration::from_micros(clock.wall_micros());
         self.owes = false;
-        if self.manager.is_forked() {
+        if self.shared.cluster().is_forked() {
             // It is the parent's, who goes on with it.
-            return Lease::of(&self.held, now);
+            return Lease::of(&self.lease, now);
         }
         // In this order as when it is given back.
-        let ended = self.held.end();
-        let remaining = ended.deadline.saturating_since(self.manager.clock().now());
-        self.held.passed_on();
-        self.manager.forget(&self.held);
+        let ended = self.lease.end();
+        let remaining = ended.deadline.saturating_since(clock.now());
+        self.lease.passed_on();
+        self.shared.keeper.forget(&self.lease);
         drop_hooks(ended.hooks);
-        Lease::of(&self.held, now.saturating_add(remaining))
+        Lease::of(&self.lease, now.saturating_add(remaining))
     }
 
     /// Gives the lock back and tells how that went.
@@ -389,22 +301,22 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn unlock(mut self) -> Result<(), Error> {
-        if self.manager.is_forked() {
-            return Err(Error::Forked);
-        }
+        self.shared.cluster().refuse_fork()?;
+        let started = self.shared.cluster().clock.glance();
         let Some((known, nodes)) = self.give_back() else {
             return Ok(());
         };
         if let Some(cause) = known {
             // Nothing that the nodes say undoes it.
-            return Err(Error::Lost { cause });
+            return Err(self.lease.lost(cause));
         }
-        verdict::confirm(nodes).map(drop)
-    }
-
-    /// The nodes, and whether a key of this lock may be there.
-    fn nodes(&self) -> impl DoubleEndedIterator<Item = (&Node, bool)> + Clone {
-        self.manager.each().zip(self.held.owed.iter().copied())
+        let waited = self
+            .shared
+            .cluster()
+            .clock
+            .glance()
+            .saturating_since(started);
+        verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
     }
 }
 

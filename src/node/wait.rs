@@ -14,6 +14,9 @@ use crate::wire::resp::Reply;
 /// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How often one who listens looks whether it is to go on.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Who listens at a node.
 #[derive(Default)]
 pub(super) struct Listeners {
@@ -107,8 +110,15 @@ impl Node {
 }
 
 impl Listener<'_> {
-    /// Waits for word of a release, for `span`, and for no longer than `longest` in all. Keeps a connection busy meanwhile.
-    pub(crate) fn listen(&self, key: &str, span: Duration, longest: Duration) -> Heard {
+    /// Waits for word of a release, for `span`, for no longer than `longest` in all, and not beyond the moment when it is
+    /// `given_up`. Keeps a connection busy meanwhile.
+    pub(crate) fn listen(
+        &self,
+        key: &str,
+        span: Duration,
+        longest: Duration,
+        given_up: Option<&dyn Fn() -> bool>,
+    ) -> Heard {
         if span < command::SHORTEST_LISTENING {
             return Heard::Failed;
         }
@@ -122,8 +132,20 @@ impl Listener<'_> {
                 patience: span.saturating_add(late).min(longest),
             },
         };
-        let answer = Exchange::with(self.node, &request, |_, reply| Some(reply.clone()));
-        match answer.result {
+        let read = |_: &Node, reply: &Reply| Some(reply.clone());
+        let mut exchange = Exchange::NoSlot(self.node, &request)
+            .wait_for_a_slot()
+            .send();
+        if let Some(given_up) = given_up {
+            while exchange.is_under_way() {
+                exchange = exchange.look(LOOK, read);
+                if exchange.is_under_way() && given_up() {
+                    // The connection is closed, because the answer is still to come.
+                    return Heard::Failed;
+                }
+            }
+        }
+        match exchange.receive(read).answer().result {
             Ok(Reply::Array(_)) => Heard::Release,
             Ok(Reply::Nil) => Heard::Nothing,
             Ok(reply) => {

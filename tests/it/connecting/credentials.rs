@@ -1,0 +1,116 @@
+//! Users and passwords that a callback gives, at each new connection.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redlatch::{Builder, Credentials, Error, LockManager, NodeError, Vote};
+use redlatch_testing::Server;
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn to(server: &Server) -> Builder {
+    let builder = LockManager::builder().node(format!("redis://{}", server.name()));
+    builder.node_timeout(Duration::from_secs(5))
+}
+
+/// What the only node said.
+#[track_caller]
+fn vote(manager: &LockManager) -> Vote {
+    let nodes = match manager.try_lock("report", TTL) {
+        Ok(guard) => guard.votes().to_vec(),
+        Err(Error::Unavailable { nodes, .. }) => nodes,
+        Err(error) => unreachable!("{error}"),
+    };
+    assert_eq!(nodes.len(), 1);
+    nodes
+        .into_iter()
+        .map(|report| report.vote)
+        .next()
+        .unwrap_or(Vote::NotAsked)
+}
+
+#[test]
+fn a_password_that_changes_is_asked_for_at_the_next_connection() {
+    let server = Server::start();
+    server.command(&["ACL", "SETUSER", "locks", "on", ">first", "~*", "+@all"]);
+    let password = Arc::new(Mutex::new("first"));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let manager = {
+        let (password, asked) = (Arc::clone(&password), Arc::clone(&asked));
+        let builder = to(&server).credentials(move |node| {
+            asked.lock().push(node.to_owned());
+            Ok(Credentials::new("locks", *password.lock()))
+        });
+        builder.build().unwrap()
+    };
+    for _ in 0..3 {
+        assert!(matches!(vote(&manager), Vote::Granted));
+    }
+    assert_eq!(*asked.lock(), [server.name()], "once for each connection");
+
+    server.command(&["ACL", "SETUSER", "locks", "resetpass", ">second"]);
+    server.command(&["CLIENT", "KILL", "USER", "locks"]);
+    *password.lock() = "second";
+    assert!(matches!(vote(&manager), Vote::Granted));
+    assert_eq!(asked.lock().len(), 2);
+}
+
+#[test]
+fn a_user_and_a_password_log_in_and_a_wrong_one_is_named_without_it() {
+    let server = Server::start();
+    server.command(&["ACL", "SETUSER", "locks", "on", ">right", "~*", "+@all"]);
+    server.command(&["ACL", "SETUSER", "default", "off"]);
+    for (password, is_right) in [("right", true), ("wrong-pa55word", false)] {
+        let builder = to(&server).credentials(move |_| Ok(Credentials::new("locks", password)));
+        let manager = builder.build().unwrap();
+        let vote = vote(&manager);
+        assert_eq!(matches!(vote, Vote::Granted), is_right, "{vote}");
+        if !is_right {
+            assert!(
+                matches!(&vote, Vote::Failed(NodeError::Login { .. })),
+                "{vote}"
+            );
+            assert!(!format!("{vote} {vote:?} {manager:?}").contains(password));
+        }
+    }
+}
+
+#[test]
+fn a_callback_that_fails_or_panics_costs_a_vote_and_no_more() {
+    let server = Server::start_with(&["--requirepass", "right"]);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let manager = {
+        let calls = Arc::clone(&calls);
+        let builder =
+            to(&server).credentials(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
+                0 => Err(io::Error::other("the vault is sealed")),
+                1 => panic!("the callback of a test"),
+                _ => Ok(Credentials::password("right")),
+            });
+        builder.build().unwrap()
+    };
+    for text in ["the vault is sealed", "the callback panicked"] {
+        let vote = vote(&manager);
+        assert!(
+            matches!(&vote, Vote::Failed(NodeError::NoCredentials { .. })),
+            "{vote}"
+        );
+        assert!(vote.to_string().contains(text), "{vote}");
+    }
+    // It says nothing about the node, which was not left out.
+    assert!(matches!(vote(&manager), Vote::Granted));
+    assert_eq!(manager.stats().nodes[0].opened, 0);
+}
+
+#[test]
+fn a_password_in_the_url_of_a_node_stays_its_own() {
+    let server = Server::start_with(&["--requirepass", "right"]);
+    let url = format!("redis://:right@{}", server.name());
+    let builder = LockManager::builder().node(url);
+    let builder = builder.node_timeout(Duration::from_secs(5));
+    let builder = builder.credentials(|_| Ok(Credentials::password("wrong")));
+    assert!(matches!(vote(&builder.build().unwrap()), Vote::Granted));
+}

@@ -1,0 +1,367 @@
+//! Servers that are killed and started again, and connections that break: no vote is lost, and none is made up.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use redis::Value;
+use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
+use redlatch_testing::scripted::{Kind, Peer, Scripted};
+use redlatch_testing::{Server, eventually, within};
+
+const TTL: Duration = Duration::from_mins(1);
+/// No test here waits for it; it only has to be longer than a busy machine may pause a healthy server.
+const NODE_TIMEOUT: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_secs(30);
+const THREADS: usize = 8;
+
+fn manager(urls: impl IntoIterator<Item = String>, connections: usize) -> LockManager {
+    LockManager::builder()
+        .nodes(urls)
+        .node_timeout(NODE_TIMEOUT)
+        .pool_size(u32::try_from(connections).unwrap())
+        .build()
+        .unwrap()
+}
+
+#[track_caller]
+fn assert_all_granted(votes: &[NodeReport]) {
+    for report in votes {
+        assert!(matches!(report.vote, Vote::Granted), "{report}");
+    }
+}
+
+/// The last command of each client of a server that has a lock to do with.
+#[track_caller]
+fn last_commands(server: &Server) -> Vec<String> {
+    let Value::BulkString(text) = server.command(&["CLIENT", "LIST", "TYPE", "normal"]) else {
+        panic!("no text");
+    };
+    let text = String::from_utf8(text).unwrap();
+    let command = |line: &str| {
+        let rest = line.split(" cmd=").nth(1)?;
+        rest.split(' ').next().map(ToOwned::to_owned)
+    };
+    let mut commands: Vec<String> = text.lines().filter_map(command).collect();
+    commands.retain(|command| command == "set" || command == "eval");
+    commands
+}
+
+/// Takes a lock in each of eight threads at the same time; they are held together.
+#[track_caller]
+fn lock_in_all_threads(manager: &LockManager) -> Vec<LockGuard> {
+    let start = Arc::new(Barrier::new(THREADS));
+    let manager = manager.clone();
+    within(BOUND, move || {
+        let threads = (0..THREADS).map(|i| {
+            let (manager, start) = (manager.clone(), Arc::clone(&start));
+            thread::spawn(move || {
+                start.wait();
+                manager.try_lock(&format!("job-{i}"), TTL).unwrap()
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    })
+}
+
+/// Opens eight connections to each server: each holds back what eight threads ask it at the same time.
+#[track_caller]
+fn warm_up(manager: &LockManager, servers: &[Server]) {
+    for server in servers {
+        server.command(&["CLIENT", "PAUSE", "60000", "WRITE"]);
+    }
+    let asking = thread::spawn({
+        let manager = manager.clone();
+        move || lock_in_all_threads(&manager)
+    });
+    let mut paused: Vec<&Server> = servers.iter().collect();
+    let all_came = eventually(BOUND, || {
+        paused.retain(|server| {
+            let came = server.blocked();
+            if came == THREADS {
+                server.command(&["CLIENT", "UNPAUSE"]);
+            }
+            came < THREADS
+        });
+        paused.is_empty()
+    });
+    assert!(all_came, "a server was not asked by all threads");
+    drop(asking.join().unwrap());
+    for server in servers {
+        assert_eq!(last_commands(server).len(), THREADS);
+    }
+}
+
+/// Eight threads at the same time, and then one, get the votes of all nodes.
+#[track_caller]
+fn assert_no_vote_is_lost(manager: &LockManager) {
+    let guards = lock_in_all_threads(manager);
+    for guard in &guards {
+        assert_all_granted(guard.votes());
+    }
+    drop(guards);
+    for _ in 0..THREADS {
+        let guard = manager.try_lock("job", TTL).unwrap();
+        assert_all_granted(guard.votes());
+        guard.unlock().unwrap();
+    }
+}
+
+#[test]
+fn killing_and_restarting_all_servers_loses_no_vote_of_eight_warm_connections() {
+    let mut servers = Server::cluster(5);
+    let manager = manager(servers.iter().map(Server::url), THREADS);
+    for _ in 0..3 {
+        warm_up(&manager, &servers);
+        servers.iter_mut().for_each(Server::kill);
+        servers.iter_mut().for_each(Server::restart);
+        assert_no_vote_is_lost(&manager);
+    }
+}
+
+#[test]
+fn killing_and_restarting_one_server_loses_no_vote_of_eight_warm_connections() {
+    let mut servers = Server::cluster(5);
+    let manager = manager(servers.iter().map(Server::url), THREADS);
+    for i in 0..servers.len() {
+        warm_up(&manager, &servers);
+        servers[i].kill();
+        servers[i].restart();
+        assert_no_vote_is_lost(&manager);
+    }
+}
+
+#[test]
+fn a_server_that_closes_idle_connections_loses_no_vote() {
+    let servers = Server::cluster(5);
+    let manager = manager(servers.iter().map(Server::url), THREADS);
+    warm_up(&manager, &servers);
+    for server in &servers {
+        let killed = server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        assert!(matches!(killed, Value::Int(8..)), "{killed:?}");
+    }
+    assert_no_vote_is_lost(&manager);
+}
+
+#[test]
+fn a_reset_discards_all_older_connections_unseen() {
+    // The first eight connections are dead from then on, as after a power failure: nothing tells but an attempt.
+    let dead = Arc::new(AtomicBool::new(false));
+    let (dead_now, waiting) = (Arc::clone(&dead), AtomicUsize::new(0));
+    let together = Barrier::new(THREADS);
+    let server = Scripted::start(move |peer, command| {
+        if command.connection < THREADS && dead_now.load(Ordering::SeqCst) {
+            return peer.reset();
+        }
+        let name = command.words.get(1).map_or("", String::as_str);
+        if command.kind() == Kind::Set && name.starts_with("job-") {
+            waiting.fetch_add(1, Ordering::SeqCst);
+            together.wait();
+        }
+        peer.say(command.consent());
+    });
+    let manager = manager([server.url()], THREADS);
+    drop(lock_in_all_threads(&manager));
+    assert_eq!(server.connections(), THREADS);
+
+    dead.store(true, Ordering::SeqCst);
+    let before = server.heard().len();
+    assert_all_granted(manager.try_lock("alone", TTL).unwrap().votes());
+    for guard in lock_in_all_threads(&manager) {
+        assert_all_granted(guard.votes());
+    }
+    let after = server.heard().split_off(before);
+    let wasted = after.iter().filter(|c| c.connection < THREADS).count();
+    assert_eq!(wasted, 1, "commands on dead connections: {after:?}");
+}
+
+/// A server behind a proxy that loses the reply to one SET, when it is armed.
+struct Lossy {
+    server: Server,
+    front: Scripted,
+    armed: Arc<AtomicBool>,
+}
+
+impl Lossy {
+    /// `lose` is done in place of the reply; `executes` says whether the server gets that SET at all.
+    #[track_caller]
+    fn start(executes: Executes, lose: fn(&mut Peer)) -> Self {
+        let server = Server::start();
+        let port = server.port();
+        let armed = Arc::new(AtomicBool::new(false));
+        let now = Arc::clone(&armed);
+        let front = Scripted::start(move |peer, command| {
+            if command.kind() == Kind::Set && now.swap(false, Ordering::SeqCst) {
+                if executes == Executes::Yes {
+                    assert_eq!(peer.ask(port, command), b"+OK\r\n");
+                }
+                lose(peer);
+            } else if command.kind() == Kind::Other {
+                // The login, which the real server has no need of.
+                peer.say(b"+OK\r\n");
+            } else {
+                let reply = peer.ask(port, command);
+                peer.say(&reply);
+            }
+        });
+        Self {
+            server,
+            front,
+            armed,
+        }
+    }
+
+    fn arm(&self) {
+        self.armed.store(true, Ordering::SeqCst);
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Executes {
+    Yes,
+    No,
+}
+
+const WAYS_TO_LOSE: [fn(&mut Peer); 2] = [Peer::close, Peer::reset];
+
+#[test]
+fn a_set_whose_connection_broke_before_the_reply_counts_and_is_never_sent_twice() {
+    for executes in [Executes::Yes, Executes::No] {
+        for lose in WAYS_TO_LOSE {
+            let nodes: Vec<Lossy> = (0..3).map(|_| Lossy::start(executes, lose)).collect();
+            let manager = manager(nodes.iter().map(|node| node.front.url()), 1);
+            manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+
+            nodes.iter().for_each(Lossy::arm);
+            let guard = manager.try_lock("job", TTL).unwrap();
+            assert_all_granted(guard.votes());
+            for Lossy { server, front, .. } in &nodes {
+                assert_eq!(server.get("job").as_deref(), Some(guard.token()));
+                let mut heard = front.heard();
+                heard.retain(|command| command.token() == guard.token());
+                let kinds: Vec<_> = heard.iter().map(|c| (c.kind(), c.connection)).collect();
+                assert_eq!(kinds, [(Kind::Set, 0), (Kind::Retake, 1)]);
+            }
+            guard.unlock().unwrap();
+            assert!(nodes.iter().all(|node| node.server.keys() == 0));
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_broke_gets_no_vote_where_another_holder_is() {
+    for lose in WAYS_TO_LOSE {
+        let node = Lossy::start(Executes::No, lose);
+        let manager = manager([node.front.url()], 1);
+        manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+
+        node.server.hold("job", "another", 50_000);
+        node.arm();
+        let error = manager.try_lock("job", TTL).unwrap_err();
+        assert!(matches!(error, Error::Held { .. }), "{error:?}");
+        assert_eq!(node.front.heard_of(Kind::Retake).len(), 1);
+        assert_eq!(node.server.get("job").as_deref(), Some("another"));
+        assert!((1..=50_000).contains(&node.server.pttl("job")));
+    }
+}
+
+#[test]
+fn a_new_connection_that_breaks_before_the_reply_is_a_failure_that_leaves_no_key() {
+    for lose in WAYS_TO_LOSE {
+        let node = Lossy::start(Executes::Yes, lose);
+        let manager = manager([node.front.url()], 1);
+        node.arm();
+        let error = manager.try_lock("job", TTL).unwrap_err();
+        let Error::Unavailable { nodes, .. } = &error else {
+            panic!("{error:?}");
+        };
+        let broken = matches!(nodes[0].vote, Vote::Failed(NodeError::Closed { .. }));
+        assert!(broken, "{error}");
+        assert!(node.front.heard_of(Kind::Retake).is_empty());
+        assert_eq!(node.server.keys(), 0);
+    }
+}
+
+#[test]
+fn a_guard_gives_back_also_on_a_node_whose_connection_broke_before_its_vote() {
+    let give_back: [fn(LockGuard); 2] = [|guard| guard.unlock().unwrap(), drop];
+    for (lose, give_back) in WAYS_TO_LOSE.into_iter().zip(give_back) {
+        let node = Lossy::start(Executes::Yes, lose);
+        let others = Server::cluster(2);
+        let urls = others.iter().map(Server::url).chain([node.front.url()]);
+        let manager = manager(urls, 1);
+        node.arm();
+        let guard = manager.try_lock("job", TTL).unwrap();
+        let granted = |report: &&NodeReport| matches!(report.vote, Vote::Granted);
+        assert_eq!(guard.votes().iter().filter(granted).count(), 2);
+        assert_eq!(node.server.keys(), 1);
+        give_back(guard);
+        assert_eq!(node.server.keys(), 0);
+    }
+}
+
+#[test]
+fn a_set_that_was_executed_leaves_no_key_when_the_second_connection_hangs() {
+    for lose in WAYS_TO_LOSE {
+        let node = Lossy::start(Executes::Yes, lose);
+        // The proxy in front takes the second connection in and never answers its login.
+        let behind = node.front.port();
+        let front = Scripted::start(move |peer, command| {
+            if command.connection == 1 {
+                return;
+            }
+            let reply = peer.ask(behind, command);
+            if reply.is_empty() {
+                lose(peer);
+            }
+            peer.say(&reply);
+        });
+        let url = front.url().replace("//", "//:password@");
+        let manager = LockManager::builder().node(url);
+        let manager = manager
+            .node_timeout(Duration::from_millis(500))
+            .pool_size(1);
+        let manager = manager.build().unwrap();
+        manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+
+        node.arm();
+        let result = within(BOUND, move || manager.try_lock("job", TTL));
+        assert!(
+            matches!(result, Err(Error::Unavailable { .. })),
+            "{result:?}"
+        );
+        assert_eq!(front.heard_of(Kind::Retake).len(), 0);
+        assert_eq!(node.server.keys(), 0);
+    }
+}
+
+#[test]
+fn an_unlock_that_may_have_given_back_on_a_connection_that_broke_is_not_lost() {
+    let server = Server::start();
+    let port = server.port();
+    // The real server deletes the key, and then the connection breaks before its reply.
+    let broken = AtomicBool::new(false);
+    let between = Scripted::start(move |peer, command| {
+        let reply = peer.ask(port, command);
+        if command.kind() == Kind::Release && !broken.swap(true, Ordering::SeqCst) {
+            peer.reset();
+        } else {
+            peer.say(&reply);
+        }
+    });
+    let manager = manager([between.url()], 1);
+    let guard = manager.try_lock("job", TTL).unwrap();
+    match guard.unlock() {
+        Err(Error::Unavailable { nodes, .. }) => {
+            let vote = &nodes[0].vote;
+            assert!(
+                matches!(vote, Vote::Failed(NodeError::Closed { .. })),
+                "{vote}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(server.keys(), 0);
+}

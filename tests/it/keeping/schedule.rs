@@ -1,0 +1,389 @@
+//! Keep-alive over virtual time: what is renewed, when, and for how long.
+
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "a test that underflows fails, as it should"
+)]
+
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Error, KeepAlive, LeaseWatch, LockGuard, LockManager, LossCause, Protocol};
+use redlatch_testing::eventually;
+
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+/// The ttl less the drift of 1 % and 2 ms.
+pub(crate) const VALIDITY: Duration = Duration::from_millis(9_898);
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) fn cluster() -> (FakeClock, Vec<FakeNode>, LockManager) {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(5, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    (clock, nodes, manager)
+}
+
+#[track_caller]
+pub(crate) fn kept(manager: &LockManager, keep_alive: KeepAlive) -> LockGuard {
+    let request = manager.request("report").ttl(TTL).keep_alive(keep_alive);
+    request.try_lock().unwrap()
+}
+
+/// What the hooks of a guard are told.
+pub(crate) fn told(guard: &LockGuard) -> Receiver<LossCause> {
+    let (tell, told) = mpsc::channel();
+    guard.on_lost(move |cause| tell.send(cause).unwrap());
+    told
+}
+
+#[track_caller]
+pub(crate) fn assert_lost(result: Result<(), Error>, expected: fn(&LossCause) -> bool) {
+    match result {
+        Err(Error::Lost { cause, .. }) => assert!(expected(&cause), "{cause}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn count(nodes: &[FakeNode], key: &str) -> usize {
+    let has_key = |node: &&FakeNode| node.token_of(key).is_some();
+    nodes.iter().filter(has_key).count()
+}
+
+#[test]
+fn a_kept_lock_is_held_for_a_hundred_ttls_and_free_once_it_is_given_back() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    for _ in 0..1000 {
+        clock.advance(ms(997));
+        guard.check().unwrap();
+        // Renewed at about a third of the ttl, so there is never much less left than two thirds.
+        assert!(guard.remaining() > VALIDITY - TTL / 3 - ms(1), "{guard:?}");
+        assert!(matches!(
+            manager.try_lock("report", TTL),
+            Err(Error::Held { .. })
+        ));
+    }
+    // In one step as well.
+    clock.advance(TTL * 100);
+    guard.check().unwrap();
+    assert!(told.try_recv().is_err());
+    guard.unlock().unwrap();
+    assert_eq!(count(&nodes, "report"), 0);
+    clock.advance(TTL * 10);
+    assert_eq!(count(&nodes, "report"), 0);
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
+fn without_keep_alive_nothing_is_renewed() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = manager.request("report").ttl(TTL).try_lock().unwrap();
+    clock.advance(VALIDITY);
+    assert_lost(guard.check(), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+}
+
+#[test]
+fn a_kept_lock_outlives_each_fault_of_a_minority() {
+    let faults: [fn(&FakeNode); 5] = [
+        FakeNode::refuse,
+        FakeNode::hang,
+        FakeNode::lose_replies,
+        FakeNode::restart,
+        FakeNode::flush,
+    ];
+    for fault in faults {
+        let (clock, nodes, manager) = cluster();
+        let guard = kept(&manager, KeepAlive::unbounded());
+        for node in &nodes[1..3] {
+            fault(node);
+        }
+        clock.advance(TTL * 10);
+        guard.check().unwrap();
+        assert!(guard.remaining() > TTL / 2);
+        nodes.iter().for_each(FakeNode::recover);
+        clock.advance(TTL * 10);
+        guard.unlock().unwrap();
+        assert_eq!(count(&nodes, "report"), 0);
+    }
+}
+
+#[test]
+fn renewals_are_repeated_while_the_lock_is_valid_and_a_fault_is_no_loss() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let told = told(&guard);
+    for round in 0..20 {
+        for node in &nodes[..4] {
+            if round % 2 == 0 {
+                node.hang();
+            } else {
+                node.refuse();
+            }
+        }
+        // From before the renewal to shortly before the end.
+        let until_the_end = guard.remaining() - ms(1500);
+        clock.advance(until_the_end);
+        guard.check().unwrap();
+        assert!(guard.remaining() <= ms(1500), "{guard:?}");
+        nodes.iter().for_each(FakeNode::recover);
+        clock.advance(ms(1100));
+        assert!(guard.remaining() > TTL / 2, "{guard:?}");
+        guard.check().unwrap();
+    }
+    assert!(told.try_recv().is_err());
+}
+
+#[test]
+fn nodes_that_failed_a_moment_ago_are_asked_where_a_lock_needs_them() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    nodes[0].flush();
+    clock.advance(VALIDITY / 3 - ms(5));
+    for node in &nodes[1..3] {
+        node.refuse();
+    }
+    // It is noticed, and they are left out for a while.
+    manager.status("other").unwrap();
+    for node in &nodes[1..3] {
+        node.recover();
+    }
+    clock.advance(ms(6));
+    guard.check().unwrap();
+    assert!(guard.remaining() > VALIDITY - ms(5), "{guard:?}");
+    for node in &nodes[1..] {
+        assert!(node.ttl_of("report") > Some(TTL - ms(5)));
+    }
+}
+
+#[test]
+fn a_node_that_was_sent_an_undo_is_not_renewed() {
+    let (clock, nodes, manager) = cluster();
+    nodes[0].lose_replies();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    nodes[0].recover();
+    // As if the undo were still on its way: with more time, the key would outlive the lock there.
+    nodes[0].hold("report", guard.token(), TTL);
+    clock.advance(TTL - ms(1));
+    assert_eq!(nodes[0].ttl_of("report"), Some(ms(1)));
+    assert!(nodes[1].ttl_of("report") > Some(TTL / 2));
+    guard.check().unwrap();
+}
+
+#[test]
+fn the_holding_ends_at_its_limit_and_is_free_for_others_soon_after() {
+    let (clock, nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::max_hold(TTL * 3));
+    let told = told(&guard);
+    clock.advance(TTL * 3 - ms(2));
+    guard.check().unwrap();
+    assert_eq!(guard.remaining(), ms(2));
+    assert!(told.try_recv().is_err());
+    clock.advance(ms(1));
+    let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
+    assert!(at_the_limit(&told.try_recv().unwrap()));
+    assert_lost(guard.check(), at_the_limit);
+    // The holder hangs on, and yet it is to be had when the clocks' drift is over.
+    clock.advance(ms(200));
+    let other = manager.try_lock("report", TTL).unwrap();
+    assert_lost(guard.unlock(), at_the_limit);
+    assert_eq!(count(&nodes, "report"), 5);
+    other.unlock().unwrap();
+}
+
+#[test]
+fn no_extension_goes_beyond_the_limit() {
+    let (clock, _nodes, manager) = cluster();
+    let guard = kept(&manager, KeepAlive::max_hold(TTL * 2));
+    guard.extend(TTL * 10).unwrap();
+    assert_eq!(guard.remaining(), TTL * 2);
+    clock.advance(TTL * 2);
+    assert_lost(guard.check(), |cause| {
+        matches!(cause, LossCause::MaxHold { .. })
+    });
+}
+
+#[test]
+fn a_kept_lock_leaves_nothing_in_the_background() {
+    let (clock, nodes, manager) = cluster();
+    let give_back: [fn(LockGuard); 4] = [
+        drop,
+        |guard| guard.unlock().unwrap(),
+        |guard| drop(guard.into_lease()),
+        |guard| {
+            let panic = std::panic::AssertUnwindSafe(move || {
+                let _guard = guard;
+                panic!("the work failed");
+            });
+            std::panic::catch_unwind(panic).unwrap_err();
+        },
+    ];
+    for give_back in give_back {
+        let guard = kept(&manager, KeepAlive::unbounded());
+        let token = guard.token().to_owned();
+        give_back(guard);
+        // A renewal would find its own key.
+        for node in &nodes {
+            node.hold("report", &token, TTL);
+        }
+        clock.advance(TTL - ms(1));
+        assert!(
+            nodes
+                .iter()
+                .all(|node| node.ttl_of("report") == Some(ms(1)))
+        );
+        clock.advance(ms(1));
+    }
+}
+
+#[test]
+fn what_can_not_be_kept_alive_is_refused_before_anything_is_sent() {
+    let (_clock, nodes, manager) = cluster();
+    let cases = [
+        (ms(149), KeepAlive::unbounded(), "three node timeouts"),
+        (TTL, KeepAlive::max_hold(TTL - ms(1)), "max_hold is shorter"),
+        (
+            TTL,
+            KeepAlive::max_hold(Duration::ZERO),
+            "max_hold is shorter",
+        ),
+    ];
+    for (ttl, keep_alive, reason) in cases {
+        let request = manager.request("report").ttl(ttl).keep_alive(keep_alive);
+        match request.try_lock() {
+            Err(error @ Error::InvalidTtl { .. }) => {
+                let text = error.to_string().replace("3 node", "three node");
+                assert!(text.contains(reason), "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(count(&nodes, "report"), 0);
+    }
+    // Without a word on it, the ttl is one that works.
+    let short = manager
+        .request("report")
+        .keep_alive(KeepAlive::max_hold(TTL));
+    assert_eq!(short.try_lock().unwrap().remaining().as_millis(), 9_897);
+    let least = manager.request("report").ttl(ms(150));
+    drop(
+        least
+            .keep_alive(KeepAlive::max_hold(ms(150)))
+            .try_lock()
+            .unwrap(),
+    );
+}
+
+#[test]
+fn whatever_the_drift_a_lock_that_is_kept_is_renewed_in_time_or_refused() {
+    for factor in [0.0, 0.3, 0.5, 0.7, 0.9] {
+        for ttl in [150, 300, 1_000, 10_000] {
+            let clock = FakeClock::new();
+            let nodes = FakeNode::cluster_on(3, &clock);
+            let builder = LockManager::builder().fakes(&nodes).drift_factor(factor);
+            let manager = builder.build().unwrap();
+            let request = manager.request("report").ttl(ms(ttl));
+            let guard = match request.keep_alive(KeepAlive::max_hold(TTL * 10)).try_lock() {
+                Ok(guard) => guard,
+                Err(Error::InvalidTtl { .. }) if ttl < 1_100 => continue,
+                Err(error) => panic!("{factor} {ttl}: {error}"),
+            };
+            clock.advance(TTL * 10 - ms(2));
+            assert!(guard.check().is_ok(), "{factor} {ttl}");
+            clock.advance(ms(2));
+            assert_lost(guard.check(), |cause| {
+                matches!(cause, LossCause::MaxHold { .. })
+            });
+        }
+    }
+}
+
+#[test]
+fn a_thousand_locks_with_ttls_of_all_lengths_are_kept_by_one_manager() {
+    let (clock, nodes, manager) = cluster();
+    let guards: Vec<LockGuard> = (0..1000_u64)
+        .map(|i| {
+            let name = format!("job {i}");
+            let request = manager.request(&name).ttl(ms(150 + i * i % 20_000));
+            request
+                .keep_alive(KeepAlive::unbounded())
+                .try_lock()
+                .unwrap()
+        })
+        .collect();
+    for _ in 0..50 {
+        clock.advance(ms(1234));
+        assert!(guards.iter().all(|guard| guard.check().is_ok()));
+    }
+    drop(guards);
+    for i in 0..1000 {
+        assert_eq!(count(&nodes, &format!("job {i}")), 0);
+    }
+}
+
+#[test]
+fn a_fenced_lock_is_kept_with_its_token_and_heals_on_nodes_that_forgot() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(5, &clock);
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.protocol(Protocol::Fenced).build().unwrap();
+    manager.open_nodes().unwrap();
+    let guard = kept(&manager, KeepAlive::unbounded());
+    let token = guard.fencing_token().unwrap();
+    // Its clock is ahead, so the key ends too early there.
+    nodes[0].advance(TTL);
+    assert_eq!(count(&nodes, "report"), 4);
+    clock.advance(TTL / 3);
+    assert_eq!(count(&nodes, "report"), 5);
+    for node in &nodes[..3] {
+        clock.advance(TTL * 10);
+        node.restart_persisted();
+        clock.advance(TTL * 10);
+        guard.check().unwrap();
+    }
+    assert_eq!(guard.fencing_token(), Some(token));
+    assert_eq!(guard.watch().fencing_token(), Some(token));
+    guard.unlock().unwrap();
+    assert_eq!(count(&nodes, "report"), 0);
+}
+
+#[test]
+fn watches_and_guards_can_be_sent_and_shared() {
+    fn is_send_and_sync<T: Send + Sync + 'static>() {}
+    is_send_and_sync::<LeaseWatch>();
+    is_send_and_sync::<LockGuard>();
+    is_send_and_sync::<KeepAlive>();
+}
+
+#[test]
+fn a_keep_alive_that_fails_ends_none_that_was_set_meanwhile() {
+    let nodes = FakeNode::cluster(3);
+    let timeout = Duration::from_secs(3);
+    let builder = LockManager::builder().fakes(&nodes).node_timeout(timeout);
+    let manager = builder.build().unwrap();
+    let guard = manager.lock("report", timeout * 3).unwrap();
+    let keep = |ttl| guard.keep_alive(ttl, KeepAlive::unbounded());
+    thread::scope(|scope| {
+        nodes.iter().for_each(FakeNode::lose_replies);
+        let (first, second) = (timeout * 20, timeout * 3);
+        let fails = scope.spawn(move || keep(first));
+        let is_asked = |node: &FakeNode| node.ttl_of("report").is_some_and(|left| left > second);
+        assert!(eventually(timeout, || nodes.iter().all(is_asked)));
+        nodes.iter().for_each(FakeNode::recover);
+        keep(second).unwrap();
+        let failed = fails.join().unwrap();
+        assert!(
+            matches!(failed, Err(Error::Unavailable { .. })),
+            "{failed:?}"
+        );
+    });
+    let before = manager.stats().renewed;
+    assert!(eventually(timeout * 4, || manager.stats().renewed > before));
+    guard.check().unwrap();
+}

@@ -1,0 +1,185 @@
+//! Values of other programs may be any bytes: what is shown of one is what gives it back.
+
+use std::time::Duration;
+
+use redis::Value;
+use redlatch::{Error, LockManager, LockStatus, NodeError, Protocol, View};
+use redlatch_testing::Server;
+
+fn manager(servers: &[Server], protocol: Protocol) -> LockManager {
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let builder = builder.node_timeout(Duration::from_secs(5));
+    builder.protocol(protocol).build().unwrap()
+}
+
+fn hold(servers: &[Server], value: &[u8]) {
+    for server in servers {
+        let mut connection = redis::Client::open(server.url()).unwrap();
+        redis::cmd("SET")
+            .arg("job")
+            .arg(value)
+            .arg("PX")
+            .arg(600_000)
+            .exec(&mut connection)
+            .unwrap();
+    }
+}
+
+#[track_caller]
+fn shown(manager: &LockManager) -> String {
+    let status = manager.status("job").unwrap();
+    let LockStatus::Held { token, .. } = status else {
+        panic!("{status}");
+    };
+    token
+}
+
+/// Values in which every byte is somewhere, and what is special to those who quote, escape or cut.
+fn values() -> Vec<Vec<u8>> {
+    let mut values: Vec<Vec<u8>> = (0..=u8::MAX).map(|byte| vec![byte]).collect();
+    let all: Vec<u8> = (0..=u8::MAX).collect();
+    values.push(all[..128].to_vec());
+    values.push(all[128..].to_vec());
+    values.push(all.clone());
+    values.push(all.into_iter().rev().collect());
+    let words: [&[u8]; 20] = [
+        b"",
+        b"\\",
+        b"\\\\",
+        b"\\n",
+        b"\\x41",
+        b"\\u{41}",
+        b"\\0",
+        b"\x001",
+        b"'",
+        b"\"",
+        b"''",
+        b"it's \"so\"",
+        b" a b ",
+        b"-token",
+        b"--json",
+        b"5\xe2\x80\xa6 (9000 bytes)",
+        b"e\xcc\x81 \xc3\xa9 \xf0\x9f\xa6\x80 \xe2\x80\xae",
+        b"\xed\xa0\x80\xc3\x28\xf8",
+        b"an empty value",
+        b"{\"host\":\"a\",\"pid\":7}",
+    ];
+    values.extend(words.map(<[u8]>::to_vec));
+    values.push("\u{20ac}".repeat(85).into_bytes());
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+#[test]
+fn what_status_shows_of_any_value_is_what_release_takes() {
+    let servers = Server::cluster(3);
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let manager = manager(&servers, protocol);
+        for value in values() {
+            hold(&servers, &value);
+            let token = shown(&manager);
+            assert!(!token.contains(char::is_control), "{token:?}");
+            // Another one is not it.
+            let another = manager.release("job", &format!("{token}x"));
+            assert!(matches!(another, Err(Error::Lost { .. })), "{another:?}");
+            manager.release("job", &token).unwrap();
+            let left = servers
+                .iter()
+                .map(|server| server.command(&["EXISTS", "job"]));
+            assert!(left.into_iter().all(|n| n == Value::Int(0)), "{token}");
+        }
+    }
+}
+
+#[test]
+fn no_two_values_are_shown_alike() {
+    let servers = [Server::start()];
+    let manager = manager(&servers, Protocol::Classic);
+    let mut all: Vec<String> = Vec::new();
+    for value in values() {
+        hold(&servers, &value);
+        all.push(shown(&manager));
+    }
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count);
+}
+
+#[test]
+fn a_long_value_is_shown_by_its_beginning_and_its_length_and_not_given_back() {
+    let servers = Server::cluster(3);
+    let manager = manager(&servers, Protocol::Classic);
+    let secret = "secret";
+    for length in [257, 512, 513, 9000] {
+        let mut value = "{\"user\":\"anna\",\"session\":\"".to_owned();
+        value.push_str(&secret.repeat(length));
+        value.truncate(length);
+        hold(&servers, value.as_bytes());
+        let status = manager.status("job").unwrap();
+        let text = format!("{status} {status:?}");
+        assert!(!text.contains(secret), "{text}");
+        let token = shown(&manager);
+        assert_eq!(
+            token,
+            format!("{{\"user\":\"anna\",\"\u{2026} ({length} bytes)")
+        );
+        let error = manager.release("job", &token).unwrap_err();
+        assert!(matches!(error, Error::InvalidToken { .. }), "{error:?}");
+        assert!(error.to_string().contains("beginning"), "{error}");
+        // Who knows it can give it back.
+        manager.release("job", &value).unwrap();
+    }
+}
+
+#[test]
+fn a_token_that_stands_for_no_value_is_refused_without_asking_a_node() {
+    let servers = [Server::start()];
+    let manager = manager(&servers, Protocol::Classic);
+    let before = servers[0].count("eval");
+    for token in [
+        "\\",
+        "a\\",
+        "\\q",
+        "\\x",
+        "\\x4",
+        "\\xg0",
+        "\\u",
+        "\\u{",
+        "\\u{}",
+        "\\u{110000}",
+        "\\u{d800}",
+        "\\u41",
+        "a\u{2026} (300 bytes)",
+    ] {
+        let error = manager.release("job", token).unwrap_err();
+        assert!(matches!(error, Error::InvalidToken { .. }), "{error:?}");
+        assert!(!error.to_string().is_empty());
+    }
+    assert_eq!(servers[0].count("eval"), before);
+}
+
+#[test]
+fn the_value_of_a_key_that_is_no_lock_is_not_shown() {
+    let servers = Server::cluster(3);
+    let manager = manager(&servers, Protocol::Classic);
+    for server in &servers {
+        server.command(&["SET", "job", "pin=4711"]);
+    }
+    let status = manager.status("job").unwrap();
+    let text = format!("{status} {status:?} {status:#?}");
+    assert!(!text.contains("4711"), "{text}");
+    let view = &status.nodes()[0].view;
+    assert!(
+        matches!(
+            view,
+            View::Failed(NodeError::NotALock {
+                length: Some(8),
+                ..
+            })
+        ),
+        "{view}"
+    );
+    assert!(view.to_string().contains("8 bytes"), "{view}");
+}
