@@ -134,6 +134,8 @@ impl Vote {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum NodeError {
+    /// The node did not answer within the node timeout; whether it did what it was asked is unknown.
+    TimedOut,
     /// No connection: refused, unreachable, an unknown host, a failed TLS handshake.
     Connect {
         /// What the operating system or the TLS library said.
@@ -305,6 +307,7 @@ impl fmt::Display for QuarantineCause {
 impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::TimedOut => write!(f, "{TIMED_OUT}"),
             Self::Connect { source } => write!(f, "no connection: {source}"),
             Self::Login {
                 command,
@@ -429,7 +432,8 @@ impl std::error::Error for NodeError {
             Self::Connect { source } | Self::NoCredentials { source } | Self::Broken { source } => {
                 Some(source)
             }
-            Self::Login { .. }
+            Self::TimedOut
+            | Self::Login { .. }
             | Self::Refused { .. }
             | Self::Protocol { .. }
             | Self::NotALock { .. }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::facts::{ClockOffset, Facts, Quarantine};
 use super::info::{Info, printable};
-use super::node::{ClockDifference, NodeHealth, Quarantine, Reach, Role};
 use crate::error::NodeError;
 
 /// What a server is asked, in this order.
@@ -31,19 +31,10 @@ pub(crate) enum Content {
     Refusal(NodeError),
 }
 
-/// Why there is no such reply.
-#[derive(Debug, Clone)]
-pub(crate) enum Silence {
-    /// Something came that is no reply to the question. The next question may be answered.
-    Unreadable(NodeError),
-    TimedOut,
-    Failed(NodeError),
-}
-
 /// What came of one question.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    pub(crate) result: Result<Content, Silence>,
+    pub(crate) result: Result<Content, NodeError>,
     /// From before the question was sent to after the reply was read.
     pub(crate) elapsed: Duration,
     /// What this client's wall clock showed when the reply was read, in microseconds since the Unix epoch.
@@ -55,7 +46,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Answers {
     round_trip: Option<Duration>,
     /// Why it is not asked any more.
-    end: Option<Reach>,
+    silence: Option<NodeError>,
     refusal: Option<NodeError>,
     unreadable: Option<NodeError>,
     hidden: Vec<&'static str>,
@@ -64,8 +55,8 @@ pub(crate) struct Answers {
     replication: Info,
     memory: Info,
     persistence: Info,
-    /// What the node's wall clock showed, and how that compares.
-    time: Option<(u64, ClockDifference)>,
+    /// What the node's wall clock showed, and how that compares with this client's.
+    time: Option<(u64, ClockOffset)>,
 }
 
 #[derive(Debug, Default)]
@@ -100,25 +91,21 @@ impl Question {
 impl Answers {
     /// Whether there is any use in a further question.
     pub(crate) fn is_to_be_asked(&self) -> bool {
-        self.end.is_none()
+        self.silence.is_none()
     }
 
     pub(crate) fn note(&mut self, question: Question, outcome: Outcome) {
         let reply = match outcome.result {
             Ok(reply) => reply,
-            Err(Silence::TimedOut) => {
-                self.end = Some(Reach::TimedOut);
-                return;
-            }
-            Err(Silence::Failed(error)) => {
-                self.end = Some(Reach::Failed(error));
-                return;
-            }
-            Err(Silence::Unreadable(error)) => {
+            Err(error @ NodeError::Protocol { .. }) => {
                 self.unreadable.get_or_insert(error);
                 if question == Question::Marker {
                     self.marker = Marker::Unreadable;
                 }
+                return;
+            }
+            Err(error) => {
+                self.silence = Some(error);
                 return;
             }
         };
@@ -134,8 +121,8 @@ impl Answers {
             (Question::Persistence, Content::Text(text)) => self.persistence = Info::new(text),
             (Question::Time, Content::Time(node_us)) => {
                 let (client_us, elapsed) = (outcome.client_us, outcome.elapsed);
-                let difference = ClockDifference::of(node_us, client_us, elapsed);
-                self.time = Some((node_us, difference));
+                let offset = ClockOffset::of(node_us, client_us, elapsed);
+                self.time = Some((node_us, offset));
             }
             // The reader of the replies leaves no other pair.
             (_, Content::Nothing | Content::Text(_) | Content::Time(_)) => {}
@@ -176,41 +163,41 @@ impl Answers {
         }
     }
 
-    /// What is known of the node with this name.
-    pub(crate) fn into_health(self, node: Arc<str>) -> NodeHealth {
-        let role = self.replication.role();
+    /// What is known about the node with this name.
+    pub(crate) fn into_facts(self, node: Arc<str>) -> Facts {
+        let (role, master) = self.replication.role();
         // It stands in for a run_id that the server does not have, and not for one that could not be read. That of a
         // replica is its master's.
-        let has_none = self.server.is_there() && role == Role::Master;
+        let has_none = self.server.is_there() && role.as_deref() == Some("master");
         let replid = self.replication.master_replid().filter(|_| has_none);
         let run_id = self.server.run_id().or(replid);
         let (server, version) = self.server.server();
-        let node_us = self.time.map(|(node_us, _)| node_us);
+        let (node_us, clock) = self.time.unzip();
         let (quarantine, settings) = quarantine(&self.marker, run_id, node_us);
-        let reach = match (self.end, self.refusal, &self.unreadable) {
-            (Some(end), ..) => end,
-            (None, Some(error), _) => Reach::Refuses(error),
-            (None, None, Some(error)) if self.round_trip.is_none() => Reach::Failed(error.clone()),
-            (None, None, _) => Reach::Answers,
-        };
-        NodeHealth {
+        // A server none of whose answers can be read has not answered.
+        let is_mute = self.round_trip.is_none();
+        let nonsense = || self.unreadable.clone().filter(|_| is_mute);
+        let silence = self.silence.or_else(nonsense);
+        Facts {
             node,
-            reach,
+            refusal: self.refusal.filter(|_| silence.is_none()),
+            silence,
+            unreadable: self.unreadable,
+            hidden: self.hidden,
             round_trip: self.round_trip,
             server,
             version,
             mode: self.server.mode(),
             role,
+            master,
             run_id: run_id.map(str::to_owned),
             uptime: self.server.uptime(),
             eviction: self.memory.eviction(),
             persistence: self.persistence.persistence(),
-            clock: self.time.map(|(_, difference)| difference),
+            fails_to_save: self.persistence.fails_to_save(),
+            clock,
             quarantine,
             settings,
-            fails_to_save: self.persistence.fails_to_save(),
-            hidden: self.hidden,
-            unreadable: self.unreadable,
         }
     }
 }
@@ -220,28 +207,27 @@ fn quarantine(
     marker: &Marker,
     run_id: Option<&str>,
     node_us: Option<u64>,
-) -> (Quarantine, Option<String>) {
+) -> (Option<Quarantine>, Option<String>) {
     let text = match marker {
-        Marker::Unknown => return (Quarantine::Unknown, None),
-        Marker::None => return (Quarantine::NoMarker, None),
-        Marker::Unreadable => return (Quarantine::Unreadable, None),
+        Marker::Unknown => return (None, None),
+        Marker::None => return (Some(Quarantine::NoMarker), None),
+        Marker::Unreadable => return (Some(Quarantine::Unreadable), None),
         Marker::Text(text) => text,
     };
     let Some((of_process, settings, open_us)) = read_marker(text) else {
-        return (Quarantine::Unreadable, None);
+        return (Some(Quarantine::Unreadable), None);
     };
     match run_id {
-        None => return (Quarantine::Unknown, None),
-        Some(run_id) if run_id != of_process => return (Quarantine::OtherProcess, None),
+        None => return (None, None),
+        Some(run_id) if run_id != of_process => return (Some(Quarantine::OtherProcess), None),
         Some(_) => {}
     }
-    let state = match node_us.map(|now_us| open_us.saturating_sub(now_us)) {
-        None => Quarantine::Unknown,
-        Some(0) => Quarantine::Open,
-        Some(left_us) => Quarantine::Quarantined {
+    let state = node_us.map(|now_us| match open_us.saturating_sub(now_us) {
+        0 => Quarantine::Open,
+        left_us => Quarantine::Quarantined {
             remaining: Duration::from_micros(left_us),
         },
-    };
+    });
     (state, Some(printable(settings)))
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Health;
-use super::node::{NodeHealth, Reach, Role};
+use super::facts::{Facts, Quarantine};
 
 const HEAD: [&str; 11] = [
     "NODE",
@@ -31,15 +31,26 @@ impl fmt::Display for Health {
             writeln!(f, "{}", line(row, &widths).trim_end())?;
         }
         for finding in &self.findings {
-            writeln!(f, "{:<8}  {finding}", finding.severity())?;
+            writeln!(f, "{:<8}  {finding}", finding.severity)?;
         }
-        let (severity, nodes) = (self.severity(), self.nodes.len());
+        let (severity, nodes) = (self.severity, self.nodes.len());
         let (voters, quorum) = (self.voters, self.quorum);
-        let margin = self.margin();
+        let margin = margin(self.margin);
         write!(
             f,
             "verdict: {severity}; {voters} of {nodes} can vote, {quorum} have to: {margin}"
         )
+    }
+}
+
+fn margin(failures: i64) -> String {
+    let missing = failures.saturating_neg();
+    match failures {
+        0 => "no further failure is survived".into(),
+        1 => "1 more failure is survived".into(),
+        -1 => "no majority: 1 vote is missing".into(),
+        2.. => format!("{failures} more failures are survived"),
+        ..-1 => format!("no majority: {missing} votes are missing"),
     }
 }
 
@@ -62,40 +73,38 @@ fn line(row: &Row, widths: &[usize]) -> String {
     cells.join("  ")
 }
 
-fn row(node: &NodeHealth) -> Row {
+fn row(node: &Facts) -> Row {
     // What a node would have said that says nothing is not unknown, it is not there.
-    let unknown = match node.reach {
-        Reach::Answers | Reach::Refuses(_) => "unknown",
-        Reach::TimedOut | Reach::Failed(_) => "-",
+    let (state, unknown) = match node.state() {
+        "up" => ("up", "unknown"),
+        "refuses" => ("REFUSES", "unknown"),
+        "timed_out" => ("SILENT", "-"),
+        _ => ("FAILED", "-"),
     };
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| unknown.into());
-    let role = Some(&node.role).filter(|role| **role != Role::Unknown);
-    let quarantine = node.quarantine.to_string();
     [
         node.node.to_string(),
-        state(&node.reach).into(),
+        state.into(),
         or_unknown(node.round_trip.map(|time| format!("{time:.1?}"))),
         or_unknown(server(node)),
-        or_unknown(role.map(ToString::to_string)),
+        or_unknown(node.role.clone()),
         or_unknown(node.run_id.as_ref().map(|id| id.chars().take(8).collect())),
         or_unknown(node.uptime.map(age)),
         or_unknown(node.eviction.clone()),
-        or_unknown(node.persistence.map(|persistence| persistence.to_string())),
-        or_unknown(node.clock.map(|difference| difference.to_string())),
-        or_unknown(Some(quarantine).filter(|quarantine| quarantine != "unknown")),
+        or_unknown(node.persistence.map(str::to_owned)),
+        or_unknown(node.clock.map(|offset| offset.to_string())),
+        or_unknown(node.quarantine.map(marker)),
     ]
 }
 
-fn state(reach: &Reach) -> &'static str {
-    match reach {
-        Reach::Answers => "up",
-        Reach::Refuses(_) => "REFUSES",
-        Reach::TimedOut => "SILENT",
-        Reach::Failed(_) => "FAILED",
+fn marker(quarantine: Quarantine) -> String {
+    match quarantine {
+        Quarantine::Quarantined { remaining } => format!("quarantine {remaining:.0?}"),
+        other => other.word().replace('_', " "),
     }
 }
 
-fn server(node: &NodeHealth) -> Option<String> {
+fn server(node: &Facts) -> Option<String> {
     match (&node.server, &node.version) {
         (Some(server), Some(version)) => Some(format!("{server} {version}")),
         (Some(one), None) | (None, Some(one)) => Some(one.clone()),

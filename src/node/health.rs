@@ -1,5 +1,7 @@
 //! What the servers say of themselves.
 
+use std::sync::Arc;
+
 use crate::wire::resp::Reply;
 
 use super::ask_all::{Answer, ask_all};
@@ -7,7 +9,8 @@ use super::call::Call;
 use super::command::Packed;
 use super::{Node, command, refusal};
 use crate::error::NodeError;
-use crate::health::answers::{Answers, Content, Outcome, Question, Silence};
+use crate::health::Facts;
+use crate::health::answers::{Answers, Content, Outcome, Question};
 use crate::wire::transport::Fault;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
@@ -18,7 +21,7 @@ use crate::wire::transport::Fault;
 pub(crate) fn question_all<'n>(
     nodes: &(impl Iterator<Item = &'n Node> + Clone),
     marker_key: &str,
-) -> Vec<Answers> {
+) -> Vec<Facts> {
     let mut all: Vec<Answers> = nodes.clone().map(|_| Answers::default()).collect();
     for question in Question::ALL {
         let command = packed(question, marker_key);
@@ -38,7 +41,10 @@ pub(crate) fn question_all<'n>(
             }
         }
     }
-    all
+    let named = nodes.clone().zip(all);
+    named
+        .map(|(node, answers)| answers.into_facts(Arc::clone(node.name())))
+        .collect()
 }
 
 fn packed(question: Question, marker_key: &str) -> Packed {
@@ -55,7 +61,7 @@ fn packed(question: Question, marker_key: &str) -> Packed {
 fn outcome(answer: Answer<(Content, u64)>) -> Outcome {
     let (result, client_us) = match answer.result {
         Ok((reply, client_us)) => (Ok(reply), client_us),
-        Err(fault) => (Err(silence(fault)), 0),
+        Err(fault) => (Err(error(fault)), 0),
     };
     Outcome {
         result,
@@ -64,12 +70,11 @@ fn outcome(answer: Answer<(Content, u64)>) -> Outcome {
     }
 }
 
-fn silence(fault: Fault) -> Silence {
+fn error(fault: Fault) -> NodeError {
     match fault {
-        Fault::TimedOut => Silence::TimedOut,
-        Fault::Closed(source) => Silence::Failed(NodeError::Broken { source }),
-        Fault::Error(error @ NodeError::Protocol { .. }) => Silence::Unreadable(error),
-        Fault::Error(error) => Silence::Failed(error),
+        Fault::TimedOut => NodeError::TimedOut,
+        Fault::Closed(source) => NodeError::Broken { source },
+        Fault::Error(error) => error,
     }
 }
 

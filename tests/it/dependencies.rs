@@ -58,6 +58,7 @@ fn only_the_feature_brings_those_of_the_command() {
         .difference(&names(DIRECT))
         .cloned()
         .collect();
-    let expected = "clap clap_complete clap_mangen humantime indicatif serde_json signal-hook toml";
+    let expected =
+        "clap clap_complete clap_mangen humantime indicatif serde serde_json signal-hook toml";
     assert_eq!(added, names(expected));
 }
