@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Severity::{self, Critical, Notice, Warning};
-use super::facts::{Facts, Quarantine};
+use super::facts::{ClockOffset, Facts, Quarantine};
 use crate::error::NodeError;
 use crate::fencing::Rules;
 
@@ -95,10 +95,18 @@ pub(super) fn find(
 }
 
 fn no_majority(voters: usize, quorum: usize) -> Option<Finding> {
+    if voters >= quorum {
+        return None;
+    }
     let message = format!("no lock can be taken: {quorum} nodes have to vote, and {voters} can");
     let advice = "fix the nodes that the other findings name";
-    let found = || Finding::of(Vec::new(), "no_majority", Critical, message, advice);
-    (voters < quorum).then(found)
+    Some(Finding::of(
+        Vec::new(),
+        "no_majority",
+        Critical,
+        message,
+        advice,
+    ))
 }
 
 /// One finding for each server that several nodes are.
@@ -146,38 +154,38 @@ fn settings_differ(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
 fn forgets(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
     let has_no_aof = |node: &Facts| matches!(node.persistence, Some("off" | "rdb"));
     let nodes = names(nodes, |node| has_no_aof(node) && node.can_vote(None));
+    if own.is_some() || nodes.is_empty() {
+        return None;
+    }
     let message =
         "without an append-only file a restart forgets locks, which others may then get as well";
     let advice = "set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
                   ttl, or use the fenced protocol";
-    let found = || Finding::of(nodes.clone(), "forgets", Warning, message, advice);
-    (own.is_none() && !nodes.is_empty()).then(found)
+    Some(Finding::of(nodes, "forgets", Warning, message, advice))
 }
 
 fn marked(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
-    use Quarantine::{Open, OtherProcess, Quarantined};
-    let is_marked = |node: &Facts| {
-        matches!(
-            node.quarantine,
-            Some(Open | Quarantined { .. } | OtherProcess)
-        )
-    };
-    let nodes = names(nodes, is_marked);
+    let is_marked = |state| !matches!(state, Quarantine::NoMarker | Quarantine::Unreadable);
+    let nodes = names(nodes, |node| node.quarantine.is_some_and(is_marked));
+    if own.is_some() || nodes.is_empty() {
+        return None;
+    }
     let message = "clients that fence have been here";
-    let advice = "to see what those meet, look with the fenced protocol (redlatch health --fenced)";
-    let found = || Finding::of(nodes.clone(), "marked", Notice, message, advice);
-    (own.is_none() && !nodes.is_empty()).then(found)
+    let advice = "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
+    Some(Finding::of(nodes, "marked", Notice, message, advice))
 }
 
 fn replica(node: &Facts) -> Option<Finding> {
+    if !node.is_replica() {
+        return None;
+    }
     let message = match (node.role.as_deref(), &node.master) {
         (Some("replica"), Some(master)) => format!("a replica of {master}"),
         (Some("replica"), None) => "a replica".into(),
         _ => "an active-replica, which shares its locks".into(),
     };
     let advice = "make it an independent master (REPLICAOF NO ONE), without automatic failover";
-    let found = || node.finding("replica", Critical, message, advice);
-    node.is_replica().then(found)
+    Some(node.finding("replica", Critical, message, advice))
 }
 
 fn evicts(node: &Facts) -> Option<Finding> {
@@ -227,27 +235,31 @@ fn not_standalone(node: &Facts) -> Option<Finding> {
 
 /// The node counts as one that can vote.
 fn unknown_role(node: &Facts) -> Option<Finding> {
-    let role = node.role.as_deref()?;
+    let role = node.role.as_deref().filter(|role| *role != "master")?;
+    if node.is_replica() {
+        return None;
+    }
     let message = format!("has the role {role}, which redlatch does not know");
     let advice = "check that it is an independent master";
-    let found = || node.finding("unknown_role", Warning, message, advice);
-    (role != "master" && !node.is_replica()).then(found)
+    Some(node.finding("unknown_role", Warning, message, advice))
 }
 
 fn fails_to_save(node: &Facts) -> Option<Finding> {
+    if !node.fails_to_save {
+        return None;
+    }
     let message = "its last write to disk failed, after which a server may refuse locks (MISCONF)";
     let advice = "look at its log, and at the space on its disk";
-    let found = || node.finding("fails_to_save", Warning, message, advice);
-    node.fails_to_save.then(found)
+    Some(node.finding("fails_to_save", Warning, message, advice))
 }
 
 fn clock_differs(node: &Facts) -> Option<Finding> {
-    let clock = node.clock?;
+    let is_off = |clock: &ClockOffset| clock.at_least() > LARGEST_CLOCK_OFFSET;
+    let clock = node.clock.filter(is_off)?;
     let message = format!("its clock is {clock} from this client's");
     let advice =
         "set up time synchronization (NTP) on both, and let it slew the clock, not step it";
-    let found = || node.finding("clock_differs", Warning, message, advice);
-    (clock.at_least() > LARGEST_CLOCK_OFFSET).then(found)
+    Some(node.finding("clock_differs", Warning, message, advice))
 }
 
 /// The node has no vote, for a time, for clients that fence.
@@ -285,9 +297,11 @@ fn unreadable(node: &Facts) -> Option<Finding> {
 
 /// An ACL hides something, or a command is renamed. What stands in the way of everything hides everything, too.
 fn hidden(node: &Facts) -> Option<Finding> {
+    if !node.answers() || node.hidden.is_empty() {
+        return None;
+    }
     let advice = format!("to see it, allow the user {}", node.hidden.join(" and "));
-    let found = || node.finding("hidden", Notice, "does not tell everything", advice);
-    (node.answers() && !node.hidden.is_empty()).then(found)
+    Some(node.finding("hidden", Notice, "does not tell everything", advice))
 }
 
 /// Those of which something is true.

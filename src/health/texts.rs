@@ -31,8 +31,8 @@ fn a_finding_says_where_what_and_what_to_do() {
         evicts,
         Critical,
         &[
-            "h:1: deletes keys, and so locks, when its memory is used up (allkeys-lru); \
-           CONFIG SET maxmemory-policy noeviction, and the same in its configuration",
+            "h:1: deletes keys, and so locks, when its memory is full (allkeys-lru); \
+           run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration",
         ],
     );
     let replica = Facts {
@@ -44,7 +44,7 @@ fn a_finding_says_where_what_and_what_to_do() {
         replica,
         Critical,
         &[
-            "h:1: a replica of h:2; make it an independent master (REPLICAOF NO ONE), and not one that fails over",
+            "h:1: a replica of h:2; make it an independent master (REPLICAOF NO ONE), without automatic failover",
         ],
     );
     let active = Facts {
@@ -55,7 +55,7 @@ fn a_finding_says_where_what_and_what_to_do() {
         active,
         Critical,
         &["h:1: an active-replica, which shares its locks; \
-           make it an independent master (REPLICAOF NO ONE), and not one that fails over"],
+           make it an independent master (REPLICAOF NO ONE), without automatic failover"],
     );
     let shared = Facts {
         run_id: good("a").run_id,
@@ -66,7 +66,7 @@ fn a_finding_says_where_what_and_what_to_do() {
         shared,
         Critical,
         &[&format!(
-            "a and h:1: one server (run_id {id}) that would vote more than once; \
+            "a, h:1: one server (run_id {id}), which would vote more than once; \
              name each server once, in every client"
         )],
     );
@@ -74,14 +74,14 @@ fn a_finding_says_where_what_and_what_to_do() {
         silent("h:1", refused()),
         Warning,
         &["h:1: no connection: connection refused; \
-           start the server, or mend its address or the way to it"],
+           start the server, or fix its address or the network"],
     );
     assert_found(
         silent("h:1", NodeError::TimedOut),
         Warning,
         &[
-            "h:1: no answer within the node timeout; look whether its process hangs, its machine is up, \
-           or the way to it is slower than node_timeout",
+            "h:1: no answer within the node timeout; check whether its process hangs, its machine is up, \
+           and the network is faster than node_timeout",
         ],
     );
 }
@@ -100,7 +100,7 @@ fn a_finding_that_is_no_outage_says_what_to_do_too() {
         Warning,
         &[
             "h:1: the server answered LOADING wait (the server is loading its data: it votes once that is done); \
-           no lock can be taken there until that is mended",
+           no lock can be taken there until that is fixed",
         ],
     );
     let hidden = Facts {
@@ -140,7 +140,9 @@ fn a_finding_that_is_no_outage_says_what_to_do_too() {
     assert_found(
         odd,
         Warning,
-        &["h:1: has the role boss, which is unknown here; see that it is an independent master"],
+        &[
+            "h:1: has the role boss, which redlatch does not know; check that it is an independent master",
+        ],
     );
 }
 
@@ -200,8 +202,8 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
         health.findings.iter().map(ToString::to_string).collect()
     };
     let remaining = Duration::from_secs(90);
-    let next = "so it may have forgotten locks, and its quarantine begins with the next lock; \
-                have one taken, it votes again by itself when that is over";
+    let next = "it may have forgotten locks, and its quarantine begins with the next lock; \
+                take a lock; the node votes again by itself when the quarantine is over";
     for (quarantine, line) in [
         (Some(Quarantine::Open), None),
         (None, None),
@@ -209,23 +211,23 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
             Some(Quarantine::Quarantined { remaining }),
             Some(
                 "in quarantine for another 90s, because it may have forgotten locks; \
-                 wait, it votes again by itself"
+                 wait; the node votes again by itself"
                     .to_owned(),
             ),
         ),
         (
             Some(Quarantine::NoMarker),
-            Some(format!("it has no marker, {next}")),
+            Some(format!("has no marker: {next}")),
         ),
         (
             Some(Quarantine::OtherProcess),
-            Some(format!("its marker is of another process, {next}")),
+            Some(format!("its marker is of another process: {next}")),
         ),
         (
             Some(Quarantine::Unreadable),
             Some(
-                "what is under the key of its marker is none, so it does not vote; \
-                 find out who wrote it, then delete it: after a quarantine the node votes again"
+                "the key of its marker holds something else, so it does not vote; \
+                 find out who wrote the key, then delete it; after a quarantine the node votes again"
                     .to_owned(),
             ),
         ),
@@ -239,8 +241,8 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
     let found = lines(fenced(Some(Quarantine::Open), Some("5:3:5")));
     assert_eq!(
         found[0],
-        "a has 3:2:5, b has 3:2:5, h:1 has 5:3:5: the settings of the clients differ \
-          (nodes, quorum, max_ttl); make them the same in all clients"
+        "a, b, h:1: the clients have different settings (nodes, quorum, max_ttl): \
+          a has 3:2:5, b has 3:2:5, h:1 has 5:3:5; give all clients the same"
     );
     assert!(found[1].starts_with("h:1: other clients have"), "{found:?}");
 }
@@ -263,11 +265,11 @@ fn a_server_that_forgets_is_found_by_who_does_not_fence() {
     assert_eq!(
         lines,
         [
-            "a, b: without an append-only file a restart forgets locks, which others may then have as well; \
+            "a, b: without an append-only file a restart forgets locks, which others may then get as well; \
              set appendonly yes and appendfsync always, or let a server that went down stay down for the longest ttl, \
              or use the fenced protocol",
             "a, b, c: clients that fence have been here; \
-             to see what those would meet, look with the fenced protocol (redlatch health --fenced)",
+             to see what they meet, look with the fenced protocol (redlatch health --fenced)",
         ]
     );
     assert_eq!(health.severity, Severity::Warning);

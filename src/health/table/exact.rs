@@ -61,11 +61,11 @@ b     SILENT   -           -             -        -         -        -          
 c     up       1.0ms       unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
 d     REFUSES  unknown     unknown       unknown  unknown   unknown  unknown     unknown      unknown          unknown
 e     up       250.0\u{b5}s     redis 7.0.15  replica  eaaaaaaa  3s       noeviction  aof          +0.0ns \u{b1}125.0\u{b5}s  no marker
-critical  no lock can be taken: 1 of the 3 votes that are needed can be had; mend the nodes below
-critical  e: a replica; make it an independent master (REPLICAOF NO ONE), and not one that fails over
-warning   a: no connection: connection refused; start the server, or mend its address or the way to it
-warning   b: no answer within the node timeout; look whether its process hangs, its machine is up, or the way to it is slower than node_timeout
-warning   d: the server answered LOADING wait (the server is loading its data: it votes once that is done); no lock can be taken there until that is mended
+critical  no lock can be taken: 3 nodes have to vote, and 1 can; fix the nodes that the other findings name
+critical  e: a replica; make it an independent master (REPLICAOF NO ONE), without automatic failover
+warning   a: no connection: connection refused; start the server, or fix its address or the network
+warning   b: no answer within the node timeout; check whether its process hangs, its machine is up, and the network is faster than node_timeout
+warning   d: the server answered LOADING wait (the server is loading its data: it votes once that is done); no lock can be taken there until that is fixed
 notice    c: does not tell everything; to see it, allow the user INFO
 verdict: critical; 1 of 5 can vote, 3 have to: no majority: 2 votes are missing",
     );
