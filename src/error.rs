@@ -7,10 +7,12 @@ use std::time::Duration;
 
 mod loss;
 mod node;
+mod report;
 
 pub use self::loss::LossCause;
-pub(crate) use self::node::one_vote_each;
-pub use self::node::{NodeError, NodeReport, QuarantineCause, Vote};
+pub use self::node::{NodeError, QuarantineCause};
+pub(crate) use self::report::one_vote_each;
+pub use self::report::{NodeReport, Vote};
 
 /// Why a lock was not acquired, extended or given back.
 ///
@@ -192,7 +194,8 @@ fn is_unasked(nodes: &[NodeReport]) -> bool {
 }
 
 fn first_failure(nodes: &[NodeReport]) -> Option<&(dyn std::error::Error + 'static)> {
-    nodes.iter().find_map(|report| report.vote.failure())
+    let failure = nodes.iter().find_map(|report| report.vote.failure())?;
+    Some(failure)
 }
 
 /// The reports of a round in one line.

@@ -31,7 +31,7 @@ use crate::clock::{Clock, Timestamp};
 /// The faults [`refuse`](Self::refuse), [`hang`](Self::hang), [`delay`](Self::delay) and
 /// [`lose_replies`](Self::lose_replies) replace each other and last until [`recover`](Self::recover) or a restart.
 /// A manager leaves a node that failed out for 20 ms and more, and then tries it in the background: right after
-/// `recover` its vote can still be [`BreakerOpen`](crate::Vote::BreakerOpen).
+/// `recover` its vote can still be [`BreakerOpen`](crate::NodeError::BreakerOpen).
 ///
 /// ```
 /// use std::time::Duration;
@@ -167,7 +167,7 @@ impl FakeNode {
     /// # let manager = LockManager::builder().fakes(&nodes).build()?;
     /// nodes[0].lose_replies();
     /// let guard = manager.lock("report", Duration::from_secs(10))?;
-    /// assert!(matches!(guard.votes()[0].vote, Vote::TimedOut));
+    /// assert!(matches!(guard.votes()[0].vote, Vote::Failed(NodeError::TimedOut)));
     /// // Nobody can tell whether the command was executed, so an undo was sent behind it.
     /// assert_eq!(nodes[0].token_of("report"), None);
     /// # Ok::<(), redlatch::Error>(())

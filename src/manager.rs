@@ -403,9 +403,7 @@ fn was_ill_proposed(error: &Error) -> bool {
         | Vote::Released
         | Vote::Held { .. }
         | Vote::Missing
-        | Vote::TimedOut
         | Vote::Failed(_)
-        | Vote::BreakerOpen { .. }
         | Vote::NotAsked => false,
     })
 }

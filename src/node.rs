@@ -35,7 +35,7 @@ use crate::error::{NodeError, NodeReport, Vote};
 use crate::fencing::Rules;
 use crate::log_lines;
 use crate::stats::NodeRecorder;
-use crate::wire::transport::{Connect, Fault, clean};
+use crate::wire::transport::{Connect, clean};
 
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
@@ -147,12 +147,12 @@ impl Node {
     }
 
     /// Checks a slot out of the pool, without any I/O beyond a look whether its connection is still open.
-    fn call(&self) -> Result<Call<'_>, Fault> {
+    fn call(&self) -> Result<Call<'_>, NodeError> {
         Call::new(self)
     }
 
     /// Opens the breaker if the fault is one of the node.
-    fn note(&self, fault: &Fault) {
+    fn note(&self, fault: &NodeError) {
         if !fault.is_of_node() {
             return;
         }
@@ -223,7 +223,7 @@ impl Ballot {
 
     /// Whether the node was not asked because it failed a moment ago.
     pub(crate) fn is_left_out(&self) -> bool {
-        matches!(self.report.vote, Vote::BreakerOpen { .. })
+        self.report.vote.is_left_out()
     }
 }
 

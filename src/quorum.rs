@@ -25,6 +25,13 @@ pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
     nodes.saturating_sub(against) < quorum(nodes)
 }
 
+/// For how long a majority of so many nodes goes on having what some have for these times: until the quorum-th of them
+/// ends. None if they are no majority.
+pub(crate) fn time_of_a_majority(nodes: usize, mut times: Vec<Duration>) -> Option<Duration> {
+    times.sort_unstable_by(|a, b| b.cmp(a));
+    times.get(quorum(nodes).checked_sub(1)?).copied()
+}
+
 /// The part of a time to live by which the clocks of client and nodes may differ at its end. Never less than the exact
 /// product, and for a ttl of up to a year hardly more.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {

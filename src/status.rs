@@ -1,11 +1,10 @@
-//! Pure: what is known of a lock, from what each node says of its key.
+//! What is known of a lock, and what each node says of its key.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::NodeError;
-use crate::quorum;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
 ///
@@ -126,49 +125,14 @@ pub enum View {
     },
     /// There is no key.
     Free,
-    /// There is a key that never expires, which is no lock: nobody gets the lock on this node until it is deleted.
-    NeverExpires {
-        /// How many bytes its value has. What they are is the business of the program that set it.
-        length: usize,
-    },
-    /// There is a key of another type, such as a list, which is no lock: nobody gets the lock on this node until it is
-    /// deleted.
-    OtherType,
-    /// The node did not answer within the node timeout.
-    TimedOut,
-    /// The node could not be asked, or its answer says nothing of the key.
+    /// The node was left out because it had failed a moment ago and the others were enough to tell
+    /// ([`NodeError::BreakerOpen`]), or could not be asked, or its answer says nothing of a lock.
+    ///
+    /// [`NodeError::NotALock`] is such an answer: nobody gets the lock on this node until the key is deleted.
     Failed(NodeError),
-    /// The node was left out because it failed a moment ago, and the others were enough to tell.
-    BreakerOpen {
-        /// How it failed.
-        failure: Arc<str>,
-    },
 }
 
 impl LockStatus {
-    /// What the nodes' answers come to; `drift` is that of a time to live.
-    pub(crate) fn of(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Duration) -> Self {
-        let count = |kind: fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
-        if let Some((token, alive)) = held(&nodes) {
-            let (token, remaining) = (token.to_owned(), alive.saturating_sub(drift(alive)));
-            return Self::Held {
-                token,
-                remaining,
-                nodes,
-            };
-        }
-        if quorum::is_reached(nodes.len(), count(|view| matches!(view, View::Free))) {
-            return Self::Free { nodes };
-        }
-        // Those that are silent could all have the token that most others have.
-        let best_case = count(View::is_silent).saturating_add(most_votes(&nodes));
-        if quorum::is_reached(nodes.len(), best_case) {
-            Self::Unknown { nodes }
-        } else {
-            Self::Blocked { nodes }
-        }
-    }
-
     /// Returns what each node said, in the order in which they are asked to lock.
     pub fn nodes(&self) -> &[NodeStatus] {
         match self {
@@ -194,43 +158,15 @@ impl LockStatus {
     }
 }
 
-/// The tokens of the keys that are locks, with their times to live.
-fn votes(nodes: &[NodeStatus]) -> impl Iterator<Item = (&str, Duration)> {
-    nodes.iter().filter_map(|node| {
-        if let View::Held { token, remaining } = &node.view {
-            Some((token.as_str(), *remaining))
-        } else {
-            None
-        }
-    })
-}
-
-/// The times to live of the keys with this token, the longest first.
-fn times(nodes: &[NodeStatus], token: &str) -> Vec<Duration> {
-    let own = votes(nodes).filter(|(other, _)| *other == token);
-    let mut times: Vec<Duration> = own.map(|(_, remaining)| remaining).collect();
-    times.sort_unstable_by(|a, b| b.cmp(a));
-    times
-}
-
-/// The token that a majority has, and how long a majority still has it: until the quorum-th of its keys ends.
-fn held(nodes: &[NodeStatus]) -> Option<(&str, Duration)> {
-    let last_needed = quorum::quorum(nodes.len()).checked_sub(1)?;
-    votes(nodes).find_map(|(token, _)| Some((token, *times(nodes, token).get(last_needed)?)))
-}
-
-fn most_votes(nodes: &[NodeStatus]) -> usize {
-    let counts = votes(nodes).map(|(token, _)| times(nodes, token).len());
-    counts.max().unwrap_or_default()
-}
-
 impl View {
     /// Whether the node does not say what it has.
-    fn is_silent(&self) -> bool {
-        matches!(
-            self,
-            Self::TimedOut | Self::Failed(_) | Self::BreakerOpen { .. }
-        )
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Failed(error) if !error.is_about_the_key())
+    }
+
+    /// Whether the node was not asked because it had failed a moment ago.
+    pub(crate) fn is_left_out(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is_left_out())
     }
 }
 
@@ -280,23 +216,7 @@ impl fmt::Display for View {
                 write!(f, "held by {} for {remaining:.1?}", Holder(token))
             }
             Self::Free => f.write_str("no key"),
-            Self::NeverExpires { length } => {
-                write!(
-                    f,
-                    "the key is not a lock: it never expires; its value has {length} bytes"
-                )
-            }
-            Self::OtherType => {
-                f.write_str("the key is not a lock: it holds a value of another type")
-            }
-            Self::TimedOut => f.write_str("no answer within the node timeout"),
             Self::Failed(error) => write!(f, "{error}"),
-            Self::BreakerOpen { failure } => {
-                write!(f, "left out, it failed a moment ago: {failure}")
-            }
         }
     }
 }
-
-#[cfg(test)]
-mod exhaustive;

@@ -1,12 +1,15 @@
-//! Pure: the one judge of votes. What the nodes say of a lock that is asked for, and of one that is held, comes to a verdict
-//! here and nowhere else.
+//! Pure: the one judge of votes. What the nodes say of a lock that is asked for, of one that is held, and of one that is
+//! looked at comes to a verdict here and nowhere else.
 //!
 //! The rules are those of the Redis documentation page "Distributed Locks with Redis"; see `docs/algorithm.md`.
 
-use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
-use crate::quorum;
+use std::time::Duration;
 
-/// What the nodes say of a lock that is held: to its extension, its release, its adoption.
+use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
+use crate::quorum;
+use crate::status::{LockStatus, NodeStatus, View};
+
+/// What the nodes say of a lock that is held: to its extension, its renewal, its release, its adoption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// A majority has the lock, or has given it back.
@@ -36,6 +39,22 @@ pub(crate) fn confirm(nodes: Vec<NodeReport>) -> Result<Vec<NodeReport>, Error> 
         Verdict::Lost => Err(Error::Lost { cause: loss(nodes) }),
         Verdict::Unknown => Err(Error::Unavailable { nodes }),
     }
+}
+
+/// As [`confirm`], for a lock that is taken over, with how long each node goes on having it. Returns also for how long it is
+/// valid: for as long as a majority has it, less the drift of that.
+pub(crate) fn adopt(
+    nodes: Vec<(NodeReport, Duration)>,
+    drift: impl Fn(Duration) -> Duration,
+) -> Result<(Vec<NodeReport>, Duration), Error> {
+    let (mut nodes, times): (Vec<_>, Vec<_>) = nodes.into_iter().unzip();
+    one_vote_each(&mut nodes);
+    let own = nodes.iter().zip(times);
+    let own = own.filter(|(report, _)| report.vote.is_granted());
+    let left = quorum::time_of_a_majority(nodes.len(), own.map(|(_, time)| time).collect());
+    let left = left.unwrap_or_default();
+    let validity = quorum::validity(left, Duration::ZERO, drift(left));
+    Ok((confirm(nodes)?, validity))
 }
 
 /// How a lock is lost that the nodes don't have any more.
@@ -81,12 +100,11 @@ impl Tally {
             tally.nodes = tally.nodes.saturating_add(1);
             let counts = match vote {
                 Vote::Granted | Vote::Released => &mut tally.granted,
-                Vote::NotAsked | Vote::BreakerOpen { .. } => continue,
-                Vote::Held { .. }
-                | Vote::Stale { .. }
-                | Vote::Missing
-                | Vote::TimedOut
-                | Vote::Failed(_) => &mut tally.against,
+                Vote::NotAsked => continue,
+                Vote::Failed(error) if error.is_left_out() => continue,
+                Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing | Vote::Failed(_) => {
+                    &mut tally.against
+                }
             };
             *counts = counts.saturating_add(1);
             if matches!(vote, Vote::Held { .. } | Vote::Stale { .. }) {
@@ -129,5 +147,54 @@ impl Tally {
     }
 }
 
+/// Judges what the nodes say of a lock that is only looked at; `drift` is that of a time to live.
+pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Duration) -> LockStatus {
+    let count = |kind: fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
+    if let Some((token, left)) = holder(&nodes) {
+        let (token, remaining) = (token.to_owned(), left.saturating_sub(drift(left)));
+        return LockStatus::Held {
+            token,
+            remaining,
+            nodes,
+        };
+    }
+    if quorum::is_reached(nodes.len(), count(|view| matches!(view, View::Free))) {
+        return LockStatus::Free { nodes };
+    }
+    // Those that are silent could all have the token that most others have.
+    let most = keys(&nodes).map(|(token, _)| times(&nodes, token).len());
+    let best_case = count(View::is_silent).saturating_add(most.max().unwrap_or_default());
+    if quorum::is_reached(nodes.len(), best_case) {
+        LockStatus::Unknown { nodes }
+    } else {
+        LockStatus::Blocked { nodes }
+    }
+}
+
+/// The token that a majority has, and for how long a majority goes on having it.
+fn holder(nodes: &[NodeStatus]) -> Option<(&str, Duration)> {
+    let of = |token| quorum::time_of_a_majority(nodes.len(), times(nodes, token));
+    keys(nodes).find_map(|(token, _)| Some((token, of(token)?)))
+}
+
+/// The tokens of the keys that are locks, with their times to live.
+fn keys(nodes: &[NodeStatus]) -> impl Iterator<Item = (&str, Duration)> {
+    nodes.iter().filter_map(|node| {
+        if let View::Held { token, remaining } = &node.view {
+            Some((token.as_str(), *remaining))
+        } else {
+            None
+        }
+    })
+}
+
+/// The times to live of the keys with this token.
+fn times(nodes: &[NodeStatus], token: &str) -> Vec<Duration> {
+    let own = keys(nodes).filter(|(other, _)| *other == token);
+    own.map(|(_, remaining)| remaining).collect()
+}
+
 #[cfg(test)]
 mod exhaustive;
+#[cfg(test)]
+mod views;

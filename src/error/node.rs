@@ -1,141 +1,27 @@
-//! What one node said, and why it said no more.
+//! Why a node gave no vote.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fencing::FencingToken;
-
-/// What one node said in one round.
-///
-/// ```
-/// # use std::time::Duration;
-/// use redlatch::Vote;
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-/// # nodes[1].refuse();
-///
-/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-/// for report in guard.votes() {
-///     if !matches!(report.vote, Vote::Granted) {
-///         println!("{report}");
-///     }
-/// }
-/// # Ok::<(), redlatch::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct NodeReport {
-    /// The node as `host:port`, or as the path of its socket.
-    pub node: Arc<str>,
-    /// Its answer.
-    pub vote: Vote,
-    /// The time from the beginning of the attempt on this node to its answer.
-    pub elapsed: Duration,
-    /// The run id of the server behind it, where that is known.
-    pub(crate) server: Option<Arc<str>>,
-}
-
-/// Takes all votes of a server but the first away: it has one, whatever the number of names it goes by.
-pub(crate) fn one_vote_each(nodes: &mut [NodeReport]) {
-    for i in 1..nodes.len() {
-        let (before, rest) = nodes.split_at_mut(i);
-        if let Some(report) = rest.first_mut() {
-            report.be_an_alias_of(before.iter());
-        }
-    }
-}
-
-impl NodeReport {
-    /// Makes the vote a failure if one of these is a vote of the same server.
-    pub(crate) fn be_an_alias_of<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
-        if !self.vote.is_granted() || self.server.is_none() {
-            return;
-        }
-        let same = |other: &&Self| other.vote.is_granted() && other.server == self.server;
-        if let Some(other) = others.find(same) {
-            let other = Arc::clone(&other.node);
-            self.vote = Vote::Failed(NodeError::SameServer { other });
-        }
-    }
-}
-
-/// One node's answer.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Vote {
-    /// The node did what it was asked: it set the key, or extended it.
-    Granted,
-    /// The node was asked to give the lock back, and has deleted the key, which was ours.
-    Released,
-    /// Someone else holds the key on this node.
-    Held {
-        /// The time to live that the key has left on this node, where the node could still be asked.
-        remaining: Option<Duration>,
-    },
-    /// With the fenced protocol: the proposed token was not above the node's counter.
-    ///
-    /// Another client's clock is ahead, or a newer attempt came first. The manager tries again at once, with a token above.
-    Stale {
-        /// The node's counter.
-        counter: FencingToken,
-    },
-    /// The key to extend or delete is not on this node any more.
-    Missing,
-    /// The node did not answer within the node timeout.
-    TimedOut,
-    /// The node could not be asked, or its answer was no vote.
-    Failed(NodeError),
-    /// The node was left out because it failed a moment ago; it is tried again in the background.
-    BreakerOpen {
-        /// How it failed.
-        failure: Arc<str>,
-    },
-    /// The round was decided before it came to this node, or there is nothing of this lock on it.
-    NotAsked,
-}
-
-impl Vote {
-    /// Whether the node did what it was asked.
-    pub(crate) fn is_granted(&self) -> bool {
-        matches!(self, Self::Granted | Self::Released)
-    }
-
-    /// Whether this is a fault of the node, as against an answer about the lock.
-    pub(crate) fn is_failure(&self) -> bool {
-        matches!(
-            self,
-            Self::TimedOut | Self::Failed(_) | Self::BreakerOpen { .. }
-        )
-    }
-
-    pub(super) fn failure(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Failed(error) => Some(error),
-            Self::TimedOut => Some(&TIMED_OUT),
-            Self::Granted
-            | Self::Released
-            | Self::Held { .. }
-            | Self::Stale { .. }
-            | Self::Missing
-            | Self::BreakerOpen { .. }
-            | Self::NotAsked => None,
-        }
-    }
-
-    /// Whether the node certainly has no key of this lock.
-    pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::Missing | Self::NotAsked)
-    }
-}
-
 /// Why a node could not be asked, or why its answer was no vote.
+///
+/// Its message has the cause in it, because a [`NodeReport`](crate::NodeReport) prints the message alone. So
+/// [`source`](Error::source) goes on behind what the message says: it is the cause of the [`io::Error`] in the variant,
+/// which mostly has none.
+// No `PartialEq`: an `io::Error` has none.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum NodeError {
     /// The node did not answer within the node timeout; whether it did what it was asked is unknown.
     TimedOut,
+    /// The node was left out because it failed a moment ago; it is tried again in the background.
+    BreakerOpen {
+        /// How it failed.
+        failure: Arc<str>,
+    },
     /// No connection: refused, unreachable, an unknown host, a failed TLS handshake.
     Connect {
         /// What the operating system or the TLS library said.
@@ -155,7 +41,12 @@ pub enum NodeError {
         /// What it gave instead.
         source: Arc<io::Error>,
     },
-    /// The connection broke before the answer was complete.
+    /// The connection was closed or reset before the first byte of the answer, as by a server that is restarted.
+    Closed {
+        /// What the operating system or the TLS library said.
+        source: Arc<io::Error>,
+    },
+    /// The connection broke within the answer.
     Broken {
         /// What the operating system or the TLS library said.
         source: Arc<io::Error>,
@@ -176,6 +67,9 @@ pub enum NodeError {
     NotALock {
         /// Which of the two.
         reason: &'static str,
+        /// How many bytes the value has of a key that never expires, where the node was asked for that, as by
+        /// [`LockManager::status`](crate::LockManager::status). What they are is the business of the program that set it.
+        length: Option<usize>,
     },
     /// All connections of the node's pool were in use for half of the node timeout.
     PoolExhausted,
@@ -237,7 +131,7 @@ pub enum NodeError {
 }
 
 /// Why a node may have forgotten locks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuarantineCause {
     /// It has no marker of the fenced protocol: it is new, or was flushed, or restarted without persistence.
@@ -245,52 +139,6 @@ pub enum QuarantineCause {
     /// Its marker is that of another process: it was restarted with what it had persisted, restored from a snapshot, or
     /// promoted.
     Reborn,
-}
-
-/// The source of an [`Error::Unavailable`] whose first failure is a node that did not answer.
-#[derive(Debug)]
-struct TimedOut;
-
-static TIMED_OUT: TimedOut = TimedOut;
-
-impl fmt::Display for TimedOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no answer within the node timeout")
-    }
-}
-
-impl std::error::Error for TimedOut {}
-
-impl fmt::Display for NodeReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.node, self.vote)
-    }
-}
-
-impl fmt::Display for Vote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Granted => f.write_str("granted"),
-            Self::Released => f.write_str("released"),
-            Self::Held {
-                remaining: Some(remaining),
-            } => write!(f, "held by another for {remaining:.1?}"),
-            Self::Held { remaining: None } => f.write_str("held by another"),
-            Self::Stale { counter } => {
-                write!(
-                    f,
-                    "the proposed fencing token is not above its counter, {counter}"
-                )
-            }
-            Self::Missing => f.write_str("the key is gone"),
-            Self::TimedOut => write!(f, "{TIMED_OUT}"),
-            Self::Failed(error) => write!(f, "{error}"),
-            Self::BreakerOpen { failure } => {
-                write!(f, "left out, it failed a moment ago: {failure}")
-            }
-            Self::NotAsked => f.write_str("not asked"),
-        }
-    }
 }
 
 impl fmt::Display for QuarantineCause {
@@ -307,7 +155,10 @@ impl fmt::Display for QuarantineCause {
 impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TimedOut => write!(f, "{TIMED_OUT}"),
+            Self::TimedOut => f.write_str("no answer within the node timeout"),
+            Self::BreakerOpen { failure } => {
+                write!(f, "left out, it failed a moment ago: {failure}")
+            }
             Self::Connect { source } => write!(f, "no connection: {source}"),
             Self::Login {
                 command,
@@ -327,16 +178,21 @@ impl fmt::Display for NodeError {
                 )
             }
             Self::NoCredentials { source } => write!(f, "no credentials: {source}"),
-            Self::Broken { source } => write!(f, "the connection broke: {source}"),
+            Self::Closed { source } | Self::Broken { source } => {
+                write!(f, "the connection broke: {source}")
+            }
             Self::Refused { code, message } => {
                 let advice = advice(code, message);
                 write!(f, "the server answered {code} {message}{advice}")
             }
             Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
-            Self::NotALock { reason } => write!(
-                f,
-                "the key is not a lock: it {reason}; choose another resource or key_prefix, or delete the key"
-            ),
+            Self::NotALock { reason, length } => {
+                write!(f, "the key is not a lock: it {reason}; ")?;
+                if let Some(length) = length {
+                    write!(f, "its value has {length} bytes; ")?;
+                }
+                f.write_str("choose another resource or key_prefix, or delete the key")
+            }
             Self::PoolExhausted => f.write_str(
                 "all connections of the pool were in use for half of the node_timeout; raise pool_size",
             ),
@@ -419,34 +275,86 @@ fn is_about_a_key(message: &str) -> bool {
     message.contains("access") && message.contains(" key")
 }
 
+/// What the algorithm makes of an error.
 impl NodeError {
+    pub(crate) fn protocol(got: impl Into<String>) -> Self {
+        Self::Protocol { got: got.into() }
+    }
+
+    /// Whether it says something about the node, so that others are spared it for a while. What this process is short of
+    /// or can't tell, such as its pool, its file descriptors and its credentials, says nothing.
+    pub(crate) fn is_of_node(&self) -> bool {
+        let is_short_of_something = matches!(self, Self::Connect { source } if is_local(source));
+        !is_short_of_something && !matches!(self, Self::PoolExhausted | Self::NoCredentials { .. })
+    }
+
+    /// Whether there is no connection any more on which an undo could go behind the command.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(
+            self,
+            Self::Closed { .. } | Self::Broken { .. } | Self::Connect { .. }
+        )
+    }
+
+    /// Whether the connection ended before any of the answer came. On one that had been idle, that mostly means that the
+    /// server had closed it before, so that the command may be sent again, in the form that is made for it.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed { .. })
+    }
+
+    /// Whether no answer came in time.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self, Self::TimedOut)
+    }
+
+    /// Whether the node was not asked because it had failed a moment ago. It is no vote against anybody: the node may
+    /// still be asked.
+    pub(crate) fn is_left_out(&self) -> bool {
+        matches!(self, Self::BreakerOpen { .. })
+    }
+
+    /// Whether the node tells for certain that nobody has the lock on it: there is something else under the key.
+    pub(crate) fn is_about_the_key(&self) -> bool {
+        matches!(self, Self::NotALock { .. })
+    }
+
     /// Whether the user has no pattern for the key, whatever commands are allowed.
     pub(crate) fn forbids_a_key(&self) -> bool {
         matches!(self, Self::Refused { code, message } if code == "NOPERM" && is_about_a_key(message))
     }
 }
 
-impl std::error::Error for NodeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Connect { source } | Self::NoCredentials { source } | Self::Broken { source } => {
-                Some(source)
-            }
-            Self::TimedOut
-            | Self::Login { .. }
-            | Self::Refused { .. }
-            | Self::Protocol { .. }
-            | Self::NotALock { .. }
-            | Self::PoolExhausted
-            | Self::SameServer { .. }
-            | Self::InCluster
-            | Self::Unidentified { .. }
-            | Self::Quarantined { .. }
-            | Self::ConfigMismatch { .. }
-            | Self::ClockSkew { .. }
-            | Self::FutureCounter { .. }
-            | Self::InvalidKey { .. }
-            | Self::Serving => None,
+/// Whether this process or machine has run out of something.
+fn is_local(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        let local = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::NOBUFS,
+            Errno::ADDRNOTAVAIL,
+        ];
+        if Errno::from_io_error(error).is_some_and(|errno| local.contains(&errno)) {
+            return true;
         }
+    }
+    matches!(
+        error.kind(),
+        io::ErrorKind::OutOfMemory | io::ErrorKind::AddrNotAvailable
+    )
+}
+
+impl Error for NodeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        let (Self::Connect { source }
+        | Self::NoCredentials { source }
+        | Self::Closed { source }
+        | Self::Broken { source }) = self
+        else {
+            return None;
+        };
+        source.source()
     }
 }

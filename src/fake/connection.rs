@@ -7,9 +7,10 @@ use std::sync::Arc;
 use crate::wire::resp::Reply;
 use parking_lot::MutexGuard;
 
-use super::{FakeNode, Fault as NodeFault, State, refused};
+use super::{FakeNode, Fault, State, refused};
 use crate::clock::Timestamp;
-use crate::wire::transport::{Connect, Fault, Transport};
+use crate::error::NodeError;
+use crate::wire::transport::{Connect, Transport, unconnected};
 
 struct FakeConnection {
     node: FakeNode,
@@ -17,10 +18,10 @@ struct FakeConnection {
 }
 
 impl Connect for FakeNode {
-    fn connect(&self, _deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
+    fn connect(&self, _deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         let mut state = self.server.state.lock();
-        if state.fault == NodeFault::Refuse {
-            return Err(Fault::connect(refused()));
+        if state.fault == Fault::Refuse {
+            return Err(unconnected(refused()));
         }
         state.connected = state.connected.wrapping_add(1);
         let id = state.connected;
@@ -33,12 +34,12 @@ impl Connect for FakeNode {
 }
 
 impl Transport for FakeConnection {
-    fn send(&mut self, command: &[u8], _deadline: Timestamp) -> Result<(), Fault> {
+    fn send(&mut self, command: &[u8], _deadline: Timestamp) -> Result<(), NodeError> {
         let mut state = self.node.server.state.lock();
         if !state.connections.contains_key(&self.id) {
             return Err(closed(io::ErrorKind::BrokenPipe));
         }
-        if state.fault == NodeFault::Hang {
+        if state.fault == Fault::Hang {
             state.backlog.push_back((self.id, command.to_vec()));
         } else {
             self.node.execute(&mut state, self.id, command);
@@ -51,15 +52,15 @@ impl Transport for FakeConnection {
         self.wait(&mut state, until).is_some()
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let mut state = self.node.server.state.lock();
         match self.wait(&mut state, deadline) {
-            None => Err(Fault::TimedOut),
+            None => Err(NodeError::TimedOut),
             Some(Incoming::End) => Err(closed(io::ErrorKind::UnexpectedEof)),
             Some(Incoming::Reply) => {
                 let replies = state.connections.get_mut(&self.id);
                 let reply = replies.and_then(VecDeque::pop_front);
-                reply.map(|reply| reply.value).ok_or(Fault::TimedOut)
+                reply.map(|reply| reply.value).ok_or(NodeError::TimedOut)
             }
         }
     }
@@ -115,6 +116,8 @@ impl Drop for FakeConnection {
     }
 }
 
-fn closed(kind: io::ErrorKind) -> Fault {
-    Fault::Closed(Arc::new(kind.into()))
+fn closed(kind: io::ErrorKind) -> NodeError {
+    NodeError::Closed {
+        source: Arc::new(kind.into()),
+    }
 }

@@ -7,14 +7,12 @@ use super::facts::{ClockOffset, Facts, Quarantine};
 use super::info::{Info, printable};
 use crate::error::NodeError;
 
-/// What a server is asked, in this order.
+/// What a server is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     Marker,
-    Server,
-    Replication,
-    Memory,
-    Persistence,
+    /// A section of `INFO`.
+    Info(&'static str),
     Time,
 }
 
@@ -31,50 +29,37 @@ pub(crate) enum Content {
     Refusal(NodeError),
 }
 
-/// What came of one question.
-#[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    pub(crate) result: Result<Content, NodeError>,
-    /// From before the question was sent to after the reply was read.
-    pub(crate) elapsed: Duration,
-    /// What this client's wall clock showed when the reply was read, in microseconds since the Unix epoch.
-    pub(crate) client_us: u64,
-}
-
 /// What a server has answered up to now.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    round_trip: Option<Duration>,
     /// Why it is not asked any more.
     silence: Option<NodeError>,
     refusal: Option<NodeError>,
     unreadable: Option<NodeError>,
     hidden: Vec<&'static str>,
-    marker: Marker,
-    server: Info,
-    replication: Info,
-    memory: Info,
-    persistence: Info,
+    round_trip: Option<Duration>,
+    marker: Option<Marker>,
+    /// All sections, one after the other.
+    info: Info,
     /// What the node's wall clock showed, and how that compares with this client's.
     time: Option<(u64, ClockOffset)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Marker {
-    #[default]
-    Unknown,
-    None,
+    Absent,
     Unreadable,
     Text(String),
 }
 
 impl Question {
+    /// In the order in which they are asked.
     pub(crate) const ALL: [Self; 6] = [
         Self::Marker,
-        Self::Server,
-        Self::Replication,
-        Self::Memory,
-        Self::Persistence,
+        Self::Info("server"),
+        Self::Info("replication"),
+        Self::Info("memory"),
+        Self::Info("persistence"),
         Self::Time,
     ];
 
@@ -82,7 +67,7 @@ impl Question {
     fn command(self) -> &'static str {
         match self {
             Self::Marker => "GET",
-            Self::Server | Self::Replication | Self::Memory | Self::Persistence => "INFO",
+            Self::Info(_) => "INFO",
             Self::Time => "TIME",
         }
     }
@@ -94,13 +79,21 @@ impl Answers {
         self.silence.is_none()
     }
 
-    pub(crate) fn note(&mut self, question: Question, outcome: Outcome) {
-        let reply = match outcome.result {
-            Ok(reply) => reply,
+    /// Notes the answer, which came in the `elapsed` time since before the question was sent, when this client's wall clock
+    /// showed so many microseconds since the Unix epoch; or why there is none.
+    pub(crate) fn note(
+        &mut self,
+        question: Question,
+        elapsed: Duration,
+        answer: Result<(Content, u64), NodeError>,
+    ) {
+        let (content, client_us) = match answer {
+            Ok(answer) => answer,
+            // The next question may be answered.
             Err(error @ NodeError::Protocol { .. }) => {
                 self.unreadable.get_or_insert(error);
                 if question == Question::Marker {
-                    self.marker = Marker::Unreadable;
+                    self.marker = Some(Marker::Unreadable);
                 }
                 return;
             }
@@ -109,49 +102,33 @@ impl Answers {
                 return;
             }
         };
-        let round_trip = self.round_trip.unwrap_or(outcome.elapsed);
-        self.round_trip = Some(round_trip.min(outcome.elapsed));
-        match (question, reply) {
+        self.round_trip = Some(self.round_trip.map_or(elapsed, |other| other.min(elapsed)));
+        match (question, content) {
             (_, Content::Refusal(error)) => self.note_refusal(question, error),
-            (Question::Marker, Content::Nothing) => self.marker = Marker::None,
-            (Question::Marker, Content::Text(text)) => self.marker = Marker::Text(text),
-            (Question::Server, Content::Text(text)) => self.server = Info::new(text),
-            (Question::Replication, Content::Text(text)) => self.replication = Info::new(text),
-            (Question::Memory, Content::Text(text)) => self.memory = Info::new(text),
-            (Question::Persistence, Content::Text(text)) => self.persistence = Info::new(text),
-            (Question::Time, Content::Time(node_us)) => {
-                let (client_us, elapsed) = (outcome.client_us, outcome.elapsed);
+            (Question::Marker, Content::Text(text)) => self.marker = Some(Marker::Text(text)),
+            (_, Content::Nothing) => self.marker = Some(Marker::Absent),
+            (_, Content::Text(text)) => self.info.append(&text),
+            (_, Content::Time(node_us)) => {
                 let offset = ClockOffset::of(node_us, client_us, elapsed);
                 self.time = Some((node_us, offset));
             }
-            // The reader of the replies leaves no other pair.
-            (_, Content::Nothing | Content::Text(_) | Content::Time(_)) => {}
         }
     }
 
     /// An error hides something, or it stands in the way of locks as well.
     fn note_refusal(&mut self, question: Question, error: NodeError) {
-        let code = if let NodeError::Refused { code, .. } = &error {
-            code.as_str()
-        } else {
-            ""
+        let code = match &error {
+            NodeError::Refused { code, .. } => code.as_str(),
+            _ => "",
         };
         match (question, code) {
-            (Question::Marker, "WRONGTYPE") => self.marker = Marker::Unreadable,
-            // Who may not touch the marker may not touch the locks either: their keys begin as its key does.
+            (Question::Marker, "WRONGTYPE") => self.marker = Some(Marker::Unreadable),
+            // Whoever may not touch the marker may not touch the locks either: their keys begin as its key does.
             (Question::Marker, "NOPERM") if error.forbids_a_key() => {
                 self.refusal.get_or_insert(error);
             }
             // A command that is renamed or missing is an ERR. Without GET, there is no release.
-            (_, "NOPERM")
-            | (
-                Question::Server
-                | Question::Replication
-                | Question::Memory
-                | Question::Persistence
-                | Question::Time,
-                "ERR",
-            ) => {
+            (_, "NOPERM") | (Question::Info(_) | Question::Time, "ERR") => {
                 let command = question.command();
                 if !self.hidden.contains(&command) {
                     self.hidden.push(command);
@@ -165,15 +142,16 @@ impl Answers {
 
     /// What is known about the node with this name.
     pub(crate) fn into_facts(self, node: Arc<str>) -> Facts {
-        let (role, master) = self.replication.role();
+        let info = &self.info;
+        let (server, version) = info.server();
+        let (role, master) = info.role();
         // It stands in for a run_id that the server does not have, and not for one that could not be read. That of a
         // replica is its master's.
-        let has_none = self.server.is_there() && role.as_deref() == Some("master");
-        let replid = self.replication.master_replid().filter(|_| has_none);
-        let run_id = self.server.run_id().or(replid);
-        let (server, version) = self.server.server();
+        let has_none = version.is_some() && role.as_deref() == Some("master");
+        let replid = info.master_replid().filter(|_| has_none);
+        let run_id = info.run_id().or(replid);
         let (node_us, clock) = self.time.unzip();
-        let (quarantine, settings) = quarantine(&self.marker, run_id, node_us);
+        let (quarantine, settings) = quarantine(self.marker, run_id, node_us);
         // A server none of whose answers can be read has not answered.
         let is_mute = self.round_trip.is_none();
         let nonsense = || self.unreadable.clone().filter(|_| is_mute);
@@ -182,19 +160,19 @@ impl Answers {
             node,
             refusal: self.refusal.filter(|_| silence.is_none()),
             silence,
+            run_id: run_id.map(str::to_owned),
+            mode: info.mode(),
+            uptime: info.uptime(),
+            eviction: info.eviction(),
+            persistence: info.persistence(),
+            fails_to_save: info.fails_to_save(),
             unreadable: self.unreadable,
             hidden: self.hidden,
             round_trip: self.round_trip,
             server,
             version,
-            mode: self.server.mode(),
             role,
             master,
-            run_id: run_id.map(str::to_owned),
-            uptime: self.server.uptime(),
-            eviction: self.memory.eviction(),
-            persistence: self.persistence.persistence(),
-            fails_to_save: self.persistence.fails_to_save(),
             clock,
             quarantine,
             settings,
@@ -204,17 +182,17 @@ impl Answers {
 
 /// What the marker says of the process with this `run_id`, at `node_us` by the node's wall clock; and the settings in it.
 fn quarantine(
-    marker: &Marker,
+    marker: Option<Marker>,
     run_id: Option<&str>,
     node_us: Option<u64>,
 ) -> (Option<Quarantine>, Option<String>) {
     let text = match marker {
-        Marker::Unknown => return (None, None),
-        Marker::None => return (Some(Quarantine::NoMarker), None),
-        Marker::Unreadable => return (Some(Quarantine::Unreadable), None),
-        Marker::Text(text) => text,
+        None => return (None, None),
+        Some(Marker::Absent) => return (Some(Quarantine::NoMarker), None),
+        Some(Marker::Unreadable) => return (Some(Quarantine::Unreadable), None),
+        Some(Marker::Text(text)) => text,
     };
-    let Some((of_process, settings, open_us)) = read_marker(text) else {
+    let Some((of_process, settings, open_us)) = read_marker(&text) else {
         return (Some(Quarantine::Unreadable), None);
     };
     match run_id {

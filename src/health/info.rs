@@ -7,18 +7,14 @@ use crate::shown;
 /// No name, version or mode is longer.
 const LONGEST_TEXT: usize = 64;
 
-/// One section: lines of `name:value` between headings that begin with `#`. It may be anything, since a server wrote it.
+/// Sections: lines of `name:value` between headings that begin with `#`. It may be anything, since a server wrote it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Info(String);
 
 impl Info {
-    pub(super) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// Whether the server has answered with it.
-    pub(super) fn is_there(&self) -> bool {
-        !self.0.is_empty()
+    pub(super) fn append(&mut self, section: &str) {
+        self.0.push_str(section);
+        self.0.push('\n');
     }
 
     /// The value of the first field with this name, unless it is empty.

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use super::LockManager;
 use crate::clock::Timestamp;
-use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
+use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::Rules;
 use crate::guard::LockGuard;
 use crate::guard::held::Held;
 use crate::lease::Lease;
 use crate::node::command;
 use crate::node::inspect::{inspect_all, inspect_with_counter};
-use crate::quorum;
 use crate::status::{NodeStatus, View};
 use crate::verdict;
 
@@ -68,18 +67,13 @@ impl LockManager {
         let started = self.clock().now();
         let asked = self.each().zip(lease.owed().iter().copied());
         let answers = asked.clone().zip(self.look_at(&key, &lease));
-        let (mut nodes, ends): (Vec<NodeReport>, Vec<Duration>) = answers
-            .map(|((node, _), answer)| match answer {
-                Some(status) => vote(status, lease.token()),
-                // There may be a key, but what undoes it is on its way.
-                None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
-            })
-            .unzip();
-        one_vote_each(&mut nodes);
-        let end = |(report, end): (&NodeReport, Duration)| report.vote.is_granted().then_some(end);
-        let ends: Vec<Duration> = nodes.iter().zip(ends).filter_map(end).collect();
-        let nodes = verdict::confirm(nodes)?;
-        let validity = self.majority_validity(ends);
+        let votes = answers.map(|((node, _), answer)| match answer {
+            Some(status) => vote(status, lease.token()),
+            // There may be a key, but what undoes it is on its way.
+            None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
+        });
+        let drift = |ttl| self.shared.options.drift(ttl);
+        let (nodes, validity) = verdict::adopt(votes.collect(), drift)?;
         self.adopted(&lease, nodes, (started, started.saturating_add(validity)))
     }
 
@@ -123,15 +117,6 @@ impl LockManager {
         }
     }
 
-    /// For how long a majority goes on having a lock that each of so many nodes has for so long.
-    fn majority_validity(&self, mut left: Vec<Duration>) -> Duration {
-        left.sort_unstable_by(|a, b| b.cmp(a));
-        let last = quorum::quorum(self.nodes().len()).saturating_sub(1);
-        let left = left.get(last).copied().unwrap_or_default();
-        let drift = self.shared.options.drift(left);
-        quorum::validity(left, Duration::ZERO, drift)
-    }
-
     fn adopted(
         &self,
         lease: &Lease,
@@ -167,14 +152,6 @@ fn vote(status: NodeStatus, own: &str) -> (NodeReport, Duration) {
             remaining: Some(remaining),
         },
         View::Free => Vote::Missing,
-        View::NeverExpires { .. } => Vote::Failed(NodeError::NotALock {
-            reason: "never expires",
-        }),
-        View::OtherType => Vote::Failed(NodeError::NotALock {
-            reason: "holds a value of another type",
-        }),
-        View::TimedOut => Vote::TimedOut,
-        View::BreakerOpen { failure } => Vote::BreakerOpen { failure },
         View::Failed(error) => Vote::Failed(error),
     };
     let report = NodeReport {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::LockManager;
 use crate::clock::Timestamp;
-use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::foreign::in_any_case;
 use crate::guard::held::{Held, Purpose};
 use crate::keep_alive::Renewal;
@@ -155,7 +155,7 @@ impl LockManager {
                 // It may well have the key.
                 if *owed && !asked {
                     let failure = node.recent_failure().unwrap_or_default();
-                    report.vote = Vote::BreakerOpen { failure };
+                    report.vote = Vote::Failed(NodeError::BreakerOpen { failure });
                 }
             }
         }

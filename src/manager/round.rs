@@ -114,8 +114,9 @@ impl LockManager {
             ballots: Vec::with_capacity(self.nodes().len()),
         };
         for node in self.each() {
-            let why_not =
-                failure(node).map_or(Vote::NotAsked, |failure| Vote::BreakerOpen { failure });
+            let why_not = failure(node).map_or(Vote::NotAsked, |failure| {
+                Vote::Failed(NodeError::BreakerOpen { failure })
+            });
             round.ballots.push(node.unasked(why_not));
         }
         let (left_out, closed): (Vec<usize>, Vec<usize>) =
@@ -210,9 +211,7 @@ fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
             }
             Vote::Granted
             | Vote::Released
-            | Vote::TimedOut
             | Vote::Failed(_)
-            | Vote::BreakerOpen { .. }
             | Vote::Stale { .. }
             | Vote::NotAsked => {}
         }

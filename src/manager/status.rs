@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::node::Node;
 use crate::node::command::{self, Packed};
 use crate::node::inspect::inspect_all;
-use crate::status::{LockStatus, NodeStatus, View};
+use crate::status::{LockStatus, NodeStatus};
+use crate::verdict;
 
 impl LockManager {
     /// Looks who holds the lock on `resource`, and for how long, without touching it.
@@ -19,7 +20,7 @@ impl LockManager {
     /// is set, no time to live changes, and no holder or contender is delayed or refused. All nodes are asked before any
     /// reply is read, so it takes one round trip. A node that does not answer costs one node timeout, and one more where
     /// its connection can't be made. Nodes that failed a moment ago are left out
-    /// ([`View::BreakerOpen`]) as long as the others are enough to tell who holds the lock or that it is free, and
+    /// ([`NodeError::BreakerOpen`](crate::NodeError::BreakerOpen)) as long as the others are enough to tell who holds the lock or that it is free, and
     /// else are asked in a second round.
     ///
     /// A key that never expires counts for nobody, whatever its value, and neither does one of another type: they are
@@ -52,13 +53,13 @@ impl LockManager {
         let command = command::inspect(&self.checked_key(resource)?);
         let drift = |ttl| self.shared.options.drift(ttl);
 
-        let status = LockStatus::of(self.look(&command), drift);
+        let status = verdict::of_views(self.look(&command), drift);
         if status.is_decided() {
             return Ok(status);
         }
         let mut nodes = status.into_nodes();
         self.look_again(&command, &mut nodes);
-        Ok(LockStatus::of(nodes, drift))
+        Ok(verdict::of_views(nodes, drift))
     }
 
     /// Asks the nodes that did not fail lately, or all if these are no majority.
@@ -79,8 +80,7 @@ impl LockManager {
 
     /// Asks the nodes that were left out.
     fn look_again(&self, command: &Packed, nodes: &mut [NodeStatus]) {
-        let is_left_out = |node: &NodeStatus| matches!(node.view, View::BreakerOpen { .. });
-        let asked: Vec<bool> = nodes.iter().map(is_left_out).collect();
+        let asked: Vec<bool> = nodes.iter().map(|node| node.view.is_left_out()).collect();
         let answers = inspect_all(self.each().zip(asked.iter().copied()), command);
         for (node, answer) in nodes.iter_mut().zip(answers) {
             if let Some(answer) = answer {

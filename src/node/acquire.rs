@@ -8,9 +8,8 @@ use super::ask_all::{Answer, send_to_all};
 use super::call::Call;
 use super::command::{Command, Packed};
 use super::{Ballot, Node, fenced, refused};
-use crate::error::Vote;
+use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
-use crate::wire::transport::Fault;
 
 /// One attempt as the nodes see it. Its commands are packed once.
 pub(crate) struct Attempt<'a> {
@@ -35,12 +34,12 @@ impl<'a> Attempt<'a> {
         &self.release
     }
 
-    fn send(&self, call: &mut Call<'_>) -> Result<(), Fault> {
+    fn send(&self, call: &mut Call<'_>) -> Result<(), NodeError> {
         call.send(&self.set, &|| self.command.retake(self.ttl))
     }
 
     /// As one of several nodes.
-    fn send_among_others(&self, call: &mut Call<'_>) -> Result<(), Fault> {
+    fn send_among_others(&self, call: &mut Call<'_>) -> Result<(), NodeError> {
         call.resume();
         self.send(call)
     }
@@ -54,10 +53,10 @@ impl<'a> Attempt<'a> {
         // The outcome is unknown. The undo goes behind the command, on the same connection: on another one it could
         // arrive first, and the key would stay.
         let undone = call.undo(&self.release, &fault);
-        (fault.into_vote(), !undone)
+        (Vote::Failed(fault), !undone)
     }
 
-    fn vote(&self, node: &Node, call: &mut Call<'_>) -> Result<Vote, Fault> {
+    fn vote(&self, node: &Node, call: &mut Call<'_>) -> Result<Vote, NodeError> {
         let again = || self.command.retake(self.ttl);
         let Some(fence) = self.command.fence else {
             return call.reply(&again, acquire_vote);
@@ -75,13 +74,13 @@ impl Node {
         let mut call = match self.call() {
             Ok(call) => call,
             Err(fault) => {
-                return Ballot::new(self.report(fault.into_vote(), elapsed(), None), false);
+                return Ballot::new(self.report(Vote::Failed(fault), elapsed(), None), false);
             }
         };
         // A command that was not sent whole is not executed, so nothing is owed yet.
         let (vote, owed) = match attempt.send(&mut call) {
             Ok(()) => attempt.read(self, &mut call),
-            Err(fault) => (fault.into_vote(), false),
+            Err(fault) => (Vote::Failed(fault), false),
         };
         Ballot::new(self.report(vote, elapsed(), call.server()), owed)
     }
@@ -99,7 +98,7 @@ pub(crate) fn acquire_all<'n>(
         // A command that was not sent whole is not executed, so nothing is owed.
         let (vote, owed) = answer
             .result
-            .unwrap_or_else(|fault| (fault.into_vote(), false));
+            .unwrap_or_else(|fault| (Vote::Failed(fault), false));
         let report = node.report(vote, answer.elapsed, answer.server);
         Ballot::new(report, owed)
     };

@@ -9,7 +9,6 @@ use super::call::Call;
 use super::command::Packed;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
-use crate::wire::transport::Fault;
 
 /// How long the reading of replies stays with a node that has not answered while others may have.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -43,7 +42,7 @@ pub(crate) fn release_all<'n>(
                 has_woken |= reply.has_woken;
                 reply.vote
             }
-            Err(fault) => fault.into_vote(),
+            Err(fault) => Vote::Failed(fault),
         };
         node.report(vote, answer.elapsed, answer.server)
     });
@@ -54,7 +53,7 @@ pub(crate) fn release_all<'n>(
 
 /// What came of a call.
 pub(super) struct Answer<T> {
-    pub(super) result: Result<T, Fault>,
+    pub(super) result: Result<T, NodeError>,
     pub(super) elapsed: Duration,
     /// The run id of the server that answered, where it is known.
     pub(super) server: Option<Arc<str>>,
@@ -65,8 +64,8 @@ pub(super) struct Answer<T> {
 pub(super) fn ask_all<'n, T>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,
-    wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>,
-    read: impl Fn(&mut Call<'n>, &dyn Fn() -> Packed) -> Result<T, Fault>,
+    wait: impl Fn(&'n Node) -> Result<Call<'n>, NodeError>,
+    read: impl Fn(&mut Call<'n>, &dyn Fn() -> Packed) -> Result<T, NodeError>,
 ) -> Vec<Option<Answer<T>>> {
     let again = || command.clone();
     let send = |call: &mut Call<'n>| call.send_anew(command, &again);
@@ -76,9 +75,9 @@ pub(super) fn ask_all<'n, T>(
 /// Sends something to every node that is asked, and then reads the replies.
 pub(super) fn send_to_all<'n, T>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
-    send: impl Fn(&mut Call<'n>) -> Result<(), Fault>,
-    wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>,
-    read: impl Fn(&mut Call<'n>) -> Result<T, Fault>,
+    send: impl Fn(&mut Call<'n>) -> Result<(), NodeError>,
+    wait: impl Fn(&'n Node) -> Result<Call<'n>, NodeError>,
+    read: impl Fn(&mut Call<'n>) -> Result<T, NodeError>,
 ) -> Vec<Option<Answer<T>>> {
     let mut steps: Vec<Step<'n, T>> = nodes
         .map(|(node, asked)| Step::begin(node, asked))
@@ -154,7 +153,7 @@ impl<'n, T> Step<'n, T> {
         }
     }
 
-    fn wait_for_a_slot(&mut self, wait: impl Fn(&'n Node) -> Result<Call<'n>, Fault>) {
+    fn wait_for_a_slot(&mut self, wait: impl Fn(&'n Node) -> Result<Call<'n>, NodeError>) {
         if let Self::NoSlot(node) = self {
             let started = node.now();
             *self = match wait(node) {
@@ -172,8 +171,8 @@ impl<'n, T> Step<'n, T> {
     fn go_on(
         &mut self,
         patience: Duration,
-        send: impl Fn(&mut Call<'n>) -> Result<(), Fault>,
-        read: impl Fn(&mut Call<'n>) -> Result<T, Fault>,
+        send: impl Fn(&mut Call<'n>) -> Result<(), NodeError>,
+        read: impl Fn(&mut Call<'n>) -> Result<T, NodeError>,
     ) {
         self.advance(|call| (!call.is_sent()).then(|| send(call)));
         self.finish(|call| {
@@ -183,7 +182,7 @@ impl<'n, T> Step<'n, T> {
     }
 
     /// Does something with a call that is under way, which ends if that fails.
-    fn advance(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<(), Fault>>) {
+    fn advance(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<(), NodeError>>) {
         self.finish(|call| match act(call)? {
             Ok(()) => None,
             Err(fault) => Some(Err(fault)),
@@ -191,7 +190,7 @@ impl<'n, T> Step<'n, T> {
     }
 
     /// Does something with a call that is under way, which ends if there is a result.
-    fn finish(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<T, Fault>>) {
+    fn finish(&mut self, act: impl FnOnce(&mut Call<'n>) -> Option<Result<T, NodeError>>) {
         if let Self::UnderWay(call) = self
             && let Some(result) = act(call)
         {
@@ -203,9 +202,9 @@ impl<'n, T> Step<'n, T> {
         match self {
             Self::NotAsked => None,
             Self::Ended(answer) => Some(answer),
-            Self::UnderWay(call) => Some(Answer::of(&call, Err(Fault::TimedOut))),
+            Self::UnderWay(call) => Some(Answer::of(&call, Err(NodeError::TimedOut))),
             Self::NoSlot(_) => Some(Answer {
-                result: Err(Fault::TimedOut),
+                result: Err(NodeError::TimedOut),
                 elapsed: Duration::ZERO,
                 server: None,
             }),
@@ -214,7 +213,7 @@ impl<'n, T> Step<'n, T> {
 }
 
 impl<T> Answer<T> {
-    fn of(call: &Call<'_>, result: Result<T, Fault>) -> Self {
+    fn of(call: &Call<'_>, result: Result<T, NodeError>) -> Self {
         Self {
             result,
             elapsed: call.elapsed(),
@@ -231,7 +230,7 @@ struct ReleaseReply {
 
 /// Reads one node's vote. When the command was sent twice because the connection broke, the first may have deleted the
 /// key, so that the second finds none or a successor's: then nobody can tell.
-fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<ReleaseReply, Fault> {
+fn released(call: &mut Call<'_>, again: &dyn Fn() -> Packed) -> Result<ReleaseReply, NodeError> {
     let reply = call.reply(again, release_reply)?;
     match (call.first_fault(), &reply.vote) {
         (Some(fault), Vote::Missing | Vote::Held { .. }) => Err(fault),
@@ -278,5 +277,6 @@ pub(super) fn not_ours(pttl: i64) -> Option<Vote> {
 }
 
 fn not_a_lock(reason: &'static str) -> Vote {
-    Vote::Failed(NodeError::NotALock { reason })
+    let length = None;
+    Vote::Failed(NodeError::NotALock { reason, length })
 }

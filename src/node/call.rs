@@ -13,7 +13,6 @@ use super::{Node, echo, script};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::spans::NodeSpan;
-use crate::wire::transport::Fault;
 
 /// A slot that is checked out for one command. Dropping it puts the slot back, without the connection if a reply is
 /// outstanding.
@@ -35,7 +34,7 @@ pub(crate) struct Call<'n> {
     generation: u64,
     /// How often the command may still be sent again when a connection made for it breaks.
     repeats: u32,
-    first_fault: Option<Box<Fault>>,
+    first_fault: Option<Box<NodeError>>,
     span: NodeSpan,
 }
 
@@ -62,11 +61,11 @@ enum Stage {
 
 impl<'n> Call<'n> {
     /// A call on a slot that comes free within half of the node timeout; the other half is for the node.
-    pub(super) fn new(node: &'n Node) -> Result<Self, Fault> {
+    pub(super) fn new(node: &'n Node) -> Result<Self, NodeError> {
         let started = node.clock.now();
         let half = node.timeout.checked_div(2).unwrap_or_default();
         let slot = node.pool.get_timeout(half);
-        let slot = slot.map_err(|_| Fault::Error(NodeError::PoolExhausted))?;
+        let slot = slot.map_err(|_| NodeError::PoolExhausted)?;
         Ok(Self::on(node, Place::Pooled(slot), started))
     }
 
@@ -152,7 +151,7 @@ impl<'n> Call<'n> {
     }
 
     /// Why the command had to be sent more than once, if it had.
-    pub(super) fn first_fault(&self) -> Option<Fault> {
+    pub(super) fn first_fault(&self) -> Option<NodeError> {
         self.first_fault.as_deref().cloned()
     }
 
@@ -161,7 +160,7 @@ impl<'n> Call<'n> {
         &mut self,
         command: &Packed,
         again: &dyn Fn() -> Packed,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), NodeError> {
         self.deadline = self.node.clock.now().saturating_add(self.node.timeout);
         self.excuses_silence = false;
         self.repeats = REPEATS;
@@ -174,7 +173,7 @@ impl<'n> Call<'n> {
         command: &Packed,
         again: &dyn Fn() -> Packed,
         patience: Duration,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), NodeError> {
         self.deadline = self.node.clock.now().saturating_add(patience);
         self.excuses_silence = true;
         self.send(command, again)
@@ -195,7 +194,7 @@ impl<'n> Call<'n> {
         &mut self,
         command: &Packed,
         again: &dyn Fn() -> Packed,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), NodeError> {
         self.span.command(command.name());
         self.try_send(command, again).inspect_err(|fault| {
             self.span.failed(fault);
@@ -203,13 +202,13 @@ impl<'n> Call<'n> {
         })
     }
 
-    fn try_send(&mut self, command: &Packed, again: &dyn Fn() -> Packed) -> Result<(), Fault> {
+    fn try_send(&mut self, command: &Packed, again: &dyn Fn() -> Packed) -> Result<(), NodeError> {
         self.sent = command.others().len().saturating_add(1);
         match self.stage {
             Stage::Warm => {
                 self.stage = Stage::SentWarm;
                 match self.slot.send(command, self.deadline) {
-                    Err(Fault::Closed(_)) => self.send_fresh(&again()),
+                    Err(error) if error.is_closed() => self.send_fresh(&again()),
                     sent => sent,
                 }
             }
@@ -227,7 +226,7 @@ impl<'n> Call<'n> {
         &mut self,
         again: &dyn Fn() -> Packed,
         read: impl Fn(&Reply) -> Option<T>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, NodeError> {
         let result = self.receive(again, read);
         match &result {
             Ok(_) => self.node.answered(),
@@ -242,9 +241,9 @@ impl<'n> Call<'n> {
         &mut self,
         again: &dyn Fn() -> Packed,
         read: impl Fn(&Reply) -> Option<T>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, NodeError> {
         self.receive(again, read).inspect_err(|fault| {
-            if !matches!(fault, Fault::Error(NodeError::Protocol { .. })) {
+            if !matches!(fault, NodeError::Protocol { .. }) {
                 self.note(fault);
             }
         })
@@ -256,10 +255,11 @@ impl<'n> Call<'n> {
         &mut self,
         again: &dyn Fn() -> Packed,
         read: impl Fn(&Reply) -> Option<T>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, NodeError> {
         let count = self.sent;
         let mut reply = self.slot.recv_all(count, self.deadline);
-        while let Err(fault @ Fault::Closed(_)) = &reply
+        while let Err(fault) = &reply
+            && fault.is_closed()
             && (self.stage == Stage::SentWarm || self.repeats > 0)
         {
             self.repeats = self.repeats.saturating_sub(1);
@@ -286,7 +286,7 @@ impl<'n> Call<'n> {
             Ok(_) => self.span.answered(),
             Err(fault) => {
                 self.span.failed(fault);
-                if is_broken(fault) {
+                if fault.is_broken() {
                     self.node.retire(self.generation);
                 }
             }
@@ -299,7 +299,7 @@ impl<'n> Call<'n> {
         reply: &Reply,
         again: &dyn Fn() -> Packed,
         read: impl Fn(&Reply) -> Option<T>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, NodeError> {
         let result = if has_error(reply) {
             read(&echo::without_echo(reply, &again()))
         } else {
@@ -308,28 +308,28 @@ impl<'n> Call<'n> {
         result.ok_or_else(|| {
             // Nothing that comes on this connection can be trusted any more.
             self.slot.distrust();
-            Fault::protocol(echo::kind(reply))
+            NodeError::protocol(echo::kind(reply))
         })
     }
 
-    fn note(&self, fault: &Fault) {
-        if !(self.excuses_silence && matches!(fault, Fault::TimedOut)) {
+    fn note(&self, fault: &NodeError) {
+        if !(self.excuses_silence && fault.is_silence()) {
             self.node.note(fault);
         }
     }
 
     /// Sends what undoes a command whose outcome is unknown behind it, and closes the connection. Returns whether the
     /// server is going to see it.
-    pub(super) fn undo(&mut self, command: &Packed, fault: &Fault) -> bool {
+    pub(super) fn undo(&mut self, command: &Packed, fault: &NodeError) -> bool {
         // Nobody is going to read whether the server has the script.
         self.slot.forget_scripts();
-        let sent = !is_broken(fault) && self.slot.send(command, self.deadline).is_ok();
+        let sent = !fault.is_broken() && self.slot.send(command, self.deadline).is_ok();
         self.slot.close();
         sent
     }
 
     /// Sends the command on a connection made for it, discarding all older ones if the server had closed the one in use.
-    fn send_fresh(&mut self, command: &Packed) -> Result<(), Fault> {
+    fn send_fresh(&mut self, command: &Packed) -> Result<(), NodeError> {
         if self.stage == Stage::SentWarm {
             self.node.retire(self.generation);
         }
@@ -369,11 +369,4 @@ fn has_error(reply: &Reply) -> bool {
         Reply::Array(replies) => replies.iter().any(has_error),
         Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => false,
     }
-}
-
-fn is_broken(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::Closed(_) | Fault::Error(NodeError::Broken { .. } | NodeError::Connect { .. })
-    )
 }

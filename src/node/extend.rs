@@ -10,8 +10,7 @@ use super::Node;
 use super::ask_all::{ask_all, own_key_vote};
 use super::call::Call;
 use super::command::Packed;
-use crate::error::{NodeReport, Vote, one_vote_each};
-use crate::wire::transport::Fault;
+use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 
 /// More would take longer than a command may: on the server, and on a link of 10 Mbit/s.
 pub(crate) const MOST_AT_ONCE: usize = 128;
@@ -46,7 +45,7 @@ pub(crate) fn extend_all<'n>(
                 node,
                 votes: answer
                     .result
-                    .unwrap_or_else(|fault| Votes::Same(Fault::into_vote(fault))),
+                    .unwrap_or_else(|error| Votes::Same(Vote::Failed(error))),
                 elapsed: answer.elapsed,
                 server: answer.server,
             },
@@ -72,7 +71,10 @@ impl NodeAnswer<'_> {
         let vote = match &self.votes {
             Votes::Same(vote) => vote.clone(),
             // There is one for each lock.
-            Votes::Each(votes) => votes.get(lock).cloned().unwrap_or(Vote::TimedOut),
+            Votes::Each(votes) => votes
+                .get(lock)
+                .cloned()
+                .unwrap_or(Vote::Failed(NodeError::TimedOut)),
         };
         self.node.report(vote, self.elapsed, self.server.clone())
     }

@@ -11,7 +11,7 @@ use super::script::Script;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
-use crate::wire::transport::{Fault, clean};
+use crate::wire::transport::clean;
 
 // Which process executes a script is asked within it. What is known of a connection may be of a process that is gone: a
 // proxy may keep the connection when another one comes.
@@ -125,7 +125,7 @@ pub(crate) fn open_all<'n>(
     });
     let reports = nodes.zip(answers.into_iter().flatten());
     let reports = reports.map(|(node, answer)| {
-        let vote = answer.result.map_or_else(Fault::into_vote, |answer| {
+        let vote = answer.result.map_or_else(Vote::Failed, |answer| {
             node.read(answer, rules, rules.marker.clone())
         });
         node.report(vote, answer.elapsed, answer.server)

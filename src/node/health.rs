@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use crate::wire::resp::Reply;
 
-use super::ask_all::{Answer, ask_all};
+use super::ask_all::ask_all;
 use super::call::Call;
 use super::command::Packed;
 use super::{Node, command, refusal};
-use crate::error::NodeError;
 use crate::health::Facts;
-use crate::health::answers::{Answers, Content, Outcome, Question};
-use crate::wire::transport::Fault;
+use crate::health::answers::{Answers, Content, Question};
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
 /// many round trips as questions. A node that is silent is asked nothing more.
@@ -31,13 +29,13 @@ pub(crate) fn question_all<'n>(
             &command,
             Call::new,
             |call, again| {
-                let reply = call.reply_aside(again, reader(question))?;
+                let reply = call.reply_aside(again, |reply| read(question, reply))?;
                 Ok((reply, call.wall_micros()))
             },
         );
         for (answers, reply) in all.iter_mut().zip(replies) {
             if let Some(reply) = reply {
-                answers.note(question, outcome(reply));
+                answers.note(question, reply.elapsed, reply.result);
             }
         }
     }
@@ -50,70 +48,25 @@ pub(crate) fn question_all<'n>(
 fn packed(question: Question, marker_key: &str) -> Packed {
     match question {
         Question::Marker => command::get(marker_key),
-        Question::Server => command::info("server"),
-        Question::Replication => command::info("replication"),
-        Question::Memory => command::info("memory"),
-        Question::Persistence => command::info("persistence"),
+        Question::Info(section) => command::info(section),
         Question::Time => command::time(),
     }
 }
 
-fn outcome(answer: Answer<(Content, u64)>) -> Outcome {
-    let (result, client_us) = match answer.result {
-        Ok((reply, client_us)) => (Ok(reply), client_us),
-        Err(fault) => (Err(error(fault)), 0),
-    };
-    Outcome {
-        result,
-        elapsed: answer.elapsed,
-        client_us,
-    }
-}
-
-fn error(fault: Fault) -> NodeError {
-    match fault {
-        Fault::TimedOut => NodeError::TimedOut,
-        Fault::Closed(source) => NodeError::Broken { source },
-        Fault::Error(error) => error,
-    }
-}
-
-type Reader = fn(&Reply) -> Option<Content>;
-
-fn reader(question: Question) -> Reader {
-    match question {
-        Question::Marker => value,
-        Question::Server | Question::Replication | Question::Memory | Question::Persistence => {
-            section
+fn read(question: Question, reply: &Reply) -> Option<Content> {
+    match (question, reply) {
+        (_, Reply::Error(error)) => Some(Content::Refusal(refusal(error))),
+        (Question::Marker, Reply::Nil) => Some(Content::Nothing),
+        (Question::Marker | Question::Info(_), Reply::Bulk(text)) => {
+            Some(Content::Text(String::from_utf8_lossy(text).into_owned()))
         }
-        Question::Time => time,
+        (Question::Time, Reply::Array(parts)) => time(parts),
+        _ => None,
     }
 }
 
-/// Reads the reply to `GET`.
-fn value(reply: &Reply) -> Option<Content> {
-    if *reply == Reply::Nil {
-        return Some(Content::Nothing);
-    }
-    section(reply)
-}
-
-/// Reads the reply to `INFO`.
-fn section(reply: &Reply) -> Option<Content> {
-    match reply {
-        Reply::Bulk(text) => Some(Content::Text(String::from_utf8_lossy(text).into_owned())),
-        Reply::Error(error) => Some(Content::Refusal(refusal(error))),
-        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Array(_) => None,
-    }
-}
-
-/// Reads the reply to `TIME`: seconds and microseconds, each as text.
-fn time(reply: &Reply) -> Option<Content> {
-    let parts = match reply {
-        Reply::Error(error) => return Some(Content::Refusal(refusal(error))),
-        Reply::Array(parts) => parts.as_slice(),
-        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => return None,
-    };
+/// Reads seconds and microseconds, each as text.
+fn time(parts: &[Reply]) -> Option<Content> {
     let [Reply::Bulk(seconds), Reply::Bulk(micros)] = parts else {
         return None;
     };
@@ -128,7 +81,7 @@ mod tests {
     use super::*;
 
     fn read(question: Question, reply: &[u8]) -> Option<String> {
-        let reply = reader(question)(&crate::wire::resp::whole(reply))?;
+        let reply = super::read(question, &crate::wire::resp::whole(reply))?;
         Some(match reply {
             Content::Nothing => "nothing".into(),
             Content::Text(text) => text,
@@ -139,21 +92,22 @@ mod tests {
 
     #[test]
     fn a_reply_of_its_type_is_read_and_any_other_is_not() {
-        use Question::{Marker, Server, Time};
+        use Question::{Marker, Time};
+        const SERVER: Question = Question::Info("server");
         for (question, reply, expected) in [
             (Marker, &b"$-1\r\n"[..], Some("nothing")),
             (Marker, b"$3\r\na|b\r\n", Some("a|b")),
             (Marker, b"$2\r\n\xff\xfe\r\n", Some("\u{fffd}\u{fffd}")),
-            (Server, b"$0\r\n\r\n", Some("")),
-            (Server, b"$2\r\nab\r\n", Some("ab")),
-            (Server, b"-ERR no\r\n", Some("the server answered ERR no")),
+            (SERVER, b"$0\r\n\r\n", Some("")),
+            (SERVER, b"$2\r\nab\r\n", Some("ab")),
+            (SERVER, b"-ERR no\r\n", Some("the server answered ERR no")),
             (Time, b"*2\r\n$1\r\n5\r\n$1\r\n7\r\n", Some("5000007")),
             (Time, b"-ERR no\r\n", Some("the server answered ERR no")),
             (Marker, b"+OK\r\n", None),
             (Marker, b":1\r\n", None),
             (Marker, b"*0\r\n", None),
-            (Server, b"$-1\r\n", None),
-            (Server, b"+redis_version:7\r\n", None),
+            (SERVER, b"$-1\r\n", None),
+            (SERVER, b"+redis_version:7\r\n", None),
             (Time, b"$-1\r\n", None),
             (Time, b"*-1\r\n", None),
             (Time, b"*1\r\n$1\r\n5\r\n", None),

@@ -12,7 +12,6 @@ use super::{Node, refusal};
 use crate::error::NodeError;
 use crate::shown;
 use crate::status::{NodeStatus, View};
-use crate::wire::transport::Fault;
 
 /// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
 ///
@@ -27,7 +26,7 @@ pub(crate) fn inspect_all<'n>(
     });
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
-        let view = answer.result.unwrap_or_else(silence);
+        let view = answer.result.unwrap_or_else(View::Failed);
         Some(node.status(view, answer.elapsed, answer.server))
     });
     statuses.collect()
@@ -45,7 +44,7 @@ pub(crate) fn inspect_with_counter<'n>(
         let answer = answer?;
         let (view, counter) = match answer.result {
             Ok((view, counter)) => (view, counter),
-            Err(fault) => (silence(fault), None),
+            Err(error) => (View::Failed(error), None),
         };
         Some((node.status(view, answer.elapsed, answer.server), counter))
     });
@@ -74,7 +73,8 @@ fn view_and_counter(reply: &Reply) -> Option<(View, Option<u64>)> {
 impl Node {
     /// What is said of a node that is left out.
     pub(crate) fn left_out(&self, failure: Arc<str>) -> NodeStatus {
-        self.status(View::BreakerOpen { failure }, Duration::ZERO, None)
+        let view = View::Failed(NodeError::BreakerOpen { failure });
+        self.status(view, Duration::ZERO, None)
     }
 
     fn status(&self, view: View, elapsed: Duration, server: Option<Arc<str>>) -> NodeStatus {
@@ -87,14 +87,6 @@ impl Node {
     }
 }
 
-fn silence(fault: Fault) -> View {
-    match fault {
-        Fault::TimedOut => View::TimedOut,
-        Fault::Closed(source) => View::Failed(NodeError::Broken { source }),
-        Fault::Error(error) => View::Failed(error),
-    }
-}
-
 /// Reads the reply of inspect.lua.
 pub(super) fn view(reply: &Reply) -> Option<View> {
     let items = match reply {
@@ -104,10 +96,10 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
     };
     match items {
         [Reply::Int(-2)] => Some(View::Free),
-        [Reply::Int(-3)] => Some(View::OtherType),
+        [Reply::Int(-3)] => Some(not_a_lock("holds a value of another type", None)),
         [Reply::Int(-1), Reply::Int(length), Reply::Bulk(value)] => {
             let length = whole(value, *length)?;
-            Some(View::NeverExpires { length })
+            Some(not_a_lock("never expires", Some(length)))
         }
         [
             Reply::Int(pttl @ 0..),
@@ -120,6 +112,10 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
         }
         _ => None,
     }
+}
+
+fn not_a_lock(reason: &'static str, length: Option<usize>) -> View {
+    View::Failed(NodeError::NotALock { reason, length })
 }
 
 /// The length of a value, which is no less than what has come of it.
@@ -143,11 +139,11 @@ mod tests {
             (&b"*1\r\n:-2\r\n"[..], "no key"),
             (
                 b"*1\r\n:-3\r\n",
-                "the key is not a lock: it holds a value of another type",
+                "the key is not a lock: it holds a value of another type; choose another resource or key_prefix, or delete the key",
             ),
             (
                 b"*3\r\n:-1\r\n:2\r\n$2\r\nme\r\n",
-                "the key is not a lock: it never expires; its value has 2 bytes",
+                "the key is not a lock: it never expires; its value has 2 bytes; choose another resource or key_prefix, or delete the key",
             ),
             (b"*3\r\n:1500\r\n:2\r\n$2\r\nme\r\n", "held by me for 1.5s"),
             (

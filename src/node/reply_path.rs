@@ -31,7 +31,7 @@ use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::wire::connection::Connection;
 use crate::wire::stream::Plain;
-use crate::wire::transport::{Connect, Fault, Transport};
+use crate::wire::transport::{Connect, Transport, unconnected};
 
 pub(crate) mod answer;
 #[cfg(test)]
@@ -61,7 +61,7 @@ fn check_slot(answer: &Answer) {
     let reply = slot.recv(deadline);
     let came = match &reply {
         Ok(reply) => read(answer.question, reply).ok_or(Outcome::NoReply),
-        Err(fault) => Err(outcome(&fault.clone().into_vote())),
+        Err(fault) => Err(outcome(&Vote::Failed(fault.clone()))),
     };
     answer.assert_came(came);
     if reply.is_err() {
@@ -128,10 +128,10 @@ type Inbox = Mutex<Option<Connection<Plain>>>;
 struct FromInbox(Arc<Inbox>);
 
 impl Connect for FromInbox {
-    fn connect(&self, _deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
+    fn connect(&self, _deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         match self.0.lock().take() {
             Some(socket) => Ok(Box::new(socket)),
-            None => Err(Fault::connect(io::ErrorKind::ConnectionRefused.into())),
+            None => Err(unconnected(io::ErrorKind::ConnectionRefused.into())),
         }
     }
 }
@@ -247,12 +247,12 @@ fn outcome(vote: &Vote) -> Outcome {
         Vote::Granted | Vote::Released => Outcome::Granted,
         Vote::Held { .. } => Outcome::Held,
         Vote::Missing => Outcome::Missing,
-        Vote::TimedOut => Outcome::TimedOut,
+        Vote::Failed(NodeError::TimedOut) => Outcome::TimedOut,
         Vote::Failed(NodeError::NotALock { .. }) => Outcome::NotALock,
         Vote::Failed(NodeError::Refused { .. }) => Outcome::Refused,
         Vote::Failed(NodeError::Protocol { .. }) => Outcome::NoReply,
         Vote::Failed(_) => Outcome::Broken,
-        Vote::Stale { .. } | Vote::BreakerOpen { .. } | Vote::NotAsked => {
+        Vote::Stale { .. } | Vote::NotAsked => {
             unreachable!("a node that is asked")
         }
     }

@@ -13,7 +13,7 @@ use super::identity::{self, Introduction};
 use super::script::Script;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
-use crate::wire::transport::{Fault, Transport};
+use crate::wire::transport::Transport;
 
 /// A place for one connection. r2d2 makes it empty and without I/O; the thread that checks it out connects.
 #[derive(Default)]
@@ -37,7 +37,7 @@ struct Connection {
     /// Those that were sent on it, and are called by their digests from then on.
     scripts: Vec<&'static Script>,
     /// What went wrong when the answer to that question was read, until someone is told.
-    fault: Option<Fault>,
+    fault: Option<NodeError>,
     /// A receive failed: the next bytes would belong to a command that nobody waits for any more.
     spent: bool,
 }
@@ -66,7 +66,7 @@ impl Slot {
         transport: Box<dyn Transport>,
         generation: u64,
         deadline: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), NodeError> {
         let connection = self.connection.insert(Box::new(Connection {
             transport,
             in_flight: 0,
@@ -100,7 +100,7 @@ impl Slot {
     }
 
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
-    pub(crate) fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), Fault> {
+    pub(crate) fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
         let connection = self.connection.as_mut().ok_or_else(no_connection)?;
         connection
             .send(command, deadline)
@@ -123,7 +123,11 @@ impl Slot {
     }
 
     /// Receives the replies to the oldest commands; as an array, if they are several.
-    pub(crate) fn recv_all(&mut self, count: usize, deadline: Timestamp) -> Result<Reply, Fault> {
+    pub(crate) fn recv_all(
+        &mut self,
+        count: usize,
+        deadline: Timestamp,
+    ) -> Result<Reply, NodeError> {
         if count == 1 {
             return self.recv(deadline);
         }
@@ -133,7 +137,7 @@ impl Slot {
 
     /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
     /// undo may still be sent behind the command.
-    pub(crate) fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
+    pub(crate) fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let connection = self.connection.as_mut().ok_or_else(no_connection)?;
         if let Some(fault) = connection.fault.take() {
             return Err(fault);
@@ -146,7 +150,7 @@ impl Slot {
 }
 
 impl Connection {
-    fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), Fault> {
+    fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
         let scripts = &mut self.scripts;
         let first = bytes_for(command, scripts);
         self.in_flight = self.in_flight.saturating_add(1);
@@ -162,7 +166,7 @@ impl Connection {
     }
 
     /// Reads the answer to the question that was sent first on this connection.
-    fn hear_introduction(&mut self, deadline: Timestamp) -> Result<(), Fault> {
+    fn hear_introduction(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
         if !std::mem::take(&mut self.is_asked) {
             return Ok(());
         }
@@ -172,7 +176,7 @@ impl Connection {
             Introduction::Unknown => self.refusal = Some(reply).filter(is_refusal),
             Introduction::Cluster => {
                 self.spent = true;
-                return Err(Fault::Error(NodeError::InCluster));
+                return Err(NodeError::InCluster);
             }
         }
         Ok(())
@@ -190,16 +194,16 @@ impl Connection {
         !is_first || self.fault.is_some() || self.transport.is_ready(until)
     }
 
-    fn reply(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
+    fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         self.hear_introduction(deadline)?;
         match (self.recv(deadline), self.refusal.take()) {
             // A server that takes nobody in says so once, and closes.
-            (Err(Fault::Closed(_)), Some(refusal)) => Ok(refusal),
+            (Err(error), Some(refusal)) if error.is_closed() => Ok(refusal),
             (reply, _) => reply,
         }
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let reply = self
             .transport
             .recv(deadline)
@@ -207,7 +211,7 @@ impl Connection {
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.in_flight == 0 && self.transport.has_surplus() {
             self.spent = true;
-            return Err(Fault::protocol("more than the reply to what was sent"));
+            return Err(NodeError::protocol("more than the reply to what was sent"));
         }
         Ok(reply)
     }
@@ -230,8 +234,8 @@ fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if error.code != "NOPERM")
 }
 
-fn no_connection() -> Fault {
-    Fault::protocol("none, the connection is closed")
+fn no_connection() -> NodeError {
+    NodeError::protocol("none, the connection is closed")
 }
 
 /// What [`Slot::check`] found.

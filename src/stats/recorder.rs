@@ -88,8 +88,9 @@ impl NodeRecorder {
         match &report.vote {
             Vote::Granted => self.granted.count(),
             Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing => self.refused.count(),
-            Vote::TimedOut | Vote::Failed(_) => self.failed.count(),
-            Vote::Released | Vote::BreakerOpen { .. } | Vote::NotAsked => {}
+            Vote::Failed(error) if error.is_left_out() => {}
+            Vote::Failed(_) => self.failed.count(),
+            Vote::Released | Vote::NotAsked => {}
         }
     }
 

@@ -42,12 +42,12 @@ impl Says {
             (Ours, _) => Vote::Released,
             (Anothers, _) => Vote::Held { remaining: None },
             (NoKey, _) => Vote::Missing,
-            (Nothing, 0) => Vote::TimedOut,
+            (Nothing, 0) => Vote::Failed(NodeError::TimedOut),
             (Nothing, _) => Vote::Failed(NodeError::PoolExhausted),
             (Unasked, _) => Vote::NotAsked,
-            (Spared, _) => Vote::BreakerOpen {
+            (Spared, _) => Vote::Failed(NodeError::BreakerOpen {
                 failure: "down".into(),
-            },
+            }),
         }
     }
 }
@@ -70,20 +70,24 @@ fn reports(round: &[Says]) -> Vec<NodeReport> {
 
 /// Calls `check` with all that so many nodes may say, in any order: which of them says it does not matter.
 fn each_round(check: &mut impl FnMut(&[Says])) {
-    fn go_on(round: &mut Vec<Says>, from: usize, check: &mut impl FnMut(&[Says])) {
+    each_choice(&ALL, check);
+}
+
+fn each_choice<T: Copy>(kinds: &[T], check: &mut impl FnMut(&[T])) {
+    fn go_on<T: Copy>(round: &mut Vec<T>, from: usize, kinds: &[T], check: &mut impl FnMut(&[T])) {
         if !round.is_empty() {
             check(round);
         }
         if round.len() == MOST_NODES {
             return;
         }
-        for (at, says) in ALL.iter().enumerate().skip(from) {
+        for (at, says) in kinds.iter().enumerate().skip(from) {
             round.push(*says);
-            go_on(round, at, check);
+            go_on(round, at, kinds, check);
             round.pop();
         }
     }
-    go_on(&mut Vec::new(), 0, check);
+    go_on(&mut Vec::new(), 0, kinds, check);
 }
 
 fn count(round: &[Says], kinds: &[Says]) -> usize {
@@ -181,4 +185,68 @@ fn a_stale_proposal_is_a_refusal_and_an_abstention_is_a_vote_against() {
     let tally = Tally::of(abstains.iter());
     assert!(tally.has_an_abstention() && tally.is_lost() && !tally.is_taken());
     assert!(!Tally::of(stale.iter()).has_an_abstention());
+}
+
+/// What a node may say of a lock that is taken over: for how many seconds it goes on having it, or something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Has {
+    OursFor(u64),
+    Not(Says),
+}
+
+/// For how many seconds a majority goes on having it, as the words say it: the last second after which it still has.
+fn seconds_of_a_majority(round: &[Has]) -> u64 {
+    let has_after = |second: u64| {
+        let has = |has: &&Has| matches!(has, Has::OursFor(seconds) if *seconds >= second);
+        2 * round.iter().filter(has).count() > round.len()
+    };
+    (0..=9).rev().find(|second| has_after(*second)).unwrap_or(0)
+}
+
+#[test]
+fn a_lock_is_taken_over_where_it_is_confirmed_and_for_as_long_as_a_majority_has_it() {
+    let ours = [1, 2, 5].map(Has::OursFor);
+    let others = [Anothers, NoKey, Nothing, Unasked, Spared].map(Has::Not);
+    let kinds = [&ours[..], &others[..]].concat();
+    let drift = |time: Duration| time / 10;
+    let mut confirmed = 0;
+    let mut check = |round: &[Has]| {
+        let votes = round.iter().enumerate().map(|(place, has)| match has {
+            Has::OursFor(seconds) => (report(place, Vote::Granted), Duration::from_secs(*seconds)),
+            Has::Not(says) => (report(place, says.vote(place)), Duration::ZERO),
+        });
+        let votes: Vec<_> = votes.collect();
+        let reports = votes.iter().map(|(report, _)| report.clone()).collect();
+        match (adopt(votes, drift), confirm(reports)) {
+            (Ok((_, validity)), Ok(_)) => {
+                let time = Duration::from_secs(seconds_of_a_majority(round));
+                assert_eq!(validity, time - time / 10, "{round:?}");
+                confirmed += 1;
+            }
+            (Err(Error::Lost { .. }), Err(Error::Lost { .. }))
+            | (Err(Error::Unavailable { .. }), Err(Error::Unavailable { .. })) => {}
+            (adopted, judged) => panic!("{round:?}: {adopted:?} and {judged:?}"),
+        }
+    };
+    each_choice(&kinds, &mut |round| {
+        check(round);
+        // Whichever of the nodes has the longest time.
+        let backwards: Vec<Has> = round.iter().rev().copied().collect();
+        check(&backwards);
+    });
+    assert!(confirmed > 1000, "{confirmed}");
+}
+
+#[test]
+fn a_server_with_two_names_has_one_vote_on_a_lock_that_is_taken_over() {
+    let mut votes: Vec<_> = (0..3)
+        .map(|place| (report(place, Vote::Granted), Duration::from_secs(5)))
+        .collect();
+    votes[2].0.vote = Vote::Missing;
+    assert!(adopt(votes.clone(), |_| Duration::ZERO).is_ok());
+    for (report, _) in &mut votes[..2] {
+        report.server = Some("one".into());
+    }
+    let error = adopt(votes, |_| Duration::ZERO).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
 }

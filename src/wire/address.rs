@@ -18,7 +18,7 @@ use super::lookup::Resolver;
 use super::stream::{Plain, Stream};
 #[cfg(feature = "tls-rustls")]
 use super::tls::{self, TlsStream};
-use super::transport::{Connect, Fault, Transport, clean};
+use super::transport::{Connect, Transport, clean, unconnected};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 
@@ -213,15 +213,15 @@ struct Connector {
 }
 
 impl Connect for Connector {
-    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
-        let plain = self.plain(deadline).map_err(Fault::connect)?;
+    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        let plain = self.plain(deadline).map_err(unconnected)?;
         #[cfg(feature = "tls-rustls")]
         if let Place::Tls { host, .. } = &self.address.place {
             // Without it, nothing is said to a server that was to be spoken to over TLS.
             let setup = self.means.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
-            let setup = setup.map_err(|kind| Fault::connect(kind.into()))?;
+            let setup = setup.map_err(|kind| unconnected(kind.into()))?;
             let stream = TlsStream::handshake(plain, setup, host, deadline);
-            return self.log_in(stream.map_err(Fault::connect)?, deadline);
+            return self.log_in(stream.map_err(unconnected)?, deadline);
         }
         self.log_in(plain, deadline)
     }
@@ -263,7 +263,7 @@ impl Connector {
         &self,
         stream: impl Stream + 'static,
         deadline: Timestamp,
-    ) -> Result<Box<dyn Transport>, Fault> {
+    ) -> Result<Box<dyn Transport>, NodeError> {
         let mut connection = Connection::over(stream);
         let info = &self.address.info;
         let settings = info.redis_settings();
@@ -298,7 +298,7 @@ fn login(
     credentials: Option<&Credentials>,
     info: &ConnectionInfo,
     deadline: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<(), NodeError> {
     let settings = info.redis_settings();
     let mut commands = Vec::new();
     let mut sent = Vec::new();
@@ -322,14 +322,14 @@ fn login(
         if let Reply::Error(error) = reply {
             let password = credentials.map(Credentials::secret);
             let refusal = login_refusal(command, &error.code, &error.message, password);
-            return Err(Fault::Error(refusal));
+            return Err(refusal);
         }
         if reply != Reply::Okay {
-            return Err(Fault::protocol(format!("no answer to {command}")));
+            return Err(NodeError::protocol(format!("no answer to {command}")));
         }
     }
     if socket.has_surplus() {
-        return Err(Fault::protocol("more than the replies to the login"));
+        return Err(NodeError::protocol("more than the replies to the login"));
     }
     Ok(())
 }

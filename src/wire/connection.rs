@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::resp::{Reply, parse};
 use super::stream::Stream;
-use super::transport::{Fault, NO_REPLY, Transport, is_timeout};
+use super::transport::{NO_REPLY, Transport, is_timeout};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 
@@ -37,7 +37,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Reads more of a reply.
-    fn read(&mut self, deadline: Timestamp) -> Result<(), Fault> {
+    fn read(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
         let mut chunk = [0; CHUNK];
         let read = match self.failed.take() {
             Some(error) => Err(error),
@@ -50,34 +50,40 @@ impl<S: Stream> Connection<S> {
                     .extend_from_slice(chunk.get(..n).unwrap_or_default());
                 Ok(())
             }
-            Err(error) if is_timeout(&error) => Err(Fault::TimedOut),
+            Err(error) if is_timeout(&error) => Err(NodeError::TimedOut),
             Err(error) => Err(self.broken(error)),
         }
     }
 
-    fn broken(&self, error: io::Error) -> Fault {
+    fn broken(&self, error: io::Error) -> NodeError {
         let source = Arc::new(error);
         if self.bytes.is_empty() {
-            Fault::Closed(source)
+            NodeError::Closed { source }
         } else {
-            Fault::Error(NodeError::Broken { source })
+            NodeError::Broken { source }
         }
     }
 }
 
 impl<S: Stream> Transport for Connection<S> {
-    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
+    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
         let written = self.stream.write(command, deadline);
         written.map_err(|error| {
             if is_timeout(&error) {
-                Fault::TimedOut
+                NodeError::TimedOut
             } else {
-                Fault::Closed(Arc::new(error))
+                NodeError::Closed {
+                    source: Arc::new(error),
+                }
             }
         })
     }
 
-    fn send_all(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), Fault> {
+    fn send_all(
+        &mut self,
+        commands: &[Cow<'_, [u8]>],
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
         self.send(&commands.concat(), deadline)
     }
 
@@ -98,7 +104,7 @@ impl<S: Stream> Transport for Connection<S> {
         true
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         loop {
             match parse(&self.bytes) {
                 Ok(Some((reply, length))) if length <= LONGEST_REPLY => {
@@ -107,8 +113,8 @@ impl<S: Stream> Transport for Connection<S> {
                 }
                 // To the byte: how the reply was cut into packets must not decide.
                 Ok(None) if self.bytes.len() < LONGEST_REPLY => self.read(deadline)?,
-                Ok(_) => return Err(Fault::protocol(TOO_LONG)),
-                Err(_) => return Err(Fault::protocol(NO_REPLY)),
+                Ok(_) => return Err(NodeError::protocol(TOO_LONG)),
+                Err(_) => return Err(NodeError::protocol(NO_REPLY)),
             }
         }
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use redis::Cmd;
 
-use super::transport::Fault;
 use crate::error::NodeError;
 use crate::foreign::unless_it_panics;
 
@@ -93,13 +92,11 @@ impl fmt::Debug for Source {
 }
 
 /// Asks for the credentials of the node of this name.
-pub(super) fn ask(source: &Source, node: &str) -> Result<Credentials, Fault> {
+pub(super) fn ask(source: &Source, node: &str) -> Result<Credentials, NodeError> {
     // It is code of the program. A panic in it must not leave the keys of a lock behind.
     let answer = unless_it_panics(|| (source.0)(node));
     let answer = answer.unwrap_or_else(|| Err(io::Error::other("the callback panicked")));
-    answer.map_err(|error| {
-        Fault::Error(NodeError::NoCredentials {
-            source: Arc::new(error),
-        })
+    answer.map_err(|error| NodeError::NoCredentials {
+        source: Arc::new(error),
     })
 }

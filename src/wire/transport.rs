@@ -1,22 +1,25 @@
 //! The seam between the algorithm and the bytes: send a command, receive a reply, both by a deadline.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 use super::resp::Reply;
 
 use crate::clock::Timestamp;
-use crate::error::{NodeError, Vote};
+use crate::error::NodeError;
 
 /// One open connection to one node.
 pub(crate) trait Transport: Send {
     /// Writes one packed command.
-    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault>;
+    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError>;
 
     /// Writes packed commands, in one write where there is something to gain.
-    fn send_all(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), Fault> {
+    fn send_all(
+        &mut self,
+        commands: &[Cow<'_, [u8]>],
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
         commands
             .iter()
             .try_for_each(|command| self.send(command, deadline))
@@ -27,7 +30,7 @@ pub(crate) trait Transport: Send {
     fn is_ready(&mut self, until: Timestamp) -> bool;
 
     /// Reads one reply.
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault>;
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError>;
 
     /// Whether bytes beyond the last reply were received: an answer to nothing, unless a reply is still to come.
     fn has_surplus(&self) -> bool;
@@ -38,79 +41,7 @@ pub(crate) trait Transport: Send {
 
 /// Opens connections to one node.
 pub(crate) trait Connect: Send + Sync {
-    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, Fault>;
-}
-
-/// Why there was no reply.
-#[derive(Debug, Clone)]
-pub(crate) enum Fault {
-    /// The deadline came first; whether the command was executed is unknown.
-    TimedOut,
-    /// The peer closed or reset the connection before the first byte of an answer.
-    Closed(Arc<io::Error>),
-    /// Anything else.
-    Error(NodeError),
-}
-
-impl Fault {
-    pub(crate) fn into_vote(self) -> Vote {
-        match self {
-            Self::TimedOut => Vote::TimedOut,
-            Self::Closed(source) => Vote::Failed(NodeError::Broken { source }),
-            Self::Error(error) => Vote::Failed(error),
-        }
-    }
-
-    pub(crate) fn connect(error: io::Error) -> Self {
-        if is_timeout(&error) {
-            Self::TimedOut
-        } else {
-            Self::Error(NodeError::Connect {
-                source: Arc::new(error),
-            })
-        }
-    }
-
-    pub(crate) fn protocol(got: impl Into<String>) -> Self {
-        Self::Error(NodeError::Protocol { got: got.into() })
-    }
-
-    /// Whether it says something about the node, and not only about this process: its pool, its file descriptors.
-    pub(crate) fn is_of_node(&self) -> bool {
-        match self {
-            Self::Error(NodeError::PoolExhausted | NodeError::NoCredentials { .. }) => false,
-            Self::Error(NodeError::Connect { source }) => !is_local(source),
-            Self::TimedOut | Self::Closed(_) | Self::Error(_) => true,
-        }
-    }
-}
-
-/// Whether this process or machine has run out of something.
-fn is_local(error: &io::Error) -> bool {
-    #[cfg(unix)]
-    {
-        use rustix::io::Errno;
-        let local = [
-            Errno::MFILE,
-            Errno::NFILE,
-            Errno::NOMEM,
-            Errno::NOBUFS,
-            Errno::ADDRNOTAVAIL,
-        ];
-        if Errno::from_io_error(error).is_some_and(|errno| local.contains(&errno)) {
-            return true;
-        }
-    }
-    matches!(
-        error.kind(),
-        io::ErrorKind::OutOfMemory | io::ErrorKind::AddrNotAvailable
-    )
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.clone().into_vote())
-    }
+    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError>;
 }
 
 /// What has come if it is none.
@@ -121,6 +52,17 @@ pub(crate) fn is_timeout(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock
     )
+}
+
+/// Why there is no connection.
+pub(crate) fn unconnected(error: io::Error) -> NodeError {
+    if is_timeout(&error) {
+        NodeError::TimedOut
+    } else {
+        NodeError::Connect {
+            source: Arc::new(error),
+        }
+    }
 }
 
 /// A server's words for a message of ours: one line, of bounded length, without what may be a part of a token.

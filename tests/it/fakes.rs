@@ -103,11 +103,14 @@ fn a_refusing_minority_costs_nothing_and_a_majority_is_unavailable() {
 fn a_hanging_node_costs_one_node_timeout_and_is_then_left_out() {
     let (clock, nodes, manager) = cluster();
     nodes[1].hang();
-    assert!(matches!(votes(&manager, "report")[1], Vote::TimedOut));
+    assert!(matches!(
+        votes(&manager, "report")[1],
+        Vote::Failed(NodeError::TimedOut)
+    ));
     assert_eq!(clock.elapsed(), NODE_TIMEOUT);
     assert!(matches!(
         votes(&manager, "report")[1],
-        Vote::BreakerOpen { .. }
+        Vote::Failed(NodeError::BreakerOpen { .. })
     ));
     assert_eq!(clock.elapsed(), NODE_TIMEOUT);
 }
@@ -116,11 +119,14 @@ fn a_hanging_node_costs_one_node_timeout_and_is_then_left_out() {
 fn a_node_is_back_within_300_ms_of_its_recovery() {
     let (clock, nodes, manager) = cluster();
     nodes[1].hang();
-    assert!(matches!(votes(&manager, "report")[1], Vote::TimedOut));
+    assert!(matches!(
+        votes(&manager, "report")[1],
+        Vote::Failed(NodeError::TimedOut)
+    ));
     clock.advance(Duration::from_secs(5));
     assert!(matches!(
         votes(&manager, "report")[1],
-        Vote::BreakerOpen { .. }
+        Vote::Failed(NodeError::BreakerOpen { .. })
     ));
     nodes[1].recover();
     clock.advance(ms(300));
@@ -148,7 +154,10 @@ fn a_lost_reply_is_no_vote_and_leaves_no_key() {
     let (_, nodes, manager) = cluster();
     nodes[0].lose_replies();
     let guard = manager.try_lock("report", TTL).unwrap();
-    assert!(matches!(guard.votes()[0].vote, Vote::TimedOut));
+    assert!(matches!(
+        guard.votes()[0].vote,
+        Vote::Failed(NodeError::TimedOut)
+    ));
     // The undo went behind the command.
     assert_eq!(nodes[0].token_of("report"), None);
 
@@ -383,7 +392,10 @@ fn release_does_not_heed_the_breaker() {
     let guard = manager.try_lock("report", TTL).unwrap();
     // Another acquire opens the breaker of a node that has our key.
     nodes[0].lose_replies();
-    assert!(matches!(votes(&manager, "other")[0], Vote::TimedOut));
+    assert!(matches!(
+        votes(&manager, "other")[0],
+        Vote::Failed(NodeError::TimedOut)
+    ));
     nodes[0].recover();
     guard.unlock().unwrap();
     assert_no_keys(&nodes, "report");

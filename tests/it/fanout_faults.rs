@@ -67,7 +67,10 @@ fn assert_nodes_that_hang_delay_no_other(protocol: Protocol, are_new: bool) {
         for report in guard.votes() {
             let is_hung = hung.iter().any(|node| *node.name() == *report.node);
             if is_hung {
-                assert!(matches!(report.vote, Vote::TimedOut), "{report}");
+                assert!(
+                    matches!(report.vote, Vote::Failed(NodeError::TimedOut)),
+                    "{report}"
+                );
                 assert_eq!(report.elapsed, NODE_TIMEOUT, "{report}");
             } else {
                 assert!(is_granted(report), "{report}");
@@ -153,7 +156,7 @@ fn assert_only_the_hole_is_missing(protocol: Protocol) {
     let guard = within(BOUND, move || manager.try_lock("job", TTL)).unwrap();
     for report in guard.votes() {
         let is_hole = *report.node == *hole.name();
-        let fits = matches!(report.vote, Vote::TimedOut) == is_hole;
+        let fits = matches!(report.vote, Vote::Failed(NodeError::TimedOut)) == is_hole;
         assert!(fits && is_granted(report) != is_hole, "{report}");
     }
 }
@@ -356,7 +359,10 @@ fn what_failed_lately_is_asked_only_if_a_majority_needs_it() {
     let guard = manager.try_lock("job", TTL).unwrap();
     assert_eq!(clock.elapsed(), started);
     for report in &guard.votes()[..2] {
-        assert!(matches!(report.vote, Vote::BreakerOpen { .. }), "{report}");
+        assert!(
+            matches!(report.vote, Vote::Failed(NodeError::BreakerOpen { .. })),
+            "{report}"
+        );
     }
     drop(guard);
     // With one of the others in another's hands, those that hang are needed, and asked at once.

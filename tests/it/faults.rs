@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::Value;
-use redlatch::{Error, LockGuard, LockManager, NodeReport, Vote};
+use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
 
 use crate::patience::side_by_side;
 use crate::scripted::{BlackHole, Command, Kind, Scripted};
@@ -96,7 +96,12 @@ fn assert_works_without(manager: &LockManager, faulty: &[String]) {
     }
     let left_out = eventually(RECOVERY, || {
         let guard = manager.lock("job", TTL).unwrap();
-        let is_left_out = |name| matches!(vote(guard.votes(), name), Vote::BreakerOpen { .. });
+        let is_left_out = |name| {
+            matches!(
+                vote(guard.votes(), name),
+                Vote::Failed(NodeError::BreakerOpen { .. })
+            )
+        };
         faulty.iter().all(|name| is_left_out(name))
     });
     assert!(left_out, "{faulty:?} cost their time again and again");
@@ -241,9 +246,12 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
         assert!(matches!(vote(nodes, &dead), Vote::Failed(_)), "{text}");
         assert!(text.contains("refused"), "{text}");
         for name in [&stopped, &hole.name()] {
-            assert!(matches!(vote(nodes, name), Vote::TimedOut), "{text}");
+            assert!(
+                matches!(vote(nodes, name), Vote::Failed(NodeError::TimedOut)),
+                "{text}"
+            );
         }
-        let failed = |r: &&NodeReport| matches!(r.vote, Vote::Failed(_) | Vote::TimedOut);
+        let failed = |r: &&NodeReport| matches!(r.vote, Vote::Failed(_));
         let first = nodes.iter().find(failed).unwrap();
         assert_eq!(error.source().unwrap().to_string(), first.vote.to_string());
         assert_nothing_left(&servers[2..]);
@@ -310,7 +318,7 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
         resume_all(&victims);
         for (victim, before) in victims.iter().zip(sets) {
             let vote = vote(&votes, &victim.name());
-            assert!(matches!(vote, Vote::TimedOut), "{vote}");
+            assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");
             let executed = eventually(RECOVERY, || set_calls(victim) > before);
             assert!(executed, "{} got no SET", victim.name());
         }

@@ -26,12 +26,10 @@ fn a_quorum_that_is_out_of_reach_is_told_by_the_end_of_the_validity() {
         clock.advance(ms(1));
         let cause = told.try_recv().unwrap();
         assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
-        let failed = cause.nodes().iter().filter(|node| {
-            matches!(
-                node.vote,
-                Vote::Failed(_) | Vote::TimedOut | Vote::BreakerOpen { .. }
-            )
-        });
+        let failed = cause
+            .nodes()
+            .iter()
+            .filter(|node| matches!(node.vote, Vote::Failed(_)));
         assert_eq!(failed.count(), 5);
         let unreachable = |cause: &LossCause| matches!(cause, LossCause::Unreachable { .. });
         assert_lost(guard.check(), unreachable);

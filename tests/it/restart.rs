@@ -278,7 +278,7 @@ fn a_new_connection_that_breaks_before_the_reply_is_a_failure_that_leaves_no_key
         let Error::Unavailable { nodes } = &error else {
             panic!("{error:?}");
         };
-        let broken = matches!(nodes[0].vote, Vote::Failed(NodeError::Broken { .. }));
+        let broken = matches!(nodes[0].vote, Vote::Failed(NodeError::Closed { .. }));
         assert!(broken, "{error}");
         assert!(node.front.heard_of(Kind::Retake).is_empty());
         assert_eq!(node.server.keys(), 0);
@@ -358,7 +358,7 @@ fn an_unlock_that_may_have_given_back_on_a_connection_that_broke_is_not_lost() {
         Err(Error::Unavailable { nodes, .. }) => {
             let vote = &nodes[0].vote;
             assert!(
-                matches!(vote, Vote::Failed(NodeError::Broken { .. })),
+                matches!(vote, Vote::Failed(NodeError::Closed { .. })),
                 "{vote}"
             );
         }

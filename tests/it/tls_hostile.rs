@@ -115,7 +115,11 @@ fn a_peer_that_drips_bytes_holds_nobody_for_longer_than_a_node_timeout() {
         let Error::Unavailable { nodes } = error else {
             panic!("{error:?}");
         };
-        assert!(matches!(nodes[0].vote, Vote::TimedOut), "{}", nodes[0]);
+        assert!(
+            matches!(nodes[0].vote, Vote::Failed(NodeError::TimedOut)),
+            "{}",
+            nodes[0]
+        );
         assert!(nodes[0].elapsed < Duration::from_secs(10), "{}", nodes[0]);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{Error, LockManager, LockStatus, Protocol, View};
+use redlatch::{Error, LockManager, LockStatus, NodeError, Protocol, View};
 
 use crate::server::Server;
 
@@ -172,6 +172,15 @@ fn the_value_of_a_key_that_is_no_lock_is_not_shown() {
     let text = format!("{status} {status:?} {status:#?}");
     assert!(!text.contains("4711"), "{text}");
     let view = &status.nodes()[0].view;
-    assert!(matches!(view, View::NeverExpires { length: 8 }), "{view}");
+    assert!(
+        matches!(
+            view,
+            View::Failed(NodeError::NotALock {
+                length: Some(8),
+                ..
+            })
+        ),
+        "{view}"
+    );
     assert!(view.to_string().contains("8 bytes"), "{view}");
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::network::Line;
 use super::world::World;
 use crate::clock::Timestamp;
-use crate::wire::transport::{Connect, Fault, Transport};
+use crate::error::NodeError;
+use crate::wire::transport::{Connect, Transport, unconnected};
 
 /// What a manager connects with.
 pub(crate) struct Dialer {
@@ -16,7 +17,7 @@ pub(crate) struct Dialer {
 }
 
 impl Connect for Dialer {
-    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, Fault> {
+    fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         self.world.step();
         let mut state = self.world.state();
         if state.is_over {
@@ -34,7 +35,7 @@ impl Connect for Dialer {
             state.note(|| format!("c{client} == n{node} can't connect in time"));
             drop(state);
             self.world.block(deadline, None);
-            return Err(Fault::TimedOut);
+            return Err(NodeError::TimedOut);
         }
         drop(state);
         self.world.block(done, None);
@@ -50,6 +51,6 @@ impl Connect for Dialer {
     }
 }
 
-fn refused() -> Fault {
-    Fault::connect(io::ErrorKind::ConnectionRefused.into())
+fn refused() -> NodeError {
+    unconnected(io::ErrorKind::ConnectionRefused.into())
 }

@@ -15,7 +15,8 @@ use super::queue::Event;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::clock::Timestamp;
-use crate::wire::transport::{Fault, Transport};
+use crate::error::NodeError;
+use crate::wire::transport::Transport;
 
 pub(crate) struct Network {
     connections: Vec<Connection>,
@@ -347,12 +348,16 @@ impl Line {
 }
 
 impl Transport for Line {
-    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), Fault> {
+    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
         self.send_all(&[Cow::Borrowed(command)], deadline)
     }
 
     /// In one write, of which all or the beginning gets through.
-    fn send_all(&mut self, commands: &[Cow<'_, [u8]>], deadline: Timestamp) -> Result<(), Fault> {
+    fn send_all(
+        &mut self,
+        commands: &[Cow<'_, [u8]>],
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
         self.world.step();
         let mut state = self.world.state();
         if state.network.connections[self.id].is_reset || state.is_over {
@@ -380,7 +385,7 @@ impl Transport for Line {
             state.note(|| format!("#{id} takes no more bytes"));
             drop(state);
             self.world.block(deadline, None);
-            return Err(Fault::TimedOut);
+            return Err(NodeError::TimedOut);
         }
         // A write takes a moment.
         let moment = state.now + MICRO;
@@ -393,7 +398,7 @@ impl Transport for Line {
         self.wait(until)
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, Fault> {
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let has_come = self.wait(deadline);
         let mut state = self.world.state();
         let connection = &mut state.network.connections[self.id];
@@ -418,7 +423,7 @@ impl Transport for Line {
         }
         let id = self.id;
         state.note(|| format!("c{client} <- n{node} #{id} no reply in time"));
-        Err(Fault::TimedOut)
+        Err(NodeError::TimedOut)
     }
 
     fn has_surplus(&self) -> bool {
@@ -443,6 +448,8 @@ impl Drop for Line {
     }
 }
 
-fn closed(kind: io::ErrorKind) -> Fault {
-    Fault::Closed(Arc::new(kind.into()))
+fn closed(kind: io::ErrorKind) -> NodeError {
+    NodeError::Closed {
+        source: Arc::new(kind.into()),
+    }
 }

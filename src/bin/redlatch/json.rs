@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockStatus, NodeStatus, View};
+use redlatch::{Error, LockStatus, NodeError, NodeStatus, View};
 use serde_json::{Value, json};
 
 pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
@@ -44,11 +44,15 @@ fn of_view(node: &NodeStatus) -> Value {
     let (view, token, remaining, error) = match &node.view {
         View::Held { token, remaining } => ("held", Some(token), Some(*remaining), None),
         View::Free => ("free", None, None, None),
-        View::NeverExpires { .. } => ("never_expires", None, None, None),
-        View::OtherType => ("other_type", None, None, None),
-        View::TimedOut => ("timed_out", None, None, None),
+        View::Failed(NodeError::NotALock {
+            length: Some(_), ..
+        }) => ("never_expires", None, None, None),
+        View::Failed(NodeError::NotALock { .. }) => ("other_type", None, None, None),
+        View::Failed(NodeError::TimedOut) => ("timed_out", None, None, None),
+        View::Failed(NodeError::BreakerOpen { failure }) => {
+            ("left_out", None, None, Some(failure.to_string()))
+        }
         View::Failed(error) => ("failed", None, None, Some(error.to_string())),
-        View::BreakerOpen { failure } => ("left_out", None, None, Some(failure.to_string())),
         _ => ("unknown", None, None, None),
     };
     json!({

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use log::info;
-use redlatch::{Error, LockManager, LockStatus, View};
+use redlatch::{Error, LockManager, LockStatus, NodeError, View};
 
 use crate::clock;
 use crate::durations;
@@ -121,7 +121,7 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
 fn is_taken(view: &View) -> bool {
     matches!(
         view,
-        View::Held { .. } | View::NeverExpires { .. } | View::OtherType
+        View::Held { .. } | View::Failed(NodeError::NotALock { .. })
     )
 }
 

@@ -12,18 +12,15 @@ use super::*;
 const RUN_ID: &str = "9f4e9028a4c6fdeae4b34d905e3e1b63e64a24b3";
 const NOW_US: u64 = 1_700_000_000_000_000;
 
+const SERVER: Question = Question::Info("server");
+const REPLICATION: Question = Question::Info("replication");
+
 fn answers(replies: &[(Question, Result<Content, NodeError>)]) -> Facts {
     let mut answers = Answers::default();
     for (i, (question, result)) in (1..).zip(replies) {
-        let result = result.clone();
-        answers.note(
-            *question,
-            Outcome {
-                result,
-                elapsed: Duration::from_micros(1000 / i),
-                client_us: NOW_US,
-            },
-        );
+        let elapsed = Duration::from_micros(1000 / i);
+        let answer = result.clone().map(|content| (content, NOW_US));
+        answers.note(*question, elapsed, answer);
     }
     answers.into_facts("h:1".into())
 }
@@ -57,17 +54,17 @@ fn a_server_that_answers_everything_is_known() {
     let health = answers(&[
         (Question::Marker, Ok(Content::Nothing)),
         (
-            Question::Server,
+            SERVER,
             text(&format!(
                 "redis_version:7.0.15\r\nrun_id:{RUN_ID}\r\nuptime_in_seconds:5\r\n"
             )),
         ),
+        (REPLICATION, text("role:master\r\nmaster_replid:ff\r\n")),
         (
-            Question::Replication,
-            text("role:master\r\nmaster_replid:ff\r\n"),
+            Question::Info("memory"),
+            text("maxmemory_policy:noeviction\r\n"),
         ),
-        (Question::Memory, text("maxmemory_policy:noeviction\r\n")),
-        (Question::Persistence, text("aof_enabled:1\r\n")),
+        (Question::Info("persistence"), text("aof_enabled:1\r\n")),
         (Question::Time, Ok(Content::Time(NOW_US + 2_000))),
     ]);
     assert!(health.answers());
@@ -88,8 +85,8 @@ fn a_server_that_answers_everything_is_known() {
 fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not() {
     let of = |replication: &str| {
         let health = answers(&[
-            (Question::Server, text("dragonfly_version:df-v1.30.0\r\n")),
-            (Question::Replication, text(replication)),
+            (SERVER, text("dragonfly_version:df-v1.30.0\r\n")),
+            (REPLICATION, text(replication)),
         ]);
         health.run_id
     };
@@ -101,10 +98,7 @@ fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not
     assert_eq!(of("role:master\r\nmaster_replid:0000\r\n"), None);
     // Its run_id could not be read, so it is not known that there is none.
     let replication = text("role:master\r\nmaster_replid:ab\r\n");
-    let unread = [
-        (Question::Server, unreadable()),
-        (Question::Replication, replication),
-    ];
+    let unread = [(SERVER, unreadable()), (REPLICATION, replication)];
     assert_eq!(answers(&unread).run_id, None);
 }
 
@@ -112,8 +106,8 @@ fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not
 fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks() {
     let health = answers(&[
         (Question::Marker, refusal("NOPERM")),
-        (Question::Server, refusal("NOPERM")),
-        (Question::Memory, refusal("NOPERM")),
+        (SERVER, refusal("NOPERM")),
+        (Question::Info("memory"), refusal("NOPERM")),
         (Question::Time, refusal("ERR")),
     ]);
     assert!(health.answers());
@@ -124,7 +118,7 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
         (Question::Marker, "NOAUTH"),
         // Too many clients, or a sentinel.
         (Question::Marker, "ERR"),
-        (Question::Server, "BUSY"),
+        (SERVER, "BUSY"),
         (Question::Time, "MASTERDOWN"),
     ] {
         let health = answers(&[(question, refusal(code))]);
@@ -137,7 +131,7 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
 fn one_answer_that_cant_be_read_is_not_the_end_and_nothing_else_is() {
     let health = answers(&[
         (Question::Marker, unreadable()),
-        (Question::Server, text("redis_version:7\r\n")),
+        (SERVER, text("redis_version:7\r\n")),
         (Question::Time, unreadable()),
     ]);
     assert!(health.answers());
@@ -155,8 +149,8 @@ fn a_server_that_falls_silent_keeps_what_it_said() {
     for (silence, state) in [(NodeError::TimedOut, "timed_out"), (broken, "failed")] {
         let health = answers(&[
             (Question::Marker, Ok(Content::Nothing)),
-            (Question::Server, text("redis_version:7\r\n")),
-            (Question::Replication, Err(silence)),
+            (SERVER, text("redis_version:7\r\n")),
+            (REPLICATION, Err(silence)),
         ]);
         assert_eq!(health.state(), state);
         assert_eq!(health.version.as_deref(), Some("7"));
@@ -169,7 +163,7 @@ fn a_marker_says_whether_the_process_may_vote() {
     let state_of = |marker: &str| {
         let health = answers(&[
             (Question::Marker, text(marker)),
-            (Question::Server, text(&format!("run_id:{RUN_ID}\r\n"))),
+            (SERVER, text(&format!("run_id:{RUN_ID}\r\n"))),
             (Question::Time, Ok(Content::Time(NOW_US))),
         ]);
         (health.quarantine, health.settings)
@@ -231,7 +225,7 @@ fn a_marker_says_whether_the_process_may_vote() {
 #[test]
 fn a_marker_says_nothing_where_the_process_or_the_time_is_hidden() {
     let marker = (Question::Marker, text(&format!("{RUN_ID}|5:3|1|new")));
-    let server = (Question::Server, text(&format!("run_id:{RUN_ID}\r\n")));
+    let server = (SERVER, text(&format!("run_id:{RUN_ID}\r\n")));
     let time = (Question::Time, Ok(Content::Time(NOW_US)));
     let without_time = answers(&[marker.clone(), server]);
     assert_eq!(without_time.quarantine, None);

@@ -10,7 +10,7 @@ const REDIS: &str = "# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:00000000
     uptime_in_seconds:90061\r\nuptime_in_days:1\r\nexecutable:/usr/bin/redis-server\r\nconfig_file:\r\n";
 
 fn info(text: &str) -> Info {
-    Info::new(text.to_owned())
+    Info(text.to_owned())
 }
 
 fn name_and_version(text: &str) -> (Option<String>, Option<String>) {

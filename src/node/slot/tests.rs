@@ -13,7 +13,7 @@ struct Late {
 }
 
 impl Transport for Late {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), Fault> {
+    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
         Ok(())
     }
 
@@ -21,9 +21,9 @@ impl Transport for Late {
         true
     }
 
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, Fault> {
+    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         match self.received.fetch_add(1, Ordering::SeqCst) {
-            0 => Err(Fault::TimedOut),
+            0 => Err(NodeError::TimedOut),
             _ => Ok(Reply::Okay),
         }
     }
@@ -47,7 +47,7 @@ fn nothing_is_received_after_a_receive_that_failed_and_the_connection_does_not_c
     };
     slot.open(Box::new(late), 0, now).unwrap();
     slot.send(&probe(), now).unwrap();
-    assert!(matches!(slot.recv(now), Err(Fault::TimedOut)));
+    assert!(matches!(slot.recv(now), Err(NodeError::TimedOut)));
     assert!(slot.recv(now).is_err());
     assert_eq!(received.load(Ordering::SeqCst), 1);
     // The undo may still go behind the command.
@@ -80,7 +80,7 @@ fn a_connection_of_an_older_generation_is_discarded() {
 struct Dictated(std::vec::IntoIter<Reply>);
 
 impl Transport for Dictated {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), Fault> {
+    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
         Ok(())
     }
 
@@ -88,8 +88,8 @@ impl Transport for Dictated {
         true
     }
 
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, Fault> {
-        self.0.next().ok_or(Fault::TimedOut)
+    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+        self.0.next().ok_or(NodeError::TimedOut)
     }
 
     fn has_surplus(&self) -> bool {
@@ -137,10 +137,7 @@ fn nothing_that_a_node_of_a_cluster_replies_counts() {
     let cluster = Reply::Text("CLUSTER".into());
     let mut slot = asked(vec![cluster, Reply::Okay, Reply::Okay]);
     let fault = slot.recv(now).unwrap_err();
-    assert!(
-        matches!(fault, Fault::Error(NodeError::InCluster)),
-        "{fault}"
-    );
+    assert!(matches!(fault, NodeError::InCluster), "{fault}");
     assert!(slot.recv(now).is_err());
     assert!(!Slots.has_broken(&mut slot));
     assert_eq!(slot.check(0), Readiness::Empty);

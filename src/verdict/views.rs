@@ -29,14 +29,20 @@ impl Says {
                 remaining: Duration::from_secs(seconds),
             },
             (NoKey, _) => View::Free,
-            (NoLock, 0) => View::OtherType,
+            (NoLock, 0) => View::Failed(NodeError::NotALock {
+                reason: "holds a value of another type",
+                length: None,
+            }),
             // The holder's own token, which still is no vote.
-            (NoLock, _) => View::NeverExpires { length: 1 },
-            (Nothing, 0) => View::TimedOut,
+            (NoLock, _) => View::Failed(NodeError::NotALock {
+                reason: "never expires",
+                length: Some(1),
+            }),
+            (Nothing, 0) => View::Failed(NodeError::TimedOut),
             (Nothing, 1) => View::Failed(NodeError::PoolExhausted),
-            (Nothing, _) => View::BreakerOpen {
+            (Nothing, _) => View::Failed(NodeError::BreakerOpen {
                 failure: "down".into(),
-            },
+            }),
         }
     }
 }
@@ -48,7 +54,7 @@ fn status(round: &[Says], drift: impl Fn(Duration) -> Duration) -> LockStatus {
         elapsed: Duration::ZERO,
         server: None,
     };
-    LockStatus::of(round.iter().enumerate().map(node).collect(), drift)
+    of_views(round.iter().enumerate().map(node).collect(), drift)
 }
 
 /// Calls `check` with all ways in which `nodes` nodes may answer.
@@ -255,7 +261,9 @@ fn each_kind_is_told_in_one_line() {
         line(&[NoLock, NoLock]),
         "held by nobody, and no majority is possible: \
          n0: the key is not a lock: it holds a value of another type; \
-         n1: the key is not a lock: it never expires; its value has 1 bytes"
+         choose another resource or key_prefix, or delete the key; \
+         n1: the key is not a lock: it never expires; its value has 1 bytes; \
+         choose another resource or key_prefix, or delete the key"
     );
     assert_eq!(
         line(&[Nothing]),

@@ -1,0 +1,152 @@
+//! What one node said in a round.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::NodeError;
+use crate::fencing::FencingToken;
+
+/// What one node said in one round.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::Vote;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # nodes[1].refuse();
+///
+/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+/// for report in guard.votes() {
+///     if !matches!(report.vote, Vote::Granted) {
+///         println!("{report}");
+///     }
+/// }
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// The node as `host:port`, or as the path of its socket.
+    pub node: Arc<str>,
+    /// Its answer.
+    pub vote: Vote,
+    /// The time from the beginning of the attempt on this node to its answer.
+    pub elapsed: Duration,
+    /// The run id of the server behind it, where that is known.
+    pub(crate) server: Option<Arc<str>>,
+}
+
+/// Takes all votes of a server but the first away: it has one, whatever the number of names it goes by.
+pub(crate) fn one_vote_each(nodes: &mut [NodeReport]) {
+    for i in 1..nodes.len() {
+        let (before, rest) = nodes.split_at_mut(i);
+        if let Some(report) = rest.first_mut() {
+            report.be_an_alias_of(before.iter());
+        }
+    }
+}
+
+impl NodeReport {
+    /// Makes the vote a failure if one of these is a vote of the same server.
+    pub(crate) fn be_an_alias_of<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
+        if !self.vote.is_granted() || self.server.is_none() {
+            return;
+        }
+        let same = |other: &&Self| other.vote.is_granted() && other.server == self.server;
+        if let Some(other) = others.find(same) {
+            let other = Arc::clone(&other.node);
+            self.vote = Vote::Failed(NodeError::SameServer { other });
+        }
+    }
+}
+
+/// One node's answer.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Vote {
+    /// The node did what it was asked: it set the key, or extended it.
+    Granted,
+    /// The node was asked to give the lock back, and has deleted the key, which was ours.
+    Released,
+    /// Someone else holds the key on this node.
+    Held {
+        /// The time to live that the key has left on this node, where the node could still be asked.
+        remaining: Option<Duration>,
+    },
+    /// With the fenced protocol: the proposed token was not above the node's counter.
+    ///
+    /// Another client's clock is ahead, or a newer attempt came first. The manager tries again at once, with a token above.
+    Stale {
+        /// The node's counter.
+        counter: FencingToken,
+    },
+    /// The key to extend or delete is not on this node any more.
+    Missing,
+    /// The node was not asked because it had failed a moment ago, or could not be asked, or its answer was no vote.
+    Failed(NodeError),
+    /// The round was decided before it came to this node, or there is nothing of this lock on it.
+    NotAsked,
+}
+
+impl Vote {
+    /// Whether the node did what it was asked.
+    pub(crate) fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted | Self::Released)
+    }
+
+    /// Whether this is a fault of the node, as against an answer about the lock.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.failure().is_some()
+    }
+
+    /// Whether the node was not asked because it had failed a moment ago.
+    pub(crate) fn is_left_out(&self) -> bool {
+        self.failure().is_some_and(NodeError::is_left_out)
+    }
+
+    pub(super) fn failure(&self) -> Option<&NodeError> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::Granted
+            | Self::Released
+            | Self::Held { .. }
+            | Self::Stale { .. }
+            | Self::Missing
+            | Self::NotAsked => None,
+        }
+    }
+
+    /// Whether the node certainly has no key of this lock.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Self::Held { .. } | Self::Missing | Self::NotAsked)
+    }
+}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.node, self.vote)
+    }
+}
+
+impl fmt::Display for Vote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granted => f.write_str("granted"),
+            Self::Released => f.write_str("released"),
+            Self::Held {
+                remaining: Some(remaining),
+            } => write!(f, "held by another for {remaining:.1?}"),
+            Self::Held { remaining: None } => f.write_str("held by another"),
+            Self::Stale { counter } => {
+                write!(
+                    f,
+                    "the proposed fencing token is not above its counter, {counter}"
+                )
+            }
+            Self::Missing => f.write_str("the key is gone"),
+            Self::Failed(error) => write!(f, "{error}"),
+            Self::NotAsked => f.write_str("not asked"),
+        }
+    }
+}
