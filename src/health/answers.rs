@@ -32,12 +32,8 @@ pub(crate) enum Content {
 /// What a server has answered up to now.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// Why it is not asked any more.
-    silence: Option<NodeError>,
-    refusal: Option<NodeError>,
-    unreadable: Option<NodeError>,
-    hidden: Vec<&'static str>,
-    round_trip: Option<Duration>,
+    /// What is known without the text of `INFO` and the marker.
+    facts: Facts,
     marker: Option<Marker>,
     /// All sections, one after the other.
     info: Info,
@@ -76,7 +72,7 @@ impl Question {
 impl Answers {
     /// Whether there is any use in a further question.
     pub(crate) fn is_to_be_asked(&self) -> bool {
-        self.silence.is_none()
+        self.facts.silence.is_none()
     }
 
     /// Notes the answer, which came in the `elapsed` time since before the question was sent, when this client's wall clock
@@ -87,22 +83,24 @@ impl Answers {
         elapsed: Duration,
         answer: Result<(Content, u64), NodeError>,
     ) {
+        let facts = &mut self.facts;
         let (content, client_us) = match answer {
             Ok(answer) => answer,
             // The next question may be answered.
             Err(error @ NodeError::Protocol { .. }) => {
-                self.unreadable.get_or_insert(error);
+                facts.unreadable.get_or_insert(error);
                 if question == Question::Marker {
                     self.marker = Some(Marker::Unreadable);
                 }
                 return;
             }
             Err(error) => {
-                self.silence = Some(error);
+                facts.silence = Some(error);
                 return;
             }
         };
-        self.round_trip = Some(self.round_trip.map_or(elapsed, |other| other.min(elapsed)));
+        let shortest = |other: Duration| other.min(elapsed);
+        facts.round_trip = Some(facts.round_trip.map_or(elapsed, shortest));
         match (question, content) {
             (_, Content::Refusal(error)) => self.note_refusal(question, error),
             (Question::Marker, Content::Text(text)) => self.marker = Some(Marker::Text(text)),
@@ -117,25 +115,26 @@ impl Answers {
 
     /// An error hides something, or it stands in the way of locks as well.
     fn note_refusal(&mut self, question: Question, error: NodeError) {
-        let code = match &error {
-            NodeError::Refused { code, .. } => code.as_str(),
-            _ => "",
+        let code = if let NodeError::Refused { code, .. } = &error {
+            code.as_str()
+        } else {
+            ""
         };
         match (question, code) {
             (Question::Marker, "WRONGTYPE") => self.marker = Some(Marker::Unreadable),
             // Whoever may not touch the marker may not touch the locks either: their keys begin as its key does.
             (Question::Marker, "NOPERM") if error.forbids_a_key() => {
-                self.refusal.get_or_insert(error);
+                self.facts.refusal.get_or_insert(error);
             }
             // A command that is renamed or missing is an ERR. Without GET, there is no release.
             (_, "NOPERM") | (Question::Info(_) | Question::Time, "ERR") => {
                 let command = question.command();
-                if !self.hidden.contains(&command) {
-                    self.hidden.push(command);
+                if !self.facts.hidden.contains(&command) {
+                    self.facts.hidden.push(command);
                 }
             }
             _ => {
-                self.refusal.get_or_insert(error);
+                self.facts.refusal.get_or_insert(error);
             }
         }
     }
@@ -152,23 +151,14 @@ impl Answers {
         let run_id = info.run_id().or(replid);
         let (node_us, clock) = self.time.unzip();
         let (quarantine, settings) = quarantine(self.marker, run_id, node_us);
-        // A server none of whose answers can be read has not answered.
-        let is_mute = self.round_trip.is_none();
-        let nonsense = || self.unreadable.clone().filter(|_| is_mute);
-        let silence = self.silence.or_else(nonsense);
         Facts {
             node,
-            refusal: self.refusal.filter(|_| silence.is_none()),
-            silence,
             run_id: run_id.map(str::to_owned),
             mode: info.mode(),
             uptime: info.uptime(),
             eviction: info.eviction(),
             persistence: info.persistence(),
             fails_to_save: info.fails_to_save(),
-            unreadable: self.unreadable,
-            hidden: self.hidden,
-            round_trip: self.round_trip,
             server,
             version,
             role,
@@ -176,6 +166,7 @@ impl Answers {
             clock,
             quarantine,
             settings,
+            ..self.facts
         }
     }
 }

@@ -12,10 +12,10 @@ use crate::fencing::Rules;
 /// A field is `None` where the server did not say: the node did not answer, the user's ACL hides it, the server does not
 /// have it, or what it said makes no sense. Texts are the server's own, of at most 64 characters, with what can't be
 /// printed escaped as in a Rust string.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(super) node: Arc<str>,
-    /// Why it gave no answer, or none after the first ones.
+    /// Why it is not asked any more.
     pub(super) silence: Option<NodeError>,
     /// The error that it answers with, and that a lock would meet as well, such as `LOADING` or `NOAUTH`.
     pub(super) refusal: Option<NodeError>,
@@ -85,24 +85,31 @@ pub(super) enum Fact {
 }
 
 impl Facts {
+    /// Whether it answers, and not with an error that a lock would meet as well.
     pub(super) fn answers(&self) -> bool {
-        self.silence.is_none() && self.refusal.is_none()
+        self.failure().is_none() && self.refusal.is_none()
+    }
+
+    /// Why it gave no answer, or no more. A server none of whose answers can be read has not answered.
+    pub(super) fn failure(&self) -> Option<&NodeError> {
+        let nonsense = || {
+            self.unreadable
+                .as_ref()
+                .filter(|_| self.round_trip.is_none())
+        };
+        self.silence.as_ref().or_else(nonsense)
     }
 
     /// Whether its answers leave room for a vote for a client with these rules, or for one that does not fence.
     pub(super) fn can_vote(&self, own: Option<&Rules>) -> bool {
         let is_sentinel = self.mode.as_deref() == Some("sentinel");
-        let is_open = |rules| !self.is_closed() && self.objection(rules).is_none();
+        let is_closed = !matches!(self.quarantine, Some(Quarantine::Open) | None);
+        let is_open = |rules| !is_closed && self.objection(rules).is_none();
         self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(is_open)
     }
 
     pub(super) fn is_replica(&self) -> bool {
         matches!(self.role.as_deref(), Some("replica" | "active_replica"))
-    }
-
-    /// Whether its marker, or the lack of one, keeps it from voting for clients that fence.
-    pub(super) fn is_closed(&self) -> bool {
-        !matches!(self.quarantine, Some(Quarantine::Open) | None)
     }
 
     /// Why a client that fences by these rules, and takes its clock for right, gets no vote, beside what its marker says.
@@ -136,7 +143,7 @@ impl Facts {
     }
 
     pub(super) fn state(&self) -> &'static str {
-        match (&self.silence, &self.refusal) {
+        match (self.failure(), &self.refusal) {
             (Some(NodeError::TimedOut), _) => "timed_out",
             (Some(_), _) => "failed",
             (None, Some(_)) => "refuses",
@@ -147,9 +154,9 @@ impl Facts {
     /// All facts under the names that are promised to programs. The name of the node is none of them.
     pub(super) fn named(&self) -> [(&'static str, Option<Fact>); 17] {
         let text = |text: &Option<String>| text.clone().map(Fact::Text);
-        let error = self.silence.as_ref().or(self.refusal.as_ref());
+        let error = self.failure().or(self.refusal.as_ref());
         let remaining = match self.quarantine {
-            Some(Quarantine::Quarantined { remaining }) => Some(remaining),
+            Some(Quarantine::Quarantined { remaining }) => Some(number(remaining.as_millis())),
             _ => None,
         };
         let uptime = self.uptime.map(|uptime| number(uptime.as_secs().into()));
@@ -174,10 +181,7 @@ impl Facts {
                 "quarantine",
                 self.quarantine.map(|state| word(state.word())),
             ),
-            (
-                "quarantine_remaining_ms",
-                remaining.map(|remaining| number(remaining.as_millis())),
-            ),
+            ("quarantine_remaining_ms", remaining),
             ("settings", text(&self.settings)),
         ]
     }

@@ -87,7 +87,10 @@ pub(super) fn find(
             unreadable(node),
             hidden(node),
         ];
-        found.into_iter().flatten()
+        found.into_iter().flatten().map(|finding| Finding {
+            nodes: vec![Arc::clone(&node.node)],
+            ..finding
+        })
     });
     let mut findings: Vec<Finding> = of_all.chain(of_each).collect();
     findings.sort_by_key(|finding| Reverse(finding.severity));
@@ -100,13 +103,7 @@ fn no_majority(voters: usize, quorum: usize) -> Option<Finding> {
     }
     let message = format!("no lock can be taken: {quorum} nodes have to vote, and {voters} can");
     let advice = "fix the nodes that the other findings name";
-    Some(Finding::of(
-        Vec::new(),
-        "no_majority",
-        Critical,
-        message,
-        advice,
-    ))
+    Some(finding("no_majority", Critical, message, advice))
 }
 
 /// One finding for each server that several nodes are.
@@ -120,34 +117,32 @@ fn same_servers(nodes: &[Facts]) -> impl Iterator<Item = Finding> {
         }
         let message = format!("one server (run_id {run_id}), which would vote more than once");
         let advice = "name each server once, in every client";
-        Some(Finding::of(same, "same_server", Critical, message, advice))
+        Some(Finding {
+            nodes: same,
+            ..finding("same_server", Critical, message, advice)
+        })
     })
 }
 
 fn settings_differ(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
     own?;
     let settings = |node: &Facts| Some((Arc::clone(&node.node), node.settings.clone()?));
-    let (names, settings): (Vec<_>, Vec<_>) = nodes.iter().filter_map(settings).unzip();
+    let (nodes, settings): (Vec<_>, Vec<_>) = nodes.iter().filter_map(settings).unzip();
     let first = settings.first()?;
     if settings.iter().all(|other| other == first) {
         return None;
     }
-    let each = names.iter().zip(&settings);
+    let each = nodes.iter().zip(&settings);
     let each: Vec<String> = each
         .map(|(node, has)| format!("{node} has {has}"))
         .collect();
-    let message = format!(
-        "the clients have different settings (nodes, quorum, max_ttl): {}",
-        each.join(", ")
-    );
+    let each = each.join(", ");
+    let message = format!("the clients have different settings (nodes, quorum, max_ttl): {each}");
     let advice = "give all clients the same";
-    Some(Finding::of(
-        names,
-        "settings_differ",
-        Warning,
-        message,
-        advice,
-    ))
+    Some(Finding {
+        nodes,
+        ..finding("settings_differ", Warning, message, advice)
+    })
 }
 
 /// A node that forgets matters to a client that does not fence: nothing keeps the node from voting twice.
@@ -161,7 +156,10 @@ fn forgets(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
         "without an append-only file a restart forgets locks, which others may then get as well";
     let advice = "set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
                   ttl, or use the fenced protocol";
-    Some(Finding::of(nodes, "forgets", Warning, message, advice))
+    Some(Finding {
+        nodes,
+        ..finding("forgets", Warning, message, advice)
+    })
 }
 
 fn marked(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
@@ -172,7 +170,10 @@ fn marked(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
     }
     let message = "clients that fence have been here";
     let advice = "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
-    Some(Finding::of(nodes, "marked", Notice, message, advice))
+    Some(Finding {
+        nodes,
+        ..finding("marked", Notice, message, advice)
+    })
 }
 
 fn replica(node: &Facts) -> Option<Finding> {
@@ -185,7 +186,7 @@ fn replica(node: &Facts) -> Option<Finding> {
         _ => "an active-replica, which shares its locks".into(),
     };
     let advice = "make it an independent master (REPLICAOF NO ONE), without automatic failover";
-    Some(node.finding("replica", Critical, message, advice))
+    Some(finding("replica", Critical, message, advice))
 }
 
 fn evicts(node: &Facts) -> Option<Finding> {
@@ -193,44 +194,45 @@ fn evicts(node: &Facts) -> Option<Finding> {
     let message = format!("deletes keys, and so locks, when its memory is full ({policy})");
     let advice =
         "run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration";
-    Some(node.finding("evicts", Critical, message, advice))
+    Some(finding("evicts", Critical, message, advice))
 }
 
 fn unreachable(node: &Facts) -> Option<Finding> {
-    let error = node.silence.as_ref()?;
+    let error = node.failure();
     let advice = match error {
-        NodeError::TimedOut => {
+        Some(NodeError::TimedOut) => {
             "check whether its process hangs, its machine is up, and the network is faster than node_timeout"
         }
-        NodeError::Connect { .. } => "start the server, or fix its address or the network",
-        NodeError::Login { .. } => {
+        Some(NodeError::Connect { .. }) => "start the server, or fix its address or the network",
+        Some(NodeError::Login { .. }) => {
             "fix the user, the password or the database that the client gives"
         }
-        NodeError::NoCredentials { .. } => {
+        Some(NodeError::NoCredentials { .. }) => {
             "find out why the program's credentials callback gives none"
         }
-        NodeError::InCluster => "give the node a server of its own",
-        NodeError::PoolExhausted => "nothing is known about the node; look again",
-        NodeError::Protocol { .. } => "check that it is a Redis server",
-        _ => "look at the server's log",
+        Some(NodeError::InCluster) => "give the node a server of its own",
+        Some(NodeError::PoolExhausted) => "nothing is known about the node; look again",
+        Some(NodeError::Protocol { .. }) => "check that it is a Redis server",
+        Some(_) | None => "look at the server's log",
     };
-    Some(node.finding("unreachable", Warning, error.to_string(), advice))
+    Some(finding("unreachable", Warning, error?.to_string(), advice))
 }
 
 /// The node answers with an error that locks would meet as well, or it does not vote for a client with these rules and
 /// the clock of this one.
 fn refuses(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
     let objection = own.and_then(|rules| node.objection(rules));
-    let error = node.refusal.clone().or(objection)?;
+    let refusal = node.refusal.clone().filter(|_| node.failure().is_none());
+    let error = refusal.or(objection)?;
     let advice = "no lock can be taken there until that is fixed";
-    Some(node.finding("refuses", Warning, error.to_string(), advice))
+    Some(finding("refuses", Warning, error.to_string(), advice))
 }
 
 fn not_standalone(node: &Facts) -> Option<Finding> {
     let mode = node.mode.as_deref().filter(|mode| *mode != "standalone")?;
     let message = format!("runs in mode {mode}");
     let advice = "give each node a server of its own, in mode standalone";
-    Some(node.finding("not_standalone", Warning, message, advice))
+    Some(finding("not_standalone", Warning, message, advice))
 }
 
 /// The node counts as one that can vote.
@@ -241,7 +243,7 @@ fn unknown_role(node: &Facts) -> Option<Finding> {
     }
     let message = format!("has the role {role}, which redlatch does not know");
     let advice = "check that it is an independent master";
-    Some(node.finding("unknown_role", Warning, message, advice))
+    Some(finding("unknown_role", Warning, message, advice))
 }
 
 fn fails_to_save(node: &Facts) -> Option<Finding> {
@@ -250,7 +252,7 @@ fn fails_to_save(node: &Facts) -> Option<Finding> {
     }
     let message = "its last write to disk failed, after which a server may refuse locks (MISCONF)";
     let advice = "look at its log, and at the space on its disk";
-    Some(node.finding("fails_to_save", Warning, message, advice))
+    Some(finding("fails_to_save", Warning, message, advice))
 }
 
 fn clock_differs(node: &Facts) -> Option<Finding> {
@@ -259,7 +261,7 @@ fn clock_differs(node: &Facts) -> Option<Finding> {
     let message = format!("its clock is {clock} from this client's");
     let advice =
         "set up time synchronization (NTP) on both, and let it slew the clock, not step it";
-    Some(node.finding("clock_differs", Warning, message, advice))
+    Some(finding("clock_differs", Warning, message, advice))
 }
 
 /// The node has no vote, for a time, for clients that fence.
@@ -286,13 +288,13 @@ fn quarantined(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
             "find out who wrote the key, then delete it; after a quarantine the node votes again",
         ),
     };
-    Some(node.finding("quarantined", Warning, message, advice))
+    Some(finding("quarantined", Warning, message, advice))
 }
 
 fn unreadable(node: &Facts) -> Option<Finding> {
     let error = node.unreadable.as_ref().filter(|_| node.answers())?;
     let advice = "check that it is a Redis server, and that nothing in between changes its answers";
-    Some(node.finding("unreadable", Warning, error.to_string(), advice))
+    Some(finding("unreadable", Warning, error.to_string(), advice))
 }
 
 /// An ACL hides something, or a command is renamed. What stands in the way of everything hides everything, too.
@@ -301,7 +303,8 @@ fn hidden(node: &Facts) -> Option<Finding> {
         return None;
     }
     let advice = format!("to see it, allow the user {}", node.hidden.join(" and "));
-    Some(node.finding("hidden", Notice, "does not tell everything", advice))
+    let message = "does not tell everything";
+    Some(finding("hidden", Notice, message, advice))
 }
 
 /// Those of which something is true.
@@ -310,39 +313,18 @@ fn names(nodes: &[Facts], is_it: impl Fn(&Facts) -> bool) -> Vec<Arc<str>> {
     nodes.map(|node| Arc::clone(&node.node)).collect()
 }
 
-impl Finding {
-    fn of(
-        nodes: Vec<Arc<str>>,
-        code: &'static str,
-        severity: Severity,
-        message: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        let (message, advice) = (message.into(), advice.into());
-        Self {
-            code,
-            severity,
-            nodes,
-            message,
-            advice,
-        }
-    }
-}
-
-impl Facts {
-    fn finding(
-        &self,
-        code: &'static str,
-        severity: Severity,
-        message: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Finding {
-        Finding::of(
-            vec![Arc::clone(&self.node)],
-            code,
-            severity,
-            message,
-            advice,
-        )
+/// A finding about all nodes together.
+fn finding(
+    code: &'static str,
+    severity: Severity,
+    message: impl Into<String>,
+    advice: impl Into<String>,
+) -> Finding {
+    Finding {
+        code,
+        severity,
+        nodes: Vec::new(),
+        message: message.into(),
+        advice: advice.into(),
     }
 }

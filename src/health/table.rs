@@ -24,11 +24,16 @@ type Row = [String; HEAD.len()];
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<Row> = self.nodes.iter().map(row).collect();
-        let head = HEAD.map(str::to_owned);
-        let widths = widths(&head, &rows);
-        for row in std::iter::once(&head).chain(&rows) {
-            writeln!(f, "{}", line(row, &widths).trim_end())?;
+        let mut rows: Vec<Row> = vec![HEAD.map(str::to_owned)];
+        rows.extend(self.nodes.iter().map(row));
+        let column = |number| rows.iter().filter_map(move |row| row.get(number));
+        let length = |cell: &String| cell.chars().count();
+        let width = |number| column(number).map(length).max().unwrap_or_default();
+        for row in &rows {
+            let cells = row.iter().enumerate();
+            let cells = cells.map(|(number, cell)| format!("{cell:<0$}", width(number)));
+            let line = cells.collect::<Vec<_>>().join("  ");
+            writeln!(f, "{}", line.trim_end())?;
         }
         for finding in &self.findings {
             writeln!(f, "{:<8}  {finding}", finding.severity)?;
@@ -54,27 +59,8 @@ fn margin(failures: i64) -> String {
     }
 }
 
-/// As many columns as the widest cell of each needs.
-fn widths(head: &Row, rows: &[Row]) -> [usize; HEAD.len()] {
-    let mut widths = head.each_ref().map(|cell| cell.chars().count());
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    widths
-}
-
-fn line(row: &Row, widths: &[usize]) -> String {
-    let cells = row.iter().zip(widths);
-    let cells: Vec<String> = cells
-        .map(|(cell, width)| format!("{cell:<width$}"))
-        .collect();
-    cells.join("  ")
-}
-
 fn row(node: &Facts) -> Row {
-    // What a node would have said that says nothing is not unknown, it is not there.
+    // A node that did not answer has a dash where one that answers has "unknown".
     let (state, unknown) = match node.state() {
         "up" => ("up", "unknown"),
         "refuses" => ("REFUSES", "unknown"),
@@ -98,18 +84,16 @@ fn row(node: &Facts) -> Row {
 }
 
 fn marker(quarantine: Quarantine) -> String {
-    match quarantine {
-        Quarantine::Quarantined { remaining } => format!("quarantine {remaining:.0?}"),
-        other => other.word().replace('_', " "),
+    if let Quarantine::Quarantined { remaining } = quarantine {
+        return format!("quarantine {remaining:.0?}");
     }
+    quarantine.word().replace('_', " ")
 }
 
 fn server(node: &Facts) -> Option<String> {
-    match (&node.server, &node.version) {
-        (Some(server), Some(version)) => Some(format!("{server} {version}")),
-        (Some(one), None) | (None, Some(one)) => Some(one.clone()),
-        (None, None) => None,
-    }
+    let words = [node.server.as_deref(), node.version.as_deref()];
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// The two largest units of a long time.

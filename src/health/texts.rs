@@ -279,3 +279,30 @@ fn a_server_that_forgets_is_found_by_who_does_not_fence() {
         Severity::Ok
     );
 }
+
+/// Programs branch on the codes, and operators look them up.
+#[test]
+fn every_code_is_listed_with_its_severity() {
+    let source = include_str!("finding.rs");
+    let (listed, body) = source.split_once("pub code:").unwrap();
+    let page = include_str!("../../docs/operations.md");
+    let mut seen = 0;
+    for call in body.split("finding(\"").skip(1) {
+        let (code, rest) = call.split_once('"').unwrap();
+        let (severity, heading) = [
+            (Severity::Critical, "Critical:"),
+            (Severity::Warning, "Warnings:"),
+            (Severity::Notice, "Notices:"),
+        ]
+        .into_iter()
+        .find(|(severity, _)| rest.starts_with(&format!(", {severity:?}, ")))
+        .unwrap();
+        let list = listed.split_once(heading).unwrap().1;
+        let list = list.split_once('.').unwrap().0;
+        assert!(list.contains(&format!("`{code}`")), "{code}");
+        let row = format!("| `{code}` | {severity} | ");
+        assert!(page.contains(&row), "docs/operations.md has no row {row}");
+        seen += 1;
+    }
+    assert_eq!(seen, 16);
+}

@@ -267,3 +267,73 @@ fn to_look_changes_no_key_no_time_and_no_lock() {
     guard.extend(TTL * 2).unwrap();
     guard.unlock().unwrap();
 }
+
+#[cfg(feature = "serde")]
+#[test]
+fn as_json_it_has_what_is_known_under_names_that_stay() {
+    let (_, nodes, manager) = cluster(3);
+    nodes[1].hang();
+    let health = manager.health().unwrap();
+    let json = serde_json::to_value(&health).unwrap();
+    let name = nodes[1].name();
+    let text = health.findings[0].to_string();
+    let advice = health.findings[0].advice.as_str();
+    assert_eq!(
+        text,
+        format!("{name}: no answer within the node timeout; {advice}")
+    );
+    let finding = serde_json::json!({
+        "code": "unreachable",
+        "severity": "warning",
+        "nodes": [name],
+        "message": "no answer within the node timeout",
+        "advice": advice,
+        "text": text,
+    });
+    assert_eq!(json["findings"], serde_json::json!([finding]));
+    assert_eq!(json["severity"], "warning");
+    for (key, number) in [
+        ("margin", Some(0)),
+        ("survives_failures", Some(0)),
+        ("missing_votes", Some(0)),
+        ("voters", Some(2)),
+        ("quorum", Some(2)),
+    ] {
+        assert_eq!(json[key].as_i64(), number, "{key}");
+    }
+    let silent = &json["nodes"][1];
+    let names = [
+        "node",
+        "state",
+        "error",
+        "round_trip_us",
+        "server",
+        "version",
+        "mode",
+        "role",
+        "master",
+        "run_id",
+        "uptime_s",
+        "eviction",
+        "persistence",
+        "clock_ahead_us",
+        "clock_uncertainty_us",
+        "quarantine",
+        "quarantine_remaining_ms",
+        "settings",
+    ];
+    assert_eq!(silent.as_object().unwrap().len(), names.len());
+    for name in names {
+        let is_known = ["node", "state", "error"].contains(&name);
+        assert_eq!(silent[name].is_string(), is_known, "{name}");
+        assert_eq!(silent[name].is_null(), !is_known, "{name}");
+    }
+    assert_eq!(json["nodes"][0]["role"], "master");
+    assert_eq!(json["nodes"][0]["round_trip_us"], 0);
+
+    nodes[0].refuse();
+    let json = serde_json::to_value(manager.health().unwrap()).unwrap();
+    assert_eq!(json["margin"], -1);
+    assert!(json["survives_failures"].is_null());
+    assert_eq!(json["missing_votes"], 1);
+}

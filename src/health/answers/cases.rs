@@ -138,7 +138,7 @@ fn one_answer_that_cant_be_read_is_not_the_end_and_nothing_else_is() {
     assert!(health.unreadable.is_some());
     assert_eq!(health.quarantine, Some(Quarantine::Unreadable));
     let health = answers(&Question::ALL.map(|question| (question, unreadable())));
-    assert!(matches!(health.silence, Some(NodeError::Protocol { .. })));
+    assert!(matches!(health.failure(), Some(NodeError::Protocol { .. })));
 }
 
 #[test]
