@@ -161,7 +161,7 @@ impl FakeNode {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlatch::{LockManager, Vote};
+    /// # use redlatch::{LockManager, NodeError, Vote};
     /// # use redlatch::fake::{FakeClock, FakeNode};
     /// # let nodes = FakeNode::cluster_on(3, &FakeClock::new());
     /// # let manager = LockManager::builder().fakes(&nodes).build()?;

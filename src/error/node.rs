@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Why a node could not be asked, or why its answer was no vote.
 ///
-/// Its message has the cause in it, because a [`NodeReport`](crate::NodeReport) prints the message alone. So
+/// Its message has the cause in it, because a [`NodeReport`](super::NodeReport) prints the message alone. So
 /// [`source`](Error::source) goes on behind what the message says: it is the cause of the [`io::Error`] in the variant,
 /// which mostly has none.
 // No `PartialEq`: an `io::Error` has none.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 
 use crate::wire::resp::Reply;
 use parking_lot::MutexGuard;
@@ -10,7 +9,7 @@ use parking_lot::MutexGuard;
 use super::{FakeNode, Fault, State, refused};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
-use crate::wire::transport::{Connect, Transport, unconnected};
+use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
 struct FakeConnection {
     node: FakeNode,
@@ -113,11 +112,5 @@ impl FakeConnection {
 impl Drop for FakeConnection {
     fn drop(&mut self) {
         self.node.server.state.lock().connections.remove(&self.id);
-    }
-}
-
-fn closed(kind: io::ErrorKind) -> NodeError {
-    NodeError::Closed {
-        source: Arc::new(kind.into()),
     }
 }

@@ -220,7 +220,7 @@ fn a_lock_is_taken_over_where_it_is_confirmed_and_for_as_long_as_a_majority_has_
         match (adopt(votes, drift), confirm(reports)) {
             (Ok((_, validity)), Ok(_)) => {
                 let time = Duration::from_secs(seconds_of_a_majority(round));
-                assert_eq!(validity, time - time / 10, "{round:?}");
+                assert_eq!(validity, time.saturating_sub(time / 10), "{round:?}");
                 confirmed += 1;
             }
             (Err(Error::Lost { .. }), Err(Error::Lost { .. }))

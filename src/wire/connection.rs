@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::resp::{Reply, parse};
 use super::stream::Stream;
-use super::transport::{NO_REPLY, Transport, is_timeout};
+use super::transport::{NO_REPLY, Transport, closed, is_timeout};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 
@@ -56,10 +56,10 @@ impl<S: Stream> Connection<S> {
     }
 
     fn broken(&self, error: io::Error) -> NodeError {
-        let source = Arc::new(error);
         if self.bytes.is_empty() {
-            NodeError::Closed { source }
+            closed(error)
         } else {
+            let source = Arc::new(error);
             NodeError::Broken { source }
         }
     }
@@ -72,9 +72,7 @@ impl<S: Stream> Transport for Connection<S> {
             if is_timeout(&error) {
                 NodeError::TimedOut
             } else {
-                NodeError::Closed {
-                    source: Arc::new(error),
-                }
+                closed(error)
             }
         })
     }

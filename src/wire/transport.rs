@@ -65,6 +65,12 @@ pub(crate) fn unconnected(error: io::Error) -> NodeError {
     }
 }
 
+/// The other side has ended the connection, before any of the answer.
+pub(crate) fn closed(error: impl Into<io::Error>) -> NodeError {
+    let source = Arc::new(error.into());
+    NodeError::Closed { source }
+}
+
 /// A server's words for a message of ours: one line, of bounded length, without what may be a part of a token.
 pub(crate) fn clean(text: &str) -> String {
     // With these words, Redis repeats the arguments of a command that it does not know.

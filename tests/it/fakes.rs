@@ -99,19 +99,24 @@ fn a_refusing_minority_costs_nothing_and_a_majority_is_unavailable() {
     assert_no_keys(&nodes, "report");
 }
 
+#[track_caller]
+fn assert_silent(vote: &Vote) {
+    assert!(matches!(vote, Vote::Failed(NodeError::TimedOut)), "{vote}");
+}
+
+#[track_caller]
+fn assert_left_out(vote: &Vote) {
+    let is_left_out = matches!(vote, Vote::Failed(NodeError::BreakerOpen { .. }));
+    assert!(is_left_out, "{vote}");
+}
+
 #[test]
 fn a_hanging_node_costs_one_node_timeout_and_is_then_left_out() {
     let (clock, nodes, manager) = cluster();
     nodes[1].hang();
-    assert!(matches!(
-        votes(&manager, "report")[1],
-        Vote::Failed(NodeError::TimedOut)
-    ));
+    assert_silent(&votes(&manager, "report")[1]);
     assert_eq!(clock.elapsed(), NODE_TIMEOUT);
-    assert!(matches!(
-        votes(&manager, "report")[1],
-        Vote::Failed(NodeError::BreakerOpen { .. })
-    ));
+    assert_left_out(&votes(&manager, "report")[1]);
     assert_eq!(clock.elapsed(), NODE_TIMEOUT);
 }
 
@@ -119,15 +124,9 @@ fn a_hanging_node_costs_one_node_timeout_and_is_then_left_out() {
 fn a_node_is_back_within_300_ms_of_its_recovery() {
     let (clock, nodes, manager) = cluster();
     nodes[1].hang();
-    assert!(matches!(
-        votes(&manager, "report")[1],
-        Vote::Failed(NodeError::TimedOut)
-    ));
+    assert_silent(&votes(&manager, "report")[1]);
     clock.advance(Duration::from_secs(5));
-    assert!(matches!(
-        votes(&manager, "report")[1],
-        Vote::Failed(NodeError::BreakerOpen { .. })
-    ));
+    assert_left_out(&votes(&manager, "report")[1]);
     nodes[1].recover();
     clock.advance(ms(300));
     assert!(matches!(votes(&manager, "report")[1], Vote::Granted));
@@ -154,10 +153,7 @@ fn a_lost_reply_is_no_vote_and_leaves_no_key() {
     let (_, nodes, manager) = cluster();
     nodes[0].lose_replies();
     let guard = manager.try_lock("report", TTL).unwrap();
-    assert!(matches!(
-        guard.votes()[0].vote,
-        Vote::Failed(NodeError::TimedOut)
-    ));
+    assert_silent(&guard.votes()[0].vote);
     // The undo went behind the command.
     assert_eq!(nodes[0].token_of("report"), None);
 
@@ -392,10 +388,7 @@ fn release_does_not_heed_the_breaker() {
     let guard = manager.try_lock("report", TTL).unwrap();
     // Another acquire opens the breaker of a node that has our key.
     nodes[0].lose_replies();
-    assert!(matches!(
-        votes(&manager, "other")[0],
-        Vote::Failed(NodeError::TimedOut)
-    ));
+    assert_silent(&votes(&manager, "other")[0]);
     nodes[0].recover();
     guard.unlock().unwrap();
     assert_no_keys(&nodes, "report");

@@ -235,11 +235,11 @@ fn every_error_and_every_log_line_is_on_the_page() {
         fs::read_to_string(root.join("src").join(name)).unwrap()
     };
     let (error, node) = (source("error.rs"), source("error/node.rs"));
-    let loss = source("error/loss.rs");
+    let (loss, report) = (source("error/loss.rs"), source("error/report.rs"));
     for (text, name) in [
         (&error, "Error"),
         (&loss, "LossCause"),
-        (&node, "Vote"),
+        (&report, "Vote"),
         (&node, "NodeError"),
         (&node, "QuarantineCause"),
     ] {

@@ -60,6 +60,10 @@ fn assert_unknown(status: &LockStatus) {
     assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
 }
 
+fn is_silent(node: &NodeStatus) -> bool {
+    matches!(node.view, View::Failed(NodeError::TimedOut))
+}
+
 fn is_held(node: &NodeStatus) -> bool {
     matches!(node.view, View::Held { .. })
 }
@@ -208,18 +212,11 @@ fn a_hung_node_costs_one_node_timeout_and_is_then_left_out_unless_it_is_needed()
     let guard = manager.lock("report", TTL).unwrap();
     nodes[1].hang();
     let status = manager.status("report").unwrap();
-    assert!(
-        matches!(status.nodes()[1].view, View::Failed(NodeError::TimedOut)),
-        "{status}"
-    );
+    assert!(is_silent(&status.nodes()[1]), "{status}");
     assert_eq!(clock.elapsed(), NODE_TIMEOUT);
     let status = manager.status("report").unwrap();
-    let view = &status.nodes()[1].view;
-    assert!(
-        matches!(view, View::Failed(NodeError::BreakerOpen { .. })),
-        "{status}"
-    );
-    assert!(status.to_string().contains("no answer"), "{status}");
+    let node = status.nodes()[1].to_string();
+    assert!(node.contains("left out, it failed a moment ago: no answer"));
     assert_eq!(holder(&status).0, guard.token());
     assert_eq!(clock.elapsed(), NODE_TIMEOUT);
 
@@ -228,10 +225,7 @@ fn a_hung_node_costs_one_node_timeout_and_is_then_left_out_unless_it_is_needed()
         nodes[node].hold("close", token, TTL);
     }
     let status = manager.status("close").unwrap();
-    assert!(
-        matches!(status.nodes()[1].view, View::Failed(NodeError::TimedOut)),
-        "{status}"
-    );
+    assert!(is_silent(&status.nodes()[1]), "{status}");
     assert_unknown(&status);
     assert_eq!(clock.elapsed(), NODE_TIMEOUT * 2);
 }
@@ -293,16 +287,8 @@ fn keys_on_servers_that_are_no_locks_are_told_for_what_they_are() {
     for (key, what) in [("list", "another type"), ("forever", "3 bytes")] {
         let status = manager.status(key).unwrap();
         assert_blocked(&status);
-        assert!(status.to_string().contains(what), "{status}");
+        assert!(status.nodes()[0].to_string().contains(what), "{status}");
     }
-    let list = manager.status("list").unwrap();
-    assert!(
-        matches!(
-            list.nodes()[0].view,
-            View::Failed(NodeError::NotALock { length: None, .. })
-        ),
-        "{list}"
-    );
     // One of them stands in nobody's way.
     servers[1].command(&["DEL", "list"]);
     servers[2].command(&["DEL", "list"]);

@@ -159,7 +159,18 @@ fn modules_import_only_what_their_layer_may() {
             "src/wire",
             &["clock", "error", "foreign", "Builder", "NodeError"],
         ),
-        ("src/fake", &["clock", "node", "wire", "Builder", "Vote"]),
+        (
+            "src/fake",
+            &[
+                "clock",
+                "error",
+                "node",
+                "wire",
+                "Builder",
+                "NodeError",
+                "Vote",
+            ],
+        ),
     ];
     let sources = files("src", "rs");
     for (path, allowed) in layers {

@@ -16,7 +16,7 @@ use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
-use crate::wire::transport::Transport;
+use crate::wire::transport::{Transport, closed};
 
 pub(crate) struct Network {
     connections: Vec<Connection>,
@@ -445,11 +445,5 @@ impl Drop for Line {
         connection.is_closed = true;
         let node = connection.node;
         state.network.open[node].retain(|id| *id != self.id);
-    }
-}
-
-fn closed(kind: io::ErrorKind) -> NodeError {
-    NodeError::Closed {
-        source: Arc::new(kind.into()),
     }
 }
