@@ -20,8 +20,8 @@ pub use self::finding::Finding;
 ///
 /// A program branches on the [`severity`](Self::severity), the [`margin`](Self::margin), and the
 /// [code](Finding::code) of each finding. A person reads its `Display`: a table with one line per node, then one line per
-/// finding that says what to do, the worst first, then the verdict. What is unknown says so, and of a node that was not
-/// reached there is nothing:
+/// finding that says what to do, the worst first, then the verdict. A fact that the server does not tell is `unknown`; a
+/// node that did not answer has dashes:
 ///
 /// ```text
 /// NODE           STATE   ROUND TRIP  SERVER        ROLE    RUN ID    UP      EVICTION     PERSISTENCE  CLOCK              MARKER
@@ -50,6 +50,7 @@ pub use self::finding::Finding;
 /// assert_eq!(health.margin, 1);
 /// # Ok::<(), redlatch::Error>(())
 /// ```
+// No `PartialEq`: two looks never take the same time.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Health {
@@ -59,10 +60,9 @@ pub struct Health {
     ///
     /// Zero: the next failure is an outage. Negative: no lock can be taken until so many more nodes can vote.
     ///
-    /// The nodes that can vote are those that answer and don't refuse, and are no replica and no sentinel; several URLs of
-    /// one server count once. For a manager that fences, only nodes whose marker is open, or can't be read for want of
-    /// rights, count; for one that does not, markers don't matter. What no answer shows is not in it, such as memory that
-    /// is used up.
+    /// A node can vote if it answers, does not refuse, and is no replica and no sentinel. Several URLs of one server count
+    /// once. If the manager fences, the marker of the node also has to be open, unless the user may not read it; if it does
+    /// not, markers don't matter. What no answer shows is not counted, such as memory that is full.
     pub margin: i64,
     /// What is wrong or worth knowing, the worst first; empty if nothing is.
     pub findings: Vec<Finding>,
