@@ -17,11 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::{KeepAlive, LockGuard, LockManager};
-
-#[path = "local/server.rs"]
-mod server;
-
-use crate::server::{NoServer, Server};
+use redlatch_testing::{NoServer, Server};
 
 const USAGE: &str = "usage: batch_job [--nodes url,url,...] [--mode skip|wait|late]";
 const STEPS: u32 = 5;
@@ -126,7 +122,7 @@ fn start_jobs(options: &Options) -> Result<(), Box<dyn Error>> {
             "No --nodes: starting three redis-server processes on free ports of this machine."
         );
         for _ in 0..3 {
-            let server = Server::start()?;
+            let server = Server::try_start()?;
             println!("  {} (process {})", server.url(), server.pid());
             nodes.push(server.url());
             servers.push(server);

@@ -35,6 +35,9 @@ pub use self::report::{NodeReport, Vote};
 /// }
 /// # Ok::<(), Error>(())
 /// ```
+///
+/// The messages name the resource, how long was waited and what each node said, so that one line in a log says it all.
+/// [`source`](std::error::Error::source) is only what the message leaves out.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,37 +45,63 @@ pub enum Error {
     ///
     /// If another thread of the same manager has the lock or asks for it, no node was asked: each vote is
     /// [`NotAsked`](Vote::NotAsked).
+    #[non_exhaustive]
     Held {
+        /// The resource that was asked for.
+        resource: Arc<str>,
+        /// How long the call has taken.
+        waited: Duration,
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
     /// Failures alone rule out a majority: the lock may be free, but too few nodes can say so.
-    ///
-    /// [`source`](std::error::Error::source) is the first node's failure.
+    #[non_exhaustive]
     Unavailable {
+        /// The resource that was asked for.
+        resource: Arc<str>,
+        /// How long the call has taken.
+        waited: Duration,
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
+    },
+    /// The wait was ended by its [`Cancel`](crate::Cancel). No lock is held, and no key is left.
+    #[non_exhaustive]
+    Cancelled {
+        /// The resource that was asked for.
+        resource: Arc<str>,
+        /// How long the call has taken.
+        waited: Duration,
     },
     /// A majority said yes, but by then the validity was used up.
     ///
     /// A longer time to live, or a shorter node timeout, leaves more time.
+    #[non_exhaustive]
     TooSlow {
-        /// The time from before the first send to after the last reply.
+        /// The resource that was asked for.
+        resource: Arc<str>,
+        /// How long the call has taken.
+        waited: Duration,
+        /// The time from before the first send of the last attempt to after its last reply.
         elapsed: Duration,
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
     /// This guard's lock is no longer held.
+    #[non_exhaustive]
     Lost {
+        /// The resource that was locked.
+        resource: Arc<str>,
         /// How it was lost, and what each node said.
         cause: LossCause,
     },
     /// With the fenced protocol: the nodes were not opened, none of them.
+    #[non_exhaustive]
     NotOpened {
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
     /// The time to live can't be used.
+    #[non_exhaustive]
     InvalidTtl {
         /// What was asked for.
         ttl: Duration,
@@ -80,21 +109,25 @@ pub enum Error {
         reason: String,
     },
     /// The resource name can't be used.
+    #[non_exhaustive]
     InvalidResource {
         /// What is wrong with it and what to do.
         reason: String,
     },
     /// The [`Lease`](crate::Lease) can't be read or adopted.
+    #[non_exhaustive]
     InvalidLease {
         /// What is wrong with it and what to do.
         reason: String,
     },
     /// The token given to [`LockManager::release`](crate::LockManager::release) stands for no value of a key.
+    #[non_exhaustive]
     InvalidToken {
         /// What is wrong with it and what to do.
         reason: String,
     },
     /// The [`Builder`](crate::Builder) was given something that can't work.
+    #[non_exhaustive]
     InvalidConfig {
         /// What is wrong with it and what to do.
         reason: String,
@@ -108,40 +141,66 @@ pub enum Error {
     /// first manager is built.
     Forked,
     /// The operating system gave no thread for keep-alive. Nothing was asked of any node.
+    #[non_exhaustive]
     NoThread {
         /// The operating system's answer.
         source: Arc<io::Error>,
     },
     /// The operating system gave no random bytes for a token.
+    #[non_exhaustive]
     NoRandomness {
         /// The operating system's answer.
-        source: getrandom::Error,
+        source: Arc<io::Error>,
     },
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held { nodes } if is_unasked(nodes) => f.write_str(
-                "the lock is held by another guard of this manager, or another thread asks for it; no node was asked",
-            ),
-            Self::Held { nodes } => {
-                write!(f, "the lock is held by another holder: {}", Reports(nodes))
-            }
-            Self::Unavailable { nodes } => {
-                write!(
-                    f,
-                    "too many nodes failed for a majority: {}",
-                    Reports(nodes)
-                )
-            }
-            Self::TooSlow { elapsed, nodes } => write!(
+            Self::Held {
+                resource,
+                waited,
+                nodes,
+            } if is_unasked(nodes) => write!(
                 f,
-                "a majority granted the lock, but its validity was used up after {elapsed:.1?}; \
+                "the lock on {resource:?} is held by another guard of this manager, or another thread asks for it; no node \
+                 was asked (waited {waited:.1?})"
+            ),
+            Self::Held {
+                resource,
+                waited,
+                nodes,
+            } => write!(
+                f,
+                "the lock on {resource:?} is held by another holder (waited {waited:.1?}): {}",
+                Reports(nodes)
+            ),
+            Self::Unavailable {
+                resource,
+                waited,
+                nodes,
+            } => write!(
+                f,
+                "too many nodes failed for a majority for {resource:?} (waited {waited:.1?}): {}",
+                Reports(nodes)
+            ),
+            Self::TooSlow {
+                resource,
+                elapsed,
+                nodes,
+                ..
+            } => write!(
+                f,
+                "a majority granted the lock on {resource:?}, but its validity was used up after {elapsed:.1?}; \
                  use a longer ttl: {}",
                 Reports(nodes)
             ),
-            Self::Lost { cause } => write!(f, "the lock is no longer held: {cause}"),
+            Self::Cancelled { resource, waited } => {
+                write!(f, "the wait for the lock on {resource:?} was cancelled (waited {waited:.1?})")
+            }
+            Self::Lost { resource, cause } => {
+                write!(f, "the lock on {resource:?} is no longer held: {cause}")
+            }
             Self::NotOpened { nodes } => write!(
                 f,
                 "the nodes were not opened, because not all of them are fresh: {}",
@@ -156,15 +215,10 @@ impl fmt::Display for Error {
                 "a forked child can use no LockManager, neither its parent's nor one of its own: execute a program in the \
                  child, or fork before the first LockManager is built",
             ),
-            Self::NoThread { source } => {
-                write!(
-                    f,
-                    "the operating system gave no thread for keep-alive: {source}; look at its limits"
-                )
+            Self::NoThread { .. } => {
+                f.write_str("the operating system gave no thread for keep-alive; look at its limits")
             }
-            Self::NoRandomness { source } => {
-                write!(f, "the operating system gave no random bytes: {source}")
-            }
+            Self::NoRandomness { .. } => f.write_str("the operating system gave no random bytes"),
         }
     }
 }
@@ -172,12 +226,13 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unavailable { nodes } | Self::NotOpened { nodes } => first_failure(nodes),
-            Self::Lost { cause } => first_failure(cause.nodes()),
-            Self::NoThread { source } => Some(source),
-            Self::NoRandomness { source } => Some(source),
+            Self::NoThread { source } | Self::NoRandomness { source } => Some(source),
             Self::Held { .. }
+            | Self::Unavailable { .. }
+            | Self::Cancelled { .. }
             | Self::TooSlow { .. }
+            | Self::Lost { .. }
+            | Self::NotOpened { .. }
             | Self::InvalidTtl { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidLease { .. }
@@ -188,14 +243,29 @@ impl std::error::Error for Error {
     }
 }
 
+impl Error {
+    pub(crate) fn no_randomness(source: getrandom::Error) -> Self {
+        Self::NoRandomness {
+            source: Arc::new(source.into()),
+        }
+    }
+
+    /// The same error of a call that has taken so long.
+    pub(crate) fn after(mut self, taken: Duration) -> Self {
+        if let Self::Held { waited, .. }
+        | Self::Unavailable { waited, .. }
+        | Self::Cancelled { waited, .. }
+        | Self::TooSlow { waited, .. } = &mut self
+        {
+            *waited = taken;
+        }
+        self
+    }
+}
+
 fn is_unasked(nodes: &[NodeReport]) -> bool {
     let is_unasked = |report: &NodeReport| matches!(report.vote, Vote::NotAsked);
     nodes.iter().all(is_unasked)
-}
-
-fn first_failure(nodes: &[NodeReport]) -> Option<&(dyn std::error::Error + 'static)> {
-    let failure = nodes.iter().find_map(|report| report.vote.failure())?;
-    Some(failure)
 }
 
 /// The reports of a round in one line.

@@ -1,29 +1,26 @@
 //! The guard: a lease that is given back when it goes out of scope.
 
 use std::fmt;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-mod give_back;
-pub(crate) mod held;
-#[cfg(test)]
-mod held_model;
-mod watch;
+mod end;
+mod shared;
 
-use self::give_back::drop_hooks;
-use self::held::{Held, Purpose};
-pub use self::watch::LeaseWatch;
+use self::end::drop_hooks;
+pub(crate) use self::shared::Shared;
+use crate::clock::Timestamp;
+use crate::contend::handover::Cohort;
+use crate::contend::queue::{Tenant, Turn};
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
-use crate::handover::Cohort;
-use crate::keep_alive::{KeepAlive, Renewal};
-use crate::lease::Lease;
-use crate::manager::LockManager;
-use crate::node::Node;
-use crate::node::extend::extend_all;
-use crate::queue::Turn;
-use crate::stats::Recorder;
-use crate::sync;
+use crate::lease::state::{LeaseState, Renewal};
+use crate::lease::{Lease, LeaseWatch};
+use crate::protocol::Won;
+use crate::protocol::extend::{Extension, ask};
+use crate::quorum::Term;
+use crate::renewal::{KeepAlive, Purpose, due};
 use crate::verdict;
 
 /// A held lock. Dropping it gives the lock back on every node.
@@ -44,58 +41,74 @@ use crate::verdict;
 /// [`unlock`](Self::unlock) to be told.
 #[must_use = "a lock that is not bound to a variable is given back at once"]
 pub struct LockGuard {
-    manager: LockManager,
-    held: Arc<Held>,
+    shared: Arc<Shared>,
+    lease: Arc<LeaseState>,
     votes: Box<[NodeReport]>,
     /// Whether the lock was not given back yet.
     owes: bool,
     /// Keeps the other threads of this manager waiting. Last, so that the next one is called when all is done.
-    turn: Option<Turn<LockManager>>,
+    turn: Option<Turn<LockGuard>>,
     /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
     cohort: Option<Cohort>,
 }
 
+/// The threads of a manager that want one lock wait for each other's guards.
+impl Tenant for LockGuard {
+    type Lock = Arc<LeaseState>;
+    type Guard = Self;
+    type Error = Error;
+    /// The validity that is asked for.
+    type Wish = Duration;
+
+    fn end(lock: &Arc<LeaseState>) -> Timestamp {
+        lock.deadline()
+    }
+}
+
 impl LockGuard {
-    pub(crate) fn new(manager: &LockManager, held: Held, votes: Vec<NodeReport>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, won: Won) -> Self {
         Self {
-            manager: manager.clone(),
-            held: Arc::new(held),
-            votes: votes.into(),
+            shared: Arc::clone(shared),
+            lease: Arc::new(won.lease),
+            votes: won.votes.into(),
             owes: true,
             turn: None,
-            cohort: None,
+            cohort: won.cohort,
         }
     }
 
     /// The same guard, with the turn that it was got in.
-    pub(crate) fn with_turn(mut self, turn: Option<Turn<LockManager>>) -> Self {
+    pub(crate) fn with_turn(mut self, turn: Option<Turn<Self>>) -> Self {
         if let Some(turn) = &turn {
-            turn.got(Arc::clone(&self.held));
+            turn.got(Arc::clone(&self.lease));
         }
         self.turn = turn;
         self
     }
 
-    /// The same guard, of a lock that may be handed over from thread to thread.
-    pub(crate) fn with_cohort(mut self, cohort: Option<Cohort>) -> Self {
-        self.cohort = cohort;
-        self
+    /// Has what becomes of the lock counted and logged from now on.
+    pub(crate) fn count(&self) {
+        self.lease.count_in(&self.shared.cluster().stats);
     }
 
-    /// Has what becomes of the lock counted and logged from now on.
-    pub(crate) fn count_in(&self, recorder: &Arc<Recorder>) {
-        self.held.count_in(recorder);
+    pub(crate) fn shared_resource(&self) -> &Arc<str> {
+        &self.lease.resource
+    }
+
+    /// Before the first send of the attempt that got the lock.
+    pub(crate) fn since(&self) -> Timestamp {
+        self.lease.since()
     }
 
     /// Returns the name of the locked resource, without the manager's key prefix.
     pub fn resource(&self) -> &str {
-        &self.held.resource
+        &self.lease.resource
     }
 
     /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards that
     /// a lock was [handed over](crate::Builder::local_handover) to have the same.
     pub fn token(&self) -> &str {
-        self.held.tokens.token.as_str()
+        self.lease.tokens.token.as_str()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
@@ -115,7 +128,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.held.tokens.fencing
+        self.lease.tokens.fencing
     }
 
     /// Returns how long the lock is still ours, or zero when it no longer is.
@@ -124,7 +137,7 @@ impl LockGuard {
     /// while the machine is suspended. It asks no server: a lock that was lost because nodes forgot it is found out by
     /// [`extend`](Self::extend).
     pub fn remaining(&self) -> Duration {
-        self.held.remaining()
+        self.lease.remaining()
     }
 
     /// Checks, without asking a server, that the lock is still ours.
@@ -145,7 +158,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn check(&self) -> Result<(), Error> {
-        self.held.check()
+        self.lease.check()
     }
 
     /// Waits until the lock is lost, for `timeout` at most; returns how, or none if it is still ours.
@@ -168,7 +181,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
-        self.held.wait_lost(timeout)
+        self.lease.wait_lost(timeout)
     }
 
     /// Has `hook` called when the lock is lost, with how it was; at once, if it is lost already.
@@ -203,19 +216,19 @@ impl LockGuard {
         reason = "as where a manager is built; nothing is half done then"
     )]
     pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
-        if self.manager.is_forked() {
+        if self.shared.cluster().is_forked() {
             return;
         }
-        if let Err(error) = self.manager.start(Purpose::Watch) {
+        if let Err(error) = self.shared.keeper.start(Purpose::Watch) {
             panic!("{error}");
         }
-        self.held.on_lost(Box::new(hook));
-        self.manager.watch(&self.held);
+        self.lease.on_lost(Box::new(hook));
+        self.shared.keeper.watch(&self.lease);
     }
 
     /// Returns a look at this lock for threads that don't have the guard.
     pub fn watch(&self) -> LeaseWatch {
-        LeaseWatch::new(&self.held)
+        LeaseWatch::new(&self.lease)
     }
 
     /// Returns what each node said when the lock was acquired, in the canonical order.
@@ -261,28 +274,23 @@ impl LockGuard {
 
     /// Extends the lock, and has it renewed as `renewal` says from then on, if that says anything.
     fn extend_and_keep(&self, ttl: Duration, renewal: Option<Renewal>) -> Result<(), Error> {
-        if self.manager.is_forked() {
-            return Err(Error::Forked);
-        }
-        self.manager.validity(ttl)?;
+        let cluster = self.shared.cluster();
+        cluster.refuse_fork()?;
+        cluster.options.term(ttl)?;
         self.check()?;
-        let started = self.manager.clock().now();
-        let limit = renewal.map_or_else(|| self.held.limit(), |renewal| renewal.until);
+        let started = cluster.clock.now();
+        let limit = renewal.map_or_else(|| self.lease.limit(), |renewal| renewal.until);
         // What max_hold leaves, if that is less.
-        let (ttl, validity) = self.manager.fitting(limit, ttl, started)?;
-        let key = self.manager.key(self.resource());
-        let command = self.held.command(&key, self.manager.rules()).extend(ttl);
+        let term = cluster.term_until(limit, ttl, started)?;
 
-        let nodes = extend_all(self.nodes(), &command, 1);
-        let now = self.manager.clock().now();
-        let nodes = nodes.into_iter().flatten().collect();
-        let lease = (started, validity);
-        let extended = self.held.extended(lease, renewal, nodes, now);
+        let mut extension = Extension::new(cluster, &self.lease, term);
+        ask(cluster, slice::from_mut(&mut extension), &self.lease.owed);
+        let extended = extension.settle(started, cluster.clock.now(), renewal);
         if let Err(Error::Lost { .. }) = &extended {
-            self.manager.watch(&self.held);
+            self.shared.keeper.watch(&self.lease);
         }
         if extended.is_ok() {
-            self.manager.recorder().extended.count();
+            cluster.stats.extended.count();
         }
         extended
     }
@@ -300,37 +308,32 @@ impl LockGuard {
     ///
     /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
     pub fn keep_alive(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<(), Error> {
-        let (ttl, validity) = self.manager.checked_keep_alive(ttl, keep_alive)?;
+        let term = self.shared.keeper.prepare(ttl, keep_alive)?;
         self.check()?;
-        let renewal = self.renewal(ttl, keep_alive);
-        let started = self.manager.clock().now();
+        let renewal = self.renewal(term.ttl, keep_alive);
+        let started = self.shared.cluster().clock.now();
         if renewal.until.is_some_and(|until| until <= started) {
             let reason = "it was held for as long as max_hold already; allow more, or give it back";
             let reason = reason.to_owned();
             return Err(Error::InvalidTtl { ttl, reason });
         }
-        self.extend_and_keep(ttl, Some(renewal))?;
-        self.manager
-            .keep(&self.held, Renewal::due(started, validity));
+        self.extend_and_keep(term.ttl, Some(renewal))?;
+        self.shared.keeper.keep(&self.lease, due(started, term));
         // Its time may have come meanwhile.
         self.check()
     }
 
-    /// Has a lock renewed that was just got, as one for this ttl is, which has that validity.
-    pub(crate) fn keep_from_the_beginning(
-        &self,
-        (ttl, validity): (Duration, Duration),
-        keep_alive: KeepAlive,
-    ) {
+    /// Has a lock renewed that was just got, as one of this term is.
+    pub(crate) fn keep_from_the_beginning(&self, term: Term, keep_alive: KeepAlive) {
         // One that was handed over has less left, as if it had begun before.
-        let began = self.held.deadline().saturating_sub(validity);
-        self.held.keep(self.renewal(ttl, keep_alive));
-        self.manager.keep(&self.held, Renewal::due(began, validity));
+        let began = self.lease.deadline().saturating_sub(term.validity);
+        self.lease.keep(self.renewal(term.ttl, keep_alive));
+        self.shared.keeper.keep(&self.lease, due(began, term));
     }
 
     fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {
         let limit = keep_alive.limit();
-        let until = limit.and_then(|limit| self.held.held_for(limit));
+        let until = limit.and_then(|limit| self.lease.held_for(limit));
         Renewal { ttl, until }
     }
 
@@ -355,19 +358,20 @@ impl LockGuard {
     /// ```
     pub fn into_lease(mut self) -> Lease {
         // Read before what is left is: whatever time goes by in between makes the end come sooner, and not later.
-        let now = Duration::from_micros(self.manager.clock().wall_micros());
+        let clock = &self.shared.cluster().clock;
+        let now = Duration::from_micros(clock.wall_micros());
         self.owes = false;
-        if self.manager.is_forked() {
+        if self.shared.cluster().is_forked() {
             // It is the parent's, who goes on with it.
-            return Lease::of(&self.held, now);
+            return Lease::of(&self.lease, now);
         }
         // In this order as when it is given back.
-        let ended = self.held.end();
-        let remaining = ended.deadline.saturating_since(self.manager.clock().now());
-        self.held.passed_on();
-        self.manager.forget(&self.held);
+        let ended = self.lease.end();
+        let remaining = ended.deadline.saturating_since(clock.now());
+        self.lease.passed_on();
+        self.shared.keeper.forget(&self.lease);
         drop_hooks(ended.hooks);
-        Lease::of(&self.held, now.saturating_add(remaining))
+        Lease::of(&self.lease, now.saturating_add(remaining))
     }
 
     /// Gives the lock back and tells how that went.
@@ -389,22 +393,22 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn unlock(mut self) -> Result<(), Error> {
-        if self.manager.is_forked() {
-            return Err(Error::Forked);
-        }
+        self.shared.cluster().refuse_fork()?;
+        let started = self.shared.cluster().clock.glance();
         let Some((known, nodes)) = self.give_back() else {
             return Ok(());
         };
         if let Some(cause) = known {
             // Nothing that the nodes say undoes it.
-            return Err(Error::Lost { cause });
+            return Err(self.lease.lost(cause));
         }
-        verdict::confirm(nodes).map(drop)
-    }
-
-    /// The nodes, and whether a key of this lock may be there.
-    fn nodes(&self) -> impl DoubleEndedIterator<Item = (&Node, bool)> + Clone {
-        self.manager.each().zip(self.held.owed.iter().copied())
+        let waited = self
+            .shared
+            .cluster()
+            .clock
+            .glance()
+            .saturating_since(started);
+        verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
     }
 }
 

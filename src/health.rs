@@ -1,4 +1,7 @@
 //! Pure: what the answers of the servers say of a deployment.
+//!
+//! `answers` reads them, with `info` for the fields of `INFO`; `facts` is what is known about one node then; `finding` has
+//! every finding with its texts; `table` is for people, and `serialise` for programs.
 
 use std::fmt;
 

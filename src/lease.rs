@@ -6,9 +6,16 @@ use std::time::{Duration, SystemTime};
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
+#[cfg(test)]
+mod model;
+pub(crate) mod state;
+mod watch;
+
+use self::state::{LeaseState, Tokens};
+pub use self::watch::LeaseWatch;
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::guard::held::{Held, Tokens};
+use crate::sync;
 use crate::token::Token;
 
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
@@ -77,12 +84,12 @@ const ESCAPED: &AsciiSet = &CONTROLS
 
 impl Lease {
     /// The lease of a lock whose validity ends so long after the Unix epoch.
-    pub(crate) fn of(held: &Held, expires: Duration) -> Self {
+    pub(crate) fn of(state: &LeaseState, expires: Duration) -> Self {
         Self {
-            resource: String::from(&*held.resource),
-            token: held.tokens.token,
-            fencing: held.tokens.claim,
-            owed: held.owed.clone(),
+            resource: String::from(&*state.resource),
+            token: state.tokens.token,
+            fencing: state.tokens.claim,
+            owed: state.owed.clone(),
             expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
         }
     }

@@ -168,8 +168,9 @@
 //! each error asks for), `docs/testing.md` (a complete example of a service under test),
 //! `docs/architecture.md` (modules and dependencies), and four programs in `examples/`.
 
-mod builder;
 mod clock;
+mod cluster;
+mod contend;
 mod error;
 pub mod fake;
 mod fanout;
@@ -179,24 +180,17 @@ mod foreign;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
-mod handover;
 mod health;
-mod keep_alive;
-mod keeper;
 mod lease;
 mod log_lines;
 mod manager;
 mod node;
 mod process;
-mod queue;
-#[cfg(test)]
-mod queue_model;
-#[cfg(test)]
-mod queue_threads;
+mod protocol;
 mod quorum;
+mod renewal;
 #[cfg(test)]
 mod replaced;
-mod request;
 mod retry;
 mod shown;
 mod spans;
@@ -207,17 +201,16 @@ mod token;
 mod verdict;
 mod wire;
 
-pub use crate::manager::LockManager;
+pub use crate::manager::{Builder, LockManager, LockRequest};
 
-pub use crate::guard::{LeaseWatch, LockGuard};
+pub use crate::guard::LockGuard;
 
-pub use crate::keep_alive::KeepAlive;
+pub use crate::contend::cancel::Cancel;
 
-pub use crate::lease::Lease;
+pub use crate::renewal::KeepAlive;
 
-pub use crate::request::LockRequest;
+pub use crate::lease::{Lease, LeaseWatch};
 
-pub use crate::builder::Builder;
 #[doc(inline)]
 pub use crate::wire::Credentials;
 #[cfg(feature = "tls-rustls")]

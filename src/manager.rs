@@ -4,41 +4,24 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::builder::{Builder, Options};
 use crate::clock::{self, Clock};
-use crate::error::{Error, NodeError, Vote};
-use crate::fencing::{Proposals, Rules};
-use crate::guard::LockGuard;
-use crate::keep_alive::KeepAlive;
-use crate::keeper::Keeper;
+use crate::cluster::{Cluster, Options};
+use crate::contend::handover::Allowance;
+use crate::error::Error;
+use crate::guard::{LockGuard, Shared};
+use crate::lease::Lease;
 use crate::node::Node;
-use crate::node::wait::Manner;
-use crate::queue::Queue;
-use crate::quorum;
-use crate::request::LockRequest;
-use crate::stats::Recorder;
+use crate::protocol;
 
-mod adopt;
-mod asking;
-mod health;
-mod keep;
-pub(crate) mod key;
-mod line;
-mod open;
-mod order;
-mod release;
-mod renew;
-mod round;
-mod stats;
-mod status;
-mod wait;
+mod acquire;
+mod builder;
+mod call;
+mod operations;
+mod request;
 
-use self::line::Entered;
-use self::order::Order;
-use self::wait::{Courtesy, Wait};
-
-/// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
-const MOST_RAISES: u32 = 8;
+use self::acquire::Asked;
+pub use self::builder::Builder;
+pub use self::request::LockRequest;
 
 /// Takes locks on a majority of independent Redis servers.
 ///
@@ -67,30 +50,6 @@ const MOST_RAISES: u32 = 8;
 #[derive(Clone)]
 pub struct LockManager {
     shared: Arc<Shared>,
-    /// None in the background, which must not go on for its own sake.
-    #[expect(dead_code, reason = "that it is dropped is what it is for")]
-    user: Option<Arc<User>>,
-}
-
-/// What the program has: the clones of the manager, and its guards.
-struct User {
-    clock: Clock,
-}
-
-struct Shared {
-    /// In the canonical order.
-    nodes: Vec<Arc<Node>>,
-    clock: Clock,
-    options: Options,
-    /// With the fenced protocol.
-    rules: Option<Rules>,
-    proposals: Proposals,
-    keeper: Keeper,
-    queue: Arc<Queue<LockManager>>,
-    courtesy: Courtesy,
-    stats: Arc<Recorder>,
-    /// The process that made the connections.
-    process: u32,
 }
 
 impl LockManager {
@@ -150,7 +109,12 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, self.acquire_timeout(), None)
+        self.acquire(
+            resource,
+            ttl,
+            self.cluster().options.acquire_timeout,
+            &Asked::default(),
+        )
     }
 
     /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder. No node is asked
@@ -175,7 +139,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, Duration::ZERO, None)
+        self.acquire(resource, ttl, Duration::ZERO, &Asked::default())
     }
 
     /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -198,7 +162,7 @@ impl LockManager {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, timeout, None)
+        self.acquire(resource, ttl, timeout, &Asked::default())
     }
 
     /// Takes the lock on `resource`, waiting for it until `deadline`.
@@ -223,7 +187,12 @@ impl LockManager {
         ttl: Duration,
         deadline: Instant,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, clock::until_instant(deadline), None)
+        self.acquire(
+            resource,
+            ttl,
+            clock::until_instant(deadline),
+            &Asked::default(),
+        )
     }
 
     /// Starts a request for the lock on `resource`, to set more than its name.
@@ -239,186 +208,76 @@ impl LockManager {
         LockRequest::new(self, resource)
     }
 
-    pub(crate) fn with_nodes(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
-        let user = User {
-            clock: clock.clone(),
-        };
+    /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.
+    ///
+    /// The nodes are asked whether they still have its token, and for how long, by a script that only reads. The guard is
+    /// valid for as long as a majority of them goes on having it, less the drift; [extend](LockGuard::extend) it, or have it
+    /// [kept alive](LockGuard::keep_alive). Its [`votes`](LockGuard::votes) are what the nodes said now.
+    ///
+    /// A lease is for one taker. Nothing tells two that adopt the same one apart, so both would hold the lock.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the error, nothing is touched: a lock that is still there ends with its time to live.
+    ///
+    /// - [`Error::Lost`] when the lease has expired, by its own word or by the nodes', or when a majority of them does not
+    ///   have its token: the lock was given back, or the lease is of other nodes, or forged.
+    /// - [`Error::Unavailable`] when too few nodes answered to tell.
+    /// - [`Error::InvalidLease`] when it is of another number of nodes or of the other [`Protocol`](crate::Protocol),
+    ///   [`Error::InvalidResource`] for a name that can't be locked, and [`Error::Forked`] in a forked child.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Error, KeepAlive};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
+    /// let text = lease.to_string();
+    ///
+    /// let guard = manager.adopt(lease)?;
+    /// guard.keep_alive(Duration::from_secs(10), KeepAlive::unbounded())?;
+    /// guard.unlock()?;
+    ///
+    /// assert!(matches!(manager.adopt(text.parse()?), Err(Error::Lost { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "who adopts a lease has no use for it any more"
+    )]
+    pub fn adopt(&self, lease: Lease) -> Result<LockGuard, Error> {
+        let cluster = self.cluster();
+        cluster.refuse_fork()?;
+        let won = protocol::adopt::adopt(cluster, &lease)?;
+        let guard = LockGuard::new(&self.shared, won);
+        cluster.stats.adopted.count();
+        guard.count();
+        // Where a thread asks for the lock already, it goes on with that.
+        let turn = self.shared.queue.step_in(guard.shared_resource());
+        Ok(guard.with_turn(turn))
+    }
+
+    pub(crate) fn with_nodes(
+        nodes: Vec<Arc<Node>>,
+        clock: Clock,
+        options: Options,
+        handover: Option<Allowance>,
+    ) -> Self {
+        let cluster = Cluster::new(nodes, clock, options);
         Self {
-            user: Some(Arc::new(user)),
-            shared: Arc::new(Shared {
-                rules: options.rules(nodes.len()),
-                proposals: Proposals::default(),
-                keeper: Keeper::default(),
-                queue: Queue::new(),
-                courtesy: Courtesy::default(),
-                stats: Arc::default(),
-                nodes,
-                clock,
-                options,
-                process: std::process::id(),
-            }),
+            shared: Shared::new(cluster, handover),
         }
     }
 
-    pub(crate) fn nodes(&self) -> &[Arc<Node>] {
-        &self.shared.nodes
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.shared.cluster()
     }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.shared.clock
-    }
-
-    /// With the fenced protocol, what all its clients have to agree on.
-    pub(crate) fn rules(&self) -> Option<&Rules> {
-        self.shared.rules.as_ref()
-    }
-
-    pub(crate) fn default_ttl(&self) -> Duration {
-        self.shared.options.default_ttl
-    }
-
-    pub(crate) fn acquire_timeout(&self) -> Duration {
-        self.shared.options.acquire_timeout
-    }
-
-    pub(crate) fn is_forked(&self) -> bool {
-        std::process::id() != self.shared.process
-    }
-
-    /// How long a lease of `ttl` is valid from the moment before the first send. The ttl is in whole milliseconds, as
-    /// the nodes count it.
-    pub(crate) fn validity(&self, ttl: Duration) -> Result<(Duration, Duration), Error> {
-        self.shared.options.validity(ttl)
-    }
-
-    /// Attempts until one succeeds or the time is over. With keep-alive, whoever asks has had that checked.
-    pub(crate) fn acquire(
-        &self,
-        resource: &str,
-        ttl: Duration,
-        timeout: Duration,
-        keep_alive: Option<KeepAlive>,
-    ) -> Result<LockGuard, Error> {
-        if self.is_forked() {
-            return Err(Error::Forked);
-        }
-        let lease = self.validity(ttl)?;
-        let key = self.checked_key(resource)?;
-        // No deadline where the sum is beyond what time can count.
-        let end = self.clock().now().checked_add(timeout);
-        let mut asking = self.asking(resource, ttl);
-        let resource: Arc<str> = resource.into();
-        let turn = match self.line_up(&resource, lease, end, keep_alive, &mut asking)? {
-            Entered::Holder(guard) => return Ok(guard),
-            Entered::First(turn) => turn,
-        };
-        let mut wait = Wait::default();
-        let mut order = Order::of(self.shared.options.fanout);
-        if !timeout.is_zero()
-            && let Manner::Polite = self.shared.courtesy.manner(&key, self.clock().now())
-        {
-            order = self.wait(&key, &mut wait, Manner::Polite, end)?;
-        }
-        let mut raised = 0_u32;
-        loop {
-            let attempt = self.attempt(&resource, &key, lease, order, keep_alive);
-            let error = match asking.attempted(attempt) {
-                Err(error) if is_worth_a_retry(&error) => error,
-                Ok(guard) => return Ok(guard.with_turn(Some(turn))),
-                Err(error) => return Err(error),
-            };
-            // Not contention: the next proposal is one that the nodes can grant.
-            if was_ill_proposed(&error) && raised < MOST_RAISES {
-                raised = raised.saturating_add(1);
-                continue;
-            }
-            raised = 0;
-            turn.met(&error);
-            let all = Order::of(self.shared.options.fanout);
-            if self.left(end).is_zero() {
-                if order == all {
-                    return Err(error);
-                }
-                // Of the last attempt each node is to say something.
-                order = all;
-                continue;
-            }
-            if let Error::Held { .. } = error {
-                order = self.wait(&key, &mut wait, Manner::Eager, end)?;
-            } else {
-                self.sleep(self.delay()?, end);
-                order = all;
-            }
-        }
-    }
-
-    /// Nodes that failed a moment ago are left out as long as the others are a majority.
-    fn heeds_breakers(&self) -> bool {
-        let closed = self.nodes().iter().filter(|node| node.is_closed()).count();
-        quorum::is_reached(self.nodes().len(), closed)
-    }
-
-    pub(crate) fn each(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = &Node> + ExactSizeIterator + Clone {
-        self.nodes().iter().map(AsRef::as_ref)
-    }
-}
-
-impl Drop for User {
-    fn drop(&mut self) {
-        // Only a probe or a renewal that nobody needs any more can be waiting now.
-        self.clock.end();
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if std::process::id() != self.process {
-            // A lock inside the thread pools may have been held by a thread that the child of a fork does not have, and
-            // to drop them would wait for it for ever.
-            #[expect(clippy::mem_forget, reason = "a leak, in place of a hang")]
-            std::mem::forget((
-                std::mem::take(&mut self.nodes),
-                std::mem::take(&mut self.keeper),
-            ));
-        }
-    }
-}
-
-/// Whether nodes would have granted another fencing token: a larger one, or that of this machine's clock, which the last
-/// one was ahead of.
-fn was_ill_proposed(error: &Error) -> bool {
-    let (Error::Held { nodes } | Error::Unavailable { nodes }) = error else {
-        return false;
-    };
-    nodes.iter().any(|report| match &report.vote {
-        Vote::Stale { .. } => true,
-        Vote::Failed(NodeError::ClockSkew {
-            difference,
-            allowed,
-            ..
-        }) => difference <= allowed,
-        Vote::Granted
-        | Vote::Released
-        | Vote::Held { .. }
-        | Vote::Missing
-        | Vote::Failed(_)
-        | Vote::NotAsked => false,
-    })
-}
-
-fn is_worth_a_retry(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
-    )
 }
 
 impl fmt::Debug for LockManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockManager")
-            .field("nodes", &self.shared.nodes)
+            .field("nodes", &self.cluster().nodes())
             .finish_non_exhaustive()
     }
 }

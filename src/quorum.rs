@@ -10,6 +10,15 @@ const DRIFT_FLOOR: Duration = Duration::from_millis(2);
 /// More than a floating-point product of a year can be rounded by.
 const ROUNDING: Duration = Duration::from_nanos(100);
 
+/// For how long a lock is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Term {
+    /// The time to live of the key, in whole milliseconds, as the nodes count it.
+    pub(crate) ttl: Duration,
+    /// How long the lease is valid from the moment before the first send: the ttl less the drift.
+    pub(crate) validity: Duration,
+}
+
 /// The smallest number of votes that any two winners must share a node in.
 pub(crate) fn quorum(nodes: usize) -> usize {
     (nodes / 2).saturating_add(1)

@@ -3,6 +3,7 @@
 //!
 //! The rules are those of the Redis documentation page "Distributed Locks with Redis"; see `docs/algorithm.md`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
@@ -33,17 +34,30 @@ pub(crate) fn of_held(nodes: &[NodeReport]) -> Verdict {
 }
 
 /// As [`of_held`], for callers.
-pub(crate) fn confirm(nodes: Vec<NodeReport>) -> Result<Vec<NodeReport>, Error> {
+pub(crate) fn confirm(
+    resource: &Arc<str>,
+    waited: Duration,
+    nodes: Vec<NodeReport>,
+) -> Result<Vec<NodeReport>, Error> {
     match of_held(&nodes) {
         Verdict::Confirmed => Ok(nodes),
-        Verdict::Lost => Err(Error::Lost { cause: loss(nodes) }),
-        Verdict::Unknown => Err(Error::Unavailable { nodes }),
+        Verdict::Lost => Err(Error::Lost {
+            resource: Arc::clone(resource),
+            cause: loss(nodes),
+        }),
+        Verdict::Unknown => Err(Error::Unavailable {
+            resource: Arc::clone(resource),
+            waited,
+            nodes,
+        }),
     }
 }
 
 /// As [`confirm`], for a lock that is taken over, with how long each node goes on having it. Returns also for how long it is
 /// valid: for as long as a majority has it, less the drift of that.
 pub(crate) fn adopt(
+    resource: &Arc<str>,
+    waited: Duration,
     nodes: Vec<(NodeReport, Duration)>,
     drift: impl Fn(Duration) -> Duration,
 ) -> Result<(Vec<NodeReport>, Duration), Error> {
@@ -54,7 +68,7 @@ pub(crate) fn adopt(
     let left = quorum::time_of_a_majority(nodes.len(), own.map(|(_, time)| time).collect());
     let left = left.unwrap_or_default();
     let validity = quorum::validity(left, Duration::ZERO, drift(left));
-    Ok((confirm(nodes)?, validity))
+    Ok((confirm(resource, waited, nodes)?, validity))
 }
 
 /// How a lock is lost that the nodes don't have any more.
@@ -71,12 +85,21 @@ pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
 
 /// Why an attempt without a majority has failed. Faults are an error only if they alone make a majority impossible: else a
 /// majority would have been possible, were it not for other holders.
-pub(crate) fn why_not(nodes: Vec<NodeReport>) -> Error {
+pub(crate) fn why_not(resource: &Arc<str>, waited: Duration, nodes: Vec<NodeReport>) -> Error {
+    let resource = Arc::clone(resource);
     let failed = nodes.iter().filter(|node| node.vote.is_failure()).count();
     if quorum::is_ruled_out(nodes.len(), failed) {
-        Error::Unavailable { nodes }
+        Error::Unavailable {
+            resource,
+            waited,
+            nodes,
+        }
     } else {
-        Error::Held { nodes }
+        Error::Held {
+            resource,
+            waited,
+            nodes,
+        }
     }
 }
 

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redlatch::{Error, LockManager};
+use redlatch_testing::Server;
 
 use crate::crowd::{self, Crowd, Locker};
 use crate::floor::{Floor, Order, Queue};
 use crate::mode::{Mode, configure};
-use crate::server::Server;
 use crate::table::{Row, Table};
 use crate::{Effort, TTL};
 

@@ -8,7 +8,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use crate::server::{now, pause};
+use redlatch_testing::{now, pause};
+
 use crate::table::Samples;
 
 /// How long a holder keeps the lock: it sleeps.

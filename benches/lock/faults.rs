@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use redlatch::{LockManager, NodeReport, Vote};
+use redlatch_testing::{BlackHole, Server, eventually, now};
 
-use crate::blackhole::BlackHole;
-use crate::server::{Server, eventually, now};
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL};
 
@@ -176,7 +175,10 @@ impl Kind {
             Self::Hung => victims.iter().for_each(Server::stop),
             Self::BlackHoled => {
                 victims.iter_mut().for_each(Server::kill);
-                return victims.iter().map(|v| BlackHole::open(v.port())).collect();
+                return victims
+                    .iter()
+                    .map(|v| BlackHole::open_on(v.port()))
+                    .collect();
             }
         }
         Vec::new()

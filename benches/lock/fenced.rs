@@ -1,8 +1,8 @@
 //! What fencing tokens and the restart guard cost: the fenced protocol against the classic one.
 
 use redlatch::{LockManager, Protocol};
+use redlatch_testing::Server;
 
-use crate::server::Server;
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL, patient_builder, patient_manager};
 

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use redlatch::{LockGuard, LockManager};
+use redlatch_testing::{Server, eventually};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
 use crate::raw::{Packed, Raw};
-use crate::server::{Server, eventually};
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL, patient_manager};
 

@@ -1,9 +1,9 @@
 //! Acquire and release on five servers that are well.
 
 use redlatch::LockManager;
+use redlatch_testing::Server;
 
 use crate::raw::{Packed, Raw};
-use crate::server::Server;
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL, patient_manager};
 

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redlatch::{KeepAlive, LockGuard, LockManager};
+use redlatch_testing::{Server, now, pause};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
-use crate::server::{Server, now, pause};
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL, link, patient_manager};
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::server::{Server, now, pause};
+use redlatch_testing::{Server, now, pause};
 
 const ONE_WAY: Duration = Duration::from_micros(500);
 

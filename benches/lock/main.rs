@@ -16,9 +16,9 @@ use std::alloc::System;
 use std::time::Duration;
 
 use redlatch::{Builder, LockManager};
+use redlatch_testing::{Server, now};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-mod blackhole;
 mod contended;
 mod crowd;
 mod faults;
@@ -30,18 +30,9 @@ mod kept;
 mod link;
 mod mode;
 mod raw;
-#[path = "../../tests/it/server.rs"]
-#[expect(
-    dead_code,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a launcher for tests, which ask more of their servers"
-)]
-mod server;
 mod table;
 mod throughput;
 
-use crate::server::{Server, now};
 use crate::table::Table;
 
 /// Counts for [`footprint::allocations`]. The few atomic additions per allocation make the other figures of both sides

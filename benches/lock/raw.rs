@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use redis::io::tcp::TcpSettings;
 use redis::{Connection, ConnectionInfo, IntoConnectionInfo, Value};
-
-use crate::server::Server;
+use redlatch_testing::Server;
 
 /// The script of the Redis documentation page "Distributed Locks with Redis".
 const COMPARE_AND_DELETE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::server::now;
+use redlatch_testing::now;
 
 /// Prints rows as they come and counts the targets.
 #[derive(Default)]

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::LockManager;
+use redlatch_testing::{Server, now};
 
 use crate::crowd::ratio;
 use crate::floor::{Floor, Order};
 use crate::mode::{Mode, configure};
 use crate::raw::Packed;
-use crate::server::{Server, now};
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL, link, patient_builder};
 

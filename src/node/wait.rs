@@ -9,12 +9,16 @@ use crate::wire::resp::Reply;
 
 use super::Node;
 use super::command;
+use crate::error::NodeError;
 
 /// The shortest time that a server can be asked to block for; zero stands for no bound.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How often one who listens looks whether it is to go on.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Who listens at a node.
 #[derive(Default)]
@@ -108,8 +112,15 @@ impl Node {
 }
 
 impl Listener<'_> {
-    /// Waits for word of a release, for `span`, and for no longer than `longest` in all. Keeps a connection busy meanwhile.
-    pub(crate) fn listen(&self, key: &str, span: Duration, longest: Duration) -> Heard {
+    /// Waits for word of a release, for `span`, for no longer than `longest` in all, and not beyond the moment when it is
+    /// `given_up`. Keeps a connection busy meanwhile.
+    pub(crate) fn listen(
+        &self,
+        key: &str,
+        span: Duration,
+        longest: Duration,
+        given_up: Option<&dyn Fn() -> bool>,
+    ) -> Heard {
         if span < SHORTEST {
             return Heard::Failed;
         }
@@ -122,6 +133,14 @@ impl Listener<'_> {
         let patience = span.saturating_add(late).min(longest);
         let reply = self.node.call().and_then(|mut call| {
             call.send_blocking(&again(), &again, patience)?;
+            if let Some(given_up) = given_up {
+                while !call.is_ready(LOOK) && !call.is_overdue() {
+                    if given_up() {
+                        // The connection is closed, because the answer is still to come.
+                        return Err(NodeError::TimedOut);
+                    }
+                }
+            }
             call.reply(&again, |reply| Some(reply.clone()))
         });
         match reply {

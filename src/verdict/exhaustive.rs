@@ -115,12 +115,15 @@ fn a_held_lock_is_confirmed_by_a_majority_and_lost_when_none_is_possible_for_cer
             Verdict::Lost
         };
         assert_eq!(verdict, expected, "{round:?}");
-        match (confirm(reports(round)), expected) {
+        match (
+            confirm(&"job".into(), Duration::ZERO, reports(round)),
+            expected,
+        ) {
             (Ok(nodes), Verdict::Confirmed) => assert_eq!(nodes.len(), round.len()),
-            (Err(Error::Unavailable { nodes }), Verdict::Unknown) => {
+            (Err(Error::Unavailable { nodes, .. }), Verdict::Unknown) => {
                 assert_eq!(nodes.len(), round.len());
             }
-            (Err(Error::Lost { cause }), Verdict::Lost) => {
+            (Err(Error::Lost { cause, .. }), Verdict::Lost) => {
                 let is_taken = count(round, &[Anothers]) > count(round, &[NoKey]);
                 let is_right = match &cause {
                     LossCause::Taken { .. } => is_taken,
@@ -161,7 +164,7 @@ fn an_attempt_is_won_by_a_majority_and_over_when_none_is_possible() {
 fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
     each_round(&mut |round| {
         let without_faults = round.len() - count(round, &[Nothing, Spared]);
-        let error = why_not(reports(round));
+        let error = why_not(&"job".into(), Duration::ZERO, reports(round));
         let is_held = matches!(error, Error::Held { .. });
         assert_eq!(is_held, is_majority(round, without_faults), "{round:?}");
         assert!(is_held || matches!(error, Error::Unavailable { .. }));
@@ -217,7 +220,10 @@ fn a_lock_is_taken_over_where_it_is_confirmed_and_for_as_long_as_a_majority_has_
         });
         let votes: Vec<_> = votes.collect();
         let reports = votes.iter().map(|(report, _)| report.clone()).collect();
-        match (adopt(votes, drift), confirm(reports)) {
+        match (
+            adopt(&"job".into(), Duration::ZERO, votes, drift),
+            confirm(&"job".into(), Duration::ZERO, reports),
+        ) {
             (Ok((_, validity)), Ok(_)) => {
                 let time = Duration::from_secs(seconds_of_a_majority(round));
                 assert_eq!(validity, time.saturating_sub(time / 10), "{round:?}");
@@ -243,10 +249,15 @@ fn a_server_with_two_names_has_one_vote_on_a_lock_that_is_taken_over() {
         .map(|place| (report(place, Vote::Granted), Duration::from_secs(5)))
         .collect();
     votes[2].0.vote = Vote::Missing;
-    assert!(adopt(votes.clone(), |_| Duration::ZERO).is_ok());
+    assert!(
+        adopt(&"job".into(), Duration::ZERO, votes.clone(), |_| {
+            Duration::ZERO
+        })
+        .is_ok()
+    );
     for (report, _) in &mut votes[..2] {
         report.server = Some("one".into());
     }
-    let error = adopt(votes, |_| Duration::ZERO).unwrap_err();
+    let error = adopt(&"job".into(), Duration::ZERO, votes, |_| Duration::ZERO).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
 }

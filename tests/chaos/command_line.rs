@@ -4,7 +4,8 @@ use std::process::{ExitCode, exit};
 use std::thread;
 use std::time::Duration;
 
-use crate::server::pause;
+use redlatch_testing::pause;
+
 use crate::{driver, self_check, worker};
 
 /// How long it is calm in the end: longer than the longest ttl, and than a recovery may take.

@@ -9,11 +9,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use redlatch_testing::{eventually, tell_reaper};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::event::Event;
 use crate::plan::WORKERS;
-use crate::server::{eventually, tell_reaper};
 use crate::witness::Witness;
 use crate::worker::ABRUPT;
 

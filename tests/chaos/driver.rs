@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use redlatch_testing::{Server, eventually, free_port, now, pause};
 
 use crate::command_line::{CALM, Options};
 use crate::crew::Crew;
@@ -13,7 +14,6 @@ use crate::event::clock;
 use crate::plan::{self, Class, Episode, LONGEST_TTL_MS, SERVERS};
 use crate::proxy::{Mode, Proxy};
 use crate::report::Report;
-use crate::server::{Server, eventually, free_port, now, pause};
 use crate::witness::Witness;
 
 /// How often the keys of a server are looked at.

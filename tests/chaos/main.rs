@@ -43,10 +43,6 @@ mod report;
 #[cfg(test)]
 mod self_check;
 #[cfg(test)]
-#[path = "../it/server.rs"]
-#[expect(dead_code, reason = "other tests ask more of their servers")]
-mod server;
-#[cfg(test)]
 mod witness;
 #[cfg(test)]
 mod worker;

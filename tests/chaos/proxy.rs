@@ -10,10 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use redlatch_testing::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::Connection;
-use crate::server::now;
 
 /// What a link does with connections and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

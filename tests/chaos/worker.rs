@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use redlatch::{Fanout, LockGuard, LockManager};
+use redlatch_testing::pause;
 
 use crate::event::{Claim, Event, clock, name, nanos};
 use crate::plan::{RESOURCES, TTL_MS};
-use crate::server::pause;
 
 /// The threads of one worker share a manager, as those of a program do.
 const THREADS: u64 = 2;

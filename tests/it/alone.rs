@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::server::eventually;
+use redlatch_testing::eventually;
 
 const BOUND: Duration = Duration::from_secs(200);
 const ALONE: &str = "REDLATCH_TEST_ALONE";

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Builder, Credentials, Error, LockManager, NodeError, Vote};
-
-use crate::server::Server;
+use redlatch_testing::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -22,7 +21,7 @@ fn to(server: &Server) -> Builder {
 fn vote(manager: &LockManager) -> Vote {
     let nodes = match manager.try_lock("report", TTL) {
         Ok(guard) => guard.votes().to_vec(),
-        Err(Error::Unavailable { nodes }) => nodes,
+        Err(Error::Unavailable { nodes, .. }) => nodes,
         Err(error) => unreachable!("{error}"),
     };
     assert_eq!(nodes.len(), 1);

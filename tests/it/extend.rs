@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockGuard, LockManager, LossCause};
+use redlatch_testing::{Server, eventually};
 
 use crate::patience::patient;
-use crate::server::{Server, eventually};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, LockManager, NodeReport, Protocol, Vote};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+use redlatch_testing::{Server, eventually, within};
 
 use crate::fenced::fenced;
-use crate::scripted::{Command, Kind, Peer, Scripted};
-use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 const BOUND: Duration = Duration::from_mins(1);

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, NodeError, Protocol, Vote};
+use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::{BlackHole, Server, eventually, within};
 
 use crate::fanout::{in_order, is_granted, overlapped};
-use crate::scripted::{BlackHole, Command, Kind, Scripted};
-use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 const BOUND: Duration = Duration::from_mins(1);
@@ -265,7 +265,7 @@ fn two_names_of_one_server_have_one_vote() {
     let urls = [shared.url(), second_name, other.url()];
     let manager = overlapped(Protocol::Classic).nodes(urls).build().unwrap();
     let error = manager.try_lock("job", TTL).unwrap_err();
-    let Error::Held { nodes } = &error else {
+    let Error::Held { nodes, .. } = &error else {
         panic!("{error}");
     };
     let is_alias = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::SameServer { .. }));

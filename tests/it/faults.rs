@@ -9,10 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::Value;
 use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
-
-use crate::patience::side_by_side;
-use crate::scripted::{BlackHole, Command, Kind, Scripted};
-use crate::server::{Server, eventually, within};
+use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::{BlackHole, Server, eventually, side_by_side, within};
 
 const TTL: Duration = Duration::from_mins(10);
 /// Long enough for a healthy server on a busy machine.
@@ -234,7 +232,7 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
     for _ in 0..2 {
         let asked = manager.clone();
         let error = within(BOUND, move || asked.try_lock("job", TTL)).unwrap_err();
-        let Error::Unavailable { nodes } = &error else {
+        let Error::Unavailable { nodes, .. } = &error else {
             panic!("{error:?}");
         };
         let text = error.to_string();
@@ -251,9 +249,8 @@ fn with_a_majority_gone_the_error_names_each_node_and_cause_and_nothing_is_left(
                 "{text}"
             );
         }
-        let failed = |r: &&NodeReport| matches!(r.vote, Vote::Failed(_));
-        let first = nodes.iter().find(failed).unwrap();
-        assert_eq!(error.source().unwrap().to_string(), first.vote.to_string());
+        // The message has it already.
+        assert!(error.source().is_none());
         assert_nothing_left(&servers[2..]);
     }
     servers[1].resume();
@@ -312,7 +309,7 @@ fn assert_lost_replies_leave_no_key(n: usize, stopped: usize, rounds: &[usize]) 
         stop_all(&victims);
         let votes = within(BOUND, move || match manager.try_lock("job", TTL) {
             Ok(guard) => guard.votes().to_vec(),
-            Err(Error::Unavailable { nodes }) => nodes,
+            Err(Error::Unavailable { nodes, .. }) => nodes,
             Err(other) => panic!("{other:?}"),
         });
         resume_all(&victims);
@@ -415,7 +412,7 @@ fn too_slow_an_acquire_fails_although_every_node_said_yes_and_gives_all_back() {
         .unwrap();
     let ttl = Duration::from_millis(250);
     let error = within(BOUND, move || manager.try_lock("job", ttl)).unwrap_err();
-    let Error::TooSlow { elapsed, nodes } = &error else {
+    let Error::TooSlow { elapsed, nodes, .. } = &error else {
         panic!("{error:?}");
     };
     assert!(*elapsed >= Duration::from_millis(245), "{elapsed:?}");

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, FencingToken, LockManager, Protocol, Vote};
+use redlatch_testing::Server;
 
 use crate::patience::{PATIENCE, patient};
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -132,7 +132,7 @@ fn classic_and_fenced_managers_exclude_each_other() {
     guard.unlock().unwrap();
     let guard = classic.try_lock("job", TTL).unwrap();
     let error = fenced.try_lock("job", TTL).unwrap_err();
-    let Error::Held { nodes } = &error else {
+    let Error::Held { nodes, .. } = &error else {
         panic!("{error}");
     };
     let left =

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use redlatch::LockManager;
+use redlatch_testing::Server;
+use redlatch_testing::scripted::Scripted;
 
 use crate::fenced::fenced;
 use crate::patience::PATIENCE;
-use crate::scripted::Scripted;
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, Vote};
+use redlatch_testing::Server;
+use redlatch_testing::scripted::Scripted;
 
 use crate::fenced::{fenced, over_servers};
 use crate::patience::patient;
-use crate::scripted::Scripted;
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 const HOUR: Duration = Duration::from_hours(1);
@@ -18,7 +18,7 @@ const HOUR: Duration = Duration::from_hours(1);
 #[track_caller]
 fn unavailable(result: Result<redlatch::LockGuard, Error>) -> Vec<NodeReport> {
     match result {
-        Err(Error::Unavailable { nodes }) => nodes,
+        Err(Error::Unavailable { nodes, .. }) => nodes,
         other => panic!("{other:?}"),
     }
 }
@@ -323,7 +323,7 @@ fn nodes_are_opened_only_if_every_one_is_fresh_and_all_or_none() {
     nodes[0].restart();
     nodes[1].flush();
     let error = manager(&nodes).open_nodes().unwrap_err();
-    let Error::NotOpened { nodes: reports } = &error else {
+    let Error::NotOpened { nodes: reports, .. } = &error else {
         panic!("{error}");
     };
     assert!(

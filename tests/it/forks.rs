@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager};
+use redlatch_testing::assert_ends_well;
 
 use crate::alone::is_alone;
-use crate::server::assert_ends_well;
 
 const TTL: Duration = Duration::from_secs(10);
 const CHILDREN: usize = 50;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redlatch::{LockManager, NodeError, NodeReport, Protocol, Vote};
+use redlatch_testing::Server;
 
 use crate::fenced::fenced;
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_mins(1);
 
@@ -62,7 +62,7 @@ fn a_full_server_takes_locks_back() {
 
         // Nothing can be locked until there is room again, and that is said.
         let error = manager.try_lock("job", TTL).unwrap_err();
-        let redlatch::Error::Unavailable { nodes } = &error else {
+        let redlatch::Error::Unavailable { nodes, .. } = &error else {
             panic!("{error}");
         };
         // Before Redis 7, what is wrong within a script is an ERR, with the error in its text.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Vote};
+use redlatch_testing::{Server, assert_ends_well, eventually, within};
 
 use crate::patience::patient;
-use crate::server::{Server, assert_ends_well, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 

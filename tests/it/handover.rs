@@ -8,11 +8,11 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{
     Builder, Error, FencingToken, KeepAlive, LockGuard, LockManager, LossCause, Protocol,
 };
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{pause, within};
 
 use crate::patience::PATIENCE;
 use crate::queue::{BOUND, TTL, got, heard, line_up, listeners, next};
-use crate::scripted::{Kind, Scripted};
-use crate::server::{pause, within};
 
 const LONG: Duration = Duration::from_mins(10);
 
@@ -198,7 +198,8 @@ fn the_next_one_has_it_kept_alive_if_it_asked_for_that_and_only_then() {
     assert!(matches!(
         watch.check(),
         Err(Error::Lost {
-            cause: LossCause::Released
+            cause: LossCause::Released,
+            ..
         })
     ));
     // The third one did not ask for it.
@@ -394,7 +395,7 @@ fn bounds_that_make_no_sense_are_refused() {
     for (times, time) in [(0, TTL), (1001, TTL), (u32::MAX, TTL), (1, Duration::ZERO)] {
         let builder = LockManager::builder().fakes(&FakeNode::cluster(3));
         match builder.local_handover(times, time).build() {
-            Err(Error::InvalidConfig { reason }) => {
+            Err(Error::InvalidConfig { reason, .. }) => {
                 assert!(reason.contains("local_handover"), "{reason}");
             }
             other => panic!("{other:?}"),

@@ -9,10 +9,10 @@ use std::time::Duration;
 use redis::Value;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{LockGuard, LockManager, Protocol, QuarantineCause};
+use redlatch_testing::Server;
 
 use crate::fenced::fenced;
 use crate::rebirth::{Deployment, assert_caught, is_held_twice, nothing, socket, with_socket};
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_mins(1);
 const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];

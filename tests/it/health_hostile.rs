@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use redlatch::fake::FakeNode;
 use redlatch::{Health, LockManager, NodeReport, Severity, Vote};
+use redlatch_testing::scripted::{Command, Peer, Scripted};
+use redlatch_testing::{BlackHole, Server, side_by_side};
 
 use crate::health::codes;
 use crate::health_servers::{NODE_TIMEOUT, health, manager, micros, of};
-use crate::patience::{PATIENCE, side_by_side};
-use crate::scripted::{BlackHole, Command, Peer, Scripted};
-use crate::server::Server;
+use crate::patience::PATIENCE;
 
 /// A server that answers as it likes, among two that are well: whatever it says, the others are seen as they are.
 #[track_caller]

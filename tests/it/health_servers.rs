@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::{Finding, Health, LockManager, Severity};
+use redlatch_testing::{Server, eventually, within};
 
 use crate::health::codes;
 use crate::patience::patient;
-use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 const MARKER: &str = "redlatch:node";

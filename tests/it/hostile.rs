@@ -9,10 +9,8 @@ use std::time::Duration;
 
 use redlatch::fake::FakeNode;
 use redlatch::{Credentials, Error, LockManager, NodeReport, Vote};
-
-use crate::patience::side_by_side;
-use crate::scripted::{Command, Kind, Peer, Scripted};
-use crate::server::{eventually, within};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+use redlatch_testing::{eventually, side_by_side, within};
 
 const TTL: Duration = Duration::from_mins(1);
 /// A server that behaves answers in this time on a busy machine, too.
@@ -117,7 +115,7 @@ fn assert_answers_count_again(name: &str, hostile: &Hostile, manager: &LockManag
         let came = eventually(RECOVERY, || {
             let votes = match manager.try_lock("job", TTL) {
                 Ok(guard) => guard.votes().to_vec(),
-                Err(Error::Unavailable { nodes } | Error::Held { nodes }) => nodes,
+                Err(Error::Unavailable { nodes, .. } | Error::Held { nodes, .. }) => nodes,
                 Err(other) => panic!("{name}: {other:?}"),
             };
             let vote = &hostile.vote(&votes).vote;

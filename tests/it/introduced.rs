@@ -4,9 +4,9 @@ use std::fs;
 use std::time::Duration;
 
 use redlatch::{Error, NodeReport, Protocol, Vote};
+use redlatch_testing::{Server, eventually};
 
 use crate::fenced::{fenced, over_servers};
-use crate::server::{Server, eventually};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -39,13 +39,13 @@ fn a_node_of_a_redis_cluster_is_refused_and_named() {
             // On a new connection, and after that.
             for _ in 0..2 {
                 let nodes = match manager.try_lock("job", TTL) {
-                    Err(Error::Unavailable { nodes }) => nodes,
+                    Err(Error::Unavailable { nodes, .. }) => nodes,
                     other => panic!("{protocol:?}, {prefix:?}: {other:?}"),
                 };
                 assert_named(&nodes);
             }
             if protocol == Protocol::Fenced {
-                let Err(Error::NotOpened { nodes }) = manager.open_nodes() else {
+                let Err(Error::NotOpened { nodes, .. }) = manager.open_nodes() else {
                     panic!("opened");
                 };
                 assert_named(&nodes);

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, LeaseWatch, LockGuard, LockManager, LossCause, Protocol};
-
-use crate::server::eventually;
+use redlatch_testing::eventually;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 /// The ttl less the drift of 1 % and 2 ms.

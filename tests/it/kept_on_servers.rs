@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Protocol, Vote};
+use redlatch_testing::{Server, Stalls, eventually, now, pause, within};
 
-use crate::patience::{Stalls, patient};
-use crate::server::{Server, eventually, now, pause, within};
+use crate::patience::patient;
 
 const BOUND: Duration = Duration::from_secs(100);
 

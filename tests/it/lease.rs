@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, Lease, LockGuard, LockManager, LossCause, Protocol, Vote};
+use redlatch_testing::Server;
 
 use crate::patience::{PATIENCE, patient};
-use crate::server::Server;
 
 const TTL: Duration = Duration::from_secs(10);
 const VALIDITY: Duration = Duration::from_millis(9_898);
@@ -400,7 +400,7 @@ fn two_urls_of_one_server_are_one_vote_for_the_adopter() {
     let lease = lease.replace(":1:job", ":111:job");
     let manager = patient([server.url(), other, third.url()]);
     match manager.adopt(lease.parse().unwrap()) {
-        Err(Error::Unavailable { nodes }) => {
+        Err(Error::Unavailable { nodes, .. }) => {
             let granted = nodes.iter().filter(|n| matches!(n.vote, Vote::Granted));
             assert_eq!(granted.count(), 1, "{nodes:?}");
         }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch_testing::{Server, eventually, now, pause};
 
 use crate::patience::{PATIENCE, patient};
-use crate::server::{Server, eventually, now, pause};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -253,7 +253,7 @@ fn a_key_that_is_no_lock_is_a_failure_that_says_so_and_stays() {
     }
     for (key, what) in [("list", "another type"), ("forever", "never expires")] {
         let error = manager.try_lock(key, TTL).unwrap_err();
-        let Error::Unavailable { nodes } = &error else {
+        let Error::Unavailable { nodes, .. } = &error else {
             panic!("{error}");
         };
         let vote = &nodes[0].vote;

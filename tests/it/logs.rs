@@ -7,10 +7,10 @@ use log::{LevelFilter, Log, Metadata, Record};
 use parking_lot::Mutex;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LeaseWatch, LockManager, Vote};
+use redlatch_testing::scripted::Scripted;
+use redlatch_testing::{Server, eventually, within};
 
 use crate::patience::patient;
-use crate::scripted::Scripted;
-use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod alone;
 #[cfg(test)]
+mod cancelled;
+#[cfg(test)]
 #[cfg(feature = "tls-rustls")]
 mod certificates;
 #[cfg(test)]
@@ -90,13 +92,11 @@ mod reserved;
 #[cfg(test)]
 mod restart;
 #[cfg(test)]
+mod rooms;
+#[cfg(test)]
 mod rounds;
 #[cfg(test)]
-mod scripted;
-#[cfg(test)]
 mod secrets;
-#[cfg(test)]
-mod server;
 #[cfg(feature = "tracing")]
 #[cfg(test)]
 mod spans;

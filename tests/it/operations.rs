@@ -8,8 +8,7 @@ use redis::Value;
 use redlatch::{
     Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, QuarantineCause, View, Vote,
 };
-
-use crate::server::{Server, pause};
+use redlatch_testing::{Server, pause};
 
 const PAGE: &str = include_str!("../../docs/operations.md");
 const TTL: Duration = Duration::from_secs(10);
@@ -208,7 +207,7 @@ fn without_info_a_fenced_manager_says_so_and_a_classic_one_works() {
         let manager = manager(&servers, user, protocol);
         match (protocol, manager.try_lock("report", TTL)) {
             (Protocol::Classic, Ok(guard)) => guard.unlock().unwrap(),
-            (Protocol::Fenced, Err(Error::Unavailable { nodes })) => {
+            (Protocol::Fenced, Err(Error::Unavailable { nodes, .. })) => {
                 let unidentified = |report: &NodeReport| {
                     matches!(&report.vote, Vote::Failed(NodeError::Unidentified { .. }))
                 };
@@ -303,7 +302,7 @@ fn the_number_of_nodes_and_max_ttl_are_changed_as_the_page_says() {
     let before = old.try_lock("report", short).unwrap().fencing_token();
 
     let new = manager(&servers, long);
-    let Err(Error::Unavailable { nodes }) = new.try_lock("report", TTL) else {
+    let Err(Error::Unavailable { nodes, .. }) = new.try_lock("report", TTL) else {
         panic!("other settings, and no refusal");
     };
     let differs =
@@ -344,7 +343,7 @@ fn a_restart_does_to_a_fenced_lock_what_the_page_says() {
         }
         // Nobody gets a lock, whatever was kept.
         let refused = manager.try_lock("another", TTL);
-        let Err(Error::Unavailable { nodes }) = refused else {
+        let Err(Error::Unavailable { nodes, .. }) = refused else {
             panic!("{refused:?}");
         };
         let (reborn, new) = (QuarantineCause::Reborn, QuarantineCause::Unmarked);

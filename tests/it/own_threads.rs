@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager};
+use redlatch_testing::{BlackHole, Server, eventually, free_port, now, pause, within};
 
 use crate::alone::is_alone;
 use crate::patience::patient;
-use crate::scripted::BlackHole;
-use crate::server::{Server, eventually, free_port, now, pause, within};
 
 const TTL: Duration = Duration::from_secs(15);
 const BOUND: Duration = Duration::from_secs(100);

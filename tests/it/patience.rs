@@ -1,14 +1,8 @@
 //! What lets a test pass on a machine that others keep busy, without a promise less of the library.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use parking_lot::Mutex;
 use redlatch::LockManager;
-
-use crate::server::{now, pause};
 
 /// The node timeout of tests in which no node is late: a healthy server answers sooner on a busy machine, too. Where
 /// nodes are late on purpose, it is shorter, and as long as the test can wait for.
@@ -19,101 +13,4 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) fn patient(urls: impl IntoIterator<Item = String>) -> LockManager {
     let builder = LockManager::builder().nodes(urls);
     builder.node_timeout(PATIENCE).build().unwrap()
-}
-
-/// Checks all cases, some of them at a time: what takes its time in them is waiting for nodes that are late.
-pub(crate) fn side_by_side<T: Send>(
-    cases: impl IntoIterator<Item = T>,
-    check: impl Fn(T) + Send + Sync,
-) {
-    const AT_A_TIME: usize = 6;
-    let cases: Vec<T> = cases.into_iter().collect();
-    let cases = Mutex::new(cases.into_iter());
-    thread::scope(|scope| {
-        for _ in 0..AT_A_TIME {
-            scope.spawn(|| {
-                let next = || cases.lock().next();
-                while let Some(case) = next() {
-                    check(case);
-                }
-            });
-        }
-    });
-}
-
-/// Measures how long this process is kept from running, so that a test can tell a machine that stalls from a library
-/// that is late. It excuses lateness alone, and never what must not happen however late everything is.
-pub(crate) struct Stalls {
-    began: Instant,
-    seen: Arc<Seen>,
-    ticker: Option<JoinHandle<()>>,
-}
-
-/// In microseconds since the beginning.
-#[derive(Default)]
-struct Seen {
-    last_tick: AtomicU64,
-    longest: AtomicU64,
-    is_over: AtomicBool,
-}
-
-/// Between two ticks. What is longer than that is a stall.
-const TICK: Duration = Duration::from_millis(1);
-
-impl Stalls {
-    pub(crate) fn watch() -> Self {
-        let began = now();
-        let seen = Arc::new(Seen::default());
-        let ticker = thread::spawn({
-            let seen = Arc::clone(&seen);
-            move || {
-                while !seen.is_over.load(Ordering::SeqCst) {
-                    pause(TICK);
-                    seen.tick(began);
-                }
-            }
-        });
-        Self {
-            began,
-            seen,
-            ticker: Some(ticker),
-        }
-    }
-
-    /// The longest time between two ticks since the last call, the time up to now included.
-    pub(crate) fn longest(&self) -> Duration {
-        self.seen.tick(self.began);
-        Duration::from_micros(self.seen.longest.swap(0, Ordering::SeqCst))
-    }
-}
-
-impl Seen {
-    fn tick(&self, began: Instant) {
-        let elapsed = u64::try_from(began.elapsed().as_micros()).unwrap();
-        let last = self.last_tick.fetch_max(elapsed, Ordering::SeqCst);
-        let gap = elapsed.saturating_sub(last);
-        self.longest.fetch_max(gap, Ordering::SeqCst);
-    }
-}
-
-impl Drop for Stalls {
-    fn drop(&mut self) {
-        self.seen.is_over.store(true, Ordering::SeqCst);
-        self.ticker.take().map(JoinHandle::join);
-    }
-}
-
-#[test]
-fn a_stall_is_measured_and_the_time_since_it_is_measured_anew() {
-    let stalls = Stalls::watch();
-    // As if nothing had run for a while: the ticker notes its own gaps only.
-    stalls.seen.longest.store(500_000, Ordering::SeqCst);
-    assert!(stalls.longest() >= Duration::from_millis(500));
-    let mut calm = Duration::MAX;
-    // One short time without a stall is found on any machine.
-    for _ in 0..1_000 {
-        pause(TICK * 5);
-        calm = calm.min(stalls.longest());
-    }
-    assert!(calm < Duration::from_millis(500), "{calm:?}");
 }

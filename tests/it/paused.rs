@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use redlatch::{LockManager, LockStatus, Vote};
-
-use crate::server::{Server, eventually, now, pause};
+use redlatch_testing::{Server, eventually, now, pause};
 
 const TTL: Duration = Duration::from_mins(1);
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);

@@ -11,10 +11,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{Server, assert_ends_well, eventually, pause, within};
 
 use crate::patience::{PATIENCE, patient};
-use crate::scripted::{Kind, Scripted};
-use crate::server::{Server, assert_ends_well, eventually, pause, within};
 
 pub(crate) const TTL: Duration = Duration::from_secs(15);
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
@@ -76,14 +76,13 @@ fn fakes() -> (Vec<FakeNode>, LockManager) {
 /// Whether a guard of the same manager is in the way, for which nobody was asked.
 #[track_caller]
 fn assert_held_here(result: Result<LockGuard, Error>) -> Error {
-    match result {
-        Err(Error::Held { nodes })
-            if nodes.iter().all(|node| matches!(node.vote, Vote::NotAsked)) =>
-        {
-            Error::Held { nodes }
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = result.unwrap_err();
+    let Error::Held { nodes, .. } = &error else {
+        panic!("{error:?}");
+    };
+    let is_unasked = |vote: &Vote| matches!(vote, Vote::NotAsked);
+    assert!(nodes.iter().all(|node| is_unasked(&node.vote)), "{error:?}");
+    error
 }
 
 #[test]
@@ -94,7 +93,7 @@ fn who_asks_for_what_this_manager_holds_is_refused_without_a_command() {
     let before = heard(&nodes);
     let error = assert_held_here(manager.try_lock("job", TTL));
     assert!(error.to_string().contains("another guard of this manager"));
-    let Error::Held { nodes: reports } = error else {
+    let Error::Held { nodes: reports, .. } = error else {
         panic!("{error}");
     };
     let mut names: Vec<String> = nodes.iter().map(Scripted::name).collect();

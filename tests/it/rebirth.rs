@@ -11,9 +11,9 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{
     Error, Fanout, LockManager, NodeError, NodeReport, Protocol, QuarantineCause, Vote,
 };
+use redlatch_testing::{Server, eventually};
 
 use crate::fenced::fenced;
-use crate::server::{Server, eventually};
 
 const TTL: Duration = Duration::from_mins(1);
 
@@ -80,7 +80,7 @@ pub(crate) fn is_held_twice(protocol: Protocol, prepare: Step, forget: Step) -> 
     first.check().expect("the first one still holds it");
     match second {
         Ok(_guard) => Ok(()),
-        Err(Error::Held { nodes } | Error::Unavailable { nodes }) => {
+        Err(Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) => {
             let path = deployment.path.display().to_string();
             let report = nodes.into_iter().find(|report| *report.node == *path);
             Err(report.unwrap().vote)
@@ -245,7 +245,7 @@ fn all_nodes_begin_their_quarantine_with_the_first_attempt() {
         let nodes = FakeNode::cluster_on(5, &clock);
         let builder = fenced().fakes(&nodes).max_ttl(TTL).fanout(fanout);
         let manager = builder.build().unwrap();
-        let Err(Error::Unavailable { nodes }) = manager.try_lock("job", TTL) else {
+        let Err(Error::Unavailable { nodes, .. }) = manager.try_lock("job", TTL) else {
             panic!("{fanout:?}: not in quarantine");
         };
         let abstains = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }));

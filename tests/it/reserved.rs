@@ -83,8 +83,7 @@ fn a_prefix_with_which_every_name_is_refused_is_an_error_of_the_builder() {
             .fakes(&nodes)
             .key_prefix(prefix)
             .build();
-        let is_refused =
-            matches!(&built, Err(Error::InvalidConfig { reason }) if reason.contains("key_prefix"));
+        let is_refused = matches!(&built, Err(Error::InvalidConfig { reason, .. }) if reason.contains("key_prefix"));
         assert_eq!(is_refused, !is_good, "{prefix}: {built:?}");
     }
 }

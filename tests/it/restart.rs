@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
-
-use crate::scripted::{Kind, Peer, Scripted};
-use crate::server::{Server, eventually, within};
+use redlatch_testing::scripted::{Kind, Peer, Scripted};
+use redlatch_testing::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_mins(1);
 /// No test here waits for it; it only has to be longer than a busy machine may pause a healthy server.
@@ -275,7 +274,7 @@ fn a_new_connection_that_breaks_before_the_reply_is_a_failure_that_leaves_no_key
         let manager = manager([node.front.url()], 1);
         node.arm();
         let error = manager.try_lock("job", TTL).unwrap_err();
-        let Error::Unavailable { nodes } = &error else {
+        let Error::Unavailable { nodes, .. } = &error else {
             panic!("{error:?}");
         };
         let broken = matches!(nodes[0].vote, Vote::Failed(NodeError::Closed { .. }));

@@ -47,14 +47,14 @@ fn assert_outcome(states: &[State]) {
             assert!(2 * count(State::Free) > states.len(), "{states:?}");
             guard.votes().to_vec()
         }
-        Err(Error::Unavailable { nodes }) => {
+        Err(Error::Unavailable { nodes, .. }) => {
             assert!(
                 !could_be_won(states.len(), count(State::Down)),
                 "{states:?}"
             );
             nodes.clone()
         }
-        Err(Error::Held { nodes }) => {
+        Err(Error::Held { nodes, .. }) => {
             let is_possible_but_for_holders = could_be_won(states.len(), count(State::Down));
             assert!(is_possible_but_for_holders, "{states:?}");
             assert!(2 * count(State::Free) <= states.len(), "{states:?}");

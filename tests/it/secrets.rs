@@ -6,10 +6,10 @@ use std::time::Duration;
 use log::LevelFilter;
 use redlatch::fake::FakeNode;
 use redlatch::{Builder, Error, Fanout, LockManager, NodeReport, Protocol};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+use redlatch_testing::{Server, within};
 
 use crate::logs::{LINES, lines_about};
-use crate::scripted::{Command, Kind, Peer, Scripted};
-use crate::server::{Server, within};
 
 const TTL: Duration = Duration::from_mins(1);
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);

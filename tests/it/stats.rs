@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, KeepAlive, LockManager, Protocol, Stats};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{Server, eventually};
 
 use crate::patience::patient;
-use crate::scripted::{Kind, Scripted};
-use crate::server::{Server, eventually};
 
 const TTL: Duration = Duration::from_secs(10);
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use redis::Value;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockManager, LockStatus, NodeError, NodeStatus, View};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{BlackHole, Server, eventually, within};
 
 use crate::patience::patient;
-use crate::scripted::{BlackHole, Kind, Scripted};
-use crate::server::{Server, eventually, within};
 
 const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);

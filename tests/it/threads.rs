@@ -7,10 +7,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use redlatch::{Error, LockManager};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{BlackHole, Server, eventually, free_port, pause, within};
 
 use crate::patience::{PATIENCE, patient};
-use crate::scripted::{BlackHole, Kind, Scripted};
-use crate::server::{Server, eventually, free_port, pause, within};
 
 const TTL: Duration = Duration::from_secs(15);
 const BOUND: Duration = Duration::from_secs(100);

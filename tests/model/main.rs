@@ -1,8 +1,8 @@
 //! The fenced protocol, model-checked: every order of events in a small world, and in every state what it promises.
 //!
 //! ```text
-//! cargo test --locked --release --test model -- --nocapture --test-threads 1
-//! cargo test --locked --release --test model -- --nocapture --test-threads 1 --ignored   # larger worlds, minutes each
+//! cargo test --locked --release -p redlatch-model --test model -- --nocapture --test-threads 1
+//! cargo test --locked --release -p redlatch-model --test model -- --nocapture --test-threads 1 --ignored   # larger worlds, minutes each
 //! ```
 //!
 //! A fenced lock comes with a token. A client proposes one; a node grants it if the lock is free and the token is

@@ -7,7 +7,8 @@ use super::handing::{Asked, Before, Beginning, Left};
 use super::plan::{Kind, nanos};
 use super::world::{State, World};
 use crate::LossCause;
-use crate::guard::{LeaseWatch, LockGuard};
+use crate::guard::LockGuard;
+use crate::lease::LeaseWatch;
 
 /// A guard, and until which true time it says to be valid.
 pub(crate) struct Claim {

@@ -253,7 +253,7 @@ impl Worker {
                 self.world
                     .state()
                     .note(|| format!("c{id} unlocks: {error}"));
-                if let Error::Lost { cause } = error {
+                if let Error::Lost { cause, .. } = error {
                     self.world.lost(&returned, cause);
                 }
             }

@@ -73,7 +73,7 @@ impl Worker {
         if self.rng.bool() {
             match guard.check() {
                 Ok(()) => {}
-                Err(Error::Lost { cause }) => {
+                Err(Error::Lost { cause, .. }) => {
                     self.world.state().count(name(&cause));
                     self.is_lost(claim, guard);
                 }

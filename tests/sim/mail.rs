@@ -77,7 +77,7 @@ impl Worker {
         let mut state = self.world.state();
         state.note(|| format!("c{id} can't adopt: {error}"));
         match error {
-            Error::Lost { cause } => {
+            Error::Lost { cause, .. } => {
                 state.count("adoption refused");
                 drop(state);
                 if matches!(cause, LossCause::Taken { .. } | LossCause::Vanished { .. }) {

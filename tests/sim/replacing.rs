@@ -7,7 +7,7 @@ use super::client::Worker;
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::plan::{Episode, Plan, SHORTEST_DELAY, Trouble, nanos};
 use super::witness::key;
-use crate::handover::MOST_TIMES;
+use crate::contend::handover::MOST_TIMES;
 
 impl Plan {
     /// Adds replacements to some of the runs.

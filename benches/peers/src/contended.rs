@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use redlatch_testing::Server;
+
 use crate::Effort;
 use crate::crowd::{self, Crowd};
 use crate::mode::Mode;
 use crate::plot::Dot;
 use crate::report::{Better, Report, short, times};
-use crate::server::Server;
 use crate::who::Who;
 
 const THREADS: usize = 8;

@@ -3,12 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
+use redlatch_testing::{Server, eventually, now};
+
 use crate::Effort;
 use crate::crowd::Locker;
 use crate::mode::Mode;
 use crate::plot::Dot;
 use crate::report::{Better, Report, short, times};
-use crate::server::{Server, eventually, now};
 use crate::table::Samples;
 use crate::who::Who;
 

@@ -1,12 +1,13 @@
 //! Acquire and release of a lock that nobody else wants, by one thread.
 
+use redlatch_testing::Server;
+
 use crate::Effort;
 use crate::crowd::Locker;
 use crate::link;
 use crate::mode::Mode;
 use crate::plot::Dot;
 use crate::report::{Better, Report, short, times};
-use crate::server::Server;
 use crate::table::Samples;
 use crate::who::Who;
 

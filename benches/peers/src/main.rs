@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use redlatch_testing::Server;
+
 mod contended;
 #[path = "../../lock/crowd.rs"]
 mod crowd;
@@ -25,12 +27,6 @@ mod plot;
 )]
 mod raw;
 mod report;
-#[path = "../../../tests/it/server.rs"]
-#[expect(
-    dead_code,
-    reason = "a launcher for tests, which ask more of their servers"
-)]
-mod server;
 mod start;
 #[path = "../../lock/table.rs"]
 #[expect(dead_code, reason = "the tables here are those of a page")]
@@ -38,7 +34,6 @@ mod table;
 mod who;
 
 use crate::report::Report;
-use crate::server::Server;
 
 /// Longer than the benchmark holds any lock.
 const TTL: Duration = Duration::from_mins(1);

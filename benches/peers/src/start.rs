@@ -1,10 +1,11 @@
 //! From nothing to the first lock: a manager is made, connects to five servers, acquires and releases.
 
+use redlatch_testing::Server;
+
 use crate::Effort;
 use crate::mode::Mode;
 use crate::plot::Dot;
 use crate::report::{Better, Report, short, times};
-use crate::server::Server;
 use crate::table::Samples;
 use crate::who::{Who, make_runtimes};
 

@@ -16,14 +16,11 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use redis::{Connection, ConnectionLike, RedisResult, Value};
+use redlatch_testing::Server;
 
 use super::frame::pack;
 use super::properties::{config, ttl_text};
 use super::*;
-
-#[expect(dead_code, reason = "only the tests over real servers use all of it")]
-#[path = "../../../tests/it/server.rs"]
-pub(super) mod server;
 
 const KEYS: [&str; 4] = ["", "job", "\u{1F512} {a}\r\n*1", "jo"];
 const TOKENS: [&str; 3] = ["", "token", "token\r\n"];
@@ -91,7 +88,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(server: &server::Server) -> Self {
+    fn new(server: &Server) -> Self {
         server.command(&["FLUSHALL"]);
         let client = redis::Client::open(server.url()).unwrap();
         let mut connection = client.get_connection().unwrap();
@@ -111,7 +108,7 @@ impl Pair {
         if let Some(pause) = step.pause {
             let end = time(&mut self.connection) + pause + Duration::from_millis(2);
             while time(&mut self.connection) <= end {
-                server::pause(Duration::from_millis(1));
+                redlatch_testing::pause(Duration::from_millis(1));
             }
         }
         self.compare_keys(step);
@@ -192,7 +189,7 @@ pub(super) fn time(connection: &mut Connection) -> Duration {
 
 #[test]
 fn the_store_answers_as_a_redis_server_does() {
-    let server = server::Server::start();
+    let server = Server::start();
     let mut config = config();
     // A sequence has many commands, and some of them wait.
     config.cases = (config.cases / 4).max(1);

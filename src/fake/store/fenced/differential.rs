@@ -15,8 +15,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
 use redis::{Connection, ConnectionLike};
+use redlatch_testing::Server;
 
-use super::super::differential::{as_reply, server, time};
+use super::super::differential::{as_reply, time};
 use super::super::frame::pack;
 use super::super::process::Process;
 use super::super::properties::config;
@@ -162,7 +163,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(server: &server::Server) -> Self {
+    fn new(server: &Server) -> Self {
         server.command(&["FLUSHALL"]);
         let client = redis::Client::open(server.url()).unwrap();
         let mut connection = client.get_connection().unwrap();
@@ -217,7 +218,7 @@ impl Pair {
     }
 }
 
-fn run_id(server: &server::Server) -> String {
+fn run_id(server: &Server) -> String {
     let info = server.info("server");
     let mut lines = info.lines();
     let id = lines.find_map(|line| line.strip_prefix("run_id:"));
@@ -257,7 +258,7 @@ fn is_text_like(fake: &str, real: &str) -> bool {
 
 #[test]
 fn the_fenced_store_answers_as_a_redis_server_does() {
-    let server = server::Server::start();
+    let server = Server::start();
     let mut config = config();
     // A sequence has many commands.
     config.cases = (config.cases / 2).max(1);
@@ -284,7 +285,7 @@ fn assert_granted(counter: i64, proposal: Word, expected: bool) {
 #[track_caller]
 fn assert_granted_with(reserve: &'static str, counter: i64, proposal: Word, expected: bool) {
     use Word::{Text, Token};
-    let server = server::Server::start();
+    let server = Server::start();
     let mut pair = Pair::new(&server);
     let open = ["EVAL", OPEN, "1", "m", "open", "600000", "c1"].map(Text);
     pair.step(&open);
@@ -368,7 +369,7 @@ fn random_sequences_get_every_answer() {
 fn a_release_leaves_no_tombstone_of_a_token_that_is_too_far_ahead_to_be_granted() {
     use Word::{Text, Token, Tombstone};
 
-    let server = server::Server::start();
+    let server = Server::start();
     let mut pair = Pair::new(&server);
     let marker = [Text("SET"), Text("m"), Word::OwnMarker("|c1|1|opened")];
     let rest = ["NX", "PX", "600000"].map(Text);

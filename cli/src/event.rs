@@ -1,0 +1,109 @@
+//! What happens while a command runs under a lock, through one channel, so that nothing has to be asked for.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use redlatch::LossCause;
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+
+use crate::output;
+
+/// Something that this process has to react to.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A signal came for this process.
+    Signal(i32),
+    /// The command was stopped by this signal, as by Ctrl-Z.
+    Stopped(i32),
+    /// The command has ended with this exit code, as a shell would show it.
+    Ended(u8),
+    /// The lock was lost.
+    Lost(LossCause),
+    /// The call for the lock has ended.
+    Answered,
+}
+
+/// Catches the signals that are forwarded, from now on.
+///
+/// Those that this process was started to ignore, as by `nohup`, stay ignored, here and in the command. That does not go
+/// for CHLD, since a process that ignores it is not told how its children have ended.
+pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
+    signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
+    let ignored = ignored();
+    let is_heeded = |signal: &i32| {
+        ignored
+            .checked_shr(signal.unsigned_abs().saturating_sub(1))
+            .unwrap_or(0)
+            & 1
+            == 0
+    };
+    let forwarded = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP];
+    let heeded = forwarded.iter().filter(|signal| is_heeded(signal));
+    // A process that ignores CONT goes on as well, and so has the command to.
+    let mut signals = Signals::new(heeded.chain(&[SIGCONT]))?;
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                if events.send(Event::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok(())
+}
+
+/// Tells when the command is stopped, and when it has ended, which it is waited for here.
+pub(crate) fn watch(command: Pid, events: Sender<Event>) -> io::Result<()> {
+    thread::Builder::new()
+        .name("command".into())
+        .spawn(move || {
+            loop {
+                let event = match waitpid(Some(command), WaitOptions::UNTRACED) {
+                    Ok(Some((_, status))) => of_status(status),
+                    Ok(None) | Err(Errno::INTR) => continue,
+                    // It is our child, and nobody else waits for it.
+                    Err(error) => {
+                        output::complain(&format!(
+                            "the system does not tell how the command ended: {error}; please report this"
+                        ));
+                        Some(Event::Ended(crate::failure::SYSTEM))
+                    }
+                };
+                let is_end = matches!(event, Some(Event::Ended(_)));
+                if event.is_some_and(|event| events.send(event).is_err()) || is_end {
+                    return;
+                }
+            }
+        })?;
+    Ok(())
+}
+
+fn of_status(status: WaitStatus) -> Option<Event> {
+    let as_code = |code: i32| u8::try_from(code).unwrap_or(u8::MAX);
+    if let Some(signal) = status.stopping_signal() {
+        return Some(Event::Stopped(signal));
+    }
+    let of_signal = status.terminating_signal().map(code_of_signal);
+    let code = status.exit_status().map(as_code).or(of_signal);
+    code.map(Event::Ended)
+}
+
+/// How a shell shows that a signal has ended a process.
+pub(crate) fn code_of_signal(signal: i32) -> u8 {
+    u8::try_from(signal).unwrap_or(u8::MAX).saturating_add(128)
+}
+
+/// The signals that this process ignores, a bit for each, where the system tells.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,72 @@
+//! What ends the program early: one line for people, and an exit code for programs.
+
+use redlatch::Error;
+
+/// How the command line, the environment or the configuration can't be used (`EX_USAGE`).
+pub(crate) const USAGE: u8 = 64;
+/// Too few servers answer (`EX_UNAVAILABLE`).
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// The operating system gives no process, pipe or random bytes (`EX_OSERR`).
+pub(crate) const SYSTEM: u8 = 71;
+/// Something can't be written (`EX_IOERR`).
+pub(crate) const IO: u8 = 74;
+/// Another holder has the lock (`EX_TEMPFAIL`), unless `-E` says otherwise.
+pub(crate) const HELD: u8 = 75;
+/// The lock was lost, or was not ours (`EX_PROTOCOL`).
+pub(crate) const LOST: u8 = 76;
+/// The command is there and can't be run, as in a shell.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command is not there, as in a shell.
+pub(crate) const NOT_FOUND: u8 = 127;
+
+/// Why the program ends without having done what it was asked to do.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    /// One line: what is wrong, and after a semicolon what to do about it.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (code, advice) = match &error {
+            Error::Held { .. } => (HELD, "wait longer with --wait"),
+            Error::Unavailable { .. } | Error::TooSlow { .. } => {
+                (UNAVAILABLE, "see 'redlatch health'")
+            }
+            Error::Lost { .. } => (LOST, "see 'redlatch status'"),
+            Error::InvalidTtl { .. } => (USAGE, "see --node-timeout, and max_ttl in redlatch.toml"),
+            Error::InvalidToken { .. } => (USAGE, "see 'redlatch status'"),
+            Error::InvalidResource { .. } | Error::InvalidConfig { .. } => {
+                (USAGE, "try 'redlatch --help'")
+            }
+            Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),
+            // Neither can happen here: nothing forks, and nodes are opened by other programs.
+            Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),
+        };
+        let source = std::error::Error::source(&error);
+        let source = source.map_or(String::new(), |source| format!(": {source}"));
+        Self::new(code, format!("{error}{source}; {advice}"))
+    }
+}
+
+/// What the operating system refused.
+pub(crate) fn no_system(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(
+        SYSTEM,
+        format!("the system gives no {what}: {error}; look at its limits"),
+    )
+}

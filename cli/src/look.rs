@@ -1,0 +1,97 @@
+//! `redlatch status`, `health` and `unlock`: one question, one answer, for people or as JSON.
+
+use redlatch::{Error, LockStatus, Severity};
+use serde_json::json;
+
+use crate::arguments::{Health, Status, Unlock};
+use crate::config;
+use crate::failure::{Failure, LOST, UNAVAILABLE, USAGE};
+use crate::json;
+use crate::log_lines;
+use crate::name::Name;
+use crate::nodes;
+use crate::output;
+use crate::run::protocol;
+
+/// Returns 0 if it is known whether the lock is held.
+pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
+    log_lines::start(&arguments.servers);
+    let config = config::load(arguments.servers.config.as_deref())?;
+    // Status is the same with both protocols, and so is the key.
+    let manager = nodes::manager(&arguments.servers, &config, protocol(false, &config))?;
+    let status = manager.status(arguments.name.as_str())?;
+    if arguments.form.json {
+        output::print(&format!(
+            "{}\n",
+            json::of_status(arguments.name.as_str(), &status)
+        ))?;
+    } else {
+        output::print(&format!("{}: {status}\n", arguments.name))?;
+    }
+    Ok(match status {
+        LockStatus::Held { .. } | LockStatus::Free { .. } | LockStatus::Blocked { .. } => 0,
+        LockStatus::Unknown { .. } => UNAVAILABLE,
+    })
+}
+
+/// Returns 0 to 2 as the plugins of monitoring systems do.
+pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
+    log_lines::start(&arguments.servers);
+    let config = config::load(arguments.servers.config.as_deref())?;
+    let protocol = protocol(arguments.fenced, &config);
+    let manager = nodes::manager(&arguments.servers, &config, protocol)?;
+    let health = manager.health()?;
+    if arguments.form.json {
+        output::print(&format!("{}\n", json!(health)))?;
+    } else {
+        output::print(&format!("{}\n", health.to_string().trim_end()))?;
+    }
+    Ok(match health.severity {
+        Severity::Ok | Severity::Notice => 0,
+        Severity::Warning => 1,
+        Severity::Critical | _ => 2,
+    })
+}
+
+/// Returns 0 if the lock was held with the token and is given back.
+pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
+    log_lines::start(&arguments.servers);
+    let config = config::load(arguments.servers.config.as_deref())?;
+    let protocol = protocol(arguments.fenced, &config);
+    let manager = nodes::manager(&arguments.servers, &config, protocol)?;
+    let name = &arguments.name;
+    let result = manager.release(name.as_str(), &arguments.token);
+    let why = result.as_ref().err().map(|error| why_not(name, error));
+    if arguments.form.json {
+        let object = json::of_release(name.as_str(), &result, why.as_deref());
+        output::print(&format!("{object}\n"))?;
+    }
+    match result {
+        Ok(()) if arguments.form.json => Ok(0),
+        Ok(()) => {
+            output::print(&format!("{name}: given back\n"))?;
+            Ok(0)
+        }
+        Err(Error::Lost { .. }) => Err(Failure::new(
+            LOST,
+            format!(
+                "{}; see 'redlatch status {name}'",
+                why.as_deref().unwrap_or_default()
+            ),
+        )),
+        Err(error @ Error::Unavailable { .. }) => Err(error.into()),
+        Err(error) => Err(Failure {
+            code: USAGE,
+            ..error.into()
+        }),
+    }
+}
+
+/// Nobody has lost a lock here: the token may never have been that of its holder.
+fn why_not(name: &Name, error: &Error) -> String {
+    let Error::Lost { cause, .. } = error else {
+        return error.to_string();
+    };
+    let nodes: Vec<String> = cause.nodes().iter().map(ToString::to_string).collect();
+    format!("{name} is not held with this token: {}", nodes.join("; "))
+}

@@ -1,0 +1,206 @@
+//! `redlatch run`: takes the lock, runs the command, gives the lock back.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use log::info;
+use redlatch::{Error, LockGuard, Protocol};
+
+use crate::arguments::{OnLoss, Run};
+use crate::command;
+use crate::config::{self, Config};
+use crate::durations;
+use crate::event::{self, Event};
+use crate::failure::{Failure, LOST, no_system};
+use crate::log_lines;
+use crate::nodes;
+use crate::output;
+use crate::plan::Manner;
+use crate::supervise::{End, Policy, Supervisor};
+use crate::terminal::Terminal;
+use crate::waiting::{self, Acquired, Wish};
+use crate::watchdog::Watchdog;
+
+/// As the library's `lock` waits.
+const WAIT: Duration = Duration::from_secs(10);
+const TTL: Duration = Duration::from_secs(30);
+
+/// Returns the exit code.
+pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
+    log_lines::start(&arguments.servers);
+    let config = config::load(arguments.servers.config.as_deref())?;
+    let lease = Lease::choose(
+        arguments.ttl.or(config.ttl),
+        arguments.max_hold.or(config.max_hold),
+    )?;
+    let manager = nodes::manager(
+        &arguments.servers,
+        &config,
+        protocol(arguments.fenced, &config),
+    )?;
+    if let Some(program) = arguments.command.first() {
+        command::check(program)?;
+    }
+    let (sender, events) = channel();
+    event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
+    let wish = Wish {
+        manager: &manager,
+        name: &arguments.name,
+        lease,
+        wait: (!arguments.no_wait).then(|| arguments.wait.or(config.wait).unwrap_or(WAIT)),
+        held_code: arguments.conflict_exit_code,
+    };
+    let held = match waiting::acquire(&wish, &events, sender.clone())? {
+        Acquired::Held(held) => held,
+        Acquired::Interrupted(code) => return Ok(code),
+    };
+    let lost = sender.clone();
+    held.on_lost(move |cause| {
+        // Nobody listens once the command has ended.
+        lost.send(Event::Lost(cause)).ok();
+    });
+    match under_lock(arguments, &held, &events, lease.ttl, |pid| {
+        event::watch(pid, sender)
+    }) {
+        Ok(end) => Ok(give_back(arguments, held, end)),
+        Err(failure) => {
+            // The command did not run, so its failure says more than that of giving back.
+            held.unlock().ok();
+            Err(failure)
+        }
+    }
+}
+
+/// The fenced protocol if either of both asks for it.
+pub(crate) fn protocol(is_fenced: bool, config: &Config) -> Protocol {
+    if is_fenced {
+        return Protocol::Fenced;
+    }
+    config.protocol.unwrap_or(Protocol::Classic)
+}
+
+/// Runs the command, from its start to its end.
+fn under_lock(
+    arguments: &Run,
+    held: &LockGuard,
+    events: &Receiver<Event>,
+    ttl: Duration,
+    watch: impl FnOnce(rustix::process::Pid) -> std::io::Result<()>,
+) -> Result<End, Failure> {
+    let mut group = Watchdog::start().map_err(|error| no_system("process", &error))?;
+    let terminal = Terminal::find();
+    if let Some(terminal) = &terminal {
+        terminal.hand_to(group.group());
+    }
+    let policy = Policy {
+        name: &arguments.name,
+        held,
+        manner: Manner {
+            on_loss: arguments.on_loss,
+            grace: arguments.grace,
+            ttl,
+        },
+    };
+    // Before the command is there, or it could outlive the lock while nobody watches.
+    let supervisor = Supervisor::new(policy, &mut group, terminal);
+    // This process may have been stopped up to now.
+    let started = held.check().map_err(Failure::from).and_then(|()| {
+        command::spawn(
+            &arguments.command,
+            arguments.name.as_str(),
+            held,
+            supervisor.group(),
+        )
+    });
+    let command = match started {
+        Ok(command) => command,
+        Err(failure) => {
+            group.dismiss();
+            return Err(failure);
+        }
+    };
+    // Should there be no thread for it, the watchdog goes away without a goodbye, and the command with it.
+    watch(command).map_err(|error| no_system("thread", &error))?;
+    let end = supervisor.wait(events, command);
+    group.dismiss();
+    Ok(end)
+}
+
+/// Returns the exit code.
+fn give_back(arguments: &Run, held: LockGuard, end: End) -> u8 {
+    let name = &arguments.name;
+    let released = held.unlock();
+    match (end, released) {
+        (End::Guarded(code), Ok(())) => {
+            info!("gave the lock {name} back");
+            code
+        }
+        (End::Guarded(code), Err(Error::Lost { cause, .. })) => {
+            output::complain(&format!(
+                "lost the lock {name}, and noticed it when the command had ended: {cause}; look whether another one \
+                 has run beside it"
+            ));
+            if arguments.on_loss == OnLoss::Ignore {
+                code
+            } else {
+                LOST
+            }
+        }
+        (End::Guarded(code), Err(error)) => {
+            output::complain(&format!(
+                "the lock {name} may stay until its time to live ends: {error}; see 'redlatch health'"
+            ));
+            code
+        }
+        (End::Unguarded(code), _) if arguments.on_loss == OnLoss::Ignore => code,
+        (End::Unguarded(_), _) => LOST,
+    }
+}
+
+/// For how long the lock is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) ttl: Duration,
+    pub(crate) max_hold: Option<Duration>,
+}
+
+impl Lease {
+    /// Chooses what was not said.
+    fn choose(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Self, Failure> {
+        let longest = max_hold.unwrap_or(TTL);
+        let chosen = ttl.unwrap_or_else(|| TTL.min(longest));
+        if max_hold.is_some_and(|max_hold| max_hold < chosen) {
+            return Err(Failure::usage(format!(
+                "--max-hold {} is shorter than --ttl {}; leave --ttl out, or ask for no more than --max-hold",
+                durations::exact(longest),
+                durations::exact(chosen)
+            )));
+        }
+        Ok(Self {
+            ttl: chosen,
+            max_hold,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ttl_is_30_s_or_max_hold_if_that_is_shorter() {
+        let seconds = |n: Option<u64>| n.map(Duration::from_secs);
+        let choose = |ttl, max_hold| {
+            let lease = Lease::choose(seconds(ttl), seconds(max_hold));
+            lease
+                .map(|lease| lease.ttl.as_secs())
+                .map_err(|failure| failure.code)
+        };
+        assert_eq!(choose(None, None), Ok(30));
+        assert_eq!(choose(None, Some(7200)), Ok(30));
+        assert_eq!(choose(None, Some(5)), Ok(5));
+        assert_eq!(choose(Some(60), None), Ok(60));
+        assert_eq!(choose(Some(5), Some(5)), Ok(5));
+        assert_eq!(choose(Some(6), Some(5)), Err(crate::failure::USAGE));
+    }
+}

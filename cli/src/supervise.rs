@@ -1,0 +1,268 @@
+//! The time from the start of the command to its end: signals are forwarded, and a loss ends the command.
+
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
+
+use redlatch::LockGuard;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, test_kill_process};
+use signal_hook::consts::{SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
+
+use crate::arguments::OnLoss;
+use crate::clock;
+use crate::durations;
+use crate::event::Event;
+use crate::name::Name;
+use crate::output;
+use crate::plan::{Manner, Plan};
+use crate::terminal::{self, Terminal};
+use crate::watchdog::Watchdog;
+
+/// What the command runs under, and what is done on a loss.
+pub(crate) struct Policy<'a> {
+    pub(crate) name: &'a Name,
+    pub(crate) held: &'a LockGuard,
+    pub(crate) manner: Manner,
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// With this exit code.
+    Guarded(u8),
+    /// With this exit code, after the lock was lost.
+    Unguarded(u8),
+}
+
+/// Who waits for the end of the command.
+pub(crate) struct Supervisor<'a> {
+    policy: Policy<'a>,
+    group: &'a mut Watchdog,
+    terminal: Option<Terminal>,
+    /// What the watchdog was told last.
+    plan: Plan,
+    /// When it is told the next time.
+    tell_at: Option<Instant>,
+    /// When the group gets KILL, after a loss.
+    kill_at: Option<Instant>,
+    is_lost: bool,
+    job: Job,
+}
+
+/// What has happened that matters when the command is stopped.
+#[derive(Debug, Default)]
+struct Job {
+    /// TSTP was passed on.
+    stops_too: bool,
+    wants_terminal: bool,
+    /// With TSTP to its own group, this process gets one itself, which is not for the command.
+    expects_tstp: bool,
+}
+
+impl<'a> Supervisor<'a> {
+    /// From here on the watchdog ends the group if nothing more is heard of this process.
+    pub(crate) fn new(
+        policy: Policy<'a>,
+        group: &'a mut Watchdog,
+        terminal: Option<Terminal>,
+    ) -> Self {
+        let mut supervisor = Self {
+            policy,
+            group,
+            terminal,
+            plan: Plan::NEVER,
+            tell_at: None,
+            kill_at: None,
+            is_lost: false,
+            job: Job::default(),
+        };
+        supervisor.put_off();
+        supervisor
+    }
+
+    /// The process group of the command.
+    pub(crate) fn group(&self) -> Pid {
+        self.group.group()
+    }
+
+    /// Returns when the command has ended. All it does is to wait for events.
+    pub(crate) fn wait(mut self, events: &Receiver<Event>, command: Pid) -> End {
+        loop {
+            let event = self.next(events);
+            self.notice_standstill();
+            match event {
+                Some(Event::Ended(code)) => return self.end(code),
+                Some(Event::Signal(signal)) => self.forward(signal),
+                Some(Event::Stopped(signal)) => self.stop(signal),
+                Some(Event::Lost(cause)) => {
+                    self.lose(&cause.to_string());
+                    self.tell_if_out_of_reach(command);
+                }
+                None if self.kill_at.is_some_and(|time| time <= clock::now()) => {
+                    self.kill_at = None;
+                    self.group.kill(self.terminal.as_ref());
+                }
+                Some(Event::Answered) | None => {}
+            }
+            if self.tell_at.is_some_and(|time| time <= clock::now()) {
+                self.put_off();
+            }
+        }
+    }
+
+    /// The next event, or none when there is something to do.
+    fn next(&self, events: &Receiver<Event>) -> Option<Event> {
+        let Some(deadline) = self.tell_at.into_iter().chain(self.kill_at).min() else {
+            // The sender of the signals lives as long as this process.
+            return events.recv().ok();
+        };
+        let left = deadline.saturating_duration_since(clock::now());
+        events.recv_timeout(left).ok()
+    }
+
+    /// Tells the watchdog until when the command may go on.
+    fn put_off(&mut self) {
+        self.tell_at = None;
+        if self.is_lost || self.policy.manner.on_loss == OnLoss::Ignore {
+            return;
+        }
+        // Read before what is left, which is never less then.
+        let now = clock::since_boot();
+        let remaining = self.policy.held.remaining();
+        self.tell(Plan::of(self.policy.manner, now, remaining));
+        self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
+    }
+
+    fn tell(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.group.tell(plan);
+    }
+
+    /// After the time that the watchdog was told, it has begun to end the command, so this is a loss, whatever becomes of
+    /// the lock.
+    fn notice_standstill(&mut self) {
+        if !self.is_lost && clock::since_boot() >= self.plan.first() {
+            self.lose("redlatch was stopped, or had no processor, for too long to renew it");
+        }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_lost && self.policy.manner.on_loss != OnLoss::Ignore
+    }
+
+    fn end(self, code: u8) -> End {
+        if self.is_ending() {
+            // What the command has left behind would go on without a lock.
+            self.group.kill(self.terminal.as_ref());
+        }
+        if self.is_lost {
+            End::Unguarded(code)
+        } else {
+            End::Guarded(code)
+        }
+    }
+
+    fn forward(&mut self, signal: i32) {
+        match signal {
+            SIGCONT => {
+                // With `fg`, this process is in the foreground.
+                if self.job.wants_terminal && self.terminal.is_none() {
+                    self.terminal = Terminal::find_anyhow();
+                }
+                if let Some(terminal) = &self.terminal {
+                    terminal.hand_to(self.group());
+                }
+                self.group.signal(Signal::CONT);
+            }
+            SIGTSTP if self.job.expects_tstp => self.job.expects_tstp = false,
+            _ => {
+                self.job.stops_too |= signal == SIGTSTP;
+                if let Some(signal) = Signal::from_named_raw(signal) {
+                    self.group.signal(signal);
+                }
+            }
+        }
+    }
+
+    /// The command was stopped.
+    fn stop(&mut self, signal: i32) {
+        match signal {
+            SIGTTIN | SIGTTOU if self.terminal.is_none() => {
+                // It wants the terminal after all, which was left to those behind it in a pipeline, or which this process
+                // has not got, as it was started in the background.
+                self.job.wants_terminal = true;
+                self.terminal = Terminal::find_anyhow();
+                if let Some(terminal) = &self.terminal {
+                    terminal.hand_to(self.group());
+                    self.group.signal(Signal::CONT);
+                } else if !self.is_ending() {
+                    self.stand_still(terminal::stop_in_background);
+                }
+            }
+            // The shell gets its prompt when this process stops as well, and with `fg` comes a CONT. Should the lock be
+            // lost by then, that is told next.
+            _ if self.is_ending() => {}
+            _ if self.terminal.is_some() => {
+                self.job.expects_tstp = true;
+                self.stand_still(terminal::stop_job);
+            }
+            _ if self.job.stops_too => self.stand_still(terminal::stop_here),
+            _ => {}
+        }
+    }
+
+    /// Stops this process as the command is stopped. That needs no end while it does nothing: it goes on together with this
+    /// process, which looks then whether there still is a lock.
+    fn stand_still(&mut self, stop: impl FnOnce()) {
+        self.tell(Plan::NEVER);
+        stop();
+        self.put_off();
+    }
+
+    /// The lock is lost, or to be taken for lost. Of a loss after that there is nothing more to say.
+    fn lose(&mut self, cause: &str) {
+        if self.is_lost {
+            return;
+        }
+        self.is_lost = true;
+        self.tell_at = None;
+        let Policy { name, manner, .. } = self.policy;
+        match manner.on_loss {
+            OnLoss::Term => {
+                self.group.signal(Signal::TERM);
+                // A command that is stopped gets its signals when it goes on.
+                self.group.signal(Signal::CONT);
+                // Should this process be stopped meanwhile.
+                let kill_at = clock::since_boot().saturating_add(manner.grace);
+                self.tell(Plan::kill_at(kill_at));
+                self.kill_at = clock::now().checked_add(manner.grace);
+                let grace = durations::exact(manner.grace);
+                output::complain(&format!(
+                    "lost the lock {name}: {cause}; the command gets TERM, and KILL after {grace}"
+                ));
+            }
+            OnLoss::Kill => {
+                self.group.kill(self.terminal.as_ref());
+                output::complain(&format!(
+                    "lost the lock {name}: {cause}; the command gets KILL"
+                ));
+            }
+            OnLoss::Ignore => output::complain(&format!(
+                "lost the lock {name}: {cause}; the command goes on without it (--on-loss ignore)"
+            )),
+        }
+    }
+
+    /// The command may have become another user's, as `sudo` does. The group always has a member that gets signals, so
+    /// nothing else tells.
+    fn tell_if_out_of_reach(&self, command: Pid) {
+        let is_to_end = self.policy.manner.on_loss != OnLoss::Ignore;
+        if is_to_end && test_kill_process(command) == Err(Errno::PERM) {
+            output::complain(&format!(
+                "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
+                self.policy.name,
+                command.as_raw_nonzero()
+            ));
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Tests of the command `redlatch`, as a process, over real `redis-server` processes.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "a test that overflows fails, as it should"
+)]
+
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod exit_codes;
+#[cfg(test)]
+mod killed;
+#[cfg(test)]
+mod look;
+#[cfg(test)]
+mod loss;
+#[cfg(test)]
+mod output;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
+mod settings;
+#[cfg(test)]
+mod signals;
+#[cfg(test)]
+mod stopped;
+#[cfg(test)]
+mod terminal;

@@ -1,0 +1,276 @@
+//! The command as a process, with servers of its own, in a folder of its own, ended by pid whatever happens.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Once};
+use std::thread;
+use std::time::Duration;
+
+use redlatch_testing::{Server, eventually, tell_reaper};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+
+/// What only a hang would break.
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
+
+/// Of the command in a test, and of the test's own manager.
+pub(crate) const NODE_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Servers that the command is run against.
+pub(crate) struct Nodes {
+    pub(crate) servers: Vec<Server>,
+}
+
+impl Nodes {
+    #[track_caller]
+    pub(crate) fn start(n: usize) -> Self {
+        let nodes = Self {
+            servers: Server::cluster(n),
+        };
+        let timeout = NODE_TIMEOUT.as_millis();
+        let config = format!("node_timeout = \"{timeout}ms\"\n");
+        fs::write(nodes.file("redlatch.toml"), config).unwrap();
+        nodes
+    }
+
+    pub(crate) fn urls(&self) -> String {
+        let urls: Vec<String> = self.servers.iter().map(Server::url).collect();
+        urls.join(",")
+    }
+
+    /// A folder for files of the test, which is removed with the servers.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.servers[0].dir().join(name)
+    }
+
+    /// The command with these arguments, in a folder whose configuration has patience with servers on a busy machine.
+    pub(crate) fn redlatch(&self, arguments: &[&str]) -> Command {
+        let mut command = bare(arguments);
+        command
+            .env("REDLATCH_NODES", self.urls())
+            .current_dir(self.servers[0].dir());
+        command
+    }
+
+    /// `redlatch run` with these options, on the lock `job`, of a script.
+    pub(crate) fn run(&self, options: &[&str], script: &str) -> Command {
+        let mut arguments = vec!["run"];
+        arguments.extend(options);
+        arguments.extend(["job", "--", "sh", "-c", script]);
+        self.redlatch(&arguments)
+    }
+
+    /// How many servers have a key of the lock `job`.
+    #[track_caller]
+    pub(crate) fn locked(&self) -> usize {
+        self.servers
+            .iter()
+            .filter(|server| server.get("job").is_some())
+            .count()
+    }
+
+    #[track_caller]
+    pub(crate) fn hold(&self, token: &str, ttl_ms: u64) {
+        for server in &self.servers {
+            server.hold("job", token, ttl_ms);
+        }
+    }
+}
+
+/// The command with nothing of the environment that could change what it does.
+pub(crate) fn bare(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch"));
+    command.args(arguments);
+    for name in ["REDLATCH_NODES", "REDLATCH_PASSWORD", "REDLATCH_CONFIG"] {
+        command.env_remove(name);
+    }
+    command.current_dir(std::env::temp_dir());
+    command
+}
+
+/// Whatever the tests were started with: `nohup`, and `&` in a script, have INT and QUIT ignored, which goes on to all
+/// children. A signal that is caught in their place is one that they heed.
+pub(crate) fn let_children_heed_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let mut lines = status.lines();
+        let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+        for signal in [SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGTSTP] {
+            // The others are left alone, so that Ctrl-C still ends the tests.
+            if ignored >> (signal - 1) & 1 == 1 {
+                let caught = Arc::new(AtomicBool::new(false));
+                signal_hook::flag::register(signal, caught).unwrap();
+            }
+        }
+    });
+}
+
+/// How a process ended, and what it wrote.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// The one line that the program says on standard error; shells may say more.
+    #[track_caller]
+    pub(crate) fn complaint(&self) -> &str {
+        let mut own = self
+            .stderr
+            .lines()
+            .filter(|line| line.starts_with("redlatch: "));
+        let line = own
+            .next()
+            .unwrap_or_else(|| panic!("it says nothing: {self:?}"));
+        assert_eq!(own.next(), None, "{self:?}");
+        line
+    }
+}
+
+/// A process that runs.
+pub(crate) struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+impl Running {
+    #[track_caller]
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let_children_heed_signals();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        tell_reaper("up", &child);
+        Self {
+            lines: lines_of(child.stdout.take().unwrap()),
+            errors: lines_of(child.stderr.take().unwrap()),
+            child,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    #[track_caller]
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// The next line on standard output.
+    #[track_caller]
+    pub(crate) fn line(&self) -> String {
+        self.lines
+            .recv_timeout(LIMIT)
+            .expect("a line on standard output")
+    }
+
+    /// The next line on standard error.
+    #[track_caller]
+    pub(crate) fn error_line(&self) -> String {
+        self.errors
+            .recv_timeout(LIMIT)
+            .expect("a line on standard error")
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end, and returns it with what had not been read.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Ended {
+        assert!(eventually(LIMIT, || !self.is_running()), "it does not end");
+        let code = self.child.wait().unwrap().code();
+        // Processes that it has left behind may have its pipes, so this is what it wrote up to now, and some time.
+        let rest = |lines: &Receiver<String>| -> String {
+            let mut text = String::new();
+            while let Ok(line) = lines.recv_timeout(Duration::from_millis(300)) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+            text
+        };
+        Ended {
+            code,
+            stdout: rest(&self.lines),
+            stderr: rest(&self.errors),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Where a test has failed, the watchdog ends the rest.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            self.child.kill().ok();
+        }
+        tell_reaper("down", &self.child);
+        self.child.wait().ok();
+    }
+}
+
+/// Runs it to its end.
+#[track_caller]
+pub(crate) fn end_of(command: &mut Command) -> Ended {
+    Running::start(command).end()
+}
+
+fn lines_of(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// A pid as a script prints it.
+#[track_caller]
+pub(crate) fn pid(text: &str) -> Pid {
+    text.trim()
+        .parse()
+        .ok()
+        .and_then(Pid::from_raw)
+        .unwrap_or_else(|| panic!("no pid: {text}"))
+}
+
+/// The letter of a process's state, if it is there: T for one that is stopped, Z for one that has ended.
+pub(crate) fn state(pid: Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name, in parentheses, may hold anything; the state is behind it.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether a process is there and not merely waiting to be waited for.
+pub(crate) fn is_alive(pid: Pid) -> bool {
+    state(pid).is_some_and(|state| !['Z', 'X'].contains(&state))
+}
+
+/// Waits until a process runs the program of this name.
+#[track_caller]
+pub(crate) fn assert_becomes(pid: Pid, name: &str) {
+    let comm = format!("/proc/{}/comm", pid.as_raw_nonzero());
+    let is_it = || fs::read_to_string(&comm).is_ok_and(|text| text.trim() == name);
+    assert!(eventually(LIMIT, is_it), "{pid:?} does not become {name}");
+}
+
+#[track_caller]
+pub(crate) fn assert_dies(pid: Pid) {
+    assert!(eventually(LIMIT, || !is_alive(pid)), "{pid:?} lives on");
+}

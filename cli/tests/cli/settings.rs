@@ -1,0 +1,285 @@
+//! Where servers and passwords come from, and where passwords never show.
+
+use std::fs;
+use std::path::Path;
+
+use redlatch_testing::Server;
+
+use crate::process::{Nodes, Running, bare, end_of, pid};
+
+const SECRET: &str = "s3cret-word";
+
+/// A folder with a configuration file for these servers.
+#[track_caller]
+fn write_config(nodes: &Nodes, name: &str, more: &str) -> String {
+    let urls: Vec<String> = nodes
+        .servers
+        .iter()
+        .map(|s| format!("{:?}", s.url()))
+        .collect();
+    let text = format!("nodes = [{}]\n{more}", urls.join(", "));
+    let file = nodes.file(name);
+    fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+fn with_password(n: usize) -> Nodes {
+    let start = |_| Server::start_with(&["--requirepass", SECRET]);
+    Nodes {
+        servers: (0..n).map(start).collect(),
+    }
+}
+
+#[test]
+fn nodes_come_from_flags_else_the_environment_else_the_named_file_else_the_folder() {
+    let (flags, environment, named, from_variable, folder) = (
+        Nodes::start(1),
+        Nodes::start(1),
+        Nodes::start(1),
+        Nodes::start(1),
+        Nodes::start(1),
+    );
+    write_config(&folder, "redlatch.toml", "");
+    let named_file = write_config(&named, "named.toml", "");
+    let variable_file = write_config(&from_variable, "variable.toml", "");
+    let url = flags.urls();
+    // Each has one thing less than the one before.
+    let arguments = ["status", "job", "--node", &url, "--config", &named_file];
+    for (expected, arguments, nodes, variable) in [
+        (
+            &flags,
+            &arguments[..],
+            Some(environment.urls()),
+            Some(&variable_file),
+        ),
+        (
+            &environment,
+            &["status", "job", "--config", &named_file],
+            Some(environment.urls()),
+            Some(&variable_file),
+        ),
+        (
+            &named,
+            &["status", "job", "--config", &named_file],
+            None,
+            Some(&variable_file),
+        ),
+        (
+            &from_variable,
+            &["status", "job"],
+            None,
+            Some(&variable_file),
+        ),
+        (&folder, &["status", "job"], None, None),
+    ] {
+        let mut command = bare(arguments);
+        command.current_dir(folder.servers[0].dir());
+        if let Some(nodes) = nodes {
+            command.env("REDLATCH_NODES", nodes);
+        }
+        if let Some(file) = variable {
+            command.env("REDLATCH_CONFIG", file);
+        }
+        let ended = end_of(&mut command);
+        let name = expected.servers[0].name();
+        assert!(ended.stdout.contains(&name), "{name}: {ended:?}");
+        assert_eq!(ended.stdout.matches("127.0.0.1:").count(), 1, "{ended:?}");
+    }
+}
+
+#[test]
+fn the_file_sets_what_flags_do_not() {
+    let nodes = Nodes::start(1);
+    let file = write_config(
+        &nodes,
+        "redlatch.toml",
+        "key_prefix = 'billing:'\nttl = '20s'\n",
+    );
+    let script = "echo; exec sleep 20";
+    let ttl_of = |arguments: &[&str], key: &str| {
+        let arguments = [
+            &["run", "--config", &file],
+            arguments,
+            &["job", "--", "sh", "-c", script],
+        ]
+        .concat();
+        let running = Running::start(&mut bare(&arguments));
+        running.line();
+        let ttl = nodes.servers[0].pttl(key);
+        running.signal(rustix::process::Signal::TERM);
+        running.end();
+        ttl
+    };
+    assert!((10_000..=20_000).contains(&ttl_of(&[], "billing:job")));
+    assert!((30_000..=40_000).contains(&ttl_of(&["--ttl", "40s", "--key-prefix", "x:"], "x:job")));
+}
+
+#[test]
+fn a_file_that_can_not_be_used_is_64_with_what_may_stand_there() {
+    let nodes = Nodes::start(1);
+    for (text, mend) in [
+        (
+            "node = 'x'\n",
+            "line 2: unknown key node; the keys are nodes, username,",
+        ),
+        (
+            "password = 's3cret'\n",
+            "unknown key password; the keys are",
+        ),
+        ("ttl = 5\n", "such as \"30s\""),
+        ("ttl = \n", "not TOML"),
+        ("wait = '0s'\n", "--no-wait"),
+    ] {
+        let file = write_config(&nodes, "bad.toml", text);
+        let ended = end_of(&mut bare(&["run", "--config", &file, "job", "--", "true"]));
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        assert!(
+            ended.complaint().contains("bad.toml") && ended.complaint().contains(mend),
+            "{ended:?}"
+        );
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    }
+    for arguments in [
+        &["status", "job", "--config", "/no/such/file"][..],
+        &[
+            "status",
+            "job",
+            "--node",
+            "redis://a",
+            "--password-file",
+            "/no/such/file",
+        ],
+        &[
+            "status",
+            "job",
+            "--node",
+            "redis://a",
+            "--password-file",
+            "/dev/null",
+        ],
+    ] {
+        let ended = end_of(&mut bare(arguments));
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        assert!(
+            ended.complaint().contains(arguments[arguments.len() - 1]),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn a_password_comes_from_a_file_or_the_environment() {
+    let nodes = with_password(3);
+    let file = nodes.file("password");
+    fs::write(&file, format!("{SECRET}\nnot this\n")).unwrap();
+    write_config(&nodes, "redlatch.toml", "password_file = 'password'\n");
+    let path = file.display().to_string();
+    let with_login = nodes
+        .urls()
+        .replace("redis://", &format!("redis://:{SECRET}@"));
+    let in_folder = |arguments: &[&str]| {
+        let mut command = bare(arguments);
+        command.current_dir(nodes.servers[0].dir());
+        command
+    };
+    let commands = [
+        in_folder(&["run", "job", "--", "true"]),
+        std::mem::replace(
+            nodes
+                .redlatch(&["run", "--password-file", &path, "job", "--", "true"])
+                .env("REDLATCH_PASSWORD", "wrong"),
+            bare(&[]),
+        ),
+        std::mem::replace(
+            nodes
+                .redlatch(&["run", "job", "--", "true"])
+                .env("REDLATCH_PASSWORD", SECRET),
+            bare(&[]),
+        ),
+        std::mem::replace(
+            nodes
+                .redlatch(&["run", "job", "--", "true"])
+                .env("REDLATCH_NODES", with_login),
+            bare(&[]),
+        ),
+    ];
+    for mut command in commands {
+        let ended = end_of(&mut command);
+        assert_eq!(
+            (ended.code, ended.stderr.as_str()),
+            (Some(0), ""),
+            "{command:?}"
+        );
+    }
+    // With none, or a wrong one, which is not shown.
+    let ended = end_of(
+        nodes
+            .redlatch(&["run", "-n", "job", "--", "true"])
+            .env("REDLATCH_PASSWORD", "wr0ng"),
+    );
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(!ended.complaint().contains("wr0ng"), "{ended:?}");
+}
+
+#[test]
+fn a_password_on_the_command_line_is_refused_and_not_repeated() {
+    let nodes = with_password(1);
+    let url = nodes
+        .urls()
+        .replace("redis://", &format!("redis://:{SECRET}@"));
+    for arguments in [
+        &["run", "--node", &url, "job", "--", "true"][..],
+        &["health", "--node", &url],
+        &["status", "job", &url],
+        &["run", "job", &url],
+        &["health", "--nodes", &url],
+        &["health", &format!("--nodes={url}")],
+        &["run", "--ttl", &url, "job", "--", "true"],
+        &["run", "job", "--", &url],
+        &["status", &format!("{url} x")],
+    ] {
+        let ended = end_of(&mut bare(arguments));
+        assert!(matches!(ended.code, Some(64 | 127)), "{ended:?}");
+        assert!(!ended.stderr.contains(SECRET), "{ended:?}");
+    }
+    let ended = end_of(&mut bare(&["health", "--node", &url]));
+    let line = ended.complaint();
+    assert!(
+        line.contains("--password-file")
+            && line.contains("REDLATCH_PASSWORD")
+            && line.contains("REDLATCH_NODES")
+    );
+}
+
+#[test]
+fn passwords_reach_neither_the_command_nor_the_process_list() {
+    let nodes = with_password(1);
+    let script = "echo $$ $PPID; env | grep -c s3cret; exec sleep 20";
+    let with_login = nodes
+        .urls()
+        .replace("redis://", &format!("redis://:{SECRET}@"));
+    for (variable, value) in [
+        ("REDLATCH_PASSWORD", SECRET),
+        ("REDLATCH_NODES", &with_login),
+    ] {
+        let running = Running::start(nodes.run(&[], script).env(variable, value));
+        let line = running.line();
+        let (command, parent) = line.split_once(' ').unwrap();
+        assert_eq!(running.line(), "0", "{variable}");
+        let group = rustix::process::getpgid(Some(pid(command))).unwrap();
+        let watchdog = group.as_raw_nonzero().to_string();
+        for process in [command, parent, &watchdog] {
+            let words = fs::read(Path::new("/proc").join(process).join("cmdline")).unwrap();
+            assert!(!String::from_utf8_lossy(&words).contains(SECRET));
+        }
+        let environment = fs::read(Path::new("/proc").join(&watchdog).join("environ")).unwrap();
+        assert!(!String::from_utf8_lossy(&environment).contains(SECRET));
+        running.signal(rustix::process::Signal::TERM);
+        running.end();
+    }
+    // What is no secret is inherited, so that the command can look at its lock.
+    let nodes = Nodes::start(1);
+    let ended = end_of(&mut nodes.run(&[], "echo $REDLATCH_NODES"));
+    assert_eq!(ended.stdout.trim(), nodes.urls());
+}

@@ -1,0 +1,149 @@
+//! `redlatch` alone is stopped, and so renews nothing: the command does not run on beside the next holder.
+
+use std::time::Duration;
+
+use redlatch::{LockManager, Protocol};
+use redlatch_testing::{Server, eventually, pause};
+use rustix::process::{Signal, getpgid, kill_process};
+
+use crate::process::{LIMIT, NODE_TIMEOUT, Nodes, Running, assert_dies, is_alive, pid, state};
+
+/// Long enough that a busy machine does not lose the lock before it is meant to.
+const TTL: [&str; 2] = ["--ttl", "6s"];
+
+/// Another client of the same lock.
+#[track_caller]
+fn contender(nodes: &Nodes) -> LockManager {
+    LockManager::builder()
+        .nodes(nodes.servers.iter().map(Server::url))
+        .node_timeout(NODE_TIMEOUT)
+        .acquire_timeout(LIMIT)
+        .protocol(Protocol::Classic)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock() {
+    let nodes = Nodes::start(3);
+    let other = contender(&nodes);
+    // Nothing that a signal could do but KILL.
+    let script = "trap '' INT TERM HUP QUIT; sh -c 'echo $$; for i in $(seq 3000); do sleep 0.02; done' & echo $$; \
+                  for i in $(seq 3000); do sleep 0.02; done";
+    let running = Running::start(&mut nodes.run(&TTL, script));
+    let pids = [pid(&running.line()), pid(&running.line())];
+    // Later than the first renewal, so that it is not the end of the first lease that counts.
+    pause(Duration::from_millis(1500));
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    running.signal(Signal::STOP);
+    let guard = other.lock("job", Duration::from_mins(1)).unwrap();
+    let alive = pids.map(is_alive);
+    assert_eq!(alive, [false; 2], "they run on beside the next holder");
+    running.signal(Signal::CONT);
+    let ended = running.end();
+    assert_eq!(ended.code, Some(76), "{ended:?}");
+    assert!(ended.complaint().contains("lost the lock job"), "{ended:?}");
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn the_command_of_a_stopped_redlatch_gets_term_first() {
+    let nodes = Nodes::start(3);
+    let other = contender(&nodes);
+    let told = nodes.file("told");
+    let script = format!(
+        "trap 'echo term > {}; exit 0' TERM; echo $$; for i in $(seq 3000); do sleep 0.02; done",
+        told.display()
+    );
+    let running = Running::start(&mut nodes.run(&TTL, &script));
+    let command = pid(&running.line());
+    running.signal(Signal::STOP);
+    let guard = other.lock("job", Duration::from_mins(1)).unwrap();
+    assert!(!is_alive(command), "it runs on beside the next holder");
+    assert_eq!(std::fs::read_to_string(&told).unwrap(), "term\n");
+    running.signal(Signal::CONT);
+    // Whatever the command returned.
+    let ended = running.end();
+    assert_eq!(ended.code, Some(76), "{ended:?}");
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn a_command_that_is_stopped_as_well_does_not_go_on_beside_the_next_holder() {
+    let nodes = Nodes::start(3);
+    let running =
+        Running::start(&mut nodes.run(&TTL, "echo $$; for i in $(seq 3000); do sleep 0.02; done"));
+    let command = pid(&running.line());
+    let watchdog = getpgid(Some(command)).unwrap();
+    // All three, as a debugger or a freezer would.
+    let all = [running.pid(), watchdog, command];
+    for pid in all {
+        kill_process(pid, Signal::STOP).unwrap();
+        assert!(eventually(LIMIT, || state(pid) == Some('T')));
+    }
+    assert!(eventually(LIMIT, || nodes.locked() == 0));
+    for pid in all {
+        // The watchdog may have ended the command by then.
+        kill_process(pid, Signal::CONT).ok();
+    }
+    assert_dies(command);
+    assert_eq!(running.end().code, Some(76));
+}
+
+#[test]
+fn a_redlatch_that_goes_on_in_time_keeps_its_lock_and_its_command() {
+    let nodes = Nodes::start(3);
+    let go = nodes.file("go");
+    let script = format!(
+        "echo $$; while [ ! -e {} ]; do sleep 0.02; done; exit 3",
+        go.display()
+    );
+    let running = Running::start(&mut nodes.run(&["--ttl", "1m"], &script));
+    let command = pid(&running.line());
+    running.signal(Signal::STOP);
+    assert!(eventually(LIMIT, || state(running.pid()) == Some('T')));
+    pause(Duration::from_secs(1));
+    running.signal(Signal::CONT);
+    assert!(is_alive(command));
+    std::fs::write(&go, "").unwrap();
+    let ended = running.end();
+    assert_eq!(
+        (ended.code, ended.stderr.as_str()),
+        (Some(3), ""),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
+    let nodes = Nodes::start(3);
+    let other = contender(&nodes);
+    let options = ["--ttl", "1500ms", "--on-loss", "ignore"];
+    let script = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
+    let running = Running::start(&mut nodes.run(&options, script));
+    let command = pid(&running.line());
+    running.signal(Signal::STOP);
+    other
+        .lock("job", Duration::from_mins(1))
+        .unwrap()
+        .unlock()
+        .unwrap();
+    assert!(is_alive(command));
+}
+
+#[test]
+fn a_redlatch_that_is_stopped_in_the_grace_leaves_the_kill_to_the_watchdog() {
+    let nodes = Nodes::start(3);
+    let options = ["--ttl", "1500ms", "--grace", "1s"];
+    let script = "trap '' TERM; echo $$; for i in $(seq 3000); do sleep 0.02; done";
+    let running = Running::start(&mut nodes.run(&options, script));
+    let command = pid(&running.line());
+    for server in &nodes.servers {
+        server.command(&["SET", "job", "another", "PX", "60000"]);
+    }
+    assert!(running.error_line().contains("KILL after 1s"));
+    running.signal(Signal::STOP);
+    assert_dies(command);
+    running.signal(Signal::CONT);
+    assert_eq!(running.end().code, Some(76));
+}

@@ -1,0 +1,330 @@
+//! On a terminal: what is shown while waiting, and that interactive commands get the terminal and its keys.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redlatch_testing::{eventually, tell_reaper};
+use rustix::process::{Signal, getpgid, kill_process, setsid};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::process::{LIMIT, Nodes, assert_dies, let_children_heed_signals, pid, state};
+
+/// Tells the leader which terminal to take.
+const TTY: &str = "REDLATCH_TEST_TTY";
+/// Tells it what to run there.
+const SCRIPT: &str = "REDLATCH_TEST_SCRIPT";
+
+/// A terminal, with what has appeared on it.
+struct Terminal {
+    keys: File,
+    path: PathBuf,
+    shown: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    #[track_caller]
+    fn open() -> Self {
+        let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&keys).unwrap();
+        unlockpt(&keys).unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: 200,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&keys, size).unwrap();
+        let path = ptsname(&keys, Vec::new())
+            .unwrap()
+            .into_string()
+            .unwrap()
+            .into();
+        let keys = File::from(keys);
+        let shown = Arc::new(Mutex::new(String::new()));
+        let (mut screen, text) = (keys.try_clone().unwrap(), Arc::clone(&shown));
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // An error says that nobody has the terminal any more.
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                text.lock()
+                    .push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        Self { keys, path, shown }
+    }
+
+    fn other_end(&self) -> File {
+        File::options()
+            .read(true)
+            .write(true)
+            .open(&self.path)
+            .unwrap()
+    }
+
+    fn press(&self, keys: &str) {
+        (&self.keys).write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until this is shown, and returns what stands behind it in that line.
+    #[track_caller]
+    fn wait_for(&self, text: &str) -> String {
+        let rest = || {
+            let shown = self.shown.lock();
+            let (_, rest) = shown.split_once(text)?;
+            let (line, _) = rest.split_once('\n')?;
+            Some(line.trim().to_owned())
+        };
+        assert!(
+            eventually(LIMIT, || rest().is_some()),
+            "{text}: {:?}",
+            self.shown.lock()
+        );
+        rest().unwrap()
+    }
+
+    /// Runs a script as a login does: in a session of its own, in the foreground of this terminal.
+    #[track_caller]
+    fn run(&self, nodes: &Nodes, script: &str) -> Session {
+        let_children_heed_signals();
+        let mut leader = Command::new(std::env::current_exe().unwrap());
+        leader
+            .args([
+                "--exact",
+                "terminal::the_leader_of_a_session",
+                "--nocapture",
+            ])
+            .env(TTY, &self.path)
+            .env(SCRIPT, script)
+            .env("REDLATCH_NODES", nodes.urls())
+            .current_dir(nodes.servers[0].dir())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = leader.spawn().unwrap();
+        tell_reaper("up", &child);
+        Session { child }
+    }
+}
+
+struct Session {
+    child: Child,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        tell_reaper("down", &self.child);
+        self.child.wait().ok();
+    }
+}
+
+/// No test but a process that the tests start: it begins a session, takes the terminal, and becomes a shell.
+#[test]
+fn the_leader_of_a_session() {
+    let (Ok(tty), Ok(script)) = (std::env::var(TTY), std::env::var(SCRIPT)) else {
+        return;
+    };
+    setsid().unwrap();
+    // The first terminal that a leader opens is that of its session.
+    let open = || File::options().read(true).write(true).open(&tty).unwrap();
+    let error = Command::new("sh")
+        .args(["-c", &script])
+        .stdin(open())
+        .stdout(open())
+        .stderr(open())
+        .exec();
+    panic!("{error}");
+}
+
+const BINARY: &str = env!("CARGO_BIN_EXE_redlatch");
+
+#[test]
+fn waiting_on_a_terminal_shows_the_holder_and_clears_the_line() {
+    let nodes = Nodes::start(5);
+    let token = "0123456789abcdef0123456789abcdef01234567";
+    for server in &nodes.servers[..3] {
+        server.hold("job", token, 1500);
+    }
+    let terminal = Terminal::open();
+    let mut child = nodes
+        .run(&["--wait", "15s"], "true")
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(terminal.other_end())
+        .spawn()
+        .unwrap();
+    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let is_shown = |text: &str| terminal.shown.lock().contains(text);
+    let line = "job is held by 01234567 on 3 of 5 nodes, for ";
+    assert!(
+        eventually(LIMIT, || is_shown(line)),
+        "{:?}",
+        terminal.shown.lock()
+    );
+    assert!(is_shown(" more, waited "), "{:?}", terminal.shown.lock());
+    // The last thing is that the line is cleared.
+    let is_cleared = || terminal.shown.lock().ends_with("\u{1b}[2K");
+    assert!(eventually(LIMIT, is_cleared), "{:?}", terminal.shown.lock());
+}
+
+#[test]
+fn a_command_on_a_terminal_reads_from_it_gets_ctrl_c_and_gives_it_back() {
+    let nodes = Nodes::start(3);
+    let terminal = Terminal::open();
+    let script = format!(
+        "{BINARY} run job -- sh -c 'echo hello there; read line; echo it was $line; exec sleep 30'; \
+         echo exit code $?; read line; echo again $line; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    terminal.wait_for("hello there");
+    terminal.press("typed\n");
+    assert_eq!(terminal.wait_for("it was "), "typed");
+    terminal.press("\u{3}");
+    assert_eq!(terminal.wait_for("exit code "), "130");
+    // The shell is in the foreground again, else it could not read.
+    terminal.press("more\n");
+    assert_eq!(terminal.wait_for("again "), "more");
+    assert_eq!(nodes.locked(), 0);
+}
+
+#[test]
+fn a_loss_gives_the_terminal_back_too() {
+    let nodes = Nodes::start(3);
+    let terminal = Terminal::open();
+    let script = format!(
+        "{BINARY} run --max-hold 1s --grace 100ms job -- sh -c 'trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done'; \
+         echo exit code $?; read line; echo again $line; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    assert_eq!(terminal.wait_for("exit code "), "76");
+    terminal.press("more\n");
+    assert_eq!(terminal.wait_for("again "), "more");
+}
+
+// The command is one process: Ctrl-Z can catch a shell while it starts another one by `vfork`, and such a shell, on any
+// terminal, is not stopped until that other one goes on.
+#[test]
+fn ctrl_z_stops_redlatch_with_the_command_and_both_go_on() {
+    let nodes = Nodes::start(3);
+    let terminal = Terminal::open();
+    let script = format!(
+        "{BINARY} run job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; echo exit code $?"
+    );
+    let _session = terminal.run(&nodes, &script);
+    let redlatch = pid(&terminal.wait_for("parent "));
+    let command = pid(&terminal.wait_for("command "));
+    terminal.press("\u{1a}");
+    assert!(
+        eventually(LIMIT, || state(redlatch) == Some('T')),
+        "{:?}",
+        state(redlatch)
+    );
+    assert_eq!(state(command), Some('T'));
+    kill_process(redlatch, Signal::CONT).unwrap();
+    assert!(eventually(LIMIT, || state(redlatch) != Some('T')
+        && state(command) != Some('T')));
+    terminal.press("\u{3}");
+    assert_eq!(terminal.wait_for("exit code "), "130");
+    assert_dies(command);
+}
+
+#[test]
+fn killing_redlatch_on_a_terminal_kills_a_command_that_is_stopped() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    let script = format!(
+        "{BINARY} run --ttl 1500ms job -- sh -c 'echo parent $PPID; echo command $$; exec sleep 30'; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    let redlatch = pid(&terminal.wait_for("parent "));
+    let command = pid(&terminal.wait_for("command "));
+    terminal.press("\u{1a}");
+    assert!(eventually(LIMIT, || state(redlatch) == Some('T')));
+    kill_process(redlatch, Signal::KILL).unwrap();
+    assert_dies(command);
+    assert!(eventually(Duration::from_secs(5), || nodes.locked() == 0));
+}
+
+#[test]
+fn a_loss_ends_the_command_though_the_watchdog_was_killed() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    let script = format!(
+        "{BINARY} run --max-hold 1500ms --grace 100ms job -- sh -c \
+         'trap \"\" TERM HUP; echo command $$; for i in $(seq 1500); do sleep 0.02; done'; echo exit code $?; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    let command = pid(&terminal.wait_for("command "));
+    kill_process(getpgid(Some(command)).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(terminal.wait_for("exit code "), "76");
+    assert_dies(command);
+}
+
+/// In a pipeline the command gets the terminal only when it asks for it.
+#[test]
+fn a_loss_gives_back_a_terminal_that_was_handed_over_later() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    let script = format!(
+        "{BINARY} run --max-hold 1500ms --grace 100ms job -- sh -c \
+         'read line </dev/tty; echo it was $line; trap \"\" TERM; for i in $(seq 1500); do sleep 0.02; done' | cat; \
+         echo all ended; read line; echo again $line; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    terminal.press("typed\n");
+    assert_eq!(terminal.wait_for("it was "), "typed");
+    terminal.wait_for("all ended");
+    terminal.press("more\n");
+    assert_eq!(terminal.wait_for("again "), "more");
+}
+
+#[test]
+fn ctrl_z_stops_a_pipeline_whose_command_has_the_terminal_and_fg_continues_it() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    // What a shell shows of the command at `fg` is not to be taken for what the command says.
+    let script = format!(
+        "set -m; {BINARY} run job -- sh -c \
+         'a=first b=then; read line </dev/tty; echo $a=$line; read line </dev/tty; echo $b=$line; exit 3' | cat; \
+         echo prompt $?; read line; echo shell $line; fg; echo fg $?; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    terminal.press("typed\n");
+    assert_eq!(terminal.wait_for("first="), "typed");
+    terminal.press("\u{1a}");
+    terminal.wait_for("prompt ");
+    terminal.press("command\n");
+    assert_eq!(terminal.wait_for("shell "), "command");
+    terminal.press("more\n");
+    assert_eq!(terminal.wait_for("then="), "more");
+    assert_eq!(terminal.wait_for("fg "), "0");
+}
+
+#[test]
+fn started_in_the_background_it_stops_when_the_command_reads_and_fg_continues_it() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    let script = format!(
+        "set -m; {BINARY} run job -- sh -c 'a=first; echo parent $PPID; read line </dev/tty; echo $a=$line; exit 3' & \
+         read line; fg; echo fg $?; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    let redlatch = pid(&terminal.wait_for("parent "));
+    let is_stopped = || state(redlatch) == Some('T');
+    assert!(eventually(LIMIT, is_stopped), "{:?}", state(redlatch));
+    terminal.press("go\n");
+    assert!(eventually(LIMIT, || !is_stopped()));
+    terminal.press("typed\n");
+    assert_eq!(terminal.wait_for("first="), "typed");
+    assert_eq!(terminal.wait_for("fg "), "3");
+}

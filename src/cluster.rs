@@ -1,0 +1,109 @@
+//! The nodes of a manager in their canonical order, and all that a round over them needs: the clock, the options, the rules of
+//! the fenced protocol, the counters.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, Timestamp};
+use crate::error::Error;
+use crate::fencing::{Proposals, Rules};
+use crate::node::Node;
+use crate::quorum::{self, Term};
+use crate::retry;
+use crate::stats::Recorder;
+
+pub(crate) mod key;
+mod options;
+
+pub(crate) use self::options::Options;
+
+/// The nodes that vote together.
+pub(crate) struct Cluster {
+    /// In the canonical order.
+    nodes: Vec<Arc<Node>>,
+    pub(crate) clock: Clock,
+    pub(crate) options: Options,
+    /// With the fenced protocol, what all its clients have to agree on.
+    pub(crate) rules: Option<Rules>,
+    pub(crate) proposals: Proposals,
+    pub(crate) stats: Arc<Recorder>,
+    /// The process that made the connections.
+    process: u32,
+}
+
+impl Cluster {
+    pub(crate) fn new(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
+        Self {
+            rules: options.rules(nodes.len()),
+            proposals: Proposals::default(),
+            stats: Arc::default(),
+            nodes,
+            clock,
+            options,
+            process: std::process::id(),
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    pub(crate) fn each(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &Node> + ExactSizeIterator + Clone {
+        self.nodes.iter().map(AsRef::as_ref)
+    }
+
+    /// Whether this is the child of a fork. There, a thread that it does not have may hold any of the locks for ever.
+    pub(crate) fn is_forked(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    /// Refuses the child of a fork.
+    pub(crate) fn refuse_fork(&self) -> Result<(), Error> {
+        if self.is_forked() {
+            Err(Error::Forked)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The term of an extension: no longer than `max_hold` leaves, or hardly, so that others need not wait longer for a
+    /// holder that hangs.
+    pub(crate) fn term_until(
+        &self,
+        limit: Option<Timestamp>,
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Term, Error> {
+        let longest = limit.map_or(Duration::MAX, |limit| {
+            self.options.ttl_for(limit.saturating_since(now))
+        });
+        self.options.term(ttl.min(longest))
+    }
+
+    /// Whether nodes that failed a moment ago are left out: as long as the others are a majority.
+    pub(crate) fn heeds_breakers(&self) -> bool {
+        let closed = self.nodes.iter().filter(|node| node.is_closed()).count();
+        quorum::is_reached(self.nodes.len(), closed)
+    }
+
+    /// A random delay before the next attempt.
+    pub(crate) fn delay(&self) -> Result<Duration, Error> {
+        let random = self.clock.random();
+        let random = random.map_err(Error::no_randomness)?;
+        let options = &self.options;
+        Ok(retry::delay(options.retry_min, options.retry_max, random))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if self.is_forked() {
+            // A lock inside the thread pools may have been held by a thread that the child of a fork does not have, and
+            // to drop them would wait for it for ever.
+            #[expect(clippy::mem_forget, reason = "a leak, in place of a hang")]
+            std::mem::forget(std::mem::take(&mut self.nodes));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a manager was told, and what follows from it.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::fanout::Fanout;
+use crate::fencing::{Protocol, Rules};
+use crate::quorum::{self, Term};
+
+/// What the rounds need to know.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) key_prefix: String,
+    pub(crate) node_timeout: Duration,
+    pub(crate) acquire_timeout: Duration,
+    pub(crate) retry_min: Duration,
+    pub(crate) retry_max: Duration,
+    pub(crate) default_ttl: Duration,
+    pub(crate) drift_factor: f64,
+    pub(crate) max_ttl: Duration,
+    pub(crate) protocol: Protocol,
+    pub(crate) fanout: Fanout,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            key_prefix: String::new(),
+            node_timeout: Duration::from_millis(50),
+            acquire_timeout: Duration::from_secs(10),
+            retry_min: Duration::from_millis(50),
+            retry_max: Duration::from_millis(250),
+            default_ttl: Duration::from_secs(30),
+            drift_factor: 0.01,
+            max_ttl: Duration::from_hours(1),
+            protocol: Protocol::Classic,
+            fanout: Fanout::Sequential,
+        }
+    }
+}
+
+impl Options {
+    /// The part of a time to live by which clocks may differ at its end.
+    pub(crate) fn drift(&self, ttl: Duration) -> Duration {
+        quorum::drift(ttl, self.drift_factor)
+    }
+
+    /// A ttl that is valid for so long, and hardly longer.
+    pub(crate) fn ttl_for(&self, validity: Duration) -> Duration {
+        quorum::ttl_for(validity, self.drift_factor)
+    }
+
+    /// What all clients of the fenced protocol have to agree on; none with the classic one.
+    pub(crate) fn rules(&self, nodes: usize) -> Option<Rules> {
+        let rules = || {
+            Rules::new(
+                &self.key_prefix,
+                nodes,
+                self.max_ttl,
+                self.drift(self.max_ttl),
+            )
+        };
+        (self.protocol == Protocol::Fenced).then(rules)
+    }
+
+    /// What a caller who asks for this ttl gets.
+    pub(crate) fn term(&self, ttl: Duration) -> Result<Term, Error> {
+        let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
+        if ttl > self.max_ttl {
+            return refuse(format!(
+                "the longest is max_ttl, {:?}; ask for less or raise max_ttl",
+                self.max_ttl
+            ));
+        }
+        let whole = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        let drift = self.drift(whole);
+        let validity = quorum::validity(whole, Duration::ZERO, drift);
+        if validity.is_zero() {
+            return refuse(format!(
+                "the clocks' drift alone, {drift:.1?}, uses it up; ask for more"
+            ));
+        }
+        Ok(Term {
+            ttl: whole,
+            validity,
+        })
+    }
+}

@@ -1,0 +1,14 @@
+//! Who waits for whom: the threads of this manager in a queue, and the first of them for other processes, at one node.
+
+pub(crate) mod arbiter;
+pub(crate) mod cancel;
+pub(crate) mod courtesy;
+pub(crate) mod handover;
+pub(crate) mod order;
+pub(crate) mod queue;
+#[cfg(test)]
+mod queue_model;
+#[cfg(test)]
+mod queue_threads;
+
+use crate::sync;

@@ -1,0 +1,95 @@
+//! Ending a wait for a lock from another thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::clock::{Clock, Timestamp};
+
+/// How often a call that can be cancelled looks whether it is.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+
+/// Ends the waiting of calls for locks from another thread: of a program that shuts down, or gets a signal.
+///
+/// Clones are the same. Give it to [`LockRequest::cancelled_by`](crate::LockRequest::cancelled_by), for as many calls as you
+/// like. A call that waits notices within 50 ms and fails with [`Error::Cancelled`](crate::Error::Cancelled); one that is
+/// asking the nodes ends its round first, and leaves no key behind.
+///
+/// ```
+/// use std::thread;
+/// use std::time::Duration;
+/// use redlatch::{Cancel, Error, LockManager};
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # for node in &nodes { node.hold("invoices", "another", Duration::from_secs(60)); }
+/// # let manager = LockManager::builder().fakes(&nodes).build()?;
+///
+/// let cancel = Cancel::new();
+/// let waiting = thread::spawn({
+///     let (manager, cancel) = (manager.clone(), cancel.clone());
+///     move || manager.request("invoices").cancelled_by(&cancel).try_lock_for(Duration::MAX)
+/// });
+/// cancel.cancel();
+/// let result = waiting.join().expect("a thread that ends");
+/// assert!(matches!(result, Err(Error::Cancelled { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Cancel {
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl Cancel {
+    /// Makes one that nobody has cancelled.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Cancels the calls that have it, now and from now on. Nothing undoes that.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
+    }
+}
+
+/// For how long one call waits: until its time is over, or until it is cancelled.
+#[derive(Debug, Clone)]
+pub(crate) struct Patience {
+    /// None is for ever.
+    pub(crate) end: Option<Timestamp>,
+    pub(crate) cancel: Option<Cancel>,
+}
+
+impl Patience {
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
+    }
+
+    /// How much time is left: none once it is cancelled.
+    pub(crate) fn left(&self, clock: &Clock) -> Duration {
+        if self.is_cancelled() {
+            return Duration::ZERO;
+        }
+        let left = |end: Timestamp| end.saturating_since(clock.now());
+        self.end.map_or(Duration::MAX, left)
+    }
+
+    /// Sleeps for `span`, and for no longer than is left.
+    pub(crate) fn sleep(&self, clock: &Clock, span: Duration) {
+        let span = span.min(self.left(clock));
+        if self.cancel.is_none() {
+            return clock.sleep(span);
+        }
+        let until = clock.now().saturating_add(span);
+        loop {
+            let rest = until.saturating_since(clock.now());
+            if rest.is_zero() || self.is_cancelled() {
+                return;
+            }
+            clock.sleep(rest.min(LOOK));
+        }
+    }
+}

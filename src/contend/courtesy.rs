@@ -1,0 +1,84 @@
+//! Who has just woken another one and asks for the same lock again lets that one go first.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::node::wait::Manner;
+
+/// How long after a release one who asks again is polite.
+const POLITE_FOR: Duration = Duration::from_millis(5);
+
+/// The locks that were given back a moment ago and for which somebody was woken. Who asks for one of them again lets
+/// that one go first.
+pub(crate) struct Courtesy {
+    hasher: RandomState,
+    /// Until when who asks is polite, in nanoseconds, by a part of the hash. Two locks that share one do no harm.
+    until: [AtomicU64; 64],
+}
+
+impl Default for Courtesy {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            until: [const { AtomicU64::new(0) }; 64],
+        }
+    }
+}
+
+impl Courtesy {
+    pub(crate) fn owe(&self, key: &str, now: Timestamp) {
+        let until = now.saturating_add(POLITE_FOR).as_nanos();
+        self.place(key).store(until, Ordering::Relaxed);
+    }
+
+    pub(crate) fn manner(&self, key: &str, now: Timestamp) -> Manner {
+        if self.place(key).swap(0, Ordering::Relaxed) > now.as_nanos() {
+            Manner::Polite
+        } else {
+            Manner::Eager
+        }
+    }
+
+    fn place(&self, key: &str) -> &AtomicU64 {
+        let [first, others @ ..] = &self.until;
+        let [byte, ..] = self.hasher.hash_one(key).to_ne_bytes();
+        others.get(usize::from(byte) / 4).unwrap_or(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
+        let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
+        assert_eq!(courtesy.manner("job", now), Manner::Eager);
+        courtesy.owe("job", now);
+        let others = (0..1_000).map(|n| format!("job-{n}"));
+        let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
+        let others: Vec<String> = others.collect();
+        assert!(others.len() > 900);
+        assert!(
+            others
+                .iter()
+                .all(|key| courtesy.manner(key, now) == Manner::Eager)
+        );
+        assert_eq!(courtesy.manner("job", now), Manner::Polite);
+        assert_eq!(courtesy.manner("job", now), Manner::Eager);
+
+        courtesy.owe("job", now);
+        let late = now.saturating_add(POLITE_FOR);
+        assert_eq!(courtesy.manner("job", late), Manner::Eager);
+    }
+
+    #[test]
+    fn every_place_is_used() {
+        let courtesy = Courtesy::default();
+        let places = (0..10_000).map(|n| std::ptr::from_ref(courtesy.place(&n.to_string())));
+        let places: std::collections::HashSet<_> = places.collect();
+        assert_eq!(places.len(), courtesy.until.len());
+    }
+}

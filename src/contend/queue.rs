@@ -1,0 +1,366 @@
+//! Threads of one manager that want the same lock: first in, first out, and only the first one talks to the servers.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::sync::{Condvar, Mutex, MutexGuard};
+use crate::clock::Timestamp;
+
+/// How often those who wait look whether the lock of the holder has ended, at least.
+const LONGEST_LOOK: Duration = Duration::from_millis(50);
+
+/// An empty queue keeps no more room than for this many lines.
+const ROOM: usize = 64;
+
+/// What a queue is for.
+pub(crate) trait Tenant: Sized {
+    /// A lock that is held.
+    type Lock: Clone;
+    /// What goes from a thread to the next one, if the lock does not go back to the servers in between.
+    type Guard;
+    /// What an attempt met.
+    type Error: Clone;
+    /// What one who waits asks for.
+    type Wish;
+
+    /// When a lock is over.
+    fn end(lock: &Self::Lock) -> Timestamp;
+}
+
+/// Time as the threads in a line see it.
+pub(crate) trait Time<T: Tenant> {
+    fn now(&self) -> Timestamp;
+
+    /// Whether the one who waits has given up.
+    fn has_given_up(&self) -> bool {
+        false
+    }
+
+    /// Waits until it is called or `until` has come; may return early.
+    fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
+}
+
+/// The lines of a manager: one for each resource that a thread holds, asks for or waits for, and nothing for any other.
+pub(crate) struct Queue<T: Tenant> {
+    lines: Mutex<Lines<T>>,
+    process: u32,
+}
+
+pub(crate) struct Lines<T: Tenant> {
+    by_resource: HashMap<Arc<str>, Line<T>>,
+    turns: u64,
+}
+
+struct Line<T: Tenant> {
+    /// Whose turn it is.
+    turn: u64,
+    /// What the one whose turn it is has got.
+    lock: Option<T::Lock>,
+    /// What its last attempt met.
+    met: Option<T::Error>,
+    waiting: VecDeque<Arc<Waiter<T>>>,
+}
+
+struct Waiter<T: Tenant> {
+    wish: T::Wish,
+    called: Condvar,
+    call: Mutex<Option<Call<T>>>,
+}
+
+/// Tells one who waits that it has the turn.
+struct Call<T: Tenant> {
+    turn: u64,
+    guard: Option<T::Guard>,
+}
+
+/// The right to talk to the servers about a resource. When it is dropped, the next one has it.
+pub(crate) struct Turn<T: Tenant> {
+    queue: Arc<Queue<T>>,
+    resource: Arc<str>,
+    number: u64,
+}
+
+/// A turn, and what was handed over with it.
+pub(crate) type Entered<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
+
+/// Why it did not come to be one's turn in time.
+pub(crate) struct Refusal<T: Tenant> {
+    /// The lock that a thread of this manager has.
+    pub(crate) lock: Option<T::Lock>,
+    /// What the thread whose turn it is met, if it has no lock.
+    pub(crate) met: Option<T::Error>,
+}
+
+impl<T: Tenant> Queue<T> {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            lines: Mutex::new(Lines {
+                by_resource: HashMap::new(),
+                turns: 0,
+            }),
+            process: std::process::id(),
+        })
+    }
+
+    /// Takes the turn if nobody is there.
+    pub(crate) fn step_in(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<T>> {
+        let mut lines = self.lines.lock();
+        let number = lines.next_turn();
+        match lines.by_resource.entry(Arc::clone(resource)) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(place) => {
+                place.insert(Line::new(number));
+                drop(lines);
+                Some(self.turn(resource, number))
+            }
+        }
+    }
+
+    /// Waits for the turn until the time is over, or for ever.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        resource: &Arc<str>,
+        wish: T::Wish,
+        end: Option<Timestamp>,
+        time: &impl Time<T>,
+    ) -> Result<Entered<T>, Refusal<T>> {
+        if let Some(turn) = self.step_in(resource) {
+            return Ok((turn, None));
+        }
+        let waiter = Arc::new(Waiter {
+            wish,
+            called: Condvar::new(),
+            call: Mutex::new(None),
+        });
+        let place = Place {
+            queue: self,
+            resource,
+            waiter,
+        };
+        place.wait(end, time)
+    }
+
+    /// How many lines there are, how many threads wait in them, and for how many lines there is room.
+    #[cfg(test)]
+    pub(crate) fn census(&self) -> [usize; 3] {
+        let lines = self.lines.lock();
+        let waiting = lines.by_resource.values().map(|line| line.waiting.len());
+        let room = lines.by_resource.capacity();
+        [lines.by_resource.len(), waiting.sum(), room]
+    }
+
+    fn turn(self: &Arc<Self>, resource: &Arc<str>, number: u64) -> Turn<T> {
+        Turn {
+            queue: Arc::clone(self),
+            resource: Arc::clone(resource),
+            number,
+        }
+    }
+
+    /// Calls the next one, or ends the line.
+    fn pass(&self, resource: &str, number: u64) {
+        let mut lines = self.lines.lock();
+        let next = lines.next_turn();
+        let Some(line) = lines.line_of(resource, number) else {
+            // Somebody else has taken it, because the lock was over.
+            return;
+        };
+        if !line.call(next, |_| Some(None)) {
+            lines.end(resource);
+        }
+    }
+}
+
+impl<T: Tenant> Lines<T> {
+    fn next_turn(&mut self) -> u64 {
+        self.turns = self.turns.wrapping_add(1);
+        self.turns
+    }
+
+    /// The line in which it is that one's turn.
+    fn line_of(&mut self, resource: &str, turn: u64) -> Option<&mut Line<T>> {
+        let line = self.by_resource.get_mut(resource)?;
+        (line.turn == turn).then_some(line)
+    }
+
+    fn end(&mut self, resource: &str) {
+        self.by_resource.remove(resource);
+        let needed = self.by_resource.len().max(ROOM);
+        if self.by_resource.capacity() / 4 > needed {
+            self.by_resource.shrink_to(needed);
+        }
+    }
+}
+
+impl<T: Tenant> Line<T> {
+    fn new(turn: u64) -> Self {
+        Self {
+            turn,
+            lock: None,
+            met: None,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn begin(&mut self, turn: u64) {
+        self.turn = turn;
+        self.lock = None;
+        self.met = None;
+    }
+
+    /// Gives the first one the turn, and what this makes for it; nothing happens if it makes nothing. Returns whether
+    /// somebody was called.
+    fn call(&mut self, turn: u64, make: impl FnOnce(&T::Wish) -> Option<Option<T::Guard>>) -> bool {
+        let Some(first) = self.waiting.front() else {
+            return false;
+        };
+        let Some(guard) = make(&first.wish) else {
+            return false;
+        };
+        *first.call.lock() = Some(Call { turn, guard });
+        first.called.notify_one();
+        self.waiting.pop_front();
+        self.begin(turn);
+        true
+    }
+
+    /// Whether the one whose turn it is has had a lock that is over.
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.lock.as_ref().is_some_and(|lock| T::end(lock) <= now)
+    }
+
+    fn is_first(&self, waiter: &Arc<Waiter<T>>) -> bool {
+        let first = self.waiting.front();
+        first.is_some_and(|first| Arc::ptr_eq(first, waiter))
+    }
+
+    fn remove(&mut self, waiter: &Arc<Waiter<T>>) {
+        self.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
+    }
+
+    fn refusal(&self) -> Refusal<T> {
+        Refusal {
+            lock: self.lock.clone(),
+            met: self.met.clone(),
+        }
+    }
+}
+
+/// A place in a line. Who leaves it without having taken the turn that it was called for passes that on.
+struct Place<'q, T: Tenant> {
+    queue: &'q Arc<Queue<T>>,
+    resource: &'q Arc<str>,
+    waiter: Arc<Waiter<T>>,
+}
+
+impl<T: Tenant> Place<'_, T> {
+    fn wait(self, end: Option<Timestamp>, time: &impl Time<T>) -> Result<Entered<T>, Refusal<T>> {
+        let mut is_in_line = false;
+        loop {
+            // Before the lock, because to look at a clock of a test takes its time.
+            let now = time.now();
+            let mut lines = self.queue.lines.lock();
+            if let Some(call) = self.waiter.call.lock().take() {
+                let turn = self.queue.turn(self.resource, call.turn);
+                drop(lines);
+                return Ok((turn, call.guard));
+            }
+            let turn = lines.next_turn();
+            let line = match lines.by_resource.entry(Arc::clone(self.resource)) {
+                Entry::Occupied(line) => line.into_mut(),
+                // The last one has gone before this one was in the line.
+                Entry::Vacant(line) => {
+                    line.insert(Line::new(turn));
+                    drop(lines);
+                    return Ok((self.queue.turn(self.resource, turn), None));
+                }
+            };
+            if !is_in_line {
+                line.waiting.push_back(Arc::clone(&self.waiter));
+                is_in_line = true;
+            }
+            let is_first = line.is_first(&self.waiter);
+            if is_first && line.is_over(now) {
+                line.waiting.pop_front();
+                line.begin(turn);
+                drop(lines);
+                return Ok((self.queue.turn(self.resource, turn), None));
+            }
+            if end.is_some_and(|end| end <= now) || time.has_given_up() {
+                // In the same step, so that nothing is handed to one who is about to leave.
+                line.remove(&self.waiter);
+                return Err(line.refusal());
+            }
+            let look = now.saturating_add(LONGEST_LOOK);
+            let until = end.map_or(look, |end| end.min(look));
+            let over = line.lock.as_ref().map(T::end);
+            let until = over
+                .filter(|_| is_first)
+                .map_or(until, |over| over.min(until));
+            time.pause(&self.waiter.called, &mut lines, until);
+        }
+    }
+}
+
+impl<T: Tenant> Drop for Place<'_, T> {
+    fn drop(&mut self) {
+        let mut lines = self.queue.lines.lock();
+        if let Some(line) = lines.by_resource.get_mut(self.resource) {
+            line.remove(&self.waiter);
+        }
+        let call = self.waiter.call.lock().take();
+        drop(lines);
+        if let Some(call) = call {
+            // First, because it gives the lock back.
+            drop(call.guard);
+            self.queue.pass(self.resource, call.turn);
+        }
+    }
+}
+
+impl<T: Tenant> Turn<T> {
+    /// Tells those who wait what was got. What was met on the way there is over.
+    pub(crate) fn got(&self, lock: T::Lock) {
+        let mut lines = self.queue.lines.lock();
+        if let Some(line) = lines.line_of(&self.resource, self.number) {
+            line.lock = Some(lock);
+            line.met = None;
+        }
+    }
+
+    /// Tells those who wait that the lock is being given back, so that nobody takes it for one that is over.
+    pub(crate) fn gives_back(&self) {
+        let mut lines = self.queue.lines.lock();
+        if let Some(line) = lines.line_of(&self.resource, self.number) {
+            line.lock = None;
+        }
+    }
+
+    /// Tells those who wait what was met.
+    pub(crate) fn met(&self, error: &T::Error) {
+        let mut lines = self.queue.lines.lock();
+        if let Some(line) = lines.line_of(&self.resource, self.number) {
+            line.met = Some(error.clone());
+        }
+    }
+
+    /// Gives the next one the turn and a guard with it, if there is one and `make` makes one for it. Returns whether that
+    /// was so; then it is nobody's turn here any more.
+    pub(crate) fn hand_over(&self, make: impl FnOnce(&T::Wish) -> Option<T::Guard>) -> bool {
+        let mut lines = self.queue.lines.lock();
+        let next = lines.next_turn();
+        let line = lines.line_of(&self.resource, self.number);
+        line.is_some_and(|line| line.call(next, |wish| make(wish).map(Some)))
+    }
+}
+
+impl<T: Tenant> Drop for Turn<T> {
+    fn drop(&mut self) {
+        // In a forked child, a thread that it does not have may hold the lines for ever.
+        if std::process::id() == self.queue.process {
+            self.queue.pass(&self.resource, self.number);
+        }
+    }
+}

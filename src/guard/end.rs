@@ -1,0 +1,80 @@
+//! The end of a guard: the lock goes back to the servers, or to the next thread.
+
+use super::LockGuard;
+use crate::clock::Timestamp;
+use crate::contend::handover::is_enough;
+use crate::error::{LossCause, NodeReport};
+use crate::foreign::in_any_case;
+use crate::lease::state::Hook;
+use crate::protocol::Won;
+use crate::protocol::release::release;
+
+impl LockGuard {
+    /// Hands the lock over, or releases every node that may have our key, once; then what the nodes said is returned, and how
+    /// the lock was lost before that, if it was.
+    pub(super) fn give_back(&mut self) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
+        self.owes = false;
+        if let Some(turn) = &self.turn {
+            turn.gives_back();
+        }
+        // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
+        let ended = self.lease.end();
+        self.shared.keeper.forget(&self.lease);
+        if ended.loss.is_none() && self.hand_over(ended.deadline) {
+            self.lease.released();
+            drop_hooks(ended.hooks);
+            return None;
+        }
+        let cluster = self.shared.cluster();
+        let key = cluster.key(self.resource());
+        let released = release(cluster, &self.lease, &key);
+        if released.has_woken {
+            self.shared.courtesy.owe(&key, cluster.clock.now());
+        }
+        // The next one is called before anything that takes its time.
+        self.turn = None;
+        self.lease.given_back(&released.nodes);
+        drop_hooks(ended.hooks);
+        Some((ended.loss, released.nodes))
+    }
+
+    /// Hands the lock to the next thread of this manager that waits for it, if that is allowed and worth it. Returns whether
+    /// there is one.
+    fn hand_over(&self, deadline: Timestamp) -> bool {
+        let now = self.shared.cluster().clock.now();
+        let cohort = self.cohort.and_then(|cohort| cohort.next(now));
+        let (Some(turn), Some(cohort)) = (&self.turn, cohort) else {
+            return false;
+        };
+        turn.hand_over(|validity| {
+            if !is_enough(deadline.saturating_since(now), *validity) {
+                return None;
+            }
+            // No longer than it was asked for.
+            let deadline = deadline.min(now.saturating_add(*validity));
+            let won = Won {
+                lease: self.lease.successor(now, deadline),
+                votes: self.votes.to_vec(),
+                cohort: Some(cohort),
+            };
+            Some(Self::new(&self.shared, won))
+        })
+    }
+}
+
+/// Drops what hooks own, which may be anything.
+pub(super) fn drop_hooks(hooks: Vec<Hook>) {
+    for hook in hooks {
+        in_any_case(|| drop(hook));
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if !self.owes || self.shared.cluster().is_forked() {
+            return;
+        }
+        // Nothing in here is known to panic, and a second panic while unwinding would abort.
+        in_any_case(|| drop(self.give_back()));
+    }
+}

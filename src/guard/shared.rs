@@ -1,0 +1,34 @@
+//! What a manager and all its guards have in common.
+
+use std::sync::Arc;
+
+use super::LockGuard;
+use crate::cluster::Cluster;
+use crate::contend::courtesy::Courtesy;
+use crate::contend::handover::Allowance;
+use crate::contend::queue::Queue;
+use crate::renewal::Keeper;
+
+/// It ends with the last clone of the manager and the last guard.
+pub(crate) struct Shared {
+    pub(crate) keeper: Keeper,
+    pub(crate) queue: Arc<Queue<LockGuard>>,
+    pub(crate) courtesy: Courtesy,
+    /// How often and for how long a lock may go from thread to thread, if it may.
+    pub(crate) handover: Option<Allowance>,
+}
+
+impl Shared {
+    pub(crate) fn new(cluster: Cluster, handover: Option<Allowance>) -> Arc<Self> {
+        Arc::new(Self {
+            keeper: Keeper::new(cluster),
+            queue: Queue::new(),
+            courtesy: Courtesy::default(),
+            handover,
+        })
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.keeper.cluster()
+    }
+}

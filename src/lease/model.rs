@@ -1,0 +1,135 @@
+//! The end of a lock under every interleaving with what else is learned of it at that moment, by loom: the same file once
+//! more, over loom's locks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::thread;
+
+use self::state::{LeaseState, Renewal, Tokens};
+use crate::clock::{Clock, FakeClock, Timestamp};
+use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::quorum::Term;
+use crate::sync::model as sync;
+use crate::token::Token;
+
+#[expect(
+    clippy::duplicate_mod,
+    reason = "this one is over the locks of the model"
+)]
+#[expect(dead_code, reason = "not all of it is needed here")]
+#[path = "state.rs"]
+mod state;
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn lease() -> Arc<LeaseState> {
+    let clock = Clock::from(FakeClock::new());
+    let tokens = Tokens {
+        token: Token::parse("00112233445566778899aabbccddeeff00112233").unwrap(),
+        fencing: None,
+        claim: None,
+    };
+    let times = (at(0), at(0).saturating_add(TTL));
+    let resource = "job".into();
+    Arc::new(LeaseState::new(
+        &clock,
+        &resource,
+        tokens,
+        [true; 3].into(),
+        times,
+    ))
+}
+
+fn at(nanos: u64) -> Timestamp {
+    Timestamp::from_nanos(nanos)
+}
+
+fn answers(vote: &Vote) -> Vec<NodeReport> {
+    let report = |name: &str| NodeReport {
+        node: name.into(),
+        vote: vote.clone(),
+        elapsed: Duration::ZERO,
+        server: None,
+    };
+    ["a", "b", "c"].map(report).into()
+}
+
+/// A renewal that began at the beginning and asked for that validity.
+fn renew(lease: &LeaseState, validity: Duration, vote: &Vote) -> Result<(), Error> {
+    let term = Term { ttl: TTL, validity };
+    lease.extended(at(0), term, None, answers(vote), at(1))
+}
+
+#[test]
+fn a_loss_that_is_found_while_the_lock_is_given_back_is_known_there_or_came_too_late() {
+    loom::model(|| {
+        let lease = lease();
+        let renewal = thread::spawn({
+            let lease = Arc::clone(&lease);
+            move || renew(&lease, TTL, &Vote::Missing)
+        });
+        let known = lease.end().loss;
+        let Err(Error::Lost { cause, .. }) = renewal.join().unwrap() else {
+            panic!("it can't be renewed");
+        };
+        match known {
+            Some(LossCause::Vanished { .. }) => {
+                assert!(matches!(cause, LossCause::Vanished { .. }));
+            }
+            None => assert!(matches!(cause, LossCause::Released)),
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
+fn a_renewal_while_the_lock_is_given_back_counts_for_the_next_holder_or_came_too_late() {
+    loom::model(|| {
+        let lease = lease();
+        let renewal = thread::spawn({
+            let lease = Arc::clone(&lease);
+            move || renew(&lease, TTL * 2, &Vote::Granted)
+        });
+        let ended = lease.end();
+        assert!(ended.loss.is_none());
+        let validity = match renewal.join().unwrap() {
+            Ok(()) => TTL * 2,
+            Err(Error::Lost {
+                cause: LossCause::Released,
+                ..
+            }) => TTL,
+            Err(other) => panic!("{other:?}"),
+        };
+        assert_eq!(ended.deadline, at(0).saturating_add(validity));
+    });
+}
+
+#[test]
+fn no_renewal_lasts_beyond_a_limit_that_is_set_meanwhile() {
+    loom::model(|| {
+        let lease = lease();
+        let renewal = thread::spawn({
+            let lease = Arc::clone(&lease);
+            move || renew(&lease, TTL * 2, &Vote::Granted)
+        });
+        let until = Some(at(0).saturating_add(TTL / 2));
+        lease.keep(Renewal { ttl: TTL, until });
+        renewal.join().unwrap().unwrap();
+        assert_eq!(Some(lease.deadline()), until);
+    });
+}
+
+#[test]
+fn who_waits_for_a_loss_is_told_of_each() {
+    loom::model(|| {
+        let lease = lease();
+        let renewal = thread::spawn({
+            let lease = Arc::clone(&lease);
+            move || renew(&lease, TTL, &Vote::Missing)
+        });
+        let cause = lease.wait_lost(Duration::MAX);
+        assert!(matches!(cause, Some(LossCause::Vanished { .. })));
+        assert!(renewal.join().unwrap().is_err());
+    });
+}

@@ -1,0 +1,97 @@
+//! A look at a lock for those who don't hold its guard.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::state::LeaseState;
+use crate::error::{Error, LossCause};
+use crate::fencing::FencingToken;
+
+/// Tells whether a lock is still held, to threads that do not have its guard.
+///
+/// Made by [`LockGuard::watch`](crate::LockGuard::watch). It is cheap to clone and to ask, keeps neither the lock nor the
+/// manager, and asks no server. When the guard gives the lock back it tells [`LossCause::Released`].
+///
+/// ```
+/// # use std::time::Duration;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+/// let workers: Vec<_> = (0..4)
+///     .map(|worker| {
+///         let watch = guard.watch();
+///         std::thread::spawn(move || {
+///             for invoice in 0..3 {
+///                 watch.check()?;
+///                 println!("worker {worker} sends invoice {invoice}");
+///             }
+///             Ok::<(), redlatch::Error>(())
+///         })
+///     })
+///     .collect();
+/// for worker in workers {
+///     worker.join().expect("no panic")?;
+/// }
+/// guard.unlock()?;
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct LeaseWatch {
+    state: Arc<LeaseState>,
+}
+
+impl LeaseWatch {
+    pub(crate) fn new(state: &Arc<LeaseState>) -> Self {
+        let state = Arc::clone(state);
+        Self { state }
+    }
+
+    /// When the validity ends; for the simulation's witness, which looks between any two steps and may not read a clock.
+    #[cfg(test)]
+    pub(crate) fn deadline(&self) -> crate::clock::Timestamp {
+        self.state.deadline()
+    }
+
+    /// Returns the name of the locked resource.
+    pub fn resource(&self) -> &str {
+        &self.state.resource
+    }
+
+    /// Returns the fencing token, for those who write, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token)
+    /// does.
+    pub fn fencing_token(&self) -> Option<FencingToken> {
+        self.state.tokens.fencing
+    }
+
+    /// Returns how long the lock is still held, as [`LockGuard::remaining`](crate::LockGuard::remaining) does.
+    pub fn remaining(&self) -> Duration {
+        self.state.remaining()
+    }
+
+    /// Checks, without asking a server, that the lock is still held.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] when it is not, be it that the guard gave it back.
+    pub fn check(&self) -> Result<(), Error> {
+        self.state.check()
+    }
+
+    /// Waits until the lock is not held any more, for `timeout` at most; returns how that came, or none if it is still
+    /// held. [`Duration::MAX`] means without a bound.
+    ///
+    /// As with [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), this is a millisecond before the validity ends.
+    pub fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
+        self.state.wait_lost(timeout)
+    }
+}
+
+impl fmt::Debug for LeaseWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeaseWatch")
+            .field("resource", &self.resource())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

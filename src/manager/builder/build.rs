@@ -1,0 +1,217 @@
+//! Making a manager: what was given is checked, and the nodes are put in their canonical order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Builder;
+use super::spec::Spec;
+use crate::clock::{Clock, Timers, one_thread, wait_for};
+use crate::cluster::Options;
+use crate::cluster::key::rules_all_names_out;
+use crate::contend::handover::MOST_TIMES;
+use crate::error::Error;
+use crate::fake::FakeClock;
+use crate::fencing::Protocol;
+use crate::manager::LockManager;
+use crate::node::{Node, Setup};
+use crate::process;
+use crate::wire::address::Means;
+use crate::wire::transport::Connect;
+
+/// A lock that is held for longer than a year is not a lease.
+const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
+/// With the fenced protocol a token may be ahead by the longest ttl, and counters have to outlive that twice.
+const LONGEST_FENCED_TTL: Duration = Duration::from_hours(11);
+/// The longest node timeout and retry delay.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+/// Below, no round trip is sure to be made, even to this machine.
+const SHORTEST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
+const LARGEST_POOL: u32 = 10_000;
+
+impl Builder {
+    /// Makes the manager. It connects to nothing, so dead servers are no error here.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidConfig`], with what is wrong and what to do; [`Error::Forked`] in the child of a process that has built
+    /// a manager.
+    ///
+    /// # Panics
+    ///
+    /// Where the operating system can't start a thread.
+    pub fn build(self) -> Result<LockManager, Error> {
+        let mut specs: Vec<(String, Spec)> = Vec::with_capacity(self.nodes.len());
+        for (i, spec) in self.nodes.iter().enumerate() {
+            let number = i.saturating_add(1);
+            let identity = spec
+                .identity()
+                .map_err(|reason| invalid(format!("node {number}: {reason}")))?;
+            let same = specs.iter().position(|(other, _)| *other == identity);
+            if let Some((other, (_, same))) = same.and_then(|at| Some((at, specs.get(at)?))) {
+                return Err(invalid(format!(
+                    "node {number}: {} is the same server as node {}, {}, and so is there twice; one server has one vote, \
+                     remove one of them",
+                    spec.name(),
+                    other.saturating_add(1),
+                    same.name(),
+                )));
+            }
+            specs.push((identity, spec.clone()));
+        }
+        if specs.is_empty() {
+            return Err(invalid("no nodes: give at least one with `node(url)`"));
+        }
+        // The canonical order: contenders that ask in the same order always have a winner.
+        specs.sort_by(|(a, _), (b, _)| a.cmp(b));
+
+        let clock = common_clock(&specs)?;
+        // All that can be wrong is found before there is a thread.
+        self.checked_options()?;
+        let means = self.means(&specs)?;
+        process::claim()?;
+        // The system's resolver can hang, and then only lookups should wait for it.
+        let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
+        let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
+        let timeout = self.options.node_timeout;
+        let nodes = specs
+            .into_iter()
+            .filter_map(|(_, spec)| {
+                let name = spec.name().into();
+                let connector = spec.connector(&clock, lookups.as_ref(), timeout, &means)?;
+                Some((name, connector))
+            })
+            .collect();
+        self.assemble(nodes, clock)
+    }
+
+    /// What connections to these nodes are made with.
+    #[cfg_attr(
+        not(feature = "tls-rustls"),
+        expect(clippy::unnecessary_wraps, reason = "certificates may be no good")
+    )]
+    fn means(&self, specs: &[(String, Spec)]) -> Result<Means, Error> {
+        #[cfg(not(feature = "tls-rustls"))]
+        let _ = specs;
+        Ok(Means {
+            #[cfg(feature = "tls-rustls")]
+            tls: specs
+                .iter()
+                .any(|(_, spec)| spec.has_tls())
+                .then(|| self.tls.setup().map_err(invalid))
+                .transpose()?,
+            credentials: self.credentials.clone(),
+        })
+    }
+
+    /// Makes the manager over nodes that are in the canonical order, each a name and what connects to it.
+    pub(crate) fn assemble(
+        self,
+        nodes: Vec<(Arc<str>, Box<dyn Connect>)>,
+        clock: Clock,
+    ) -> Result<LockManager, Error> {
+        let options = self.checked_options()?;
+        let thread = one_thread("redlatch");
+        let timers = Timers::new(&clock, &thread);
+        let nodes = nodes
+            .into_iter()
+            .map(|(name, connector)| {
+                Node::new(Setup {
+                    name,
+                    connector,
+                    pool_size: self.pool_size,
+                    timeout: options.node_timeout,
+                    clock: &clock,
+                    timers: &timers,
+                    thread: &thread,
+                })
+            })
+            .collect();
+        // The slots are being made there; else the first lock could find none.
+        wait_for(&thread);
+        Ok(LockManager::with_nodes(
+            nodes,
+            clock,
+            options,
+            self.handover,
+        ))
+    }
+
+    fn checked_options(&self) -> Result<Options, Error> {
+        let mut options = self.options.clone();
+        let require = |good: bool, reason: &str| if good { Ok(()) } else { Err(invalid(reason)) };
+        require(
+            (SHORTEST_NODE_TIMEOUT..=LONGEST_WAIT).contains(&options.node_timeout),
+            "node_timeout must be 1 ms to 1 h",
+        )?;
+        require(
+            (1..=LARGEST_POOL).contains(&self.pool_size),
+            "pool_size must be 1 to 10,000",
+        )?;
+        require(
+            options.retry_min <= options.retry_max,
+            "retry_delay: the first bound must not be above the second",
+        )?;
+        require(
+            !options.retry_max.is_zero() && options.retry_max <= LONGEST_WAIT,
+            "retry_delay: the second bound must be more than zero and at most 1 h",
+        )?;
+        require(
+            (0.0..1.0).contains(&options.drift_factor),
+            "drift_factor must be at least 0 and below 1",
+        )?;
+        require(
+            options.max_ttl <= LONGEST_TTL,
+            "max_ttl must be at most 365 days",
+        )?;
+        require(
+            options.protocol == Protocol::Classic || options.max_ttl <= LONGEST_FENCED_TTL,
+            "max_ttl: with Protocol::Fenced it must be at most 11 h, because counters are kept for a day",
+        )?;
+        require(
+            !rules_all_names_out(&options.key_prefix),
+            "key_prefix: keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another",
+        )?;
+        let handover = self.handover;
+        require(
+            handover.is_none_or(|some| (1..=MOST_TIMES).contains(&some.times)),
+            "local_handover: max_times must be 1 to 1000; leave it out to have none",
+        )?;
+        require(
+            handover.is_none_or(|some| !some.time.is_zero()),
+            "local_handover: max_time must be more than zero; leave it out to have none",
+        )?;
+        options
+            .term(options.max_ttl)
+            .map_err(|error| invalid(format!("max_ttl: {error}")))?;
+        options.default_ttl = self
+            .default_ttl
+            .unwrap_or_else(|| options.default_ttl.min(options.max_ttl));
+        options
+            .term(options.default_ttl)
+            .map_err(|error| invalid(format!("default_ttl: {error}")))?;
+        Ok(options)
+    }
+}
+
+/// The clock that all nodes are on.
+fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
+    let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
+    let first = clocks.next().flatten();
+    let same = |other: Option<&FakeClock>| match (first, other) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.is_same(b),
+        (None, Some(_)) | (Some(_), None) => false,
+    };
+    if !clocks.all(same) {
+        return Err(invalid(
+            "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
+        ));
+    }
+    Ok(first.cloned().map_or_else(Clock::system, Clock::from))
+}
+
+fn invalid(reason: impl Into<String>) -> Error {
+    Error::InvalidConfig {
+        reason: reason.into(),
+    }
+}

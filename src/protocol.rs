@@ -1,0 +1,49 @@
+//! What the nodes are asked about a lock, one file a verb: each is a round over the cluster and a verdict.
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::contend::handover::Cohort;
+use crate::error::NodeReport;
+use crate::lease::state::LeaseState;
+use crate::node::Node;
+use crate::node::command::Command;
+use crate::node::fenced::Fence;
+
+pub(crate) mod acquire;
+pub(crate) mod adopt;
+pub(crate) mod extend;
+pub(crate) mod look;
+pub(crate) mod open;
+pub(crate) mod release;
+
+/// A lock that was just taken, and of which no guard was made yet.
+pub(crate) struct Won {
+    pub(crate) lease: LeaseState,
+    /// What each node said, in the canonical order.
+    pub(crate) votes: Vec<NodeReport>,
+    /// How often and for how long the lock may go from thread to thread, if it may.
+    pub(crate) cohort: Option<Cohort>,
+}
+
+/// What is sent to the nodes about a lock that is held.
+fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Command<'a> {
+    let fence = cluster.rules.as_ref().zip(lease.tokens.claim);
+    Command {
+        key,
+        token: lease.tokens.token.as_str().as_bytes(),
+        fence: fence.map(|(rules, token)| Fence {
+            rules,
+            token,
+            reserve: 0,
+        }),
+    }
+}
+
+/// The nodes, and whether each may have a key of this lock.
+fn owed<'a>(
+    cluster: &'a Cluster,
+    lease: &'a Arc<LeaseState>,
+) -> impl DoubleEndedIterator<Item = (&'a Node, bool)> + Clone {
+    cluster.each().zip(lease.owed.iter().copied())
+}

@@ -1,0 +1,221 @@
+//! One attempt: a round over the nodes, and the verdict on it.
+//!
+//! After the Redis documentation page "Distributed Locks with Redis"; `docs/algorithm.md` says why each step is as it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Won;
+use crate::cluster::Cluster;
+use crate::contend::handover::Allowance;
+use crate::contend::order::Order;
+use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::lease::state::{LeaseState, Tokens};
+use crate::node::acquire::{Attempt, acquire_all};
+use crate::node::ask_all::release_all;
+use crate::node::command::Command;
+use crate::node::fenced::Fence;
+use crate::node::{Ballot, Node};
+use crate::quorum::Term;
+use crate::token::Token;
+use crate::verdict::{self, Tally};
+
+/// Makes one attempt, with a token of its own: one round over the nodes, and if it fails the release of what it left.
+///
+/// The lock is as good as its validity, which the caller looks at last.
+pub(crate) fn attempt(
+    cluster: &Cluster,
+    resource: &Arc<str>,
+    key: &str,
+    term: Term,
+    order: Order,
+    handover: Option<Allowance>,
+) -> Result<Won, Error> {
+    let token = Token::random().map_err(Error::no_randomness)?;
+    let (fence, handover) = propose(cluster, handover);
+    let command = Command {
+        key,
+        token: token.as_str().as_bytes(),
+        fence,
+    };
+    let attempt = Attempt::new(command, term.ttl);
+
+    // Before the first send, so that the time of the round is taken off the validity.
+    let started = cluster.clock.now();
+    let ballots = round(cluster, &attempt, order);
+    let votes = ballots.iter().map(|ballot| &ballot.report.vote);
+    if Tally::of(votes).is_won() {
+        let tokens = Tokens {
+            token,
+            fencing: fence.map(|fence| fence.token.below(fence.reserve)),
+            claim: fence.map(|fence| fence.token),
+        };
+        let times = (started, started.saturating_add(term.validity));
+        let owed = ballots.iter().map(|ballot| ballot.owed).collect();
+        return Ok(Won {
+            lease: LeaseState::new(&cluster.clock, resource, tokens, owed, times),
+            votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
+            cohort: handover.map(|allowance| allowance.begin(started)),
+        });
+    }
+
+    learn(cluster, &ballots);
+    let owed = ballots.iter().map(|ballot| ballot.owed);
+    let released = release_all(cluster.each().zip(owed), attempt.release()).nodes;
+    let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
+    let waited = cluster.clock.glance().saturating_since(started);
+    Err(verdict::why_not(resource, waited, nodes))
+}
+
+/// Proposes a fencing token, with as many set apart below it as the lock may be handed over; fewer where that would run too
+/// far ahead of the clock.
+fn propose(
+    cluster: &Cluster,
+    mut handover: Option<Allowance>,
+) -> (Option<Fence<'_>>, Option<Allowance>) {
+    let wished = handover.map_or(0, |some| some.times);
+    let fence = cluster.rules.as_ref().map(|rules| {
+        let wall = cluster.clock.wall_micros();
+        let (token, reserve) = cluster.proposals.next(wall, wished, rules.lead);
+        Fence {
+            rules,
+            token,
+            reserve,
+        }
+    });
+    if let (Some(handover), Some(fence)) = (&mut handover, &fence) {
+        handover.times = fence.reserve;
+    }
+    (fence, handover)
+}
+
+/// Makes the next proposal one that these nodes can grant.
+fn learn(cluster: &Cluster, ballots: &[Ballot]) {
+    let proposals = &cluster.proposals;
+    let votes = || ballots.iter().map(|ballot| &ballot.report.vote);
+    let is_skewed = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::ClockSkew { .. }));
+    if votes().any(is_skewed) {
+        // Whoever is ahead: it may have been this machine's clock of a while ago.
+        proposals.reset();
+    }
+    for vote in votes() {
+        if let Vote::Stale { counter } = vote {
+            proposals.saw(u64::from(*counter));
+        }
+    }
+}
+
+/// Asks the nodes in this order, until a majority is impossible.
+///
+/// Nodes that failed a moment ago come last, and only if a majority needs them.
+fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> {
+    let heed_breakers = cluster.heeds_breakers();
+    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
+    let mut round = Round {
+        nodes: cluster.nodes(),
+        ballots: Vec::with_capacity(cluster.nodes().len()),
+    };
+    for node in cluster.each() {
+        let why_not = failure(node).map_or(Vote::NotAsked, |failure| {
+            Vote::Failed(NodeError::BreakerOpen { failure })
+        });
+        round.ballots.push(node.unasked(why_not));
+    }
+    let (left_out, closed): (Vec<usize>, Vec<usize>) =
+        (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
+    // Nodes that were not asked since they came up have not begun their quarantine. They do so now, with those that
+    // abstain, and not when these vote again.
+    let is_worth_it = |tally: Tally| !tally.is_lost() || tally.has_an_abstention();
+    round.ask_in(order, &closed, attempt, is_worth_it);
+    round.ask_in(order, &left_out, attempt, Tally::is_open);
+    round.ballots
+}
+
+/// The votes of a round that is under way.
+struct Round<'m> {
+    nodes: &'m [Arc<Node>],
+    ballots: Vec<Ballot>,
+}
+
+impl Round<'_> {
+    /// Asks these nodes in this order, for as long as there is something to gain.
+    fn ask_in(
+        &mut self,
+        order: Order,
+        mut places: &[usize],
+        attempt: &Attempt<'_>,
+        is_worth_it: impl Fn(Tally) -> bool,
+    ) {
+        loop {
+            let tally = self.tally();
+            if !is_worth_it(tally) || (order.is_by_arbiter() && tally.is_taken()) {
+                return;
+            }
+            let together = order.together(tally.has_a_vote()).min(places.len());
+            let Some((wave, later)) = places.split_at_checked(together) else {
+                return;
+            };
+            if wave.is_empty() {
+                return;
+            }
+            self.ask(wave, attempt);
+            places = later;
+        }
+    }
+
+    /// Asks these nodes.
+    fn ask(&mut self, places: &[usize], attempt: &Attempt<'_>) {
+        if let [place] = places {
+            let ballot = self.nodes.get(*place).map(|node| node.acquire(attempt));
+            self.cast(*place, ballot);
+            return;
+        }
+        let nodes = self.nodes.iter().enumerate();
+        let nodes = nodes.map(|(place, node)| (&**node, places.contains(&place)));
+        for (place, ballot) in acquire_all(nodes, attempt).into_iter().enumerate() {
+            self.cast(place, ballot);
+        }
+    }
+
+    /// Puts a node's ballot to the others, if it was asked.
+    fn cast(&mut self, place: usize, ballot: Option<Ballot>) {
+        let Some(mut ballot) = ballot else {
+            return;
+        };
+        let others = self.ballots.iter().map(|other| &other.report);
+        ballot.report.be_an_alias_of(others);
+        if let Some(empty) = self.ballots.get_mut(place) {
+            *empty = ballot;
+        }
+    }
+
+    fn tally(&self) -> Tally {
+        Tally::of(self.ballots.iter().map(|ballot| &ballot.report.vote))
+    }
+
+    fn is_left_out(&self, place: usize) -> bool {
+        self.ballots.get(place).is_some_and(Ballot::is_left_out)
+    }
+}
+
+/// Puts into a node's vote what its answer to the release has told about the key that was in the way.
+fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
+    let mut report = ballot.report;
+    if matches!(report.vote, Vote::Held { .. }) {
+        match released.vote {
+            Vote::Held { .. } | Vote::Failed(NodeError::NotALock { .. }) => {
+                report.vote = released.vote;
+            }
+            Vote::Missing => {
+                let remaining = Some(Duration::ZERO);
+                report.vote = Vote::Held { remaining };
+            }
+            Vote::Granted
+            | Vote::Released
+            | Vote::Failed(_)
+            | Vote::Stale { .. }
+            | Vote::NotAsked => {}
+        }
+    }
+    report
+}

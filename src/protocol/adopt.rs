@@ -1,0 +1,114 @@
+//! Taking a lock over from another holder.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Won;
+use crate::cluster::Cluster;
+use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::fencing::Rules;
+use crate::lease::Lease;
+use crate::lease::state::LeaseState;
+use crate::node::command;
+use crate::node::inspect::{inspect_all, inspect_with_counter};
+use crate::status::{NodeStatus, View};
+use crate::verdict;
+
+/// Asks the nodes whether they still have the lock of this lease, and for how long.
+pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
+    let resource: Arc<str> = lease.resource().into();
+    let key = cluster.checked_key(&resource)?;
+    check_origin(cluster, lease)?;
+    if lease.has_expired(cluster.clock.wall_micros()) {
+        let cause = LossCause::Expired { nodes: Vec::new() };
+        return Err(Error::Lost { resource, cause });
+    }
+
+    let started = cluster.clock.now();
+    let asked = cluster.each().zip(lease.owed().iter().copied());
+    let answers = asked.zip(look_at(cluster, &key, lease));
+    let votes = answers.map(|((node, _), answer)| match answer {
+        Some(status) => vote(status, lease.token()),
+        // There may be a key, but what undoes it is on its way.
+        None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
+    });
+    let votes = votes.collect();
+    let waited = cluster.clock.glance().saturating_since(started);
+    let drift = |ttl| cluster.options.drift(ttl);
+    let (votes, validity) = verdict::adopt(&resource, waited, votes, drift)?;
+    let deadline = started.saturating_add(validity);
+    if deadline <= cluster.clock.now() {
+        let cause = LossCause::Expired { nodes: votes };
+        return Err(Error::Lost { resource, cause });
+    }
+    let owed = lease.owed().into();
+    let times = (started, deadline);
+    Ok(Won {
+        lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), owed, times),
+        votes,
+        cohort: None,
+    })
+}
+
+/// What the nodes have that may have a key of the lease.
+fn look_at(cluster: &Cluster, key: &str, lease: &Lease) -> Vec<Option<NodeStatus>> {
+    let asked = cluster.each().zip(lease.owed().iter().copied());
+    let command = command::inspect(key);
+    let Some(token) = lease.fencing_token() else {
+        return inspect_all(asked, &command);
+    };
+    let command = command.followed_by(vec![command::get(&Rules::fence(key))]);
+    let answers = inspect_with_counter(asked, &command).into_iter();
+    let known = |(mut status, counter): (NodeStatus, Option<u64>)| {
+        // A token that this node has not granted, and that a later one need not be larger than.
+        let is_forged = counter.is_none_or(|counter| counter < u64::from(token));
+        if is_forged && matches!(status.view, View::Held { .. }) {
+            status.view = View::Free;
+        }
+        status
+    };
+    answers.map(|answer| answer.map(known)).collect()
+}
+
+/// Whether the lease can be of these nodes.
+fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
+    let invalid = |reason: String| Err(Error::InvalidLease { reason });
+    let (theirs, ours) = (lease.owed().len(), cluster.nodes().len());
+    if theirs != ours {
+        return invalid(format!(
+            "it is of a deployment of {theirs} nodes, and this manager has {ours}; give all clients the same nodes"
+        ));
+    }
+    match (lease.fencing_token(), &cluster.rules) {
+        (Some(_), None) => invalid(
+            "it was taken with Protocol::Fenced; adopt it by a manager with that".to_owned(),
+        ),
+        (None, Some(_)) => invalid(
+            "it was taken with Protocol::Classic; adopt it by a manager with that".to_owned(),
+        ),
+        (Some(_), Some(_)) | (None, None) => Ok(()),
+    }
+}
+
+/// What a node's view says of the lock with this token, and for how long the node goes on having it.
+fn vote(status: NodeStatus, own: &str) -> (NodeReport, Duration) {
+    let mut left = Duration::ZERO;
+    let vote = match status.view {
+        View::Held { token, remaining } if token == own => {
+            left = remaining;
+            Vote::Granted
+        }
+        View::Held { remaining, .. } => Vote::Held {
+            remaining: Some(remaining),
+        },
+        View::Free => Vote::Missing,
+        View::Failed(error) => Vote::Failed(error),
+    };
+    let report = NodeReport {
+        node: status.node,
+        vote,
+        elapsed: status.elapsed,
+        server: status.server,
+    };
+    (report, left)
+}

@@ -1,0 +1,68 @@
+//! Extending locks: one of a guard, or many that are renewed in one round over the nodes.
+
+use std::sync::Arc;
+
+use crate::clock::Timestamp;
+use crate::cluster::Cluster;
+use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::lease::state::{LeaseState, Renewal};
+use crate::node::command::Packed;
+use crate::node::extend::extend_all;
+use crate::quorum::Term;
+
+/// The extension of one lock.
+pub(crate) struct Extension<'l> {
+    pub(crate) lease: &'l Arc<LeaseState>,
+    key: String,
+    pub(crate) term: Term,
+    /// What each node has said, in the canonical order.
+    pub(crate) nodes: Vec<NodeReport>,
+}
+
+impl<'l> Extension<'l> {
+    pub(crate) fn new(cluster: &Cluster, lease: &'l Arc<LeaseState>, term: Term) -> Self {
+        Self {
+            lease,
+            key: cluster.key(&lease.resource),
+            term,
+            nodes: Vec::new(),
+        }
+    }
+
+    /// Takes in what the nodes have said to an extension that `started` then. If it succeeds, the lock is renewed as
+    /// `renewal` says from now on, if that says anything.
+    pub(crate) fn settle(
+        self,
+        started: Timestamp,
+        now: Timestamp,
+        renewal: Option<Renewal>,
+    ) -> Result<(), Error> {
+        self.lease
+            .extended(started, self.term, renewal, self.nodes, now)
+    }
+}
+
+/// Asks these nodes, in one write to each for all locks.
+pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension<'_>], asked: &[bool]) {
+    let mut commands = extensions.iter().map(|extension| {
+        super::command(cluster, extension.lease, &extension.key).extend(extension.term.ttl)
+    });
+    let Some(first) = commands.next() else {
+        return;
+    };
+    let command: Packed = first.followed_by(commands.collect());
+    let nodes = cluster.each().zip(asked.iter().copied());
+    let answers = extend_all(nodes.clone(), &command, extensions.len());
+    for (extension, answers) in extensions.iter_mut().zip(answers) {
+        extension.nodes = answers;
+        let owed = extension.lease.owed.iter();
+        let reports = extension.nodes.iter_mut().zip(nodes.clone()).zip(owed);
+        for ((report, (node, asked)), owed) in reports {
+            // A node that was left out may well have the key.
+            if *owed && !asked {
+                let failure = node.recent_failure().unwrap_or_default();
+                report.vote = Vote::Failed(NodeError::BreakerOpen { failure });
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Looking at a lock without touching it.
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::node::Node;
+use crate::node::command::{self, Packed};
+use crate::node::inspect::inspect_all;
+use crate::status::{LockStatus, NodeStatus};
+use crate::verdict;
+
+/// Asks the nodes what is under the key of a resource.
+pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Error> {
+    let command = command::inspect(&cluster.checked_key(resource)?);
+    let drift = |ttl| cluster.options.drift(ttl);
+    let status = verdict::of_views(look(cluster, &command), drift);
+    if status.is_decided() {
+        return Ok(status);
+    }
+    let mut nodes = status.into_nodes();
+    look_again(cluster, &command, &mut nodes);
+    Ok(verdict::of_views(nodes, drift))
+}
+
+/// Asks the nodes that did not fail lately, or all if these are no majority.
+fn look(cluster: &Cluster, command: &Packed) -> Vec<NodeStatus> {
+    let heed_breakers = cluster.heeds_breakers();
+    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
+    // Looked up once, because a breaker may close meanwhile.
+    let failures: Vec<Option<Arc<str>>> = cluster.each().map(failure).collect();
+    let asked = failures.iter().map(Option::is_none);
+    let answers = inspect_all(cluster.each().zip(asked), command);
+    let nodes = cluster.each().zip(answers).zip(failures);
+    nodes
+        .map(|((node, answer), failure)| {
+            answer.unwrap_or_else(|| node.left_out(failure.unwrap_or_default()))
+        })
+        .collect()
+}
+
+/// Asks the nodes that were left out.
+fn look_again(cluster: &Cluster, command: &Packed, nodes: &mut [NodeStatus]) {
+    let asked: Vec<bool> = nodes.iter().map(|node| node.view.is_left_out()).collect();
+    let answers = inspect_all(cluster.each().zip(asked.iter().copied()), command);
+    for (node, answer) in nodes.iter_mut().zip(answers) {
+        if let Some(answer) = answer {
+            *node = answer;
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Opening the nodes of a brand-new deployment.
+
+use crate::cluster::Cluster;
+use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::node::fenced::{Opening, open_all};
+
+/// Opens all nodes, or none.
+pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {
+    let Some(rules) = &cluster.rules else {
+        let reason = "open_nodes: only nodes of Protocol::Fenced are opened".into();
+        return Err(Error::InvalidConfig { reason });
+    };
+    let all = |nodes: &[NodeReport]| nodes.iter().all(|report| report.vote.is_granted());
+    let nodes = open_all(cluster.each(), rules, Opening::Look);
+    if !all(&nodes) {
+        return Err(Error::NotOpened { nodes });
+    }
+    let nodes = open_all(cluster.each(), rules, Opening::Open);
+    if all(&nodes) {
+        return Ok(());
+    }
+    // Those that someone else has opened meanwhile stay open: that caller was told so. A node that can't be reached now
+    // stays open too, which does no harm: it has nothing to forget.
+    let is_others = |report: &NodeReport| {
+        let vote = &report.vote;
+        matches!(vote, Vote::Failed(NodeError::Serving))
+    };
+    let mine = cluster.each().zip(&nodes);
+    let mine = mine.filter(|(_, report)| !is_others(report));
+    drop(open_all(mine.map(|(node, _)| node), rules, Opening::Close));
+    Err(Error::NotOpened { nodes })
+}

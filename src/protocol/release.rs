@@ -1,0 +1,44 @@
+//! Giving a lock back on every node that may have a key of it.
+
+use std::sync::Arc;
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::fencing::FencingToken;
+use crate::lease::state::LeaseState;
+use crate::node::ask_all::{Released, release_all};
+use crate::node::command::Command;
+use crate::node::fenced::Fence;
+use crate::shown;
+use crate::verdict;
+
+/// Releases the lock of a guard.
+pub(crate) fn release(cluster: &Cluster, lease: &Arc<LeaseState>, key: &str) -> Released {
+    let command = super::command(cluster, lease, key).release();
+    release_all(super::owed(cluster, lease), &command)
+}
+
+/// Releases the lock that has this token, whoever holds it.
+pub(crate) fn release_by_token(
+    cluster: &Cluster,
+    resource: &str,
+    token: &str,
+) -> Result<(), Error> {
+    let key = cluster.checked_key(resource)?;
+    let value = shown::bytes(token).map_err(|reason| Error::InvalidToken { reason })?;
+    let fence = cluster.rules.as_ref().map(|rules| Fence {
+        rules,
+        token: FencingToken::UNKNOWN,
+        reserve: 0,
+    });
+    let command = Command {
+        key: &key,
+        token: &value,
+        fence,
+    };
+    let started = cluster.clock.glance();
+    let everywhere = cluster.each().map(|node| (node, true));
+    let nodes = release_all(everywhere, &command.release()).nodes;
+    let waited = cluster.clock.glance().saturating_since(started);
+    verdict::confirm(&resource.into(), waited, nodes).map(drop)
+}

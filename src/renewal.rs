@@ -1,0 +1,204 @@
+//! Keep-alive: locks are renewed in the background, and those who wait for a loss are told of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::cluster::Cluster;
+use crate::error::{Error, LossCause};
+use crate::foreign::in_any_case;
+use crate::lease::state::LeaseState;
+use crate::quorum::Term;
+
+mod agenda;
+mod rounds;
+mod schedule;
+
+use self::agenda::Agendas;
+pub(crate) use self::agenda::Purpose;
+pub use self::schedule::KeepAlive;
+pub(crate) use self::schedule::due;
+use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START, head_start};
+
+/// A cluster, and what is done for its locks in the background for as long as this is there.
+pub(crate) struct Keeper {
+    background: Arc<Background>,
+}
+
+/// What the background threads have. They hold it only while they work, so that they keep no manager alive.
+struct Background {
+    cluster: Cluster,
+    agendas: Agendas,
+}
+
+impl Keeper {
+    pub(crate) fn new(cluster: Cluster) -> Self {
+        let agendas = Agendas::default();
+        Self {
+            background: Arc::new(Background { cluster, agendas }),
+        }
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.background.cluster
+    }
+
+    /// Refuses a keep-alive that could not work, and starts the thread for it.
+    pub(crate) fn prepare(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<Term, Error> {
+        let cluster = self.cluster();
+        cluster.refuse_fork()?;
+        let term = cluster.options.term(ttl)?;
+        let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
+        let node_timeout = cluster.options.node_timeout;
+        let least = node_timeout.saturating_mul(FEWEST_TIMEOUTS);
+        if ttl < least {
+            return refuse(format!(
+                "with keep-alive it must be at least {FEWEST_TIMEOUTS} node timeouts, {least:?}; ask for more or set a \
+                 shorter node_timeout"
+            ));
+        }
+        if let Some(limit) = keep_alive.limit()
+            && limit < ttl
+        {
+            return refuse(format!(
+                "max_hold is shorter, {limit:?}; ask for a ttl of at most that"
+            ));
+        }
+        let least = node_timeout.saturating_mul(FEWEST_VALID_TIMEOUTS);
+        if term.validity < least {
+            return refuse(format!(
+                "with keep-alive {FEWEST_VALID_TIMEOUTS} node timeouts, {least:?}, must be left when the drift is taken \
+                 off; ask for more or set a smaller drift_factor"
+            ));
+        }
+        self.start(Purpose::Renew)?;
+        Ok(term)
+    }
+
+    /// Starts the thread for something, if it is not there.
+    pub(crate) fn start(&self, purpose: Purpose) -> Result<(), Error> {
+        let agenda = self.background.agendas.of(purpose);
+        let started = agenda.start(&self.cluster().clock);
+        let no_thread = |source| Error::NoThread {
+            source: Arc::new(source),
+        };
+        started.map(|_| ()).map_err(no_thread)
+    }
+
+    /// Has a lock renewed at that time, and from then on.
+    pub(crate) fn keep(&self, lease: &Arc<LeaseState>, due: Timestamp) {
+        self.background.plan(Purpose::Renew, lease, due);
+        // With max_hold, the end may have come nearer.
+        self.watch(lease);
+    }
+
+    /// Has the hooks of a lock called when it is lost.
+    pub(crate) fn watch(&self, lease: &Arc<LeaseState>) {
+        self.background.watch(lease);
+    }
+
+    /// Ends what is done for a lock in the background.
+    pub(crate) fn forget(&self, lease: &LeaseState) {
+        let agendas = &self.background.agendas;
+        agendas.of(Purpose::Renew).remove(lease);
+        agendas.of(Purpose::Watch).remove(lease);
+    }
+}
+
+impl Background {
+    fn watch(self: &Arc<Self>, lease: &Arc<LeaseState>) {
+        self.plan(Purpose::Watch, lease, lease.told_at());
+    }
+
+    fn plan(self: &Arc<Self>, purpose: Purpose, lease: &Arc<LeaseState>, at: Timestamp) {
+        if let Some(wake) = self.agendas.of(purpose).put(lease, at) {
+            self.arm(purpose, wake);
+        }
+    }
+
+    /// Has the thread woken at that time.
+    fn arm(self: &Arc<Self>, purpose: Purpose, wake: Timestamp) {
+        // Without a thread nothing is waited for.
+        let Some(timers) = self.agendas.of(purpose).timers() else {
+            return;
+        };
+        let delay = wake.saturating_since(self.cluster.clock.now());
+        let background = Arc::downgrade(self);
+        timers.punctually_after(delay, move || {
+            let Some(background) = background.upgrade() else {
+                return;
+            };
+            let lost = background.wake(purpose, wake);
+            // A hook that takes long must not keep the connections of a manager that is gone.
+            drop(background);
+            for (lease, cause) in lost {
+                while let Some(hook) = lease.next_hook() {
+                    in_any_case(|| hook(cause.clone()));
+                }
+            }
+        });
+    }
+
+    /// Does what is due. Returns the locks whose hooks are to be called.
+    fn wake(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        wake: Timestamp,
+    ) -> Vec<(Arc<LeaseState>, LossCause)> {
+        let agenda = self.agendas.of(purpose);
+        if !agenda.is_current(wake) {
+            return Vec::new();
+        }
+        let now = self.cluster.clock.now();
+        if now < wake {
+            self.arm(purpose, wake);
+            return Vec::new();
+        }
+        let mut lost = Vec::new();
+        match purpose {
+            Purpose::Renew => self.renew_all(self.take_due(LONGEST_HEAD_START)),
+            Purpose::Watch => {
+                for lease in agenda.take_due(now, Duration::ZERO, |_| Duration::ZERO) {
+                    match lease.loss_soon_after(now) {
+                        Some(cause) => lost.push((lease, cause)),
+                        None => self.watch(&lease),
+                    }
+                }
+            }
+        }
+        if let Some(next) = agenda.next_wake() {
+            self.arm(purpose, next);
+        }
+        lost
+    }
+
+    /// Takes the locks that are to be renewed by now, and those that may as well be: each by its head start, and `at_most` so
+    /// much sooner.
+    fn take_due(&self, at_most: Duration) -> Vec<Arc<LeaseState>> {
+        let agenda = self.agendas.of(Purpose::Renew);
+        let soon = |lease: &LeaseState| {
+            let renewal = lease.renewal();
+            renewal.map_or(Duration::ZERO, |renewal| {
+                head_start(renewal.ttl).min(at_most)
+            })
+        };
+        agenda.take_due(self.cluster.clock.now(), at_most, soon)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Only a probe or a renewal that nobody needs any more can be waiting now.
+        self.cluster().clock.end();
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if self.cluster.is_forked() {
+            // As for the nodes of the cluster.
+            #[expect(clippy::mem_forget, reason = "a leak, in place of a hang")]
+            std::mem::forget(std::mem::take(&mut self.agendas));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Renewals: the extensions of many locks in one round over the nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Background;
+use super::agenda::Purpose;
+use super::schedule::{due, pause};
+use crate::clock::Timestamp;
+use crate::error::{Error, LossCause};
+use crate::foreign::in_any_case;
+use crate::lease::state::LeaseState;
+use crate::node::Node;
+use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES};
+use crate::protocol::extend::{Extension, ask};
+use crate::verdict::{self, Verdict};
+
+impl Background {
+    /// Renews locks, as many in one write as have their keys on the same nodes.
+    ///
+    /// First on the nodes that have not failed lately, which does not wait. The locks for which these are not enough come
+    /// later, the most urgent first: each time that costs a node timeout, and in between comes what has become due.
+    pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Arc<LeaseState>>) {
+        let mut left = self.renew_where_it_is_quick(due);
+        while let Some(chunk) = next_chunk(&mut left) {
+            // The program's logger may panic, and the locks have to be renewed.
+            in_any_case(|| {
+                let started = self.cluster.clock.now();
+                let mut rounds = self.begin(&chunk, started);
+                let Some(owed) = rounds.first().map(|round| round.lease.owed.clone()) else {
+                    return;
+                };
+                ask(&self.cluster, &mut rounds, &owed);
+                for round in rounds {
+                    self.settle(round, started);
+                }
+            });
+            self.repeat_others(&chunk);
+            // Not sooner than they are due: one that has just failed would be asked about without a pause.
+            let due = self.take_due(Duration::ZERO);
+            left.extend(self.renew_where_it_is_quick(due));
+        }
+    }
+
+    /// Asks only the nodes that have not failed lately. Returns the locks for which they were not enough.
+    fn renew_where_it_is_quick(
+        self: &Arc<Self>,
+        mut due: Vec<Arc<LeaseState>>,
+    ) -> Vec<Arc<LeaseState>> {
+        let mut undecided = Vec::new();
+        while let Some(chunk) = next_chunk(&mut due) {
+            let mut open = Vec::new();
+            in_any_case(|| open = self.renew_quickly(&chunk));
+            let is_open =
+                |lease: &Arc<LeaseState>| open.iter().any(|other| Arc::ptr_eq(lease, other));
+            let (later, others): (Vec<_>, Vec<_>) = chunk.into_iter().partition(is_open);
+            undecided.extend(later);
+            self.repeat_others(&others);
+        }
+        undecided
+    }
+
+    fn renew_quickly(self: &Arc<Self>, chunk: &[Arc<LeaseState>]) -> Vec<Arc<LeaseState>> {
+        let started = self.cluster.clock.now();
+        let mut rounds = self.begin(chunk, started);
+        let Some(owed) = rounds.first().map(|round| &round.lease.owed) else {
+            return Vec::new();
+        };
+        let is_closed = |(node, owed): (&Node, &bool)| node.is_closed() && *owed;
+        let closed: Vec<bool> = self.cluster.each().zip(owed).map(is_closed).collect();
+        if !closed.contains(&true) {
+            return rounds.iter().map(|round| Arc::clone(round.lease)).collect();
+        }
+        let is_whole = closed.iter().zip(owed).all(|(closed, owed)| closed == owed);
+        ask(&self.cluster, &mut rounds, &closed);
+        let mut open = Vec::new();
+        for round in rounds {
+            if is_whole || !is_open(&round) {
+                self.settle(round, started);
+            } else {
+                open.push(Arc::clone(round.lease));
+            }
+        }
+        open
+    }
+
+    /// Plans what is still to be renewed and was not planned, because it was not asked about.
+    fn repeat_others(self: &Arc<Self>, locks: &[Arc<LeaseState>]) {
+        let now = self.cluster.clock.now();
+        for lease in locks {
+            if !self.agendas.of(Purpose::Renew).has(lease) {
+                self.repeat(lease, now);
+            }
+        }
+    }
+
+    /// What to ask for these locks, as far as they are still to be renewed.
+    fn begin<'h>(
+        self: &Arc<Self>,
+        locks: &'h [Arc<LeaseState>],
+        now: Timestamp,
+    ) -> Vec<Extension<'h>> {
+        let rounds = locks.iter().filter_map(|lease| self.round_of(lease, now));
+        rounds.collect()
+    }
+
+    fn round_of<'h>(
+        self: &Arc<Self>,
+        lease: &'h Arc<LeaseState>,
+        now: Timestamp,
+    ) -> Option<Extension<'h>> {
+        if lease.loss_at(now).is_some() {
+            return None;
+        }
+        let ttl = lease.renewal()?.ttl;
+        // An error means that max_hold leaves no time to speak of.
+        let term = self.cluster.term_until(lease.limit(), ttl, now).ok()?;
+        Some(Extension::new(&self.cluster, lease, term))
+    }
+
+    /// Takes in what came of a renewal, and plans the next one.
+    fn settle(self: &Arc<Self>, extension: Extension<'_>, started: Timestamp) {
+        let now = self.cluster.clock.now();
+        let (lease, term) = (extension.lease, extension.term);
+        match extension.settle(started, now, None) {
+            Ok(()) => {
+                self.plan(Purpose::Renew, lease, due(started, term));
+                self.cluster.stats.renewed.count();
+            }
+            Err(Error::Unavailable { nodes, .. } | Error::TooSlow { nodes, .. }) => {
+                self.cluster.stats.failed_renewals.count();
+                lease.not_renewed(&nodes);
+                self.repeat(lease, now);
+            }
+            // It was given back meanwhile.
+            Err(Error::Lost {
+                cause: LossCause::Released,
+                ..
+            }) => {}
+            // Lost, which is told there.
+            Err(_) => {
+                self.cluster.stats.failed_renewals.count();
+                self.repeat(lease, now);
+            }
+        }
+    }
+
+    /// Plans another renewal soon; or has it told that the lock is lost.
+    fn repeat(self: &Arc<Self>, lease: &Arc<LeaseState>, now: Timestamp) {
+        if lease.loss_at(now).is_some() {
+            return self.watch(lease);
+        }
+        if lease.renewal().is_some() {
+            let pause = pause(lease.deadline().saturating_since(now));
+            self.plan(Purpose::Renew, lease, now.saturating_add(pause));
+        }
+    }
+}
+
+/// Whether further answers can decide it.
+fn is_open(extension: &Extension<'_>) -> bool {
+    verdict::of_held(&extension.nodes) == Verdict::Unknown
+}
+
+/// Takes locks that can go in one write: the most urgent, and others whose keys are on the same nodes.
+fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> {
+    locks.sort_by_key(|lease| lease.deadline());
+    let owed = locks.first()?.owed.clone();
+    let (mut count, mut bytes) = (0_usize, 0_usize);
+    let fits = |lease: &mut Arc<LeaseState>| {
+        if lease.owed != owed || (count > 0 && bytes >= MOST_BYTES) || count >= MOST_AT_ONCE {
+            return false;
+        }
+        count = count.saturating_add(1);
+        bytes = bytes.saturating_add(EXTENSION.saturating_add(lease.resource.len()));
+        true
+    };
+    Some(locks.extract_if(.., fits).collect())
+}

@@ -1,0 +1,122 @@
+//! Pure: for how long a lock is kept, and when it is renewed.
+
+use std::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::quorum::Term;
+
+/// Has a lock renewed in the background, for a holder that does not know how long its work takes.
+///
+/// The lock is renewed when about a third of its time to live is over, from one background thread for all locks of a manager,
+/// and up to the moment when the guard gives it back. A renewal that fails for want of answers is repeated while the lock
+/// is valid. One that finds that a majority of the nodes no longer has the lock ends it at once.
+///
+/// A holder that hangs would keep its lock for ever, so the algorithm asks for a limit: give one with
+/// [`max_hold`](Self::max_hold), or say that there is none with [`unbounded`](Self::unbounded).
+///
+/// The lock can still be lost. [`LockGuard::check`](crate::LockGuard::check) tells at each step of the work, and
+/// [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), [`LockGuard::on_lost`](crate::LockGuard::on_lost) and
+/// [`LeaseWatch`](crate::LeaseWatch) tell those who wait for it.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlatch::{KeepAlive, LockManager};
+/// # use redlatch::fake::{FakeClock, FakeNode};
+/// # let clock = FakeClock::new();
+/// # let nodes = FakeNode::cluster_on(3, &clock);
+/// # let manager = LockManager::builder().fakes(&nodes).build()?;
+///
+/// let guard = manager
+///     .request("nightly-report")
+///     .ttl(Duration::from_secs(10))
+///     .keep_alive(KeepAlive::max_hold(Duration::from_secs(3600)))
+///     .lock()?;
+/// # clock.advance(Duration::from_secs(600));
+/// // Ten minutes later, still ours.
+/// guard.check()?;
+/// guard.unlock()?;
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "it does nothing until it is given to a request or a guard"]
+pub struct KeepAlive {
+    max_hold: Option<Duration>,
+}
+
+impl KeepAlive {
+    /// Keeps the lock for `limit` at most, counted from before the attempt that got it. Then it is lost
+    /// ([`LossCause::MaxHold`](crate::LossCause::MaxHold)), and soon after free for others, whether its holder still runs
+    /// or not.
+    pub fn max_hold(limit: Duration) -> Self {
+        let max_hold = Some(limit);
+        Self { max_hold }
+    }
+
+    /// Keeps the lock for as long as its guard is there and this process runs.
+    pub fn unbounded() -> Self {
+        Self { max_hold: None }
+    }
+
+    pub(crate) fn limit(self) -> Option<Duration> {
+        self.max_hold
+    }
+}
+
+/// With keep-alive, the ttl is at least so many node timeouts: renewals have to have time to fail and be repeated.
+pub(crate) const FEWEST_TIMEOUTS: u32 = 3;
+
+/// And the validity, which is less by the drift, so many.
+pub(crate) const FEWEST_VALID_TIMEOUTS: u32 = 2;
+
+/// When a lease of this term that began then has to be renewed.
+pub(crate) fn due(started: Timestamp, term: Term) -> Timestamp {
+    started.saturating_add(term.validity.checked_div(3).unwrap_or_default())
+}
+
+/// By how much sooner a lock of this ttl is renewed if others are as well: a few writes for many locks cost less than one
+/// for each.
+pub(crate) fn head_start(ttl: Duration) -> Duration {
+    let part = ttl.checked_div(32).unwrap_or_default();
+    part.min(LONGEST_HEAD_START)
+}
+
+/// How long to wait after a renewal that failed, when so much of the validity is left.
+pub(crate) fn pause(left: Duration) -> Duration {
+    let part = left.checked_div(8).unwrap_or_default();
+    part.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+}
+
+/// The longest head start.
+pub(crate) const LONGEST_HEAD_START: Duration = Duration::from_millis(250);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_nanos(0).saturating_add(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_lock_is_renewed_after_a_third_of_its_ttl_and_hardly_sooner() {
+        let term = Term {
+            ttl: 31 * SECOND,
+            validity: 30 * SECOND,
+        };
+        assert_eq!(due(at(5), term), at(15));
+        for (ttl, head_start) in [(SECOND, SECOND / 32), (3600 * SECOND, LONGEST_HEAD_START)] {
+            assert_eq!(super::head_start(ttl), head_start);
+        }
+    }
+
+    #[test]
+    fn pauses_get_shorter_as_the_end_comes_nearer() {
+        let pauses = [40, 4, 1].map(|left| pause(left * SECOND));
+        assert_eq!(pauses, [SECOND, SECOND / 2, SECOND / 8]);
+        assert_eq!(pause(Duration::ZERO), SHORTEST_PAUSE);
+    }
+}

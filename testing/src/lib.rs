@@ -1,0 +1,32 @@
+//! What the tests, benchmarks and examples of this workspace start and play against: real servers, scripted servers, proxies.
+//!
+//! Nothing of the library is in it, so that the library's own unit tests can use it.
+//! Whatever fails in it fails the test that called it.
+
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "what fails in it fails the test that called it"
+)]
+
+pub mod scripted;
+
+mod black_hole;
+mod ports;
+mod processes;
+mod proxy;
+mod server;
+mod stalls;
+mod waits;
+
+pub use crate::black_hole::BlackHole;
+pub use crate::ports::free_port;
+pub use crate::processes::{assert_ends_well, tell_reaper};
+pub use crate::proxy::Proxy;
+pub use crate::server::{NoServer, Server};
+pub use crate::stalls::Stalls;
+pub use crate::waits::{eventually, now, pause, side_by_side, within};

@@ -1,0 +1,132 @@
+//! A proxy that keeps the connections of its clients while the server behind it is another process.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::waits::eventually;
+
+/// Listens for clients, and speaks for each of them to the server on a port. When that ends the connection, the client
+/// hears nothing of it: what it says next goes to whoever listens on the port then.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    upstream: u16,
+    /// How many connections to the server are open.
+    open: AtomicUsize,
+    /// How many clients have connected.
+    clients: AtomicUsize,
+    over: AtomicBool,
+}
+
+impl Proxy {
+    /// Starts a proxy in front of the server on this port.
+    pub fn start(upstream: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let state = Arc::new(State {
+            upstream,
+            open: AtomicUsize::new(0),
+            clients: AtomicUsize::new(0),
+            over: AtomicBool::new(false),
+        });
+        let of_thread = Arc::clone(&state);
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                if of_thread.over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(client) = client else { continue };
+                of_thread.clients.fetch_add(1, Ordering::SeqCst);
+                let state = Arc::clone(&of_thread);
+                thread::spawn(move || state.serve(client));
+            }
+        });
+        Self { port, state }
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its name in reports and log lines.
+    pub fn name(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// How many clients have connected.
+    pub fn clients(&self) -> usize {
+        self.state.clients.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the proxy has seen that the server is gone.
+    #[track_caller]
+    pub fn has_lost_the_server(&self) {
+        let is_gone = || self.state.open.load(Ordering::SeqCst) == 0;
+        assert!(eventually(Duration::from_secs(20), is_gone));
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.over.store(true, Ordering::SeqCst);
+        // So that the listener looks.
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok();
+    }
+}
+
+impl State {
+    /// Hands on what a client says, until it is gone.
+    fn serve(self: Arc<Self>, mut client: TcpStream) {
+        client.set_nodelay(true).ok();
+        let server: Arc<Mutex<Option<TcpStream>>> = Arc::default();
+        let mut bytes = [0; 16 * 1024];
+        while let Ok(n @ 1..) = client.read(&mut bytes) {
+            let mut server_now = server.lock();
+            if server_now.is_none() {
+                let Ok(stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.upstream)) else {
+                    break;
+                };
+                stream.set_nodelay(true).ok();
+                self.open.fetch_add(1, Ordering::SeqCst);
+                let (state, place) = (Arc::clone(&self), Arc::clone(&server));
+                let (from, to) = (stream.try_clone().unwrap(), client.try_clone().unwrap());
+                thread::spawn(move || state.hand_back(from, to, &place));
+                *server_now = Some(stream);
+            }
+            let written = server_now
+                .as_mut()
+                .map(|server| server.write_all(&bytes[..n]));
+            if !matches!(written, Some(Ok(()))) {
+                break;
+            }
+        }
+        if let Some(server) = server.lock().as_ref() {
+            server.shutdown(Shutdown::Both).ok();
+        }
+        client.shutdown(Shutdown::Both).ok();
+    }
+
+    /// Hands on what the server says, until it is gone; the client stays.
+    fn hand_back(&self, mut from: TcpStream, mut to: TcpStream, place: &Mutex<Option<TcpStream>>) {
+        let mut bytes = [0; 16 * 1024];
+        while let Ok(n @ 1..) = from.read(&mut bytes) {
+            if to.write_all(&bytes[..n]).is_err() {
+                break;
+            }
+        }
+        *place.lock() = None;
+        self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}

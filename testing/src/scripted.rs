@@ -1,0 +1,384 @@
+//! A TCP server that answers each command as a script says.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use std::{fmt, thread};
+
+use parking_lot::Mutex;
+use socket2::SockRef;
+
+use crate::waits::{now, pause};
+
+/// A server whose script says what is done about each command. It ends when it goes out of scope.
+pub struct Scripted {
+    port: u16,
+    stage: Arc<Stage>,
+}
+
+/// A command that a server got, and where.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// Connections are numbered from 0 in the order in which they came.
+    pub connection: usize,
+    /// Its place among the commands of the connection.
+    pub number: usize,
+    /// Its name and its arguments.
+    pub words: Vec<String>,
+    raw: Vec<u8>,
+}
+
+/// What a command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The `SET` of an acquire.
+    Set,
+    /// The script that takes a lock again with the token of a lease.
+    Retake,
+    /// The script that extends.
+    Extend,
+    /// The script that releases.
+    Release,
+    /// A look of one who waits.
+    Look,
+    /// One who waits listens.
+    Listen,
+    /// The script by which a health report knows that scripts run.
+    Probe,
+    /// Anything else, such as the scripts of the fenced protocol.
+    Other,
+}
+
+type Script = dyn Fn(&mut Peer, &Command) + Send + Sync;
+
+struct Stage {
+    script: Box<Script>,
+    /// Done before it says who it is.
+    introduction: Box<dyn Fn(&Peer) + Send + Sync>,
+    heard: Mutex<Vec<Command>>,
+    /// By the number of the connection; its thread owns it.
+    streams: Mutex<Vec<Weak<TcpStream>>>,
+    over: AtomicBool,
+}
+
+/// One connection, as the script sees it.
+pub struct Peer {
+    /// None once it is closed.
+    stream: Option<Arc<TcpStream>>,
+    connection: usize,
+    upstream: Option<TcpStream>,
+    stage: Arc<Stage>,
+}
+
+impl fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Scripted({})", self.port)
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peer({})", self.connection)
+    }
+}
+
+impl Scripted {
+    /// Starts a server. The script is called for one command of a connection after the other.
+    #[track_caller]
+    pub fn start(script: impl Fn(&mut Peer, &Command) + Send + Sync + 'static) -> Self {
+        Self::start_shy(|_| (), script)
+    }
+
+    /// Starts a server that does something on each connection before it says who it is.
+    #[track_caller]
+    pub fn start_shy(
+        introduction: impl Fn(&Peer) + Send + Sync + 'static,
+        script: impl Fn(&mut Peer, &Command) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let stage = Arc::new(Stage {
+            script: Box::new(script),
+            introduction: Box::new(introduction),
+            heard: Mutex::default(),
+            streams: Mutex::default(),
+            over: AtomicBool::new(false),
+        });
+        let doorman = Arc::clone(&stage);
+        thread::spawn(move || doorman.take_in(&listener));
+        Self { port, stage }
+    }
+
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its name in reports and log lines.
+    pub fn name(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// How many connections there have been.
+    pub fn connections(&self) -> usize {
+        self.stage.streams.lock().len()
+    }
+
+    /// All commands up to now.
+    pub fn heard(&self) -> Vec<Command> {
+        self.stage.heard.lock().clone()
+    }
+
+    /// The commands of this kind up to now.
+    pub fn heard_of(&self, kind: Kind) -> Vec<Command> {
+        let mut heard = self.heard();
+        heard.retain(|command| command.kind() == kind);
+        heard
+    }
+
+    /// The kinds of the commands on one connection, in order.
+    pub fn heard_on(&self, connection: usize) -> Vec<Kind> {
+        let heard = self.heard();
+        let here = heard.iter().filter(|c| c.connection == connection);
+        here.map(Command::kind).collect()
+    }
+
+    /// Sends what nobody has asked for on every connection that is open.
+    pub fn say_unasked(&self, bytes: &[u8]) {
+        for stream in self.stage.open_streams() {
+            stream.as_ref().write_all(bytes).unwrap();
+        }
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.stage.over.store(true, Ordering::SeqCst);
+        for stream in self.stage.open_streams() {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+        // Wakes the thread that waits for connections.
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok();
+    }
+}
+
+impl Command {
+    /// What it is for, in the classic protocol.
+    pub fn kind(&self) -> Kind {
+        let script = self.words.get(1).map_or("", String::as_str);
+        match self.words.first().map_or("", String::as_str) {
+            "SET" => Kind::Set,
+            "BLPOP" => Kind::Listen,
+            "EVAL" if script == "return 1" => Kind::Probe,
+            "EVAL" if script.contains("'SADD'") => Kind::Look,
+            "EVAL" if script.contains("'DEL'") => Kind::Release,
+            "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
+            "EVAL" if script.contains("'SET'") => Kind::Retake,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Whether it asks for a lock, in either protocol. The script of the fenced one is known by its three keys.
+    pub fn asks_for_a_lock(&self) -> bool {
+        self.kind() == Kind::Set || self.words.get(2).is_some_and(|keys| keys == "3")
+    }
+
+    /// Its bytes.
+    pub fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// The token of a command of the algorithm.
+    pub fn token(&self) -> &str {
+        let at = if self.kind() == Kind::Set { 2 } else { 4 };
+        &self.words[at]
+    }
+
+    /// The first key of a command of the algorithm.
+    pub fn key(&self) -> &str {
+        let at = if self.kind() == Kind::Set { 1 } else { 3 };
+        &self.words[at]
+    }
+
+    /// The reply of a server on which every lock is free.
+    pub fn consent(&self) -> &'static [u8] {
+        match self.kind() {
+            Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
+            Kind::Extend | Kind::Release | Kind::Probe => b":1\r\n",
+            Kind::Look => b"*2\r\n:-2\r\n:0\r\n",
+            Kind::Listen => b"*-1\r\n",
+        }
+    }
+}
+
+impl Stage {
+    fn take_in(self: Arc<Self>, listener: &TcpListener) {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { continue };
+            let mut streams = self.streams.lock();
+            if self.over.load(Ordering::SeqCst) {
+                return;
+            }
+            stream.set_nodelay(true).ok();
+            let stream = Arc::new(stream);
+            let mut peer = Peer {
+                connection: streams.len(),
+                upstream: None,
+                stage: Arc::clone(&self),
+                stream: Some(Arc::clone(&stream)),
+            };
+            streams.push(Arc::downgrade(&stream));
+            thread::spawn(move || peer.listen());
+        }
+    }
+
+    fn open_streams(&self) -> Vec<Arc<TcpStream>> {
+        let streams = self.streams.lock();
+        streams.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Peer {
+    fn listen(&mut self) {
+        let (mut number, mut bytes, mut is_introduced) = (0, Vec::new(), false);
+        while let Some(raw) = self
+            .stream
+            .as_deref()
+            .and_then(|s| read_value(s, &mut bytes))
+        {
+            let command = Command {
+                connection: self.connection,
+                number,
+                words: words(&raw),
+                raw,
+            };
+            // Asked first on every connection; no part of the play.
+            let is_introduction = !std::mem::replace(&mut is_introduced, true);
+            if is_introduction && command.words[0] == "EVAL" && command.words[2] == "0" {
+                let stage = Arc::clone(&self.stage);
+                (stage.introduction)(self);
+                let text = format!("{:p}", Arc::as_ptr(&self.stage));
+                self.say(format!("${}\r\n{text}\r\n", text.len()).as_bytes());
+                continue;
+            }
+            number += 1;
+            let stage = Arc::clone(&self.stage);
+            stage.heard.lock().push(command.clone());
+            (stage.script)(self, &command);
+        }
+    }
+
+    /// Sends bytes.
+    pub fn say(&self, bytes: &[u8]) {
+        if let Some(mut stream) = self.stream.as_deref() {
+            // The client may be gone, which is its right.
+            stream.write_all(bytes).ok();
+        }
+    }
+
+    /// Sends one byte at a time, until the client is gone.
+    pub fn drip(&self, bytes: impl IntoIterator<Item = u8>, between: Duration) {
+        let Some(mut stream) = self.stream.as_deref() else {
+            return;
+        };
+        for byte in bytes {
+            if stream.write_all(&[byte]).is_err() {
+                return;
+            }
+            self.wait(between);
+        }
+    }
+
+    /// Waits, unless the test is over.
+    pub fn wait(&self, span: Duration) {
+        let until = now() + span;
+        while now() < until && !self.stage.over.load(Ordering::SeqCst) {
+            let left = until.saturating_duration_since(now());
+            pause(left.min(Duration::from_millis(20)));
+        }
+    }
+
+    /// Closes the connection in an orderly way.
+    pub fn close(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.shutdown(Shutdown::Both).ok();
+        }
+    }
+
+    /// Closes the connection with a reset.
+    pub fn reset(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            SockRef::from(&*stream)
+                .set_linger(Some(Duration::ZERO))
+                .unwrap();
+        }
+    }
+
+    /// Sends the command on to a real server and returns its reply.
+    pub fn ask(&mut self, port: u16, command: &Command) -> Vec<u8> {
+        let upstream = self
+            .upstream
+            .get_or_insert_with(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap());
+        upstream.write_all(&command.raw).unwrap();
+        read_value(upstream, &mut Vec::new()).unwrap_or_default()
+    }
+}
+
+/// Reads up to the end of one RESP value; what follows it stays in `bytes`.
+fn read_value(mut stream: &TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let mut chunk = [0; 4096];
+    loop {
+        if let Some(end) = end_of_value(bytes) {
+            let rest = bytes.split_off(end);
+            return Some(std::mem::replace(bytes, rest));
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return None,
+            Ok(n) => bytes.extend_from_slice(&chunk[..n]),
+        }
+    }
+}
+
+/// Where the first RESP value ends, if all of it is there.
+fn end_of_value(bytes: &[u8]) -> Option<usize> {
+    let line = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
+    let number = || std::str::from_utf8(&bytes[1..line - 2]).unwrap().parse();
+    match bytes[0] {
+        b'$' => match number().unwrap() {
+            -1 => Some(line),
+            n => {
+                let end = line + usize::try_from(n).unwrap() + 2;
+                (bytes.len() >= end).then_some(end)
+            }
+        },
+        b'*' => {
+            let mut end = line;
+            for _ in 0..number().unwrap() {
+                end += end_of_value(&bytes[end..])?;
+            }
+            Some(end)
+        }
+        _ => Some(line),
+    }
+}
+
+/// The words of a command, an array of bulk strings.
+fn words(raw: &[u8]) -> Vec<String> {
+    let Ok(redis::Value::Array(items)) = redis::parse_redis_value(raw) else {
+        panic!("not a command: {raw:?}");
+    };
+    let word = |item| {
+        let redis::Value::BulkString(bytes) = item else {
+            panic!("not a word: {item:?}");
+        };
+        String::from_utf8(bytes).unwrap()
+    };
+    items.into_iter().map(word).collect()
+}

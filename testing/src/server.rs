@@ -1,0 +1,306 @@
+//! Real `redis-server` processes on free loopback ports, ended by pid when they go out of scope.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use redis::Value;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ports::{TAKEN, free_port};
+use crate::processes::{scratch_dir, tell_reaper};
+use crate::waits::eventually;
+
+/// One server with a folder of its own. It persists nothing unless it is told to.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    port: u16,
+    dir: PathBuf,
+    arguments: Vec<String>,
+    file: Option<PathBuf>,
+}
+
+impl Server {
+    /// Starts a server that listens on 127.0.0.1, and waits until it answers.
+    #[track_caller]
+    pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server that has read a configuration before its arguments.
+    #[track_caller]
+    pub fn start_with_file(file: &Path) -> Self {
+        Self::start_as(&[], Some(file))
+    }
+
+    /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
+    #[track_caller]
+    pub fn start_with(arguments: &[&str]) -> Self {
+        Self::start_as(arguments, None)
+    }
+
+    #[track_caller]
+    fn start_as(arguments: &[&str], file: Option<&Path>) -> Self {
+        Self::try_start_as(arguments, file)
+            .unwrap_or_else(|error| panic!("{error} (tests/run installs it)"))
+    }
+
+    /// Starts a server for a program that tells its user if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`NoServer`], where no server can be started.
+    pub fn try_start() -> Result<Self, NoServer> {
+        Self::try_start_as(&[], None)
+    }
+
+    fn try_start_as(arguments: &[&str], file: Option<&Path>) -> Result<Self, NoServer> {
+        // Another process may take a port between its choice and the start of the server, so a few are tried.
+        for _ in 0..10 {
+            let port = free_port();
+            TAKEN.lock().insert(port);
+            let dir = scratch_dir(port);
+            let arguments: Vec<String> = arguments
+                .iter()
+                .map(|argument| argument.replace("{dir}", &dir.display().to_string()))
+                .collect();
+            let mut server = Self {
+                child: spawn(port, &dir, &arguments, file).map_err(NoServer::Missing)?,
+                port,
+                dir,
+                arguments,
+                file: file.map(Path::to_owned),
+            };
+            if server.is_up_soon() {
+                return Ok(server);
+            }
+        }
+        Err(NoServer::Silent)
+    }
+
+    /// Starts `n` servers.
+    #[track_caller]
+    pub fn cluster(n: usize) -> Vec<Self> {
+        (0..n).map(|_| Self::start()).collect()
+    }
+
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its name in reports and log lines.
+    pub fn name(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Its URL, without TLS and without a password.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its working directory, which goes with it.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Sends a command on a connection of its own and returns the reply.
+    #[track_caller]
+    pub fn command(&self, words: &[&str]) -> Value {
+        let mut cmd = redis::cmd(words[0]);
+        for word in &words[1..] {
+            cmd.arg(*word);
+        }
+        // redis reports a system call that was interrupted as an error.
+        let mut result = self.query(&cmd);
+        for _ in 0..3 {
+            if result.as_ref().is_err_and(redis::RedisError::is_io_error) {
+                result = self.query(&cmd);
+            }
+        }
+        result.unwrap()
+    }
+
+    fn query(&self, cmd: &redis::Cmd) -> redis::RedisResult<Value> {
+        let client = redis::Client::open(self.url())?;
+        let mut connection = client.get_connection_with_timeout(Duration::from_secs(30))?;
+        cmd.query(&mut connection)
+    }
+
+    /// A section of INFO, or nothing when the server takes no connection.
+    pub fn info(&self, section: &str) -> String {
+        let info = self.query(redis::cmd("INFO").arg(section));
+        info.ok()
+            .and_then(|text| redis::from_redis_value(text).ok())
+            .unwrap_or_default()
+    }
+
+    /// How often a command was executed, also within scripts.
+    #[track_caller]
+    pub fn count(&self, command: &str) -> u64 {
+        let stats = self.info("commandstats");
+        let line = format!("cmdstat_{command}:calls=");
+        let calls = stats.lines().find_map(|stat| stat.strip_prefix(&line));
+        let calls = calls.and_then(|calls| calls.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    }
+
+    /// How many clients wait within a command that blocks.
+    pub fn blocked(&self) -> usize {
+        let clients = self.info("clients");
+        let mut lines = clients.lines();
+        let count = lines.find_map(|line| line.strip_prefix("blocked_clients:"));
+        count.map_or(0, |count| count.parse().unwrap())
+    }
+
+    /// The value of a key.
+    #[track_caller]
+    pub fn get(&self, key: &str) -> Option<String> {
+        let reply = self.command(&["GET", key]);
+        redis::from_redis_value(reply).unwrap()
+    }
+
+    /// The PTTL of a key in milliseconds, or a negative number as Redis answers it.
+    #[track_caller]
+    pub fn pttl(&self, key: &str) -> i64 {
+        redis::from_redis_value(self.command(&["PTTL", key])).unwrap()
+    }
+
+    /// How many keys there are.
+    #[track_caller]
+    pub fn keys(&self) -> i64 {
+        redis::from_redis_value(self.command(&["DBSIZE"])).unwrap()
+    }
+
+    /// Puts a key there as another holder would.
+    #[track_caller]
+    pub fn hold(&self, key: &str, token: &str, ttl_ms: u64) {
+        let ttl = ttl_ms.to_string();
+        assert_eq!(self.command(&["SET", key, token, "PX", &ttl]), Value::Okay);
+    }
+
+    /// Stops the process: it keeps its connections and answers nothing.
+    #[track_caller]
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a stopped process go on.
+    #[track_caller]
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Kills the process, as `kill -9` does.
+    #[track_caller]
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        tell_reaper("down", &self.child);
+        self.child.wait().unwrap();
+    }
+
+    /// Starts a killed server again on its port; should a stranger have taken it meanwhile, once that one is gone.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        let is_back = eventually(Duration::from_mins(1), || {
+            self.child =
+                spawn(self.port, &self.dir, &self.arguments, self.file.as_deref()).unwrap();
+            let is_up = self.is_up_soon();
+            if !is_up {
+                self.kill();
+            }
+            is_up
+        });
+        assert!(is_back, "the server on {} did not come back", self.port);
+    }
+
+    #[track_caller]
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn is_up_soon(&mut self) -> bool {
+        eventually(Duration::from_mins(1), || {
+            self.child.try_wait().unwrap().is_some() || answers(self.port)
+        });
+        self.child.try_wait().unwrap().is_none() && answers(self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A stopped process is killed as well.
+        self.child.kill().ok();
+        tell_reaper("down", &self.child);
+        self.child.wait().ok();
+        TAKEN.lock().remove(&self.port);
+        std::fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+fn spawn(port: u16, dir: &Path, arguments: &[String], file: Option<&Path>) -> io::Result<Child> {
+    let port = port.to_string();
+    let child = Command::new("redis-server")
+        .args(file)
+        .args(["--port", &port, "--bind", "127.0.0.1"])
+        .args(["--save", "", "--appendonly", "no"])
+        .args(["--dir", &dir.display().to_string()])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    tell_reaper("up", &child);
+    Ok(child)
+}
+
+/// Whether a server takes connections and answers PING, be it with a demand for a password.
+fn answers(port: u16) -> bool {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let Ok(mut stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) else {
+        return false;
+    };
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let mut first = [0];
+    stream.write_all(b"PING\r\n").is_ok()
+        && stream.read(&mut first).is_ok_and(|n| n == 1)
+        && (first[0] == b'+' || first[0] == b'-')
+}
+
+/// Why no server could be started.
+#[derive(Debug)]
+pub enum NoServer {
+    /// The program can't be run.
+    Missing(io::Error),
+    /// It was started several times and did not answer.
+    Silent,
+}
+
+impl Error for NoServer {}
+
+impl fmt::Display for NoServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(error) => write!(
+                f,
+                "redis-server can't be run ({error}). Install it with the package manager (Debian, Ubuntu: apt-get install \
+                 redis-server; Fedora: dnf install redis; macOS: brew install redis)"
+            ),
+            Self::Silent => {
+                f.write_str("redis-server was started several times and did not answer")
+            }
+        }
+    }
+}
