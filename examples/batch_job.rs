@@ -46,6 +46,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("batch_job: {error}");
+            if error.is::<NoServer>() {
+                eprintln!("Servers that run somewhere else will do: --nodes url,url,...");
+            }
             // What the caller can put right, as against what went wrong.
             let is_usage = error.is::<NoServer>()
                 || matches!(

@@ -1,11 +1,11 @@
 //! The guard: a lease that is given back when it goes out of scope.
 
 use std::fmt;
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 mod end;
+mod extend;
 mod shared;
 
 use self::end::drop_hooks;
@@ -15,12 +15,10 @@ use crate::contend::handover::Cohort;
 use crate::contend::queue::{Tenant, Turn};
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
-use crate::lease::state::{LeaseState, Renewal};
+use crate::lease::state::LeaseState;
 use crate::lease::{Lease, LeaseWatch};
 use crate::protocol::Won;
-use crate::protocol::extend::{Extension, ask};
-use crate::quorum::Term;
-use crate::renewal::{KeepAlive, Purpose, due};
+use crate::renewal::Purpose;
 use crate::verdict;
 
 /// A held lock. Dropping it gives the lock back on every node.
@@ -245,96 +243,6 @@ impl LockGuard {
     /// ```
     pub fn votes(&self) -> &[NodeReport] {
         &self.votes
-    }
-
-    /// Gives the lock a validity of `ttl` from now, less the drift.
-    ///
-    /// All nodes are asked at once. A lease is never shortened: with a `ttl` below what is left, nothing changes. An
-    /// extension that fails deletes nothing, and unless it fails as `Lost` the lock stays ours for as long as it was.
-    ///
-    /// # Errors
-    ///
-    /// - [`Error::Lost`] when the validity ended before or meanwhile, or when a majority no longer has our key.
-    /// - [`Error::Unavailable`] when too few nodes answered to tell.
-    /// - [`Error::TooSlow`] when a majority did extend, but the new validity was used up by then.
-    /// - [`Error::InvalidTtl`] as for [`LockManager::lock`], and [`Error::Forked`] in a forked child.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// guard.extend(Duration::from_secs(60))?;
-    /// assert!(guard.remaining() > Duration::from_secs(50));
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn extend(&self, ttl: Duration) -> Result<(), Error> {
-        self.extend_and_keep(ttl, None)
-    }
-
-    /// Extends the lock, and has it renewed as `renewal` says from then on, if that says anything.
-    fn extend_and_keep(&self, ttl: Duration, renewal: Option<Renewal>) -> Result<(), Error> {
-        let cluster = self.shared.cluster();
-        cluster.refuse_fork()?;
-        cluster.options.term(ttl)?;
-        self.check()?;
-        let started = cluster.clock.now();
-        let limit = renewal.map_or_else(|| self.lease.limit(), |renewal| renewal.until);
-        // What max_hold leaves, if that is less.
-        let term = cluster.term_until(limit, ttl, started)?;
-
-        let mut extension = Extension::new(cluster, &self.lease, term);
-        ask(cluster, slice::from_mut(&mut extension), &self.lease.owed);
-        let extended = extension.settle(started, cluster.clock.now(), renewal);
-        if let Err(Error::Lost { .. }) = &extended {
-            self.shared.keeper.watch(&self.lease);
-        }
-        if extended.is_ok() {
-            cluster.stats.extended.count();
-        }
-        extended
-    }
-
-    /// Extends the lock by `ttl` and has it renewed from now on, as [`LockRequest::keep_alive`] does: for a guard that was
-    /// [adopted](LockManager::adopt). In place of an earlier keep-alive, if there was one.
-    ///
-    /// The time of [`KeepAlive::max_hold`] is counted from when this guard got the lock.
-    ///
-    /// # Errors
-    ///
-    /// As for [`extend`](Self::extend); and [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts or of more
-    /// than `max_hold`, and when the lock was held for `max_hold` already, and [`Error::NoThread`]. Nothing has changed
-    /// then.
-    ///
-    /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
-    pub fn keep_alive(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<(), Error> {
-        let term = self.shared.keeper.prepare(ttl, keep_alive)?;
-        self.check()?;
-        let renewal = self.renewal(term.ttl, keep_alive);
-        let started = self.shared.cluster().clock.now();
-        if renewal.until.is_some_and(|until| until <= started) {
-            let reason = "it was held for as long as max_hold already; allow more, or give it back";
-            let reason = reason.to_owned();
-            return Err(Error::InvalidTtl { ttl, reason });
-        }
-        self.extend_and_keep(term.ttl, Some(renewal))?;
-        self.shared.keeper.keep(&self.lease, due(started, term));
-        // Its time may have come meanwhile.
-        self.check()
-    }
-
-    /// Has a lock renewed that was just got, as one of this term is.
-    pub(crate) fn keep_from_the_beginning(&self, term: Term, keep_alive: KeepAlive) {
-        // One that was handed over has less left, as if it had begun before.
-        let began = self.lease.deadline().saturating_sub(term.validity);
-        self.lease.keep(self.renewal(term.ttl, keep_alive));
-        self.shared.keeper.keep(&self.lease, due(began, term));
-    }
-
-    fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {
-        let limit = keep_alive.limit();
-        let until = limit.and_then(|limit| self.lease.held_for(limit));
-        Renewal { ttl, until }
     }
 
     /// Makes a lease of the guard that can be handed to another thread, process or machine, which

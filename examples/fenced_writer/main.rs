@@ -375,6 +375,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     eprintln!("fenced_writer: {error}");
+    if error.is::<NoServer>() {
+        eprintln!("Servers that run somewhere else will do: --nodes url,url,...");
+    }
     // What the caller can put right, as against what went wrong.
     let is_usage = error.is::<NoServer>()
         || matches!(

@@ -15,6 +15,7 @@
 
 pub mod scripted;
 
+mod alone;
 mod black_hole;
 mod ports;
 mod processes;
@@ -23,6 +24,7 @@ mod server;
 mod stalls;
 mod waits;
 
+pub use crate::alone::is_alone;
 pub use crate::black_hole::BlackHole;
 pub use crate::ports::free_port;
 pub use crate::processes::{assert_ends_well, tell_reaper};

@@ -1,4 +1,4 @@
-//! The integration tests: everything that users see, over fake nodes and over real `redis-server` processes.
+//! The integration tests: everything that users see, over fake nodes and over real `redis-server` processes. A folder a subject.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -6,119 +6,123 @@
 )]
 
 #[cfg(test)]
-mod alone;
+mod managers;
+
+/// The calls for a lock, its guard and its lease.
 #[cfg(test)]
-mod cancelled;
+mod locking {
+    mod extend;
+    mod guard;
+    mod lease;
+    mod lock;
+    mod reserved;
+    mod rounds;
+    mod tokens;
+}
+
+/// Which nodes are asked, and when.
 #[cfg(test)]
-#[cfg(feature = "tls-rustls")]
-mod certificates;
+mod fanout {
+    mod faults;
+    mod order;
+}
+
+/// Those who want a lock that another has: threads of one manager, and processes.
 #[cfg(test)]
-mod config;
+mod waiting {
+    mod cancelled;
+    mod fairness;
+    #[cfg(target_os = "linux")]
+    mod handover;
+    #[cfg(target_os = "linux")]
+    mod queue;
+    mod trouble;
+    mod wake_up;
+}
+
+/// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
-mod connections;
+mod keeping {
+    mod loss;
+    mod on_servers;
+    mod schedule;
+}
+
+/// The fenced protocol.
 #[cfg(test)]
-mod credentials;
-#[cfg(target_os = "linux")]
+mod fenced {
+    mod protocol;
+    mod setup;
+    mod trouble;
+}
+
+/// What docs/safety.md says of both protocols.
 #[cfg(test)]
-mod dependencies;
+mod safety {
+    mod hazards;
+    mod proxied;
+    mod rebirth;
+}
+
+/// Servers that fail, lie, or are set up so that they can't vote.
 #[cfg(test)]
-mod extend;
+mod faults {
+    mod full;
+    mod hostile;
+    mod introduced;
+    mod nodes;
+    mod paused;
+    mod restart;
+}
+
+/// What a builder takes: addresses, logins, certificates.
+#[cfg(test)]
+mod connecting {
+    #[cfg(feature = "tls-rustls")]
+    mod certificates;
+    mod config;
+    mod connections;
+    mod credentials;
+    #[cfg(feature = "tls-rustls")]
+    mod tls;
+    #[cfg(feature = "tls-rustls")]
+    mod tls_hostile;
+}
+
+/// What an operator sees: health, status, figures, log lines, spans.
+#[cfg(test)]
+mod operations {
+    mod health;
+    mod health_hostile;
+    mod health_servers;
+    mod logs;
+    mod page;
+    mod secrets;
+    #[cfg(feature = "tracing")]
+    mod spans;
+    mod stats;
+    mod status;
+}
+
+/// The threads of a program, those of a manager, and forks.
+#[cfg(test)]
+mod threads {
+    #[cfg(target_os = "linux")]
+    mod forks;
+    mod many;
+    #[cfg(target_os = "linux")]
+    mod own;
+}
+
+/// The fake nodes that users have for their unit tests.
 #[cfg(test)]
 mod fakes;
+
+/// The repository itself.
 #[cfg(test)]
-mod fanout;
-#[cfg(test)]
-mod fanout_faults;
-#[cfg(test)]
-mod faults;
-#[cfg(test)]
-mod fenced;
-#[cfg(test)]
-mod fenced_faults;
-#[cfg(test)]
-mod fenced_input;
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod forks;
-#[cfg(test)]
-mod full;
-#[cfg(test)]
-mod guard;
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod handover;
-#[cfg(test)]
-mod hazards;
-#[cfg(test)]
-mod health;
-#[cfg(test)]
-mod health_hostile;
-#[cfg(test)]
-mod health_servers;
-#[cfg(test)]
-mod hostile;
-#[cfg(test)]
-mod introduced;
-#[cfg(test)]
-mod keep_alive;
-#[cfg(test)]
-mod kept_on_servers;
-#[cfg(test)]
-mod lease;
-#[cfg(test)]
-mod lock;
-#[cfg(test)]
-mod logs;
-#[cfg(test)]
-mod loss;
-#[cfg(test)]
-mod operations;
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod own_threads;
-#[cfg(test)]
-mod patience;
-#[cfg(test)]
-mod paused;
-#[cfg(test)]
-mod proxied;
-#[cfg(target_os = "linux")]
-#[cfg(test)]
-mod queue;
-#[cfg(test)]
-mod rebirth;
-#[cfg(test)]
-mod reserved;
-#[cfg(test)]
-mod restart;
-#[cfg(test)]
-mod rooms;
-#[cfg(test)]
-mod rounds;
-#[cfg(test)]
-mod secrets;
-#[cfg(feature = "tracing")]
-#[cfg(test)]
-mod spans;
-#[cfg(test)]
-mod stats;
-#[cfg(test)]
-mod status;
-#[cfg(test)]
-mod threads;
-#[cfg(test)]
-mod tidy;
-#[cfg(feature = "tls-rustls")]
-#[cfg(test)]
-mod tls;
-#[cfg(feature = "tls-rustls")]
-#[cfg(test)]
-mod tls_hostile;
-#[cfg(test)]
-mod tokens;
-#[cfg(test)]
-mod waiting;
-#[cfg(test)]
-mod waiting_fairness;
-#[cfg(test)]
-mod waiting_trouble;
+mod house {
+    #[cfg(target_os = "linux")]
+    mod dependencies;
+    mod rooms;
+    pub(crate) mod tidy;
+}

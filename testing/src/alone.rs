@@ -1,0 +1,31 @@
+//! Tests that need a process in which no other test runs.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::waits::eventually;
+
+const BOUND: Duration = Duration::from_secs(200);
+const ALONE: &str = "REDLATCH_TEST_ALONE";
+
+/// Runs the test of this name in a process of its own. Returns whether this is that process.
+#[track_caller]
+pub fn is_alone(test: &str) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "--nocapture", "--test-threads=1"]);
+    command.arg(test).env(ALONE, "1");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    if !eventually(BOUND, || process.try_wait().unwrap().is_some()) {
+        process.kill().ok();
+    }
+    let output = process.wait_with_output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let passed = output.status.success() && printed.contains("1 passed");
+    assert!(passed, "{printed}{errors}");
+    false
+}

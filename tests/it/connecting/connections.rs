@@ -1,0 +1,407 @@
+//! The connections that people have: passwords, ACL users, databases, Unix sockets, IPv6, a ready client, TLS.
+
+use std::time::Duration;
+
+use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
+use redlatch_testing::{Server, eventually, free_port, now};
+
+use crate::managers::{PATIENCE, patient};
+
+const TTL: Duration = Duration::from_secs(10);
+const PASSWORD: &str = "pa55-w0rd";
+
+/// Locks and unlocks through `manager`, looking at the key with the commands of a person in between.
+#[track_caller]
+fn assert_works(manager: &LockManager) {
+    for _ in 0..2 {
+        let guard = manager.try_lock("report", TTL).unwrap();
+        assert!(
+            guard
+                .votes()
+                .iter()
+                .all(|r| matches!(r.vote, Vote::Granted))
+        );
+        guard.extend(TTL).unwrap();
+        guard.unlock().unwrap();
+    }
+}
+
+#[track_caller]
+fn manager(url: &str) -> LockManager {
+    LockManager::builder()
+        .node(url)
+        // A TLS handshake on a busy machine takes its time.
+        .node_timeout(Duration::from_secs(2))
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_password_opens_the_server_and_is_never_shown() {
+    let server = Server::start_with(&["--requirepass", PASSWORD]);
+    let good = manager(&format!("redis://:{PASSWORD}@127.0.0.1:{}", server.port()));
+    assert_works(&good);
+
+    let without = manager(&server.url());
+    let error = without.try_lock("report", TTL).unwrap_err();
+    assert!(error.to_string().contains("NOAUTH"), "{error}");
+    assert!(error.to_string().contains("demands a password"), "{error}");
+
+    let wrong = manager(&format!(
+        "redis://:wrong-{PASSWORD}@127.0.0.1:{}",
+        server.port()
+    ));
+    let error = wrong.try_lock("report", TTL).unwrap_err();
+    assert!(error.to_string().contains("WRONGPASS"), "{error}");
+    for text in [
+        error.to_string(),
+        format!("{error:?}"),
+        format!("{wrong:?}"),
+        format!("{good:?}"),
+        format!(
+            "{:?}",
+            LockManager::builder().node(format!("redis://:{PASSWORD}@h"))
+        ),
+    ] {
+        assert!(!text.contains(PASSWORD), "{text}");
+    }
+}
+
+#[test]
+fn a_refused_database_is_told_in_the_servers_words() {
+    let server = Server::start_with(&["--requirepass", PASSWORD, "--databases", "4"]);
+    for db in [4, 99] {
+        let url = format!("redis://:{PASSWORD}@{}/{db}", server.name());
+        let error = manager(&url).try_lock("report", TTL).unwrap_err();
+        let text = error.to_string();
+        let words = "SELECT was refused with ERR DB index is out of range";
+        assert!(text.contains(words), "{text}");
+        assert!(!text.contains(PASSWORD), "{text}");
+    }
+}
+
+#[test]
+fn a_user_who_may_not_select_is_told_what_to_allow() {
+    let server = Server::start();
+    let user = ["ACL", "SETUSER", "locker", "on", ">secret", "~*", "+@all"];
+    server.command(&[&user[..], &["-select"]].concat());
+    let url = format!("redis://locker:secret@{}/1", server.name());
+    let error = manager(&url).try_lock("report", TTL).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("SELECT was refused with NOPERM"), "{text}");
+    assert!(text.contains("allow SELECT, "), "{text}");
+    assert!(!text.contains("PEXPIRE"), "{text}");
+}
+
+#[test]
+fn an_acl_user_with_the_documented_commands_can_lock() {
+    let server = Server::start();
+    server.command(&[
+        "ACL",
+        "SETUSER",
+        "locker",
+        "on",
+        ">secret",
+        "resetkeys",
+        "~app:*",
+        "nocommands",
+        "+set",
+        "+get",
+        "+del",
+        "+pttl",
+        "+pexpire",
+        "+eval",
+        "+ping",
+    ]);
+    let url = format!("redis://locker:secret@127.0.0.1:{}", server.port());
+    let allowed = LockManager::builder()
+        .node(&url)
+        .node_timeout(PATIENCE)
+        .key_prefix("app:")
+        .build()
+        .unwrap();
+    assert_works(&allowed);
+    let guard = allowed.lock("report", TTL).unwrap();
+    let status = allowed.status("report").unwrap();
+    let is_mine = matches!(&status, LockStatus::Held { token, .. } if token == guard.token());
+    assert!(is_mine, "{status}");
+
+    let elsewhere = patient([url.clone()]);
+    let error = elsewhere.try_lock("report", TTL).unwrap_err();
+    assert!(error.to_string().contains("NOPERM"), "{error}");
+    let status = elsewhere.status("report").unwrap();
+    assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
+    assert!(status.to_string().contains("NOPERM"), "{status}");
+}
+
+#[test]
+fn an_acl_user_for_looking_alone_needs_eval_get_and_pttl() {
+    let server = Server::start();
+    server.hold("report", "someone", 60_000);
+    let user = [
+        "ACL",
+        "SETUSER",
+        "watcher",
+        "on",
+        ">secret",
+        "~*",
+        "nocommands",
+    ];
+    server.command(&[&user[..], &["+eval", "+get", "+pttl"]].concat());
+    let url = format!("redis://watcher:secret@127.0.0.1:{}", server.port());
+    let watcher = patient([url.clone()]);
+    let status = watcher.status("report").unwrap();
+    assert!(
+        matches!(&status, LockStatus::Held { token, .. } if token == "someone"),
+        "{status}"
+    );
+    // It is told apart from a key of another type.
+    server.command(&["ACL", "SETUSER", "watcher", "-get"]);
+    let status = watcher.status("report").unwrap();
+    assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
+    assert!(matches!(
+        watcher.try_lock("report", TTL),
+        Err(Error::Unavailable { .. })
+    ));
+}
+
+#[test]
+fn an_acl_user_that_may_not_read_is_told_so() {
+    let server = Server::start();
+    server.command(&[
+        "ACL",
+        "SETUSER",
+        "locker",
+        "on",
+        ">secret",
+        "~*",
+        "nocommands",
+        "+set",
+        "+del",
+        "+pttl",
+        "+pexpire",
+        "+eval",
+        "+ping",
+    ]);
+    let url = format!("redis://locker:secret@127.0.0.1:{}", server.port());
+    let guard = patient([url]).lock("report", TTL).unwrap();
+    let error = guard.extend(TTL).unwrap_err();
+    // As Redis says it before 7.2, and as later servers do.
+    let texts = ["can't run this command", "ACL failure in script"];
+    let is_told = texts.iter().any(|text| error.to_string().contains(text));
+    assert!(is_told, "{error}");
+    assert!(!error.to_string().contains("another type"), "{error}");
+}
+
+#[test]
+fn a_password_with_special_characters_is_percent_encoded() {
+    let server = Server::start_with(&["--requirepass", "p@ss:w/rd#1%"]);
+    assert_works(&manager(&format!(
+        "redis://:p%40ss%3Aw%2Frd%231%25@127.0.0.1:{}",
+        server.port()
+    )));
+}
+
+#[test]
+fn the_database_of_the_url_is_used() {
+    let server = Server::start();
+    let manager = manager(&format!("{}/3", server.url()));
+    let guard = manager.lock("report", TTL).unwrap();
+    assert_eq!(server.keys(), 0);
+    guard.unlock().unwrap();
+
+    let beyond = self::manager(&format!("{}/99", server.url()));
+    let error = beyond.try_lock("report", TTL).unwrap_err();
+    assert!(error.to_string().contains("SELECT was refused"), "{error}");
+}
+
+#[test]
+fn a_unix_socket_connects() {
+    let server = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
+    let path = server.dir().join("redis.sock");
+    let manager = manager(&format!("unix://{}", path.display()));
+    assert_works(&manager);
+    let guard = manager.lock("report", TTL).unwrap();
+    assert_eq!(*guard.votes()[0].node, *path.display().to_string());
+    assert_eq!(server.get("report").as_deref(), Some(guard.token()));
+}
+
+#[test]
+fn a_full_queue_of_a_unix_socket_is_waited_for_until_the_node_timeout() {
+    let dir = std::env::temp_dir().join(format!("redlatch-queue-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("full.sock");
+    let raw = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    raw.bind(&socket2::SockAddr::unix(&path).unwrap()).unwrap();
+    raw.listen(0).unwrap();
+    let first = std::os::unix::net::UnixStream::connect(&path).unwrap();
+
+    let node_timeout = Duration::from_millis(100);
+    let manager = LockManager::builder()
+        .node(format!("unix://{}", path.display()))
+        .node_timeout(node_timeout)
+        .build()
+        .unwrap();
+    let started = now();
+    let Err(Error::Unavailable { nodes, .. }) = manager.try_lock("report", TTL) else {
+        panic!("nobody listens");
+    };
+    assert!(
+        matches!(nodes[0].vote, Vote::Failed(NodeError::TimedOut)),
+        "{}",
+        nodes[0]
+    );
+    assert!(started.elapsed() >= node_timeout);
+    assert!(started.elapsed() < Duration::from_secs(5));
+    drop(first);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn a_missing_unix_socket_is_a_failure_that_names_it() {
+    let manager = manager("unix:///nowhere/redis.sock");
+    let error = manager.try_lock("report", TTL).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }));
+    assert!(error.to_string().contains("/nowhere/redis.sock"), "{error}");
+}
+
+#[test]
+fn ipv6_and_host_names_connect() {
+    let server = Server::start_with(&["--bind", "127.0.0.1", "-::1"]);
+    assert_works(&manager(&format!("redis://localhost:{}", server.port())));
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        eprintln!("this machine has no IPv6 loopback: not tested");
+        return;
+    }
+    let manager = manager(&format!("redis://[::1]:{}", server.port()));
+    assert_works(&manager);
+    let guard = manager.lock("report", TTL).unwrap();
+    assert_eq!(*guard.votes()[0].node, *format!("[::1]:{}", server.port()));
+}
+
+#[test]
+fn a_node_with_a_host_name_comes_back_after_a_failure() {
+    let mut servers = Server::cluster(3);
+    let urls = servers
+        .iter()
+        .map(|s| format!("redis://localhost:{}", s.port()));
+    let manager = patient(urls);
+    let name = format!("localhost:{}", servers[0].port());
+    let first_vote = || {
+        let guard = manager.try_lock("report", TTL).unwrap();
+        let mut votes = guard.votes().iter();
+        votes
+            .find(|report| *report.node == *name)
+            .unwrap()
+            .vote
+            .clone()
+    };
+    assert!(matches!(first_vote(), Vote::Granted));
+    servers[0].kill();
+    assert!(!matches!(first_vote(), Vote::Granted));
+    servers[0].restart();
+    assert!(eventually(Duration::from_secs(30), || matches!(
+        first_vote(),
+        Vote::Granted
+    )));
+}
+
+#[test]
+fn an_unknown_host_is_a_failure_that_names_it() {
+    let manager = manager("redis://no-such-host.invalid:6379");
+    let error = manager.try_lock("report", TTL).unwrap_err();
+    let Error::Unavailable { nodes, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(
+        matches!(
+            nodes[0].vote,
+            Vote::Failed(NodeError::Connect { .. } | NodeError::TimedOut)
+        ),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("no-such-host.invalid:6379"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_ready_client_is_a_node() {
+    let server = Server::start_with(&["--requirepass", PASSWORD]);
+    let url = format!("redis://:{PASSWORD}@127.0.0.1:{}/2", server.port());
+    let client = redis::Client::open(url).unwrap();
+    let builder = LockManager::builder().client(client);
+    assert!(!format!("{builder:?}").contains(PASSWORD));
+    assert_works(&builder.node_timeout(PATIENCE).build().unwrap());
+}
+
+#[test]
+fn a_server_that_takes_no_more_clients_costs_none_of_the_connections_that_work() {
+    let server = Server::start_with(&["--maxclients", "4"]);
+    let manager = LockManager::builder()
+        .node(server.url())
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    drop(manager.lock("warm", TTL).unwrap());
+    // Three threads more than the server has room for, and one place is for this test.
+    let workers: Vec<_> = (0..6)
+        .map(|i| {
+            let manager = manager.clone();
+            std::thread::spawn(move || {
+                for _ in 0..100 {
+                    manager.try_lock(&format!("job-{i}"), TTL).map(drop).ok();
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    drop(manager);
+    let mut stats = String::new();
+    assert!(eventually(Duration::from_secs(30), || {
+        stats = server.info("stats");
+        !stats.is_empty()
+    }));
+    let line = stats
+        .lines()
+        .find(|line| line.starts_with("total_connections_received:"));
+    let received: u32 = line
+        .unwrap()
+        .split(':')
+        .nth(1)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(
+        received < 60,
+        "{received} connections were made again and again"
+    );
+}
+
+#[test]
+fn a_replica_is_told_apart_from_a_master() {
+    let master = Server::start();
+    let port = master.port().to_string();
+    let replica = Server::start_with(&["--replicaof", "127.0.0.1", &port]);
+    let error = manager(&replica.url()).try_lock("report", TTL).unwrap_err();
+    assert!(error.to_string().contains("READONLY"), "{error}");
+    assert!(error.to_string().contains("independent master"), "{error}");
+}
+
+#[test]
+fn nobody_listening_is_a_failure_that_names_the_node() {
+    let port = free_port();
+    let manager = manager(&format!("redis://127.0.0.1:{port}"));
+    let error = manager.try_lock("report", TTL).unwrap_err();
+    assert!(
+        error.to_string().contains(&format!("127.0.0.1:{port}")),
+        "{error}"
+    );
+    assert!(error.to_string().contains("refused"), "{error}");
+    // The message has it already.
+    assert!(std::error::Error::source(&error).is_none());
+}

@@ -1,0 +1,305 @@
+//! In which order the nodes are asked: by the first attempt, and by those that follow one that met another holder.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Builder, Error, Fanout, LockManager, NodeReport, Protocol, Vote};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+use redlatch_testing::{Server, eventually, within};
+
+use crate::managers::fenced;
+
+const TTL: Duration = Duration::from_secs(10);
+const BOUND: Duration = Duration::from_mins(1);
+const BOTH: [Fanout; 2] = [Fanout::Sequential, Fanout::Overlapped];
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+pub(crate) fn overlapped(protocol: Protocol) -> Builder {
+    LockManager::builder()
+        .protocol(protocol)
+        .fanout(Fanout::Overlapped)
+        .node_timeout(Duration::from_secs(5))
+}
+
+pub(crate) fn is_granted(report: &NodeReport) -> bool {
+    matches!(report.vote, Vote::Granted)
+}
+
+/// Nobody answers before all were asked.
+#[derive(Default)]
+struct Chorus {
+    size: usize,
+    asked: AtomicUsize,
+}
+
+impl Chorus {
+    fn of(size: usize) -> Arc<Self> {
+        let asked = AtomicUsize::new(0);
+        Arc::new(Self { size, asked })
+    }
+
+    fn wait(&self, peer: &Peer) {
+        let before = self.asked.fetch_add(1, Ordering::SeqCst);
+        let all = before / self.size * self.size + self.size;
+        for _ in 0..3_000 {
+            if self.asked.load(Ordering::SeqCst) >= all {
+                return;
+            }
+            peer.wait(ms(1));
+        }
+    }
+}
+
+#[test]
+fn a_lock_takes_one_round_trip_whatever_the_number_of_nodes() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        for n in 1..=7 {
+            let chorus = Chorus::of(n);
+            let singers = (0..n).map(|_| {
+                let chorus = Arc::clone(&chorus);
+                Scripted::start(move |peer, command| {
+                    if command.asks_for_a_lock() {
+                        chorus.wait(peer);
+                        peer.say(b"+OK\r\n");
+                    } else {
+                        peer.say(b":1\r\n");
+                    }
+                })
+            });
+            let singers: Vec<Scripted> = singers.collect();
+            let urls = singers.iter().map(Scripted::url);
+            // Had one been waited for before another was asked, its time would be over.
+            let builder = overlapped(protocol).nodes(urls).node_timeout(ms(2_500));
+            let manager = builder.build().unwrap();
+            // On new connections, and on open ones.
+            for _ in 0..2 {
+                let guard = manager.try_lock("job", TTL).unwrap();
+                let all = guard.votes().iter().all(is_granted);
+                assert!(all, "{protocol:?}, {n}: {:?}", guard.votes());
+            }
+        }
+    }
+}
+
+#[test]
+fn new_servers_are_asked_who_they_are_before_any_has_said_it() {
+    let chorus = Chorus::of(5);
+    let singers = (0..5).map(|_| {
+        let chorus = Arc::clone(&chorus);
+        let introduction = move |peer: &Peer| chorus.wait(peer);
+        Scripted::start_shy(introduction, |peer, command| peer.say(consent(command)))
+    });
+    let singers: Vec<Scripted> = singers.collect();
+    let builder = overlapped(Protocol::Fenced).nodes(singers.iter().map(Scripted::url));
+    let manager = builder.node_timeout(ms(2_500)).build().unwrap();
+    let guard = manager.try_lock("job", TTL).unwrap();
+    let all = guard.votes().iter().all(is_granted);
+    assert!(all, "{:?}", guard.votes());
+}
+
+fn consent(command: &Command) -> &'static [u8] {
+    if command.asks_for_a_lock() {
+        b"+OK\r\n"
+    } else {
+        b":1\r\n"
+    }
+}
+
+/// Five servers in the canonical order, each of which answers as its script says to its place.
+pub(crate) fn in_order(
+    script: impl Fn(usize, &mut Peer, &Command) + Clone + Send + Sync + 'static,
+) -> Vec<Scripted> {
+    let places: Vec<Arc<AtomicUsize>> = (0..5).map(|_| Arc::default()).collect();
+    let servers = places.iter().map(|place| {
+        let (place, script) = (Arc::clone(place), script.clone());
+        Scripted::start(move |peer, command| {
+            script(place.load(Ordering::SeqCst), peer, command);
+        })
+    });
+    let mut servers: Vec<(Scripted, &Arc<AtomicUsize>)> = servers.zip(&places).collect();
+    servers.sort_by_key(|(server, _)| server.name());
+    for (i, (_, place)) in servers.iter().enumerate() {
+        place.store(i, Ordering::SeqCst);
+    }
+    servers.into_iter().map(|(server, _)| server).collect()
+}
+
+/// How often each server was asked for the lock.
+fn asked(servers: &[Scripted]) -> Vec<usize> {
+    let count = |server: &Scripted| {
+        server
+            .heard()
+            .iter()
+            .filter(|c| c.asks_for_a_lock())
+            .count()
+    };
+    servers.iter().map(count).collect()
+}
+
+/// The lock is held at first, and the first node that is not loading would grant it when it is looked at for the fifth
+/// time. Returns how often each was asked for it.
+#[track_caller]
+fn asked_until_granted(fanout: Fanout, is_loading: bool) -> Vec<usize> {
+    let (arbiter, looks) = (usize::from(is_loading), AtomicUsize::new(0));
+    let chorus = Chorus::of(4 - arbiter);
+    let (looks, is_free) = (Arc::new(looks), Arc::new(AtomicBool::new(false)));
+    let servers = in_order(move |place, peer, command| {
+        let is_asked = matches!(command.kind(), Kind::Set | Kind::Look);
+        if !is_asked {
+            return peer.say(b":1\r\n");
+        }
+        if place < arbiter {
+            return peer.say(b"-LOADING Redis is loading the dataset in memory\r\n");
+        }
+        if command.kind() == Kind::Look {
+            assert_eq!(place, arbiter, "another node is looked at");
+            let is_now = looks.fetch_add(1, Ordering::SeqCst) == 4;
+            is_free.store(is_now, Ordering::SeqCst);
+            return peer.say(if is_now {
+                b"*2\r\n:-2\r\n:0\r\n"
+            } else {
+                b"*2\r\n:50000\r\n:0\r\n"
+            });
+        }
+        let is_free = is_free.load(Ordering::SeqCst);
+        if is_free && place > arbiter && fanout == Fanout::Overlapped {
+            // Once there is a majority to be had, the others are asked at once.
+            chorus.wait(peer);
+        }
+        peer.say(if is_free { b"+OK\r\n" } else { b"$-1\r\n" });
+    });
+    let builder = LockManager::builder().fanout(fanout);
+    let builder = builder.nodes(servers.iter().map(Scripted::url));
+    let builder = builder.node_timeout(ms(2_500)).retry_delay(ms(1), ms(2));
+    let manager = builder.build().unwrap();
+    let guard = within(BOUND, move || manager.lock("job", TTL)).unwrap();
+    let granted = guard
+        .votes()
+        .iter()
+        .filter(|report| is_granted(report))
+        .count();
+    assert_eq!(granted, 5 - arbiter, "{:?}", guard.votes());
+    asked(&servers)
+}
+
+#[test]
+fn after_another_holder_was_met_the_first_node_alone_is_looked_at_until_it_would_grant() {
+    // The first attempt asks all, and one that goes from node to node those that can still make a majority.
+    assert_eq!(
+        asked_until_granted(Fanout::Overlapped, false),
+        [2, 2, 2, 2, 2]
+    );
+    assert_eq!(
+        asked_until_granted(Fanout::Sequential, false),
+        [2, 2, 2, 1, 1]
+    );
+}
+
+#[test]
+fn a_first_node_that_fails_leaves_it_to_the_next() {
+    assert_eq!(
+        asked_until_granted(Fanout::Overlapped, true),
+        [2, 2, 2, 2, 2]
+    );
+    assert_eq!(
+        asked_until_granted(Fanout::Sequential, true),
+        [2, 2, 2, 1, 1]
+    );
+}
+
+#[test]
+fn a_first_node_that_is_down_leaves_it_to_the_next() {
+    for fanout in BOTH {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(5, &clock);
+        nodes[0].refuse();
+        for node in &nodes[1..] {
+            node.hold("job", "another", ms(700));
+        }
+        let manager = LockManager::builder().fakes(&nodes).fanout(fanout);
+        let manager = manager.build().unwrap();
+        let result = manager.try_lock_for("job", TTL, ms(600));
+        assert!(matches!(result, Err(Error::Held { .. })), "{result:?}");
+        // It is looked at the next one, which has the key for so long, and no longer.
+        drop(manager.lock("job", TTL).unwrap());
+        assert!(clock.elapsed() <= ms(702), "{:?}", clock.elapsed());
+    }
+}
+
+#[test]
+fn what_is_left_on_the_first_node_alone_is_in_the_way_for_a_moment_only() {
+    for fanout in BOTH {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(5, &clock);
+        nodes[0].hold("job", "of a holder that is gone", TTL * 360);
+        for node in &nodes[1..] {
+            node.hold("job", "another", ms(200));
+        }
+        let manager = LockManager::builder().fakes(&nodes).fanout(fanout);
+        let manager = manager.build().unwrap();
+        let guard = manager.lock("job", TTL).unwrap();
+        assert!(
+            clock.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            clock.elapsed()
+        );
+        assert!(matches!(guard.votes()[0].vote, Vote::Held { .. }));
+    }
+}
+
+/// Contenders, each with a manager of its own as if it were a process of its own, get the lock so many times each and are
+/// never in together.
+#[track_caller]
+fn assert_all_get_their_turns(managers: Vec<LockManager>, turns: usize) {
+    within(BOUND, move || {
+        let is_in = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for manager in &managers {
+                scope.spawn(|| {
+                    for _ in 0..turns {
+                        let guard = manager.try_lock_for("job", TTL, BOUND).unwrap();
+                        assert!(!is_in.swap(true, Ordering::SeqCst), "two are in");
+                        thread::yield_now();
+                        is_in.store(false, Ordering::SeqCst);
+                        drop(guard);
+                    }
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn contenders_of_either_fanout_and_protocol_exclude_each_other_and_all_get_their_turns() {
+    let servers = Server::cluster(5);
+    for protocols in [
+        [Protocol::Classic; 2],
+        [Protocol::Fenced; 2],
+        [Protocol::Classic, Protocol::Fenced],
+    ] {
+        for fanouts in [[Fanout::Overlapped; 2], BOTH] {
+            let one = |i: usize| {
+                let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+                let builder = builder
+                    .protocol(protocols[i % 2])
+                    .fanout(fanouts[i / 2 % 2]);
+                let builder = builder.node_timeout(Duration::from_secs(5));
+                builder.retry_delay(ms(1), ms(20)).build().unwrap()
+            };
+            if protocols.contains(&Protocol::Fenced) {
+                let opener = fenced().nodes(servers.iter().map(Server::url)).build();
+                // They are open from the second time on.
+                opener.unwrap().open_nodes().ok();
+            }
+            assert_all_get_their_turns((0..8).map(one).collect(), 6);
+            let left = || servers.iter().any(|server| server.get("job").is_some());
+            assert!(eventually(BOUND, || !left()), "a key is left");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What servers say of themselves when they are connected to: that they are of a cluster, or more than is read.
+
+use std::fs;
+use std::time::Duration;
+
+use redlatch::{Error, NodeReport, Protocol, Vote};
+use redlatch_testing::{Server, eventually};
+
+use crate::managers::{fenced, fenced_over};
+
+const TTL: Duration = Duration::from_secs(10);
+
+#[track_caller]
+fn assert_named(nodes: &[NodeReport]) {
+    let text = nodes[0].to_string();
+    assert!(text.contains("Redis Cluster"), "{text}");
+    assert!(!matches!(nodes[0].vote, Vote::Granted), "{text}");
+}
+
+/// It has all slots, so that nothing but its own word gives it away.
+#[test]
+fn a_node_of_a_redis_cluster_is_refused_and_named() {
+    let server = Server::start_with(&["--cluster-enabled", "yes"]);
+    let slots: Vec<String> = (0..16384).map(|slot: u32| slot.to_string()).collect();
+    let mut add = vec!["CLUSTER", "ADDSLOTS"];
+    add.extend(slots.iter().map(String::as_str));
+    server.command(&add);
+    let is_up = || {
+        redis::from_redis_value::<String>(server.command(&["CLUSTER", "INFO"]))
+            .unwrap()
+            .contains("cluster_state:ok")
+    };
+    assert!(eventually(Duration::from_mins(1), is_up));
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        // With the tag, all keys of a lock are in one slot.
+        for prefix in ["", "{locks}:"] {
+            let builder = fenced().protocol(protocol).key_prefix(prefix);
+            let manager = builder.node(server.url()).build().unwrap();
+            // On a new connection, and after that.
+            for _ in 0..2 {
+                let nodes = match manager.try_lock("job", TTL) {
+                    Err(Error::Unavailable { nodes, .. }) => nodes,
+                    other => panic!("{protocol:?}, {prefix:?}: {other:?}"),
+                };
+                assert_named(&nodes);
+            }
+            if protocol == Protocol::Fenced {
+                let Err(Error::NotOpened { nodes, .. }) = manager.open_nodes() else {
+                    panic!("opened");
+                };
+                assert_named(&nodes);
+            }
+        }
+    }
+    // An attempt that was sent before the server had said it was undone.
+    for key in [
+        "job",
+        "{locks}:job",
+        "redlatch:node",
+        "{locks}:redlatch:node",
+    ] {
+        let is_gone = || server.get(key).is_none();
+        assert!(eventually(Duration::from_secs(20), is_gone), "{key}");
+    }
+}
+
+/// The path of its configuration is in it, and may be as long as that.
+#[test]
+fn a_server_whose_info_is_longer_than_any_reply_that_is_read_gives_locks() {
+    let first = Server::start();
+    let mut dir = first.dir().to_owned();
+    while dir.as_os_str().len() + 220 < 4050 {
+        dir.push("d".repeat(200));
+    }
+    fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("redis.conf");
+    fs::write(&file, "").unwrap();
+    let server = Server::start_with_file(&file);
+    assert!(server.info("server").len() > 4 * 1024);
+    let classic = fenced().protocol(Protocol::Classic).node(server.url());
+    let guard = classic.build().unwrap().try_lock("job", TTL).unwrap();
+    guard.extend(TTL).unwrap();
+    guard.unlock().unwrap();
+    let servers = [server];
+    let guard = fenced_over(&servers).try_lock("job", TTL).unwrap();
+    guard.extend(TTL).unwrap();
+    guard.unlock().unwrap();
+}

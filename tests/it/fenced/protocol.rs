@@ -1,0 +1,300 @@
+//! The fenced protocol where nothing is forgotten: tokens in order, tombstones, healing, and the keys that it leaves.
+
+use std::collections::HashSet;
+use std::thread;
+use std::time::Duration;
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Error, FencingToken, LockManager, Vote};
+use redlatch_testing::Server;
+
+use crate::managers::{fenced, fenced_over, patient};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn over_fakes(n: usize) -> (Vec<FakeNode>, FakeClock, LockManager) {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(n, &clock);
+    let manager = fenced()
+        .fakes(&nodes)
+        .node_timeout(Duration::from_millis(50))
+        .build()
+        .unwrap();
+    manager.open_nodes().unwrap();
+    (nodes, clock, manager)
+}
+
+#[track_caller]
+fn counter(server: &Server, resource: &str) -> u64 {
+    let text = server.get(&format!("{resource}:fence")).unwrap();
+    text.parse().unwrap()
+}
+
+#[test]
+fn tokens_grow_from_guard_to_guard_and_classic_guards_have_none() {
+    let (nodes, _, manager) = over_fakes(3);
+    let mut last = None;
+    for _ in 0..50 {
+        let guard = manager.try_lock("job", TTL).unwrap();
+        let token = guard.fencing_token();
+        assert!(token > last, "{token:?} after {last:?}");
+        last = token;
+    }
+    assert_eq!(
+        last.unwrap().to_string(),
+        u64::from(last.unwrap()).to_string()
+    );
+    let classic = LockManager::builder().fakes(&nodes).build().unwrap();
+    assert_eq!(classic.try_lock("job", TTL).unwrap().fencing_token(), None);
+}
+
+#[test]
+fn tokens_of_eight_threads_on_real_servers_are_unique_and_in_order() {
+    let servers = Server::cluster(3);
+    fenced_over(&servers);
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let urls: Vec<String> = servers.iter().map(Server::url).collect();
+            thread::spawn(move || {
+                // Each with a hybrid clock of its own, as in processes of their own.
+                let manager = fenced().nodes(urls).build().unwrap();
+                let mut tokens = Vec::new();
+                for _ in 0..10 {
+                    let guard = manager
+                        .try_lock_for("job", TTL, Duration::from_mins(1))
+                        .unwrap();
+                    // Later than the first, so that the order of these pairs is that of the lock.
+                    tokens.push(guard.fencing_token().unwrap());
+                    guard.unlock().unwrap();
+                }
+                tokens
+            })
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    for thread in threads {
+        let tokens = thread.join().unwrap();
+        assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
+        assert!(tokens.into_iter().all(|token| seen.insert(token)));
+    }
+    assert_eq!(seen.len(), 80);
+}
+
+#[test]
+fn the_keys_are_the_classic_lock_a_counter_for_a_day_and_a_marker() {
+    let servers = Server::cluster(3);
+    let manager = fenced_over(&servers);
+    let guard = manager.try_lock("job", TTL).unwrap();
+    let token = u64::from(guard.fencing_token().unwrap());
+    let day = 24 * 3600 * 1000;
+    for server in &servers {
+        assert_eq!(server.get("job").as_deref(), Some(guard.token()));
+        assert_eq!(counter(server, "job"), token);
+        let idle = server.pttl("job:fence");
+        assert!((day - 60_000..=day).contains(&idle), "{idle}");
+        assert_eq!(server.pttl("redlatch:node"), -1);
+        assert_eq!(server.keys(), 3);
+    }
+    guard.unlock().unwrap();
+    for server in &servers {
+        // The tombstone, by which what is late of this attempt is refused.
+        assert_eq!(counter(server, "job"), token + 1);
+        assert_eq!(server.keys(), 2);
+    }
+}
+
+#[test]
+fn classic_and_fenced_managers_exclude_each_other() {
+    let servers = Server::cluster(3);
+    let fenced = fenced_over(&servers);
+    let classic = patient(servers.iter().map(Server::url));
+
+    let guard = fenced.try_lock("job", TTL).unwrap();
+    assert!(matches!(
+        classic.try_lock("job", TTL),
+        Err(Error::Held { .. })
+    ));
+    guard.unlock().unwrap();
+    let guard = classic.try_lock("job", TTL).unwrap();
+    let error = fenced.try_lock("job", TTL).unwrap_err();
+    let Error::Held { nodes, .. } = &error else {
+        panic!("{error}");
+    };
+    let left =
+        |vote: &Vote| matches!(vote, Vote::Held { remaining: Some(left) } if !left.is_zero());
+    assert!(
+        nodes.iter().filter(|node| left(&node.vote)).count() >= 2,
+        "{error}"
+    );
+    guard.unlock().unwrap();
+    assert!(fenced.try_lock("job", TTL).is_ok());
+}
+
+#[test]
+fn a_proposal_that_is_too_small_is_raised_at_once_also_in_a_single_try() {
+    let (nodes, clock, manager) = over_fakes(3);
+    let first = manager.try_lock("job", TTL).unwrap();
+    let ahead = u64::from(first.fencing_token().unwrap()) + 60_000_000;
+    drop(first);
+    let before = clock.elapsed();
+    // A client whose clock is a minute ahead was here.
+    for node in &nodes {
+        node.hold("job:fence", &ahead.to_string(), Duration::from_hours(1));
+    }
+    let guard = manager.try_lock("job", TTL).unwrap();
+    assert_eq!(guard.fencing_token().map(u64::from), Some(ahead + 1));
+    assert_eq!(clock.elapsed(), before, "it has waited, as for a holder");
+}
+
+#[test]
+fn a_key_that_expired_on_a_node_that_was_away_is_set_again_by_an_extension() {
+    let (nodes, clock, manager) = over_fakes(3);
+    let guard = manager.try_lock("job", TTL).unwrap();
+    let own = Some(guard.token().to_owned());
+    nodes[0].refuse();
+    clock.advance(Duration::from_secs(6));
+    guard.extend(TTL).unwrap();
+    clock.advance(Duration::from_secs(6));
+    nodes[0].recover();
+    assert_eq!(nodes[0].token_of("job"), None);
+
+    guard.extend(TTL).unwrap();
+    assert_eq!(nodes[0].token_of("job"), own);
+    // So another node may fail now.
+    nodes[1].refuse();
+    guard.extend(TTL).unwrap();
+}
+
+#[test]
+fn an_extension_sets_no_key_again_where_another_was_granted_or_memory_was_lost() {
+    let losses: [fn(&FakeNode, &FencingToken); 3] = [
+        |node, _| node.flush(),
+        |node, _| node.restart(),
+        // Another attempt came by and is gone.
+        |node, token| {
+            let next = (u64::from(*token) + 1).to_string();
+            node.hold("job:fence", &next, Duration::from_hours(1));
+            node.hold("job", "another", Duration::from_millis(1));
+        },
+    ];
+    for lose in losses {
+        let (nodes, clock, manager) = over_fakes(3);
+        let guard = manager.try_lock("job", TTL).unwrap();
+        lose(&nodes[0], &guard.fencing_token().unwrap());
+        clock.advance(Duration::from_secs(1));
+        guard.extend(TTL).unwrap();
+        assert_eq!(nodes[0].token_of("job"), None);
+        lose(&nodes[1], &guard.fencing_token().unwrap());
+        clock.advance(Duration::from_secs(1));
+        let error = guard.extend(TTL).unwrap_err();
+        assert!(matches!(error, Error::Lost { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_key_that_is_still_there_after_a_restart_is_extended() {
+    let (nodes, clock, manager) = over_fakes(3);
+    let guard = manager.try_lock("job", TTL).unwrap();
+    for node in &nodes {
+        node.restart_persisted();
+    }
+    clock.advance(Duration::from_secs(6));
+    guard.extend(TTL).unwrap();
+    assert!(guard.remaining() > Duration::from_secs(9));
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn real_servers_extend_heal_and_release_as_the_fakes_do() {
+    let servers = Server::cluster(3);
+    let manager = fenced_over(&servers);
+    let guard = manager.try_lock("job", TTL).unwrap();
+    servers[0].command(&["DEL", "job"]);
+    guard.extend(Duration::from_mins(1)).unwrap();
+    for server in &servers {
+        assert_eq!(server.get("job").as_deref(), Some(guard.token()));
+        assert!(server.pttl("job") > 50_000);
+    }
+    // The counter is another's now, so nothing is made again.
+    servers[0].command(&["DEL", "job"]);
+    servers[0].command(&["INCR", "job:fence"]);
+    guard.extend(Duration::from_mins(2)).unwrap();
+    assert_eq!(servers[0].get("job"), None);
+    // Without the marker nobody knows what the node has forgotten.
+    servers[1].command(&["DEL", "job", "redlatch:node"]);
+    let error = guard.extend(Duration::from_mins(3)).unwrap_err();
+    assert!(matches!(error, Error::Lost { .. }), "{error}");
+    assert_eq!(servers[1].get("job"), None);
+    drop(guard);
+    assert_eq!(servers[2].get("job"), None);
+}
+
+#[test]
+fn a_failed_attempt_leaves_no_lock_and_a_counter_that_only_grows() {
+    let servers = Server::cluster(3);
+    let manager = fenced_over(&servers);
+    servers[1].hold("job", "someone", 60_000);
+    servers[2].hold("job", "someone", 60_000);
+    assert!(matches!(
+        manager.try_lock("job", TTL),
+        Err(Error::Held { .. })
+    ));
+    assert_eq!(servers[0].get("job"), None);
+    let first = counter(&servers[0], "job");
+    assert!(manager.try_lock("job", TTL).is_err());
+    assert!(counter(&servers[0], "job") > first);
+    assert_eq!(servers[1].get("job").as_deref(), Some("someone"));
+}
+
+#[test]
+fn servers_that_forget_their_scripts_are_sent_them_again() {
+    let servers = Server::cluster(3);
+    let manager = fenced_over(&servers);
+    let flush = || {
+        for server in &servers {
+            server.command(&["SCRIPT", "FLUSH"]);
+        }
+    };
+    for _ in 0..3 {
+        let guard = manager.try_lock("job", TTL).unwrap();
+        let granted = |report: &&redlatch::NodeReport| matches!(report.vote, Vote::Granted);
+        assert_eq!(
+            guard.votes().iter().filter(granted).count(),
+            3,
+            "{:?}",
+            guard.votes()
+        );
+        flush();
+        guard.extend(TTL).unwrap();
+        flush();
+        guard.unlock().unwrap();
+        for server in &servers {
+            assert_eq!(server.get("job"), None);
+        }
+        flush();
+    }
+}
+
+#[test]
+fn a_ttl_beyond_max_ttl_and_names_of_the_protocols_own_keys_are_refused() {
+    let nodes = FakeNode::cluster(1);
+    let manager = fenced()
+        .fakes(&nodes)
+        .max_ttl(Duration::from_hours(1))
+        .build()
+        .unwrap();
+    manager.open_nodes().unwrap();
+    let beyond = fenced()
+        .fakes(&nodes)
+        .max_ttl(Duration::from_hours(12))
+        .build();
+    assert!(matches!(beyond, Err(Error::InvalidConfig { .. })));
+    assert!(matches!(
+        manager.try_lock("job", Duration::from_hours(2)),
+        Err(Error::InvalidTtl { .. })
+    ));
+    for name in ["job:fence", ":fence", "redlatch:node"] {
+        let error = manager.try_lock(name, TTL).unwrap_err();
+        assert!(matches!(error, Error::InvalidResource { .. }), "{error}");
+    }
+}

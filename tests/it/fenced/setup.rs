@@ -1,0 +1,432 @@
+//! Deployments of the fenced protocol that are set up wrongly: a typed error that names the node and the mend, and
+//! nothing granted.
+
+use std::time::Duration;
+
+use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Error, LockManager, NodeError, NodeReport, Protocol, Vote};
+use redlatch_testing::Server;
+use redlatch_testing::scripted::Scripted;
+
+use crate::managers::{fenced, fenced_over, patient};
+
+const TTL: Duration = Duration::from_secs(10);
+const HOUR: Duration = Duration::from_hours(1);
+
+/// The reports of an attempt that failed for want of nodes that vote.
+#[track_caller]
+fn unavailable(result: Result<redlatch::LockGuard, Error>) -> Vec<NodeReport> {
+    match result {
+        Err(Error::Unavailable { nodes, .. }) => nodes,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn failure(vote: &Vote) -> &NodeError {
+    let Vote::Failed(error) = vote else {
+        panic!("{vote:?}");
+    };
+    error
+}
+
+#[test]
+fn managers_with_other_settings_are_told_so_and_get_nothing() {
+    let servers = Server::cluster(3);
+    fenced_over(&servers);
+    let urls = || servers.iter().map(Server::url);
+    let others = [
+        fenced()
+            .nodes(urls())
+            .max_ttl(Duration::from_mins(1))
+            .default_ttl(TTL),
+        fenced().nodes(urls()).drift_factor(0.02),
+        fenced().nodes(urls().take(2)),
+    ];
+    for other in others {
+        let manager = other.build().unwrap();
+        let nodes = unavailable(manager.try_lock("job", TTL));
+        let NodeError::ConfigMismatch { ours, theirs } = failure(&nodes[0].vote) else {
+            panic!("{}", nodes[0]);
+        };
+        assert_eq!(theirs, "3:2:3600000:3636003:86400000:v2");
+        assert_ne!(ours, theirs);
+        assert!(
+            nodes[0]
+                .to_string()
+                .contains("give all clients the same nodes, max_ttl"),
+            "{}",
+            nodes[0]
+        );
+        assert!(matches!(manager.open_nodes(), Err(Error::NotOpened { .. })));
+        for server in &servers {
+            assert_eq!(server.get("job"), None);
+        }
+    }
+}
+
+fn over_servers_again(servers: &[Server]) -> LockManager {
+    fenced()
+        .nodes(servers.iter().map(Server::url))
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_marker_or_a_counter_with_garbage_in_it_is_left_alone_and_named() {
+    let garbage = [
+        "",
+        "x",
+        "a|b",
+        "a|b|c|d",
+        "a|b|1|new|more",
+        "a||1|new",
+        "a|b|99999999999999999|new",
+    ];
+    for text in garbage {
+        let servers = [Server::start()];
+        servers[0].command(&["SET", "redlatch:node", text]);
+        let manager = over_servers_again(&servers);
+        let nodes = unavailable(manager.try_lock("job", TTL));
+        let NodeError::InvalidKey { key, .. } = failure(&nodes[0].vote) else {
+            panic!("{}", nodes[0]);
+        };
+        assert_eq!(key, "redlatch:node");
+        assert!(matches!(manager.open_nodes(), Err(Error::NotOpened { .. })));
+        assert_eq!(servers[0].get("redlatch:node").as_deref(), Some(text));
+        assert_eq!(servers[0].get("job"), None);
+    }
+    let servers = [Server::start()];
+    let manager = fenced_over(&servers);
+    for text in ["", "x", "-1", "1.5", "1e9", " 1", "99999999999999999"] {
+        servers[0].command(&["SET", "job:fence", text]);
+        let nodes = unavailable(manager.try_lock("job", TTL));
+        let NodeError::InvalidKey { key, .. } = failure(&nodes[0].vote) else {
+            panic!("{text:?}: {}", nodes[0]);
+        };
+        assert_eq!(key, "job:fence");
+        assert!(
+            nodes[0]
+                .to_string()
+                .contains("delete it and the node's marker"),
+            "{}",
+            nodes[0]
+        );
+        assert_eq!(servers[0].get("job:fence").as_deref(), Some(text));
+        assert_eq!(servers[0].get("job"), None);
+    }
+    servers[0].command(&["DEL", "job:fence"]);
+    servers[0].command(&["LPUSH", "job:fence", "x"]);
+    let nodes = unavailable(manager.try_lock("job", TTL));
+    assert!(
+        matches!(failure(&nodes[0].vote), NodeError::InvalidKey { .. }),
+        "{}",
+        nodes[0]
+    );
+    servers[0].command(&["DEL", "redlatch:node"]);
+    servers[0].command(&["LPUSH", "redlatch:node", "x"]);
+    let nodes = unavailable(manager.try_lock("job", TTL));
+    assert!(
+        matches!(failure(&nodes[0].vote), NodeError::InvalidKey { .. }),
+        "{}",
+        nodes[0]
+    );
+}
+
+#[test]
+fn a_lock_key_that_is_no_lock_is_named_and_not_waited_for() {
+    let servers = [Server::start()];
+    let manager = fenced_over(&servers);
+    servers[0].command(&["LPUSH", "job", "x"]);
+    let nodes = unavailable(manager.try_lock("job", TTL));
+    assert!(
+        matches!(failure(&nodes[0].vote), NodeError::NotALock { .. }),
+        "{}",
+        nodes[0]
+    );
+    servers[0].command(&["SET", "other", "x"]);
+    let nodes = unavailable(manager.try_lock("other", TTL));
+    assert!(
+        matches!(failure(&nodes[0].vote), NodeError::NotALock { .. }),
+        "{}",
+        nodes[0]
+    );
+}
+
+#[test]
+fn a_counter_from_the_future_is_not_believed() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(1, &clock);
+    let manager = fenced().fakes(&nodes).build().unwrap();
+    manager.open_nodes().unwrap();
+    let token = u64::from(
+        manager
+            .try_lock("job", TTL)
+            .unwrap()
+            .fencing_token()
+            .unwrap(),
+    );
+    // Beyond what a client whose clock is as far ahead as is allowed could have made it.
+    let ahead = token + 2 * 3_600_000_000;
+    nodes[0].hold("job:fence", &ahead.to_string(), HOUR * 20);
+    let reports = unavailable(manager.try_lock("job", TTL));
+    let NodeError::FutureCounter { ahead } = failure(&reports[0].vote) else {
+        panic!("{}", reports[0]);
+    };
+    assert!(*ahead > HOUR, "{ahead:?}");
+    assert_eq!(nodes[0].token_of("job"), None);
+    // Other resources are not the worse for it, and neither are their tokens.
+    let other = manager.try_lock("other", TTL).unwrap().fencing_token();
+    assert!(u64::from(other.unwrap()) < token + 60_000_000);
+    // It is over when the node's clock gets there.
+    clock.advance(HOUR);
+    let guard = manager.try_lock("job", TTL).unwrap();
+    assert!(u64::from(guard.fencing_token().unwrap()) > token + 2 * 3_600_000_000);
+}
+
+/// Real servers can't be given another clock, so these only say that they have one.
+#[test]
+fn clocks_that_differ_by_more_than_is_allowed_are_named_and_never_followed() {
+    for (answer, is_ahead) in [
+        ("*2\r\n$4\r\nSKEW\r\n:1000000000000000\r\n", false),
+        ("*2\r\n$5\r\nSTALE\r\n:8000000000000000\r\n", true),
+    ] {
+        let clocks_differ = Scripted::start(move |peer, command| {
+            let is_acquire = command.words[2] == "3";
+            peer.say(if is_acquire {
+                answer.as_bytes()
+            } else {
+                b":1\r\n"
+            });
+        });
+        let good = Server::cluster(2);
+        let manager = fenced()
+            .nodes(good.iter().map(Server::url))
+            .node(clocks_differ.url())
+            .build()
+            .unwrap();
+        for server in &good {
+            // Two of three, so each is opened by hand.
+            open(server, "3:2:3600000:3636003:86400000:v2");
+        }
+        let mut last = None;
+        for _ in 0..3 {
+            let guard = manager.try_lock("job", TTL).unwrap();
+            assert!(guard.fencing_token() > last);
+            last = guard.fencing_token();
+            let mut votes = guard.votes().iter();
+            let report = votes
+                .find(|report| *report.node == *clocks_differ.name())
+                .unwrap();
+            let NodeError::ClockSkew { node_is_ahead, .. } = failure(&report.vote) else {
+                panic!("{report}");
+            };
+            assert_eq!(*node_is_ahead, is_ahead);
+            assert!(report.to_string().contains("set the clocks"), "{report}");
+        }
+        assert!(u64::from(last.unwrap()) < 4_000_000_000_000_000);
+    }
+}
+
+/// Writes the marker of an open node.
+fn open(server: &Server, config: &str) {
+    let info = server.info("server");
+    let run_id = info
+        .lines()
+        .find_map(|line| line.strip_prefix("run_id:"))
+        .unwrap();
+    let marker = format!("{}|{config}|1|opened", run_id.trim());
+    server.command(&["SET", "redlatch:node", &marker]);
+}
+
+#[test]
+fn any_other_answer_is_no_vote() {
+    let fresh = "*2\r\n$2\r\nOK\r\n:1\r\n";
+    for answer in [
+        ":1\r\n",
+        "$2\r\nOK\r\n",
+        "$-1\r\n",
+        "*0\r\n",
+        fresh,
+        "*2\r\n$5\r\nSTALE\r\n:-5\r\n",
+        "+ok\r\n",
+    ] {
+        let server = Scripted::start(move |peer, command| {
+            let is_acquire = command.words.get(2).is_some_and(|keys| keys == "3");
+            peer.say(if is_acquire {
+                answer.as_bytes()
+            } else {
+                b":1\r\n"
+            });
+        });
+        let manager = fenced().node(server.url()).build().unwrap();
+        let nodes = unavailable(manager.try_lock("job", TTL));
+        let error = failure(&nodes[0].vote);
+        assert!(
+            matches!(error, NodeError::Protocol { .. }),
+            "{answer:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_server_that_can_run_no_script_has_no_vote() {
+    let server = Server::start_with(&["--rename-command", "EVAL", ""]);
+    let manager = fenced().node(server.url()).build().unwrap();
+    let nodes = unavailable(manager.try_lock("job", TTL));
+    assert!(
+        matches!(failure(&nodes[0].vote), NodeError::Refused { .. }),
+        "{}",
+        nodes[0]
+    );
+    let server = Server::start_with(&["--rename-command", "TIME", ""]);
+    let manager = fenced().node(server.url()).build().unwrap();
+    let nodes = unavailable(manager.try_lock("job", TTL));
+    assert!(
+        matches!(failure(&nodes[0].vote), NodeError::Refused { .. }),
+        "{}",
+        nodes[0]
+    );
+    assert_eq!(server.get("job"), None);
+}
+
+#[test]
+fn a_server_that_does_not_tell_who_it_is_votes_in_the_classic_protocol_only() {
+    let server = Server::start_with(&["--rename-command", "INFO", ""]);
+    let manager = fenced().node(server.url()).build().unwrap();
+    let nodes = unavailable(manager.try_lock("job", TTL));
+    assert!(
+        matches!(failure(&nodes[0].vote), NodeError::Unidentified { .. }),
+        "{}",
+        nodes[0]
+    );
+    assert_eq!(server.get("job"), None);
+    let classic = patient([server.url()]);
+    let guard = classic.try_lock("job", TTL).unwrap();
+    guard.extend(TTL).unwrap();
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn nodes_are_opened_only_if_every_one_is_fresh_and_all_or_none() {
+    let fresh = || FakeNode::cluster(3);
+    let manager = |nodes: &[FakeNode]| fenced().fakes(nodes).build().unwrap();
+
+    // Locks that were refused before leave the deployment brand-new.
+    let nodes = fresh();
+    assert!(manager(&nodes).try_lock("job", TTL).is_err());
+    manager(&nodes).open_nodes().unwrap();
+    assert!(manager(&nodes).try_lock("job", TTL).is_ok());
+
+    // In use, also when two of three were restarted or flushed since.
+    nodes[0].restart();
+    nodes[1].flush();
+    let error = manager(&nodes).open_nodes().unwrap_err();
+    let Error::NotOpened { nodes: reports, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(
+        matches!(failure(&reports[2].vote), NodeError::Serving),
+        "{error}"
+    );
+    assert!(error.to_string().contains("not all of them are fresh"));
+    assert!(manager(&nodes).try_lock("job", TTL).is_err());
+
+    // Restarted with their memory, which nobody knows how old it is.
+    let nodes = fresh();
+    manager(&nodes).open_nodes().unwrap();
+    for node in &nodes {
+        node.restart_persisted();
+    }
+    assert!(manager(&nodes).open_nodes().is_err());
+    assert!(manager(&nodes).try_lock("job", TTL).is_err());
+    assert!(manager(&nodes).open_nodes().is_err());
+
+    // One is away.
+    let nodes = fresh();
+    nodes[2].refuse();
+    let error = manager(&nodes).open_nodes().unwrap_err();
+    assert!(matches!(error, Error::NotOpened { .. }), "{error}");
+    nodes[2].recover();
+    assert!(
+        nodes
+            .iter()
+            .all(|node| node.token_of("redlatch:node").is_none())
+    );
+    manager(&nodes).open_nodes().unwrap();
+
+    let classic = LockManager::builder().fakes(&nodes).build().unwrap();
+    assert!(matches!(
+        classic.open_nodes(),
+        Err(Error::InvalidConfig { .. })
+    ));
+}
+
+#[test]
+fn nodes_that_were_opened_are_closed_again_when_another_fails_meanwhile() {
+    let servers = Server::cluster(2);
+    // Answers what a fresh node does, and then fails.
+    let moody = Scripted::start(|peer, command| match command.words[4].as_str() {
+        "look" => peer.say(b"+OK\r\n"),
+        _ => peer.say(b"-OOM out of memory\r\n"),
+    });
+    let manager = fenced()
+        .nodes(servers.iter().map(Server::url))
+        .node(moody.url())
+        .build()
+        .unwrap();
+    let error = manager.open_nodes().unwrap_err();
+    assert!(error.to_string().contains("OOM"), "{error}");
+    for server in &servers {
+        let marker = server.get("redlatch:node").unwrap();
+        assert!(marker.ends_with("|new"), "{marker}");
+    }
+    let nodes = unavailable(manager.try_lock("job", TTL));
+    let abstains =
+        |report: &&NodeReport| matches!(&report.vote, Vote::Failed(NodeError::Quarantined { .. }));
+    assert_eq!(nodes.iter().filter(abstains).count(), 2, "{nodes:?}");
+}
+
+#[test]
+fn a_server_under_two_names_has_one_vote() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let twice = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
+        let other = Server::start();
+        // Another database has other keys, so it is not seen by the key that is there.
+        let socket = format!("unix://{}/redis.sock?db=1", twice.dir().display());
+        let urls = [twice.url(), socket, other.url()];
+        let manager = || fenced().protocol(protocol).nodes(&urls).build().unwrap();
+        let open = manager().open_nodes();
+        if protocol == Protocol::Fenced {
+            let error = open.unwrap_err();
+            assert!(error.to_string().contains("the same server as"), "{error}");
+            let same = "3:2:3600000:3636003:86400000:v2";
+            self::open(&twice, same);
+            self::open(&other, same);
+            let marker = twice.get("redlatch:node").unwrap();
+            let client = redis::Client::open(format!("{}/1", twice.url())).unwrap();
+            let mut connection = client.get_connection().unwrap();
+            let mut set = redis::cmd("SET");
+            set.arg("redlatch:node").arg(marker);
+            set.query::<()>(&mut connection).unwrap();
+        }
+        let guard = manager().try_lock("job", TTL).unwrap();
+        let same = |report: &&NodeReport| {
+            matches!(&report.vote, Vote::Failed(NodeError::SameServer { .. }))
+        };
+        assert_eq!(
+            guard.votes().iter().filter(same).count(),
+            1,
+            "{:?}",
+            guard.votes()
+        );
+        guard.extend(TTL).unwrap();
+        drop(other);
+        // By two names it has one vote here as well.
+        assert!(guard.extend(TTL).is_err());
+        drop(guard);
+        let nodes = unavailable(manager().try_lock("job", TTL));
+        assert_eq!(nodes.iter().filter(same).count(), 1, "{nodes:?}");
+        assert_eq!(twice.get("job"), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Who imports whom: the rooms of docs/architecture.md stand from the top floor down, and every arrow goes down.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use super::tidy::files;
+
+/// The rooms of the page, each with its floor. Rooms of one row are on one floor, and don't know each other.
+fn floors() -> HashMap<String, usize> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md");
+    let page = fs::read_to_string(page).unwrap();
+    let table = page.split("\n## Rooms").nth(1).unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `src/"));
+    let mut floors = HashMap::new();
+    for (floor, row) in rows.enumerate() {
+        let cell = row.split('|').nth(1).unwrap();
+        for path in cell.split('`').skip(1).step_by(2) {
+            let Some(room) = path.strip_prefix("src/") else {
+                continue;
+            };
+            let room = room.trim_end_matches(".rs").to_owned();
+            assert!(
+                floors.insert(room, floor).is_none(),
+                "{path} is there twice"
+            );
+        }
+    }
+    floors
+}
+
+/// The modules that a file declares for tests alone.
+fn of_tests(name: &str, text: &str) -> Vec<String> {
+    let folder = name.trim_end_matches(".rs").trim_end_matches("lib");
+    let mut found = Vec::new();
+    let mut is_for_tests = false;
+    for line in text.lines() {
+        if let Some(rest) = line.split("mod ").nth(1)
+            && is_for_tests
+        {
+            let module = rest.trim_end_matches([';', ' ', '{']);
+            found.push(format!("{}/{module}", folder.trim_end_matches('/')));
+        }
+        let is_attribute = line.starts_with("#[");
+        is_for_tests = line.contains("cfg(test)")
+            || line.contains("any(test")
+            || (is_for_tests && is_attribute);
+    }
+    found
+}
+
+/// What is wrong with the imports of these files.
+fn upward_arrows(floors: &HashMap<String, usize>, sources: &[(String, String)]) -> Vec<String> {
+    let for_tests: HashSet<String> = sources
+        .iter()
+        .flat_map(|(name, text)| of_tests(name, text))
+        .collect();
+    let is_for_tests = |name: &str| {
+        let stem = name.trim_end_matches(".rs");
+        let below = |module: &String| {
+            let rest = stem.strip_prefix(module.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        for_tests.iter().any(below)
+    };
+    let mut wrong = Vec::new();
+    for (name, text) in sources {
+        let room = name.split('/').nth(1).unwrap().trim_end_matches(".rs");
+        if room == "lib" || is_for_tests(name) {
+            continue;
+        }
+        let Some(floor) = floors.get(room) else {
+            wrong.push(format!("{name}: docs/architecture.md has no room {room}"));
+            continue;
+        };
+        let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+        let code: String = code
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .collect();
+        for used in code.split("crate::").skip(1) {
+            let word = used.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let word = word.into_iter().next().unwrap();
+            match floors.get(word) {
+                _ if word == room => {}
+                Some(other) if other > floor => {}
+                Some(_) => wrong.push(format!("{name} uses crate::{word}, which is not below it")),
+                None => wrong.push(format!("{name} uses crate::{word}, which is no room")),
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_import_goes_down() {
+    let (floors, sources) = (floors(), files("src", "rs"));
+    assert_eq!(upward_arrows(&floors, &sources), Vec::<String>::new());
+    let is_there = |room: &String| {
+        let file = format!("src/{room}.rs");
+        sources.iter().any(|(name, _)| *name == file)
+    };
+    let gone: Vec<&String> = floors.keys().filter(|room| !is_there(room)).collect();
+    assert!(gone.is_empty(), "rooms that are gone: {gone:?}");
+}
+
+#[test]
+fn an_import_that_goes_up_is_found() {
+    let floors = floors();
+    let planted = |name: &str, text: &str| {
+        let sources = [(name.to_owned(), text.to_owned())];
+        upward_arrows(&floors, &sources)
+    };
+    for (name, text) in [
+        ("src/node/slot.rs", "use crate::manager::LockManager;\n"),
+        ("src/guard.rs", "use crate::manager::LockManager;\n"),
+        ("src/wire.rs", "fn f() -> crate::node::Node {}\n"),
+        ("src/quorum.rs", "use crate::retry::delay;\n"),
+        ("src/quorum.rs", "use crate::LockGuard;\n"),
+        ("src/no_room.rs", "use crate::quorum::Term;\n"),
+    ] {
+        assert_eq!(planted(name, text).len(), 1, "{name}: {text}");
+    }
+    for (name, text) in [
+        ("src/manager.rs", "use crate::node::Node;\n"),
+        ("src/node.rs", "//! See [`crate::LockManager`].\n"),
+        (
+            "src/node.rs",
+            "#[cfg(test)]\nmod tests {\n    use crate::LockManager;\n}\n",
+        ),
+    ] {
+        assert_eq!(planted(name, text), Vec::<String>::new());
+    }
+}

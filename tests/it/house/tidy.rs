@@ -1,0 +1,180 @@
+//! What the compiler does not check of the house style: file sizes, names, and who imports whom.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A file has one subject and about this many lines at most.
+const LONGEST_FILE: usize = 450;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files below `folder` with this extension, relative to the root, with their texts.
+pub(crate) fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                // What a build in a folder leaves there is not ours.
+                if !path.ends_with("target") {
+                    folders.push(path);
+                }
+            } else if path.extension().is_some_and(|e| e == extension) {
+                let name = path.strip_prefix(root()).unwrap().display().to_string();
+                found.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder}");
+    found
+}
+
+/// Where the packages of the repository have their files.
+const FOLDERS: &[&str] = &[
+    "benches", "cli", "examples", "fuzz", "src", "testing", "tests",
+];
+
+fn rust_files() -> Vec<(String, String)> {
+    FOLDERS
+        .iter()
+        .flat_map(|folder| files(folder, "rs"))
+        .collect()
+}
+
+#[test]
+fn files_are_short_and_named_after_their_subject() {
+    for (name, text) in rust_files() {
+        let lines = text.lines().count();
+        assert!(
+            lines <= LONGEST_FILE,
+            "{name} has {lines} lines: split it by subject"
+        );
+        let stem = Path::new(&name)
+            .file_stem()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert!(
+            !["mod", "util", "utils", "helper", "helpers", "common"].contains(&stem.as_str()),
+            "{name}: name it after what is in it"
+        );
+    }
+}
+
+#[test]
+fn texts_are_clean() {
+    let pages = files("docs", "md").into_iter().chain(files("tests", "md"));
+    let prose = rust_files().into_iter().chain(pages);
+    let marks = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("X", "XX"),
+    ];
+    for (name, text) in prose {
+        assert!(
+            text.ends_with('\n'),
+            "{name} does not end with a line break"
+        );
+        for (i, line) in text.lines().enumerate() {
+            let place = format!("{name}:{}", i + 1);
+            assert!(!line.ends_with(' '), "{place}: white space at the end");
+            assert!(!line.contains('\t'), "{place}: a tab");
+            assert!(
+                !marks.iter().any(|mark| line.contains(mark)),
+                "{place}: unfinished"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_file_begins_with_what_it_is() {
+    for (name, text) in rust_files() {
+        assert!(text.starts_with("//!"), "{name} has no `//!` line");
+    }
+}
+
+#[test]
+fn every_package_of_the_workspace_has_its_lints() {
+    let manifests: Vec<_> = ["cli", "examples", "testing", "tests"]
+        .iter()
+        .flat_map(|folder| files(folder, "toml"))
+        .collect();
+    assert!(manifests.len() >= 5, "{manifests:?}");
+    for (name, text) in manifests {
+        assert!(text.contains("\n[lints]\nworkspace = true\n"), "{name}");
+    }
+}
+
+#[test]
+fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
+    let single = [
+        "src/quorum.rs",
+        "src/retry.rs",
+        "src/verdict.rs",
+        "src/renewal/schedule.rs",
+        "src/contend/handover.rs",
+        "src/contend/order.rs",
+        "src/status.rs",
+        "src/health.rs",
+        "src/fencing.rs",
+        "src/shown.rs",
+    ];
+    let mut pure: Vec<(String, String)> = files("src/health", "rs");
+    pure.retain(|(_, text)| !text.contains("#[test]"));
+    for name in single {
+        let text = fs::read_to_string(root().join(name)).unwrap();
+        pure.push((name.to_owned(), text));
+    }
+    for (name, text) in pure {
+        for word in [
+            "std::net",
+            "std::io",
+            "getrandom",
+            "redis::",
+            "Instant",
+            "log::",
+        ] {
+            assert!(!text.contains(word), "{name} uses {word}");
+        }
+    }
+}
+
+/// The folder of a test binary has the test of this name.
+#[track_caller]
+fn assert_is_there(folder: &str, test: &str) {
+    let (module, function) = test.rsplit_once("::").unwrap();
+    let file = root().join(folder).join(module.replace("::", "/") + ".rs");
+    let source = fs::read_to_string(file).unwrap_or_default();
+    assert!(source.contains(&format!("\nfn {function}()")), "{test}");
+}
+
+#[test]
+fn every_mutant_says_what_catches_it_and_is_in_the_table() {
+    let page = fs::read_to_string(root().join("docs/correctness.md")).unwrap();
+    let section = page.split("\n## ").find(|text| text.starts_with("Mutants"));
+    // The first two lines of a table are its head.
+    let rows = section
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with('|'));
+    let mut listed: Vec<String> = rows.skip(2).map(str::to_owned).collect();
+    for (name, text) in files("tests/mutants", "patch") {
+        let (_, caught_by) = text.split_once("\nCaught-by: ").expect(&name);
+        for (target, folder) in [("test it ", "tests/it"), ("test cli ", "cli/tests/cli")] {
+            if let Some(test) = caught_by.lines().next().unwrap().strip_prefix(target) {
+                assert_is_there(folder, test);
+            }
+        }
+        let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap();
+        let beginning = format!("| {stem} | {} | ", text.lines().next().unwrap());
+        let place = listed.iter().position(|row| row.starts_with(&beginning));
+        listed
+            .remove(place.unwrap_or_else(|| panic!("docs/correctness.md has no row {beginning}")));
+    }
+    assert!(listed.is_empty(), "mutants that are gone: {listed:?}");
+}

@@ -1,0 +1,314 @@
+//! Many threads on one manager.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use redlatch::{Error, LockManager};
+use redlatch_testing::scripted::{Kind, Scripted};
+use redlatch_testing::{BlackHole, Server, eventually, free_port, pause, within};
+
+use crate::managers::{PATIENCE, patient};
+
+const TTL: Duration = Duration::from_secs(15);
+const BOUND: Duration = Duration::from_secs(100);
+
+/// What the lock protects: it sees when two are in at the same time, and when an increment is lost.
+#[derive(Default)]
+struct Witness {
+    /// The thread that is in, from 1.
+    owner: AtomicUsize,
+    /// Read and written in two steps.
+    count: AtomicU32,
+}
+
+impl Witness {
+    #[track_caller]
+    fn visit(&self, thread: usize) {
+        let other = self.owner.swap(thread, Ordering::SeqCst);
+        assert_eq!(other, 0, "thread {thread} is in together with {other}");
+        let count = self.count.load(Ordering::SeqCst);
+        thread::yield_now();
+        self.count.store(count + 1, Ordering::SeqCst);
+        let left = self.owner.swap(0, Ordering::SeqCst);
+        assert_eq!(left, thread, "thread {left} came in");
+    }
+}
+
+/// Lets threads take locks in turn, each of `rounds` times, and looks that there is never a second one in. Returns the
+/// tokens.
+#[track_caller]
+fn assert_excludes(
+    manager: &LockManager,
+    threads: usize,
+    resources: usize,
+    rounds: usize,
+) -> Vec<String> {
+    let witnesses: Arc<Vec<Witness>> =
+        Arc::new((0..resources).map(|_| Witness::default()).collect());
+    let seen = Arc::clone(&witnesses);
+    let manager = manager.clone();
+    let tokens = within(BOUND, move || {
+        let start = Arc::new(Barrier::new(threads));
+        let workers = (1..=threads).map(|me| {
+            let (manager, start) = (manager.clone(), Arc::clone(&start));
+            let witnesses = Arc::clone(&witnesses);
+            thread::spawn(move || {
+                start.wait();
+                let mut tokens = Vec::new();
+                for round in 0..rounds {
+                    let n = (me + round) % witnesses.len();
+                    let guard = manager.lock(&format!("job-{n}"), TTL).unwrap();
+                    witnesses[n].visit(me);
+                    guard.check().unwrap();
+                    tokens.push(guard.token().to_owned());
+                }
+                tokens
+            })
+        });
+        let workers: Vec<_> = workers.collect();
+        let tokens = workers.into_iter().map(|worker| worker.join().unwrap());
+        tokens.collect::<Vec<_>>().concat()
+    });
+    let counts = seen.iter().map(|w| w.count.load(Ordering::SeqCst));
+    let visits = u32::try_from(threads * rounds).unwrap();
+    assert_eq!(counts.sum::<u32>(), visits, "an increment is lost");
+    tokens
+}
+
+#[track_caller]
+fn assert_all_differ(tokens: &[String]) {
+    let different: HashSet<&String> = tokens.iter().collect();
+    assert_eq!(different.len(), tokens.len());
+}
+
+#[test]
+fn sixty_four_threads_on_eight_resources_keep_exclusion_and_share_no_token() {
+    let servers = Server::cluster(5);
+    let manager = LockManager::builder()
+        .nodes(servers.iter().map(Server::url))
+        .pool_size(4)
+        .node_timeout(Duration::from_secs(2))
+        .retry_delay(Duration::from_millis(1), Duration::from_millis(5))
+        .acquire_timeout(BOUND)
+        .build()
+        .unwrap();
+    let tokens = assert_excludes(&manager, 64, 8, 4);
+    assert_eq!(tokens.len(), 64 * 4);
+    assert_all_differ(&tokens);
+    for server in &servers {
+        assert_eq!(server.keys(), 0);
+    }
+}
+
+/// Stops two of some servers for a moment, over and over, until it goes out of scope.
+struct Trouble {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Trouble {
+    fn begin(servers: &Arc<Vec<Server>>) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (servers, is_over) = (Arc::clone(servers), Arc::clone(&over));
+        let thread = thread::spawn(move || {
+            for i in (0..servers.len()).cycle() {
+                let pair = [&servers[i], &servers[(i + 2) % servers.len()]];
+                for server in pair {
+                    server.stop();
+                }
+                pause(Duration::from_millis(80));
+                for server in pair {
+                    server.resume();
+                }
+                if is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                pause(Duration::from_millis(40));
+            }
+        });
+        Self {
+            over,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Trouble {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::SeqCst);
+        // It holds the servers, which are to end with the test, also with one that fails.
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[test]
+fn exclusion_holds_while_minorities_stop_and_go_on() {
+    let servers = Arc::new(Server::cluster(5));
+    let manager = LockManager::builder()
+        .nodes(servers.iter().map(Server::url))
+        .pool_size(4)
+        .retry_delay(Duration::from_millis(1), Duration::from_millis(5))
+        .acquire_timeout(BOUND)
+        .build()
+        .unwrap();
+    let trouble = Trouble::begin(&servers);
+    assert_excludes(&manager, 12, 3, 25);
+    drop(trouble);
+    for server in servers.iter() {
+        let empty = eventually(BOUND, || server.keys() == 0);
+        assert!(empty, "{} keys on {}", server.keys(), server.name());
+    }
+}
+
+#[test]
+fn one_node_that_stops_and_goes_on_costs_no_lock_and_no_release_though_the_pool_is_small() {
+    let servers = Arc::new(Server::cluster(5));
+    let manager = LockManager::builder()
+        .nodes(servers.iter().map(Server::url))
+        .pool_size(2)
+        .build()
+        .unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> = (0..32)
+        .map(|worker| {
+            let (manager, over) = (manager.clone(), Arc::clone(&over));
+            thread::spawn(move || {
+                for i in 0.. {
+                    if over.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    // Nobody else wants it, so only a release that did not come can be in the way.
+                    let resource = format!("job-{worker}-{}", i % 3);
+                    drop(manager.try_lock_for(&resource, TTL, BOUND).unwrap());
+                }
+            })
+        })
+        .collect();
+    for _ in 0..6 {
+        servers[0].stop();
+        pause(Duration::from_millis(120));
+        servers[0].resume();
+        pause(Duration::from_millis(60));
+    }
+    over.store(true, Ordering::SeqCst);
+    within(BOUND, || {
+        for worker in workers {
+            worker.join().unwrap();
+        }
+    });
+    for server in servers.iter() {
+        let empty = eventually(BOUND, || server.keys() == 0);
+        assert!(empty, "{} keys on {}", server.keys(), server.name());
+    }
+}
+
+#[test]
+fn guards_that_are_dropped_together_leave_no_key_on_a_stopped_server_though_the_pool_is_small() {
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let builder = builder.pool_size(2).node_timeout(Duration::from_secs(1));
+    let manager = builder.build().unwrap();
+    let ttl = Duration::from_mins(10);
+    let lock = |i| manager.lock(&format!("job-{i}"), ttl).unwrap();
+    let guards: Vec<_> = (0..12).map(lock).collect();
+    assert_eq!(servers[0].keys(), 12);
+
+    servers[0].stop();
+    within(BOUND, move || {
+        let threads = guards
+            .into_iter()
+            .map(|guard| thread::spawn(|| drop(guard)));
+        let threads: Vec<_> = threads.collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+    servers[0].resume();
+    for server in &servers {
+        let empty = eventually(BOUND, || server.keys() == 0);
+        assert!(
+            empty,
+            "{} keys are left on {}",
+            server.keys(),
+            server.name()
+        );
+    }
+}
+
+#[test]
+fn every_attempt_has_a_token_of_its_own() {
+    let server = Scripted::start(|peer, command| {
+        peer.say(match command.kind() {
+            Kind::Set => b"$-1\r\n",
+            Kind::Release => b"*1\r\n:5000\r\n",
+            // It says that the lock is free, again and again.
+            Kind::Look | Kind::Listen | Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => {
+                command.consent()
+            }
+        });
+    });
+    let manager = LockManager::builder()
+        .node(server.url())
+        .node_timeout(PATIENCE)
+        .retry_delay(Duration::ZERO, Duration::from_millis(1))
+        .build()
+        .unwrap();
+    let wait = Duration::from_millis(300);
+    // Once, or as often as a busy machine needs for some attempts.
+    let many = eventually(BOUND, || {
+        let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
+        assert!(matches!(error, Error::Held { .. }), "{error:?}");
+        server.heard_of(Kind::Set).len() > 3
+    });
+    assert!(many, "{}", server.heard_of(Kind::Set).len());
+    let tokens = |kind| -> Vec<String> {
+        let heard = server.heard_of(kind);
+        heard.iter().map(|c| c.token().to_owned()).collect()
+    };
+    let (asked, released) = (tokens(Kind::Set), tokens(Kind::Release));
+    assert_all_differ(&asked);
+    assert_eq!(asked, released);
+}
+
+#[test]
+fn a_guard_is_extended_and_unlocked_by_another_thread() {
+    let servers = Server::cluster(3);
+    let manager = patient(servers.iter().map(Server::url));
+    let ended = |end: fn(redlatch::LockGuard)| {
+        let guard = manager.lock("job", TTL).unwrap();
+        let extenders = || {
+            guard.extend(TTL).unwrap();
+            guard.check().unwrap();
+        };
+        thread::scope(|scope| {
+            scope.spawn(extenders);
+            scope.spawn(extenders);
+        });
+        thread::spawn(move || end(guard)).join().unwrap();
+        assert!(servers.iter().all(|server| server.keys() == 0));
+    };
+    ended(|guard| guard.unlock().unwrap());
+    ended(drop);
+}
+
+#[test]
+fn a_manager_over_dead_nodes_is_built_at_once_and_connects_to_nothing() {
+    let silent: Vec<Scripted> = (0..5).map(|_| Scripted::start(|_, _| ())).collect();
+    let holes: Vec<BlackHole> = (0..3).map(|_| BlackHole::open()).collect();
+    let dead = [free_port(), free_port()].map(|port| format!("redis://127.0.0.1:{port}"));
+    let unreachable: Vec<String> = holes.iter().map(BlackHole::url).chain(dead).collect();
+    let silent_urls: Vec<String> = silent.iter().map(Scripted::url).collect();
+    for urls in [silent_urls, unreachable] {
+        // Waiting for a single node would take longer than the bound.
+        let builder = LockManager::builder().nodes(urls);
+        let builder = builder.node_timeout(Duration::from_mins(1));
+        let managers = within(Duration::from_secs(50), move || {
+            [(); 20].map(|()| builder.clone().build().unwrap())
+        });
+        drop(managers);
+    }
+    assert!(silent.iter().all(|server| server.connections() == 0));
+}

@@ -1,0 +1,113 @@
+//! A wait for a lock that another thread ends.
+
+use std::thread;
+use std::time::Duration;
+
+use redlatch::fake::FakeNode;
+use redlatch::{Cancel, Error, LockGuard, LockManager};
+use redlatch_testing::{Server, eventually, within};
+
+use crate::managers::PATIENCE;
+
+/// So long that only a cancelled wait ends within the bound of the test.
+const LONG: Duration = Duration::from_mins(30);
+const BOUND: Duration = Duration::from_mins(1);
+
+fn manager_of(servers: &[Server]) -> LockManager {
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let builder = builder.node_timeout(PATIENCE).retry_delay(LONG, LONG);
+    builder.build().unwrap()
+}
+
+/// Waits for "job" on a thread until it is cancelled, which happens once `is_waiting` says so.
+#[track_caller]
+fn wait_and_cancel(
+    manager: &LockManager,
+    is_waiting: impl Fn() -> bool,
+) -> Result<LockGuard, Error> {
+    let cancel = Cancel::new();
+    let waiting = thread::spawn({
+        let (manager, cancel) = (manager.clone(), cancel.clone());
+        move || {
+            let request = manager.request("job").ttl(LONG);
+            request.cancelled_by(&cancel).try_lock_for(Duration::MAX)
+        }
+    });
+    assert!(eventually(BOUND, is_waiting));
+    assert!(!waiting.is_finished());
+    cancel.cancel();
+    within(BOUND, move || waiting.join().unwrap())
+}
+
+#[track_caller]
+fn assert_cancelled(result: Result<LockGuard, Error>) {
+    match result {
+        Err(Error::Cancelled { resource, .. }) => assert_eq!(&*resource, "job"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn one_who_listens_for_a_release_is_cancelled_and_nothing_is_left_of_it() {
+    let servers = Server::cluster(3);
+    let (holder, other) = (manager_of(&servers), manager_of(&servers));
+    let guard = holder.lock("job", LONG).unwrap();
+    let listens = || servers.iter().any(|server| server.blocked() == 1);
+    assert_cancelled(wait_and_cancel(&other, listens));
+    // The server notices that the connection is gone.
+    assert!(eventually(BOUND, || !listens()));
+    guard.unlock().unwrap();
+    // Its manager goes on as before.
+    other.try_lock("job", LONG).unwrap().unlock().unwrap();
+}
+
+#[test]
+fn one_who_waits_for_another_thread_is_cancelled_and_the_next_in_line_is_not() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let guard = manager.lock("job", LONG).unwrap();
+    let queued = |number: u64| {
+        let manager = manager.clone();
+        move || manager.stats().queued == number
+    };
+    let next = thread::spawn({
+        let manager = manager.clone();
+        move || manager.try_lock_for("job", LONG, Duration::MAX)
+    });
+    assert!(eventually(BOUND, queued(1)));
+    assert_cancelled(wait_and_cancel(&manager, queued(2)));
+    assert!(!next.is_finished());
+    guard.unlock().unwrap();
+    let next = within(BOUND, move || next.join().unwrap()).unwrap();
+    next.unlock().unwrap();
+}
+
+#[test]
+fn one_who_pauses_between_attempts_is_cancelled() {
+    let nodes = FakeNode::cluster(3);
+    for node in &nodes {
+        node.refuse();
+    }
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.retry_delay(LONG, LONG).build().unwrap();
+    let has_tried = || manager.stats().attempts == 1;
+    assert_cancelled(wait_and_cancel(&manager, has_tried));
+    let stats = manager.stats();
+    assert_eq!((stats.attempts, stats.failed_unavailable), (1, 0));
+}
+
+#[test]
+fn a_call_that_was_cancelled_before_asks_no_node() {
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let cancel = Cancel::new();
+    let request = manager.request("job").cancelled_by(&cancel);
+    request.try_lock().unwrap().unlock().unwrap();
+    cancel.cancel();
+    let attempts = manager.stats().attempts;
+    assert_cancelled(request.try_lock());
+    assert_cancelled(request.lock());
+    assert_eq!(manager.stats().attempts, attempts);
+    // Others are not concerned.
+    manager.try_lock("job", LONG).unwrap().unlock().unwrap();
+}
