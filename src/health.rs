@@ -1,69 +1,78 @@
 //! Pure: what the answers of the servers say of a deployment.
+//!
+//! `answers` reads them, with `info` for the fields of `INFO`; `facts` is what is known about one node then; `finding` has
+//! every finding with its texts; `table` is for people, and `serialise` for programs.
 
-use std::cmp::Reverse;
 use std::fmt;
 
-use crate::fencing::{Protocol, Rules};
+use crate::fencing::Rules;
 use crate::quorum;
 
-mod advice;
 pub(crate) mod answers;
+mod facts;
 mod finding;
 mod info;
-mod node;
+#[cfg(feature = "serde")]
+mod serialise;
 mod table;
 
+pub(crate) use self::facts::Facts;
 pub use self::finding::Finding;
-pub use self::node::{ClockDifference, NodeHealth, Persistence, Quarantine, Reach, Role};
 
 /// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and what is wrong.
 ///
-/// A program branches on [`severity`](Self::severity) and [`margin`](Self::margin), and on the kinds of
-/// [`findings`](Self::findings). A person reads its `Display`: a table with one line per node, then one line per
-/// finding that says what to do, the worst first, then the verdict. What is unknown says so, and of a node that was not
-/// reached there is nothing:
+/// A program branches on the [`severity`](Self::severity), the [`margin`](Self::margin), and the
+/// [code](Finding::code) of each finding. A person reads its `Display`: a table with one line per node, then one line per
+/// finding that says what to do, the worst first, then the verdict. A fact that the server does not tell is `unknown`; a
+/// node that did not answer has dashes:
 ///
 /// ```text
 /// NODE           STATE   ROUND TRIP  SERVER        ROLE    RUN ID    UP      EVICTION     PERSISTENCE  CLOCK              MARKER
 /// 10.0.0.1:6379  up      167.9µs     redis 7.0.15  master  a09618ee  3d 5h   noeviction   aof          +10.0µs ±112.6µs   no marker
 /// 10.0.0.2:6379  up      200.3µs     redis 7.0.15  master  49094dbd  12m 3s  allkeys-lru  off          -44.0µs ±128.3µs   no marker
 /// 10.0.0.3:6379  SILENT  -           -             -       -         -       -            -            -                  -
-/// critical  10.0.0.2:6379: deletes keys, and so locks, when its memory is used up (allkeys-lru); CONFIG SET …
-/// warning   10.0.0.2:6379: without an append-only file a restart forgets locks, which others may then have as …
-/// warning   10.0.0.3:6379: no answer within the node timeout; look whether its process hangs, its machine …
+/// critical  10.0.0.2:6379: deletes keys, and so locks, when its memory is full (allkeys-lru); run CONFIG SET …
+/// warning   10.0.0.2:6379: without an append-only file a restart forgets locks, which others may then get as …
+/// warning   10.0.0.3:6379: no answer within the node timeout; check whether its process hangs, its machine …
 /// verdict: critical; 2 of 3 can vote, 2 have to: no further failure is survived
 /// ```
 ///
+/// With the cargo feature `serde` it can be serialised: the same findings, and all [facts](Self::fact) of each node.
+///
 /// ```
-/// use redlatch::{LockManager, Margin, Severity};
+/// use redlatch::{LockManager, Severity};
 /// # use redlatch::fake::FakeNode;
 /// # let nodes = FakeNode::cluster(5);
 /// # nodes[3].refuse();
 ///
 /// let manager = LockManager::builder().fakes(&nodes).build()?;
 /// let health = manager.health()?;
-/// if health.severity() >= Severity::Warning {
+/// if health.severity >= Severity::Warning {
 ///     println!("{health}");
 /// }
-/// assert_eq!(health.margin(), Margin::Survives { failures: 1 });
+/// assert_eq!(health.margin, 1);
 /// # Ok::<(), redlatch::Error>(())
 /// ```
+// No `PartialEq`: two looks never take the same time.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Health {
-    /// Each node, in the order in which they are asked to lock.
-    pub nodes: Vec<NodeHealth>,
+    /// The severity of the worst finding, [`Severity::Ok`] if there is none.
+    pub severity: Severity,
+    /// How many more nodes may fail before no lock can be taken: the nodes that can vote, less the quorum.
+    ///
+    /// Zero: the next failure is an outage. Negative: no lock can be taken until so many more nodes can vote.
+    ///
+    /// A node can vote if it answers, does not refuse, and is no replica and no sentinel. Several URLs of one server count
+    /// once. If the manager fences, the marker of the node also has to be open, unless the user may not read it; if it does
+    /// not, markers don't matter. What no answer shows is not counted, such as memory that is full.
+    pub margin: i64,
     /// What is wrong or worth knowing, the worst first; empty if nothing is.
     pub findings: Vec<Finding>,
-    /// How many nodes can give a vote now, as far as their answers tell.
-    ///
-    /// These are the nodes that answer and don't refuse, are no replica and no sentinel; several URLs of one server
-    /// count once. For a manager that fences, only nodes whose [marker](Quarantine) is open, or can't be read for want of
-    /// rights, count; for one that does not, markers don't matter. What no answer shows is not in it, such as memory that
-    /// is used up.
-    pub voters: usize,
-    /// How many votes a lock needs: the smallest majority of the nodes.
-    pub quorum: usize,
+    /// Each node, in the order in which they are asked to lock.
+    nodes: Vec<Facts>,
+    pub(crate) voters: usize,
+    quorum: usize,
 }
 
 /// How bad something is. The order is that of the variants, so the worst of several is their `max`.
@@ -87,71 +96,75 @@ pub enum Severity {
     Critical,
 }
 
-/// How many more nodes may fail before no lock can be taken: the nodes that can vote, less the quorum.
-///
-/// ```
-/// use redlatch::Margin;
-///
-/// assert_eq!(Margin::Survives { failures: 2 }.to_string(), "2 more failures are survived");
-/// assert_eq!(Margin::NoMajority { missing: 1 }.to_string(), "no majority: 1 vote is missing");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Margin {
-    /// Locks can be taken, and so they can after this many more failures. Zero: the next failure is an outage.
-    Survives {
-        /// How many nodes may fail.
-        failures: usize,
-    },
-    /// No lock can be taken until this many more nodes can vote.
-    NoMajority {
-        /// How many votes are missing for a quorum; at least one.
-        missing: usize,
-    },
-}
-
 impl Health {
-    /// What the nodes' answers come to.
-    pub(crate) fn of(nodes: Vec<NodeHealth>, own: Option<&Rules>) -> Self {
-        let protocol = own.map_or(Protocol::Classic, |_| Protocol::Fenced);
+    /// What the nodes' answers come to, for a client with these rules or for one that does not fence.
+    pub(crate) fn of(nodes: Vec<Facts>, own: Option<&Rules>) -> Self {
         let quorum = quorum::quorum(nodes.len());
-        let voters = voters(&nodes, protocol, own);
-        let mut findings = finding::find(&nodes, protocol, own, (voters, quorum));
-        findings.sort_by_key(|finding| Reverse(finding.severity()));
+        let voters = voters(&nodes, own);
+        let findings = finding::find(&nodes, own, (voters, quorum));
+        let severities = findings.iter().map(|finding| finding.severity);
         Self {
-            nodes,
+            severity: severities.max().unwrap_or(Severity::Ok),
+            margin: signed(voters).saturating_sub(signed(quorum)),
             findings,
+            nodes,
             voters,
             quorum,
         }
     }
 
-    /// Returns the severity of the worst finding, [`Severity::Ok`] if there is none.
-    pub fn severity(&self) -> Severity {
-        let severities = self.findings.iter().map(Finding::severity);
-        severities.max().unwrap_or(Severity::Ok)
+    /// Returns the names of the nodes, in the order in which they are asked to lock: `host:port`, or the path of a socket.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| &*node.node)
     }
 
-    /// Returns how many further failures are survived.
-    pub fn margin(&self) -> Margin {
-        match self.voters.checked_sub(self.quorum) {
-            Some(failures) => Margin::Survives { failures },
-            None => Margin::NoMajority {
-                missing: self.quorum.saturating_sub(self.voters),
-            },
-        }
+    /// Returns one fact about a node as text; `None` if it is unknown, or does not apply.
+    ///
+    /// It is unknown where the server did not say: the node was not reached, the user's ACL hides it, the server does not
+    /// have it, or what it said makes no sense. These facts have a name; later versions may have more:
+    ///
+    /// | name | |
+    /// |---|---|
+    /// | `state` | `up`; `refuses`: it answers with an error that a lock would meet as well; `timed_out`; `failed` |
+    /// | `error` | why it is not `up` |
+    /// | `round_trip_us` | the shortest time that an answer took, with up to 2 ms for each other node that was slower |
+    /// | `server`, `version` | `redis`, `valkey`, `KeyDB`, `Dragonfly`, or what it calls itself; its own version |
+    /// | `mode` | `standalone`, as it should be, or `cluster` or `sentinel` |
+    /// | `role`, `master` | `master`, as it should be, `replica`, `active_replica`, or what it calls itself; the master of a replica |
+    /// | `run_id` | what tells one process from another, and from the same server after a restart |
+    /// | `uptime_s` | for how many seconds the process has been running |
+    /// | `eviction` | `noeviction`, as it should be, or what deletes keys when the memory is full |
+    /// | `persistence` | `off`, `rdb`, `aof` or `aof+rdb`; `INFO` does not tell `appendfsync` |
+    /// | `clock_ahead_us`, `clock_uncertainty_us` | how far the node's clock is ahead of this client's, and how much more or less that may be |
+    /// | `quarantine` | what its marker says to clients that fence: `open`, `quarantined`, `no_marker`, `other_process` or `unreadable` |
+    /// | `quarantine_remaining_ms` | how much longer it is `quarantined` |
+    /// | `settings` | the settings of the clients that wrote the marker |
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let health = manager.health()?;
+    /// for node in health.nodes() {
+    ///     assert_eq!(health.fact(node, "role").as_deref(), Some("master"));
+    /// }
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn fact(&self, node: &str, name: &str) -> Option<String> {
+        let facts = self.nodes.iter().find(|facts| *facts.node == *node)?;
+        let mut named = facts.named().into_iter();
+        let (_, fact) = named.find(|(other, _)| *other == name)?;
+        fact.map(|fact| fact.to_string())
     }
 }
 
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 /// How many nodes can vote; several that are one server have one vote.
-fn voters(nodes: &[NodeHealth], protocol: Protocol, own: Option<&Rules>) -> usize {
-    let is_fenced = protocol == Protocol::Fenced;
-    let can_vote = |node: &&NodeHealth| {
-        node.can_vote()
-            && !(is_fenced && node.quarantine.is_closed())
-            && own.is_none_or(|rules| node.objection(rules).is_none())
-    };
-    let mut voters: Vec<&NodeHealth> = Vec::with_capacity(nodes.len());
-    for node in nodes.iter().filter(can_vote) {
+fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
+    let mut voters: Vec<&Facts> = Vec::with_capacity(nodes.len());
+    for node in nodes.iter().filter(|node| node.can_vote(own)) {
         if !voters.iter().any(|other| node.is_same_server(other)) {
             voters.push(node);
         }
@@ -167,18 +180,6 @@ impl fmt::Display for Severity {
             Self::Warning => "warning",
             Self::Critical => "critical",
         })
-    }
-}
-
-impl fmt::Display for Margin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Survives { failures: 0 } => f.write_str("no further failure is survived"),
-            Self::Survives { failures: 1 } => f.write_str("1 more failure is survived"),
-            Self::Survives { failures } => write!(f, "{failures} more failures are survived"),
-            Self::NoMajority { missing: 1 } => f.write_str("no majority: 1 vote is missing"),
-            Self::NoMajority { missing } => write!(f, "no majority: {missing} votes are missing"),
-        }
     }
 }
 

@@ -127,8 +127,8 @@
 //! nothing. It is for people and monitoring: who wants the lock asks for it.
 //!
 //! **The nodes.** [`LockManager::health`] asks every server what it is and how it does, and says what is wrong, what to do
-//! about it, and how many more failures are survived: as a table for a person, and as a [`Severity`] and a [`Margin`]
-//! for a program. It finds a replica, two URLs of one server, a server that may evict locks, a clock that is off, and
+//! about it, and how many more failures are survived: as a table for a person, and as a [`Severity`], a margin and
+//! [`Finding`]s for a program. It finds a replica, two URLs of one server, a server that may evict locks, a clock that is off, and
 //! nodes that clients with fencing leave out.
 //!
 //! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, and connects when it
@@ -155,7 +155,7 @@
 //!
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
 //! - `cli`: the command `redlatch`, which runs a command under a lock. It adds nothing to the library.
-//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text.
+//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`Finding`] and [`Severity`].
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
 //!
 //! # More
@@ -223,10 +223,7 @@ pub use crate::fencing::{FencingToken, Protocol};
 
 pub use crate::status::{LockStatus, NodeStatus, View};
 
-pub use crate::health::{
-    ClockDifference, Finding, Health, Margin, NodeHealth, Persistence, Quarantine, Reach, Role,
-    Severity,
-};
+pub use crate::health::{Finding, Health, Severity};
 
 pub use crate::stats::{NodeStats, Stats, WaitTimes};
 

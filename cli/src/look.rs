@@ -1,6 +1,7 @@
 //! `redlatch status`, `health` and `unlock`: one question, one answer, for people or as JSON.
 
 use redlatch::{Error, LockStatus, Severity};
+use serde_json::json;
 
 use crate::arguments::{Health, Status, Unlock};
 use crate::config;
@@ -41,11 +42,11 @@ pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
     let manager = nodes::manager(&arguments.servers, &config, protocol)?;
     let health = manager.health()?;
     if arguments.form.json {
-        output::print(&format!("{}\n", json::of_health(&health)))?;
+        output::print(&format!("{}\n", json!(health)))?;
     } else {
         output::print(&format!("{}\n", health.to_string().trim_end()))?;
     }
-    Ok(match health.severity() {
+    Ok(match health.severity {
         Severity::Ok | Severity::Notice => 0,
         Severity::Warning => 1,
         Severity::Critical | _ => 2,

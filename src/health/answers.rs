@@ -3,18 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::facts::{ClockOffset, Facts, Quarantine};
 use super::info::{Info, printable};
-use super::node::{ClockDifference, NodeHealth, Quarantine, Reach, Role};
 use crate::error::NodeError;
 
-/// What a server is asked, in this order.
+/// What a server is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     Marker,
-    Server,
-    Replication,
-    Memory,
-    Persistence,
+    /// A section of `INFO`.
+    Info(&'static str),
     Time,
 }
 
@@ -31,59 +29,33 @@ pub(crate) enum Content {
     Refusal(NodeError),
 }
 
-/// Why there is no such reply.
-#[derive(Debug, Clone)]
-pub(crate) enum Silence {
-    /// Something came that is no reply to the question. The next question may be answered.
-    Unreadable(NodeError),
-    TimedOut,
-    Failed(NodeError),
-}
-
-/// What came of one question.
-#[derive(Debug, Clone)]
-pub(crate) struct Outcome {
-    pub(crate) result: Result<Content, Silence>,
-    /// From before the question was sent to after the reply was read.
-    pub(crate) elapsed: Duration,
-    /// What this client's wall clock showed when the reply was read, in microseconds since the Unix epoch.
-    pub(crate) client_us: u64,
-}
-
 /// What a server has answered up to now.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    round_trip: Option<Duration>,
-    /// Why it is not asked any more.
-    end: Option<Reach>,
-    refusal: Option<NodeError>,
-    unreadable: Option<NodeError>,
-    hidden: Vec<&'static str>,
-    marker: Marker,
-    server: Info,
-    replication: Info,
-    memory: Info,
-    persistence: Info,
-    /// What the node's wall clock showed, and how that compares.
-    time: Option<(u64, ClockDifference)>,
+    /// What is known without the text of `INFO` and the marker.
+    facts: Facts,
+    marker: Option<Marker>,
+    /// All sections, one after the other.
+    info: Info,
+    /// What the node's wall clock showed, and how that compares with this client's.
+    time: Option<(u64, ClockOffset)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Marker {
-    #[default]
-    Unknown,
-    None,
+    Absent,
     Unreadable,
     Text(String),
 }
 
 impl Question {
+    /// In the order in which they are asked.
     pub(crate) const ALL: [Self; 6] = [
         Self::Marker,
-        Self::Server,
-        Self::Replication,
-        Self::Memory,
-        Self::Persistence,
+        Self::Info("server"),
+        Self::Info("replication"),
+        Self::Info("memory"),
+        Self::Info("persistence"),
         Self::Time,
     ];
 
@@ -91,7 +63,7 @@ impl Question {
     fn command(self) -> &'static str {
         match self {
             Self::Marker => "GET",
-            Self::Server | Self::Replication | Self::Memory | Self::Persistence => "INFO",
+            Self::Info(_) => "INFO",
             Self::Time => "TIME",
         }
     }
@@ -100,45 +72,44 @@ impl Question {
 impl Answers {
     /// Whether there is any use in a further question.
     pub(crate) fn is_to_be_asked(&self) -> bool {
-        self.end.is_none()
+        self.facts.silence.is_none()
     }
 
-    pub(crate) fn note(&mut self, question: Question, outcome: Outcome) {
-        let reply = match outcome.result {
-            Ok(reply) => reply,
-            Err(Silence::TimedOut) => {
-                self.end = Some(Reach::TimedOut);
-                return;
-            }
-            Err(Silence::Failed(error)) => {
-                self.end = Some(Reach::Failed(error));
-                return;
-            }
-            Err(Silence::Unreadable(error)) => {
-                self.unreadable.get_or_insert(error);
+    /// Notes the answer, which came in the `elapsed` time since before the question was sent, when this client's wall clock
+    /// showed so many microseconds since the Unix epoch; or why there is none.
+    pub(crate) fn note(
+        &mut self,
+        question: Question,
+        elapsed: Duration,
+        answer: Result<(Content, u64), NodeError>,
+    ) {
+        let facts = &mut self.facts;
+        let (content, client_us) = match answer {
+            Ok(answer) => answer,
+            // The next question may be answered.
+            Err(error @ NodeError::Protocol { .. }) => {
+                facts.unreadable.get_or_insert(error);
                 if question == Question::Marker {
-                    self.marker = Marker::Unreadable;
+                    self.marker = Some(Marker::Unreadable);
                 }
                 return;
             }
-        };
-        let round_trip = self.round_trip.unwrap_or(outcome.elapsed);
-        self.round_trip = Some(round_trip.min(outcome.elapsed));
-        match (question, reply) {
-            (_, Content::Refusal(error)) => self.note_refusal(question, error),
-            (Question::Marker, Content::Nothing) => self.marker = Marker::None,
-            (Question::Marker, Content::Text(text)) => self.marker = Marker::Text(text),
-            (Question::Server, Content::Text(text)) => self.server = Info::new(text),
-            (Question::Replication, Content::Text(text)) => self.replication = Info::new(text),
-            (Question::Memory, Content::Text(text)) => self.memory = Info::new(text),
-            (Question::Persistence, Content::Text(text)) => self.persistence = Info::new(text),
-            (Question::Time, Content::Time(node_us)) => {
-                let (client_us, elapsed) = (outcome.client_us, outcome.elapsed);
-                let difference = ClockDifference::of(node_us, client_us, elapsed);
-                self.time = Some((node_us, difference));
+            Err(error) => {
+                facts.silence = Some(error);
+                return;
             }
-            // The reader of the replies leaves no other pair.
-            (_, Content::Nothing | Content::Text(_) | Content::Time(_)) => {}
+        };
+        let shortest = |other: Duration| other.min(elapsed);
+        facts.round_trip = Some(facts.round_trip.map_or(elapsed, shortest));
+        match (question, content) {
+            (_, Content::Refusal(error)) => self.note_refusal(question, error),
+            (Question::Marker, Content::Text(text)) => self.marker = Some(Marker::Text(text)),
+            (_, Content::Nothing) => self.marker = Some(Marker::Absent),
+            (_, Content::Text(text)) => self.info.append(&text),
+            (_, Content::Time(node_us)) => {
+                let offset = ClockOffset::of(node_us, client_us, elapsed);
+                self.time = Some((node_us, offset));
+            }
         }
     }
 
@@ -150,98 +121,82 @@ impl Answers {
             ""
         };
         match (question, code) {
-            (Question::Marker, "WRONGTYPE") => self.marker = Marker::Unreadable,
-            // Who may not touch the marker may not touch the locks either: their keys begin as its key does.
+            (Question::Marker, "WRONGTYPE") => self.marker = Some(Marker::Unreadable),
+            // Whoever may not touch the marker may not touch the locks either: their keys begin as its key does.
             (Question::Marker, "NOPERM") if error.forbids_a_key() => {
-                self.refusal.get_or_insert(error);
+                self.facts.refusal.get_or_insert(error);
             }
             // A command that is renamed or missing is an ERR. Without GET, there is no release.
-            (_, "NOPERM")
-            | (
-                Question::Server
-                | Question::Replication
-                | Question::Memory
-                | Question::Persistence
-                | Question::Time,
-                "ERR",
-            ) => {
+            (_, "NOPERM") | (Question::Info(_) | Question::Time, "ERR") => {
                 let command = question.command();
-                if !self.hidden.contains(&command) {
-                    self.hidden.push(command);
+                if !self.facts.hidden.contains(&command) {
+                    self.facts.hidden.push(command);
                 }
             }
             _ => {
-                self.refusal.get_or_insert(error);
+                self.facts.refusal.get_or_insert(error);
             }
         }
     }
 
-    /// What is known of the node with this name.
-    pub(crate) fn into_health(self, node: Arc<str>) -> NodeHealth {
-        let role = self.replication.role();
+    /// What is known about the node with this name.
+    pub(crate) fn into_facts(self, node: Arc<str>) -> Facts {
+        let info = &self.info;
+        let (server, version) = info.server();
+        let (role, master) = info.role();
         // It stands in for a run_id that the server does not have, and not for one that could not be read. That of a
         // replica is its master's.
-        let has_none = self.server.is_there() && role == Role::Master;
-        let replid = self.replication.master_replid().filter(|_| has_none);
-        let run_id = self.server.run_id().or(replid);
-        let (server, version) = self.server.server();
-        let node_us = self.time.map(|(node_us, _)| node_us);
-        let (quarantine, settings) = quarantine(&self.marker, run_id, node_us);
-        let reach = match (self.end, self.refusal, &self.unreadable) {
-            (Some(end), ..) => end,
-            (None, Some(error), _) => Reach::Refuses(error),
-            (None, None, Some(error)) if self.round_trip.is_none() => Reach::Failed(error.clone()),
-            (None, None, _) => Reach::Answers,
-        };
-        NodeHealth {
+        let has_none = version.is_some() && role.as_deref() == Some("master");
+        let replid = info.master_replid().filter(|_| has_none);
+        let run_id = info.run_id().or(replid);
+        let (node_us, clock) = self.time.unzip();
+        let (quarantine, settings) = quarantine(self.marker, run_id, node_us);
+        Facts {
             node,
-            reach,
-            round_trip: self.round_trip,
+            run_id: run_id.map(str::to_owned),
+            mode: info.mode(),
+            uptime: info.uptime(),
+            eviction: info.eviction(),
+            persistence: info.persistence(),
+            fails_to_save: info.fails_to_save(),
             server,
             version,
-            mode: self.server.mode(),
             role,
-            run_id: run_id.map(str::to_owned),
-            uptime: self.server.uptime(),
-            eviction: self.memory.eviction(),
-            persistence: self.persistence.persistence(),
-            clock: self.time.map(|(_, difference)| difference),
+            master,
+            clock,
             quarantine,
             settings,
-            fails_to_save: self.persistence.fails_to_save(),
-            hidden: self.hidden,
-            unreadable: self.unreadable,
+            ..self.facts
         }
     }
 }
 
 /// What the marker says of the process with this `run_id`, at `node_us` by the node's wall clock; and the settings in it.
 fn quarantine(
-    marker: &Marker,
+    marker: Option<Marker>,
     run_id: Option<&str>,
     node_us: Option<u64>,
-) -> (Quarantine, Option<String>) {
+) -> (Option<Quarantine>, Option<String>) {
     let text = match marker {
-        Marker::Unknown => return (Quarantine::Unknown, None),
-        Marker::None => return (Quarantine::NoMarker, None),
-        Marker::Unreadable => return (Quarantine::Unreadable, None),
-        Marker::Text(text) => text,
+        None => return (None, None),
+        Some(Marker::Absent) => return (Some(Quarantine::NoMarker), None),
+        Some(Marker::Unreadable) => return (Some(Quarantine::Unreadable), None),
+        Some(Marker::Text(text)) => text,
     };
-    let Some((of_process, settings, open_us)) = read_marker(text) else {
-        return (Quarantine::Unreadable, None);
+    let Some((of_process, settings, open_us)) = read_marker(&text) else {
+        return (Some(Quarantine::Unreadable), None);
     };
     match run_id {
-        None => return (Quarantine::Unknown, None),
-        Some(run_id) if run_id != of_process => return (Quarantine::OtherProcess, None),
+        None => return (None, None),
+        Some(run_id) if run_id != of_process => return (Some(Quarantine::OtherProcess), None),
         Some(_) => {}
     }
-    let state = match node_us.map(|now_us| open_us.saturating_sub(now_us)) {
-        None => Quarantine::Unknown,
-        Some(0) => Quarantine::Open,
-        Some(left_us) => Quarantine::Quarantined {
+    let state = node_us.map(|now_us| match open_us.saturating_sub(now_us) {
+        0 => Quarantine::Open,
+        left_us => Quarantine::Quarantined {
             remaining: Duration::from_micros(left_us),
         },
-    };
+    });
     (state, Some(printable(settings)))
 }
 

@@ -10,29 +10,32 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::facts::{ClockOffset, Quarantine};
 use super::*;
 use crate::error::NodeError;
 
 /// A node of which nothing is wrong, with a server of its own.
-pub(super) fn good(name: &str) -> NodeHealth {
-    NodeHealth {
+pub(super) fn good(name: &str) -> Facts {
+    Facts {
         node: name.into(),
-        reach: Reach::Answers,
+        silence: None,
+        refusal: None,
         round_trip: Some(Duration::from_micros(250)),
         server: Some("redis".into()),
         version: Some("7.0.15".into()),
         mode: Some("standalone".into()),
-        role: Role::Master,
+        role: Some("master".into()),
+        master: None,
         run_id: Some(format!("{name:a<40}")),
         uptime: Some(Duration::from_secs(3)),
         eviction: Some("noeviction".into()),
-        persistence: Some(Persistence::AppendOnly),
-        clock: Some(ClockDifference::of(
+        persistence: Some("aof"),
+        clock: Some(ClockOffset::of(
             1_000_000,
             1_000_125,
             Duration::from_micros(250),
         )),
-        quarantine: Quarantine::NoMarker,
+        quarantine: Some(Quarantine::NoMarker),
         settings: None,
         fails_to_save: false,
         hidden: Vec::new(),
@@ -40,21 +43,21 @@ pub(super) fn good(name: &str) -> NodeHealth {
     }
 }
 
-/// A node that could not be asked.
-pub(super) fn silent(name: &str, reach: Reach) -> NodeHealth {
-    NodeHealth {
-        reach,
+/// A node that did not answer, for this reason; or that did, and says nothing.
+pub(super) fn silent(name: &str, silence: impl Into<Option<NodeError>>) -> Facts {
+    Facts {
+        silence: silence.into(),
         round_trip: None,
         server: None,
         version: None,
         mode: None,
-        role: Role::Unknown,
+        role: None,
         run_id: None,
         uptime: None,
         eviction: None,
         persistence: None,
         clock: None,
-        quarantine: Quarantine::Unknown,
+        quarantine: None,
         ..good(name)
     }
 }
@@ -98,35 +101,35 @@ impl Is {
         Self::Mute,
     ];
 
-    fn node(self, place: usize) -> NodeHealth {
+    fn node(self, place: usize) -> Facts {
         let name = format!("n{place}");
         let node = good(&name);
         match self {
             Self::Good => node,
-            Self::Shared => NodeHealth {
+            Self::Shared => Facts {
                 run_id: Some("shared".into()),
                 ..node
             },
-            Self::Replica => NodeHealth {
-                role: Role::Replica { master: None },
+            Self::Replica => Facts {
+                role: Some("replica".into()),
                 ..node
             },
-            Self::Down => silent(&name, Reach::TimedOut),
-            Self::Loading => NodeHealth {
-                reach: Reach::Refuses(loading()),
+            Self::Down => silent(&name, NodeError::TimedOut),
+            Self::Loading => Facts {
+                refusal: Some(loading()),
                 ..node
             },
-            Self::Open => NodeHealth {
-                quarantine: Quarantine::Open,
+            Self::Open => Facts {
+                quarantine: Some(Quarantine::Open),
                 ..node
             },
-            Self::InQuarantine => NodeHealth {
-                quarantine: Quarantine::Quarantined {
+            Self::InQuarantine => Facts {
+                quarantine: Some(Quarantine::Quarantined {
                     remaining: Duration::from_secs(5),
-                },
+                }),
                 ..node
             },
-            Self::Mute => silent(&name, Reach::Answers),
+            Self::Mute => silent(&name, None),
         }
     }
 }
@@ -172,39 +175,36 @@ fn those_that_can_vote_less_the_quorum_are_the_failures_that_are_survived() {
     assert_eq!(seen.len(), 6, "{seen:?}");
 }
 
-/// Returns the margin.
+/// Returns what the verdict says of the margin.
 #[track_caller]
 fn assert_judged(deployment: &[Is], own: Option<&Rules>, voters: usize, well: Severity) -> String {
     let nodes = deployment.len();
     let count = |is: Is| deployment.iter().filter(|other| **other == is).count();
-    let margin = if 2 * voters > nodes {
+    let has_majority = 2 * voters > nodes;
+    let margin = if has_majority {
         let failures = (0..=voters).rev().find(|n| 2 * (voters - n) > nodes);
-        Margin::Survives {
-            failures: failures.unwrap(),
-        }
+        i64::try_from(failures.unwrap()).unwrap()
     } else {
         let missing = (1..=nodes + 1).find(|n| 2 * (voters + n) > nodes);
-        Margin::NoMajority {
-            missing: missing.unwrap(),
-        }
+        -i64::try_from(missing.unwrap()).unwrap()
     };
     let health = health(deployment, own);
     assert_eq!(health.voters, voters, "{deployment:?}\n{health}");
-    assert_eq!(health.margin(), margin, "{deployment:?}\n{health}");
+    assert_eq!(health.margin, margin, "{deployment:?}\n{health}");
 
-    let is_critical = matches!(margin, Margin::NoMajority { .. })
-        || count(Is::Shared) > 1
-        || count(Is::Replica) > 0;
+    let is_critical = !has_majority || count(Is::Shared) > 1 || count(Is::Replica) > 0;
     let is_warning = voters < nodes;
     let severity = match (is_critical, is_warning) {
         (true, _) => Severity::Critical,
         (false, true) => Severity::Warning,
         (false, false) => well,
     };
-    assert_eq!(health.severity(), severity, "{deployment:?}\n{health}");
-    let order = health.findings.iter().map(Finding::severity);
+    assert_eq!(health.severity, severity, "{deployment:?}\n{health}");
+    let order = health.findings.iter().map(|finding| finding.severity);
     assert!(order.is_sorted_by(|a, b| a >= b));
-    margin.to_string()
+    let shown = health.to_string();
+    let (_, said) = shown.rsplit_once(": ").unwrap();
+    said.to_owned()
 }
 
 /// Those of a manager that fences.
@@ -220,5 +220,5 @@ fn health(deployment: &[Is], own: Option<&Rules>) -> Health {
 #[test]
 fn no_nodes_are_no_majority() {
     let health = Health::of(Vec::new(), None);
-    assert_eq!(health.margin(), Margin::NoMajority { missing: 1 });
+    assert_eq!(health.margin, -1);
 }

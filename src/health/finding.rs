@@ -1,407 +1,330 @@
-//! What is wrong with a deployment, and what to do about it.
+//! Every finding: when there is one, how bad it is, what it says, and what to do.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Severity;
-use super::advice::{mend, quarantined, replica};
-use super::node::{ClockDifference, NodeHealth, Persistence, Quarantine, Reach, Role};
+use super::Severity::{self, Critical, Notice, Warning};
+use super::facts::{ClockOffset, Facts, Quarantine};
 use crate::error::NodeError;
-use crate::fencing::{Protocol, Rules};
+use crate::fencing::Rules;
 
-/// Clocks that are certainly further apart than this are not kept by anyone.
-const LARGEST_CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
+/// Clocks that are certainly further apart than this are not synchronised.
+const LARGEST_CLOCK_OFFSET: Duration = Duration::from_secs(1);
 
 /// Something that is wrong, or that could not be seen. Its `Display` is one line: where, what, and what to do.
 ///
 /// ```
-/// use redlatch::Finding;
 /// # use redlatch::LockManager;
 /// # use redlatch::fake::FakeNode;
 /// # let nodes = FakeNode::cluster(3);
 /// # nodes[1].refuse();
 /// # let manager = LockManager::builder().fakes(&nodes).build()?;
-///
 /// for finding in &manager.health()?.findings {
-///     if let Finding::Unreachable { node, .. } = finding {
-///         println!("restart {node}");
+///     if finding.code == "unreachable" {
+///         println!("restart {}", finding.nodes.join(" and "));
 ///     }
-///     println!("{}: {finding}", finding.severity());
+///     println!("{}: {finding}", finding.severity);
 /// }
 /// # Ok::<(), redlatch::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Finding {
-    /// Too few nodes can vote, so no lock can be taken. Critical.
-    #[non_exhaustive]
-    NoMajority {
-        /// How many can vote.
-        voters: usize,
-        /// How many have to.
-        quorum: usize,
-    },
-    /// Several nodes are one server, which would vote more than once. Critical.
-    #[non_exhaustive]
-    SameServer {
-        /// The nodes.
-        nodes: Vec<Arc<str>>,
-        /// What they have in common.
-        run_id: String,
-    },
-    /// The node is a replica, or `KeyDB`'s active-replica: what it has is not its own. Critical.
-    #[non_exhaustive]
-    Replica {
-        /// The node.
-        node: Arc<str>,
-        /// Which of the two.
-        role: Role,
-    },
-    /// The server deletes keys when its memory is used up, and locks are keys. Critical.
-    #[non_exhaustive]
-    Evicts {
-        /// The node.
-        node: Arc<str>,
-        /// The server's `maxmemory-policy`.
-        policy: String,
-    },
-    /// The node does not answer. A warning; if too many don't, there is [`NoMajority`](Self::NoMajority) as well.
-    #[non_exhaustive]
-    Unreachable {
-        /// The node.
-        node: Arc<str>,
-        /// Why not.
-        reach: Reach,
-    },
-    /// The node answers with an error that locks would meet as well, or does not vote for a client with the settings and
-    /// the clock of this one. A warning.
-    #[non_exhaustive]
-    Refuses {
-        /// The node.
-        node: Arc<str>,
-        /// The error.
-        error: NodeError,
-    },
-    /// The server is a part of a Redis Cluster, or a sentinel. A warning.
-    #[non_exhaustive]
-    NotStandalone {
-        /// The node.
-        node: Arc<str>,
-        /// The server's `redis_mode`.
-        mode: String,
-    },
-    /// The role is none that this crate knows. A warning; the node counts as one that can vote.
-    #[non_exhaustive]
-    UnknownRole {
-        /// The node.
-        node: Arc<str>,
-        /// What it says it is.
-        role: String,
-    },
-    /// The server's last write to disk failed, after which it may accept no more locks. A warning.
-    #[non_exhaustive]
-    FailsToSave {
-        /// The node.
-        node: Arc<str>,
-    },
-    /// The servers keep no append-only file, so one that is restarted has forgotten locks, and gives its vote a second time
-    /// to a client that does not fence. A warning, and none for a manager that fences.
-    #[non_exhaustive]
-    Forgets {
-        /// The nodes.
-        nodes: Vec<Arc<str>>,
-    },
-    /// The clocks of the node and of this client are certainly more than 1 s apart. A warning.
-    #[non_exhaustive]
-    ClockDiffers {
-        /// The node.
-        node: Arc<str>,
-        /// By how much.
-        difference: ClockDifference,
-    },
-    /// Clients that fence have been here, and this manager does not fence: what those would meet is not looked at. A notice.
-    #[non_exhaustive]
-    Marked {
-        /// The nodes.
-        nodes: Vec<Arc<str>>,
-    },
-    /// The node has no vote for this client, which fences, for a time. A warning.
-    #[non_exhaustive]
-    Quarantined {
-        /// The node.
-        node: Arc<str>,
-        /// What its marker says.
-        quarantine: Quarantine,
-    },
-    /// The markers were made by clients with different settings, which refuse to work together. A warning, and none for a
-    /// manager that does not fence.
-    #[non_exhaustive]
-    SettingsDiffer {
-        /// The nodes with these settings.
-        nodes: Vec<(Arc<str>, String)>,
-    },
-    /// An answer is none to what was asked, so what it would have told is unknown. A warning.
-    #[non_exhaustive]
-    Unreadable {
-        /// The node.
-        node: Arc<str>,
-        /// What came.
-        error: NodeError,
-    },
-    /// The server does not say everything: an ACL hides it, or a command is renamed. A notice.
-    #[non_exhaustive]
-    Hidden {
-        /// The node.
-        node: Arc<str>,
-        /// The commands that are refused.
-        commands: Vec<&'static str>,
-    },
-}
-
-impl Finding {
-    /// Returns how bad it is.
-    pub fn severity(&self) -> Severity {
-        match self {
-            Self::NoMajority { .. }
-            | Self::SameServer { .. }
-            | Self::Replica { .. }
-            | Self::Evicts { .. } => Severity::Critical,
-            Self::Unreachable { .. }
-            | Self::Refuses { .. }
-            | Self::NotStandalone { .. }
-            | Self::UnknownRole { .. }
-            | Self::FailsToSave { .. }
-            | Self::Forgets { .. }
-            | Self::ClockDiffers { .. }
-            | Self::Quarantined { .. }
-            | Self::SettingsDiffer { .. }
-            | Self::Unreadable { .. } => Severity::Warning,
-            Self::Marked { .. } | Self::Hidden { .. } => Severity::Notice,
-        }
-    }
-}
-
-/// All that is to be said of the nodes: of all together first, then of one after the other.
-pub(super) fn find(
-    nodes: &[NodeHealth],
-    protocol: Protocol,
-    own: Option<&Rules>,
-    (voters, quorum): (usize, usize),
-) -> Vec<Finding> {
-    let no_majority = (voters < quorum).then_some(Finding::NoMajority { voters, quorum });
-    let mut findings: Vec<Finding> = no_majority.into_iter().collect();
-    findings.extend(same_servers(nodes));
-    match protocol {
-        Protocol::Fenced => findings.extend(settings_differ(nodes)),
-        Protocol::Classic => findings.extend([forget(nodes), marked(nodes)].into_iter().flatten()),
-    }
-    for node in nodes {
-        findings.extend(of_node(node, protocol));
-        let objection = own.and_then(|rules| node.objection(rules));
-        findings.extend(objection.map(|error| Finding::Refuses {
-            node: Arc::clone(&node.node),
-            error,
-        }));
-    }
-    findings
-}
-
-/// One finding for each server that several nodes are.
-fn same_servers(nodes: &[NodeHealth]) -> impl Iterator<Item = Finding> {
-    nodes.iter().enumerate().filter_map(|(i, node)| {
-        let mut before = nodes.iter().take(i);
-        let run_id = node.run_id.clone()?;
-        if before.any(|other| node.is_same_server(other)) {
-            return None;
-        }
-        let same = nodes.iter().filter(|other| node.is_same_server(other));
-        let nodes: Vec<Arc<str>> = same.map(|other| Arc::clone(&other.node)).collect();
-        (nodes.len() > 1).then_some(Finding::SameServer { nodes, run_id })
-    })
-}
-
-/// A node that forgets matters to a client that does not fence: nothing keeps it from voting twice.
-fn forget(nodes: &[NodeHealth]) -> Option<Finding> {
-    let forgets = |node: &NodeHealth| {
-        let persistence = node.persistence;
-        let has_no_aof = matches!(persistence, Some(Persistence::Off | Persistence::Snapshots));
-        has_no_aof && node.can_vote()
-    };
-    let nodes = names(nodes, forgets)?;
-    Some(Finding::Forgets { nodes })
-}
-
-fn marked(nodes: &[NodeHealth]) -> Option<Finding> {
-    let nodes = names(nodes, |node| node.quarantine.is_marked())?;
-    Some(Finding::Marked { nodes })
-}
-
-/// Those of which something is true, unless there are none.
-fn names(nodes: &[NodeHealth], is_it: impl Fn(&NodeHealth) -> bool) -> Option<Vec<Arc<str>>> {
-    let nodes = nodes.iter().filter(|node| is_it(node));
-    let names: Vec<Arc<str>> = nodes.map(|node| Arc::clone(&node.node)).collect();
-    (!names.is_empty()).then_some(names)
-}
-
-fn settings_differ(nodes: &[NodeHealth]) -> Option<Finding> {
-    let of_node = |node: &NodeHealth| Some((Arc::clone(&node.node), node.settings.clone()?));
-    let nodes: Vec<(Arc<str>, String)> = nodes.iter().filter_map(of_node).collect();
-    let (_, first) = nodes.first()?;
-    let is_mixed = nodes.iter().any(|(_, settings)| settings != first);
-    is_mixed.then_some(Finding::SettingsDiffer { nodes })
-}
-
-fn of_node(health: &NodeHealth, protocol: Protocol) -> impl Iterator<Item = Finding> {
-    let node = || Arc::clone(&health.node);
-    let answers = matches!(health.reach, Reach::Answers);
-    let reach = match &health.reach {
-        Reach::Answers => None,
-        Reach::Refuses(error) => Some(Finding::Refuses {
-            node: node(),
-            error: error.clone(),
-        }),
-        reach @ (Reach::TimedOut | Reach::Failed(_)) => Some(Finding::Unreachable {
-            node: node(),
-            reach: reach.clone(),
-        }),
-    };
-    let role = match &health.role {
-        role @ (Role::Replica { .. } | Role::ActiveReplica) => Some(Finding::Replica {
-            node: node(),
-            role: role.clone(),
-        }),
-        Role::Other(role) => Some(Finding::UnknownRole {
-            node: node(),
-            role: role.clone(),
-        }),
-        Role::Master | Role::Unknown => None,
-    };
-    let eviction = health.eviction.clone();
-    let evicts = eviction.filter(|policy| policy != "noeviction");
-    let mode = health.mode.clone().filter(|mode| mode != "standalone");
-    let is_apart = |difference: &ClockDifference| {
-        difference.by().saturating_sub(difference.uncertainty()) > LARGEST_CLOCK_DIFFERENCE
-    };
-    let is_fenced = protocol == Protocol::Fenced;
-    let quarantine =
-        Some(health.quarantine).filter(|state| answers && is_fenced && state.is_closed());
-    // What stands in the way of everything hides everything, too.
-    let hidden = answers && !health.hidden.is_empty();
-    let unreadable = health.unreadable.clone().filter(|_| answers);
-    [
-        role,
-        evicts.map(|policy| Finding::Evicts {
-            node: node(),
-            policy,
-        }),
-        reach,
-        mode.map(|mode| Finding::NotStandalone { node: node(), mode }),
-        health
-            .fails_to_save
-            .then(|| Finding::FailsToSave { node: node() }),
-        health
-            .clock
-            .filter(is_apart)
-            .map(|difference| Finding::ClockDiffers {
-                node: node(),
-                difference,
-            }),
-        quarantine.map(|quarantine| Finding::Quarantined {
-            node: node(),
-            quarantine,
-        }),
-        unreadable.map(|error| Finding::Unreadable {
-            node: node(),
-            error,
-        }),
-        hidden.then(|| Finding::Hidden {
-            node: node(),
-            commands: health.hidden.clone(),
-        }),
-    ]
-    .into_iter()
-    .flatten()
+pub struct Finding {
+    /// The kind of finding, for programs. A code keeps its meaning; later versions may have more of them.
+    ///
+    /// - Critical: `no_majority`, `same_server`, `replica`, `evicts`.
+    /// - Warnings: `unreachable`, `refuses`, `not_standalone`, `unknown_role`, `fails_to_save`, `forgets`,
+    ///   `clock_differs`, `quarantined`, `settings_differ`, `unreadable`.
+    /// - Notices: `marked`, `hidden`.
+    ///
+    /// `docs/operations.md` says what each of them means.
+    pub code: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The nodes that it is about, as `host:port` or as the path of a socket; empty if it is about all nodes together.
+    pub nodes: Vec<Arc<str>>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub advice: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoMajority { voters, quorum } => write!(
-                f,
-                "no lock can be taken: {voters} of the {quorum} votes that are needed can be had; \
-                 mend the nodes below"
-            ),
-            Self::SameServer { nodes, run_id } => {
-                write!(
-                    f,
-                    "{}: one server (run_id {run_id}) that would vote more than once; \
-                     name each server once, in every client",
-                    nodes.join(" and ")
-                )
-            }
-            Self::Replica { node, role } => replica(f, node, role),
-            Self::Evicts { node, policy } => write!(
-                f,
-                "{node}: deletes keys, and so locks, when its memory is used up ({policy}); \
-                 CONFIG SET maxmemory-policy noeviction, and the same in its configuration"
-            ),
-            Self::Unreachable { node, reach } => write!(f, "{node}: {reach}; {}", mend(reach)),
-            Self::Refuses { node, error } => write!(
-                f,
-                "{node}: {error}; no lock can be taken there until that is mended"
-            ),
-            Self::NotStandalone { node, mode } => write!(
-                f,
-                "{node}: runs in mode {mode}; give each node a server of its own, in mode standalone"
-            ),
-            Self::UnknownRole { node, role } => write!(
-                f,
-                "{node}: has the role {role}, which is unknown here; see that it is an independent master"
-            ),
-            Self::FailsToSave { node } => write!(
-                f,
-                "{node}: its last write to disk failed, after which a server may refuse locks (MISCONF); \
-                 look at its log, and at the space on its disk"
-            ),
-            Self::Forgets { nodes } => write!(
-                f,
-                "{}: without an append-only file a restart forgets locks, which others may then have as well; \
-                 set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
-                 ttl, or use the fenced protocol",
-                nodes.join(", ")
-            ),
-            Self::Marked { nodes } => write!(
-                f,
-                "{}: clients that fence have been here; \
-                 to see what those would meet, look with the fenced protocol (redlatch health --fenced)",
-                nodes.join(", ")
-            ),
-            Self::ClockDiffers { node, difference } => write!(
-                f,
-                "{node}: its clock is {difference} from this client's; \
-                 set up time synchronization (NTP) on both, and let it slew the clock, not step it"
-            ),
-            Self::Quarantined { node, quarantine } => quarantined(f, node, *quarantine),
-            Self::SettingsDiffer { nodes } => {
-                for (i, (node, settings)) in nodes.iter().enumerate() {
-                    let between = if i == 0 { "" } else { ", " };
-                    write!(f, "{between}{node} has {settings}")?;
-                }
-                f.write_str(
-                    ": the settings of the clients differ (nodes, quorum, max_ttl); \
-                     make them the same in all clients",
-                )
-            }
-            Self::Unreadable { node, error } => write!(
-                f,
-                "{node}: {error}; see that it is a Redis server, and that nothing in between changes its answers"
-            ),
-            Self::Hidden { node, commands } => write!(
-                f,
-                "{node}: does not tell everything; to see it, allow the user {}",
-                commands.join(" and ")
-            ),
+        if !self.nodes.is_empty() {
+            write!(f, "{}: ", self.nodes.join(", "))?;
         }
+        write!(f, "{}; {}", self.message, self.advice)
+    }
+}
+
+/// Everything that is to be said about the nodes, the worst first: for a client with these rules, or for one that does not
+/// fence.
+pub(super) fn find(
+    nodes: &[Facts],
+    own: Option<&Rules>,
+    (voters, quorum): (usize, usize),
+) -> Vec<Finding> {
+    let of_all = no_majority(voters, quorum)
+        .into_iter()
+        .chain(same_servers(nodes))
+        .chain(settings_differ(nodes, own))
+        .chain(forgets(nodes, own))
+        .chain(marked(nodes, own));
+    let of_each = nodes.iter().flat_map(|node| {
+        let found = [
+            replica(node),
+            unknown_role(node),
+            evicts(node),
+            unreachable(node),
+            refuses(node, own),
+            not_standalone(node),
+            fails_to_save(node),
+            clock_differs(node),
+            quarantined(node, own),
+            unreadable(node),
+            hidden(node),
+        ];
+        found.into_iter().flatten().map(|finding| Finding {
+            nodes: vec![Arc::clone(&node.node)],
+            ..finding
+        })
+    });
+    let mut findings: Vec<Finding> = of_all.chain(of_each).collect();
+    findings.sort_by_key(|finding| Reverse(finding.severity));
+    findings
+}
+
+fn no_majority(voters: usize, quorum: usize) -> Option<Finding> {
+    if voters >= quorum {
+        return None;
+    }
+    let message = format!("no lock can be taken: {quorum} nodes have to vote, and {voters} can");
+    let advice = "fix the nodes that the other findings name";
+    Some(finding("no_majority", Critical, message, advice))
+}
+
+/// One finding for each server that several nodes are.
+fn same_servers(nodes: &[Facts]) -> impl Iterator<Item = Finding> {
+    nodes.iter().enumerate().filter_map(|(i, node)| {
+        let run_id = node.run_id.as_deref()?;
+        let is_same = |other: &Facts| node.is_same_server(other);
+        let same = names(nodes, is_same);
+        if same.len() == 1 || nodes.iter().take(i).any(is_same) {
+            return None;
+        }
+        let message = format!("one server (run_id {run_id}), which would vote more than once");
+        let advice = "name each server once, in every client";
+        Some(Finding {
+            nodes: same,
+            ..finding("same_server", Critical, message, advice)
+        })
+    })
+}
+
+fn settings_differ(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
+    own?;
+    let settings = |node: &Facts| Some((Arc::clone(&node.node), node.settings.clone()?));
+    let (nodes, settings): (Vec<_>, Vec<_>) = nodes.iter().filter_map(settings).unzip();
+    let first = settings.first()?;
+    if settings.iter().all(|other| other == first) {
+        return None;
+    }
+    let each = nodes.iter().zip(&settings);
+    let each: Vec<String> = each
+        .map(|(node, has)| format!("{node} has {has}"))
+        .collect();
+    let each = each.join(", ");
+    let message = format!("the clients have different settings (nodes, quorum, max_ttl): {each}");
+    let advice = "give all clients the same";
+    Some(Finding {
+        nodes,
+        ..finding("settings_differ", Warning, message, advice)
+    })
+}
+
+/// A node that forgets matters to a client that does not fence: nothing keeps the node from voting twice.
+fn forgets(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
+    let has_no_aof = |node: &Facts| matches!(node.persistence, Some("off" | "rdb"));
+    let nodes = names(nodes, |node| has_no_aof(node) && node.can_vote(None));
+    if own.is_some() || nodes.is_empty() {
+        return None;
+    }
+    let message =
+        "without an append-only file a restart forgets locks, which others may then get as well";
+    let advice = "set appendonly yes and appendfsync always, or let a server that went down stay down for the longest \
+                  ttl, or use the fenced protocol";
+    Some(Finding {
+        nodes,
+        ..finding("forgets", Warning, message, advice)
+    })
+}
+
+fn marked(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
+    let is_marked = |state| !matches!(state, Quarantine::NoMarker | Quarantine::Unreadable);
+    let nodes = names(nodes, |node| node.quarantine.is_some_and(is_marked));
+    if own.is_some() || nodes.is_empty() {
+        return None;
+    }
+    let message = "clients that fence have been here";
+    let advice = "to see what they meet, look with the fenced protocol (redlatch health --fenced)";
+    Some(Finding {
+        nodes,
+        ..finding("marked", Notice, message, advice)
+    })
+}
+
+fn replica(node: &Facts) -> Option<Finding> {
+    if !node.is_replica() {
+        return None;
+    }
+    let message = match (node.role.as_deref(), &node.master) {
+        (Some("replica"), Some(master)) => format!("a replica of {master}"),
+        (Some("replica"), None) => "a replica".into(),
+        _ => "an active-replica, which shares its locks".into(),
+    };
+    let advice = "make it an independent master (REPLICAOF NO ONE), without automatic failover";
+    Some(finding("replica", Critical, message, advice))
+}
+
+fn evicts(node: &Facts) -> Option<Finding> {
+    let policy = node.eviction.as_deref().filter(|p| *p != "noeviction")?;
+    let message = format!("deletes keys, and so locks, when its memory is full ({policy})");
+    let advice =
+        "run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration";
+    Some(finding("evicts", Critical, message, advice))
+}
+
+fn unreachable(node: &Facts) -> Option<Finding> {
+    let error = node.failure();
+    let advice = match error {
+        Some(NodeError::TimedOut) => {
+            "check whether its process hangs, its machine is up, and the network is faster than node_timeout"
+        }
+        Some(NodeError::Connect { .. }) => "start the server, or fix its address or the network",
+        Some(NodeError::Login { .. }) => {
+            "fix the user, the password or the database that the client gives"
+        }
+        Some(NodeError::NoCredentials { .. }) => {
+            "find out why the program's credentials callback gives none"
+        }
+        Some(NodeError::InCluster) => "give the node a server of its own",
+        Some(NodeError::PoolExhausted) => "nothing is known about the node; look again",
+        Some(NodeError::Protocol { .. }) => "check that it is a Redis server",
+        Some(_) | None => "look at the server's log",
+    };
+    Some(finding("unreachable", Warning, error?.to_string(), advice))
+}
+
+/// The node answers with an error that locks would meet as well, or it does not vote for a client with these rules and
+/// the clock of this one.
+fn refuses(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
+    let objection = own.and_then(|rules| node.objection(rules));
+    let refusal = node.refusal.clone().filter(|_| node.failure().is_none());
+    let error = refusal.or(objection)?;
+    let advice = "no lock can be taken there until that is fixed";
+    Some(finding("refuses", Warning, error.to_string(), advice))
+}
+
+fn not_standalone(node: &Facts) -> Option<Finding> {
+    let mode = node.mode.as_deref().filter(|mode| *mode != "standalone")?;
+    let message = format!("runs in mode {mode}");
+    let advice = "give each node a server of its own, in mode standalone";
+    Some(finding("not_standalone", Warning, message, advice))
+}
+
+/// The node counts as one that can vote.
+fn unknown_role(node: &Facts) -> Option<Finding> {
+    let role = node.role.as_deref().filter(|role| *role != "master")?;
+    if node.is_replica() {
+        return None;
+    }
+    let message = format!("has the role {role}, which redlatch does not know");
+    let advice = "check that it is an independent master";
+    Some(finding("unknown_role", Warning, message, advice))
+}
+
+fn fails_to_save(node: &Facts) -> Option<Finding> {
+    if !node.fails_to_save {
+        return None;
+    }
+    let message = "its last write to disk failed, after which a server may refuse locks (MISCONF)";
+    let advice = "look at its log, and at the space on its disk";
+    Some(finding("fails_to_save", Warning, message, advice))
+}
+
+fn clock_differs(node: &Facts) -> Option<Finding> {
+    let is_off = |clock: &ClockOffset| clock.at_least() > LARGEST_CLOCK_OFFSET;
+    let clock = node.clock.filter(is_off)?;
+    let message = format!("its clock is {clock} from this client's");
+    let advice =
+        "set up time synchronization (NTP) on both, and let it slew the clock, not step it";
+    Some(finding("clock_differs", Warning, message, advice))
+}
+
+/// The node has no vote, for a time, for clients that fence.
+fn quarantined(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
+    const NEXT: &str = "it may have forgotten locks, and its quarantine begins with the next lock";
+    const TAKE_ONE: &str =
+        "take a lock; the node votes again by itself when the quarantine is over";
+    own.filter(|_| node.answers())?;
+    let (message, advice) = match node.quarantine? {
+        Quarantine::Open => return None,
+        Quarantine::Quarantined { remaining } => (
+            format!(
+                "in quarantine for another {remaining:.0?}, because it may have forgotten locks"
+            ),
+            "wait; the node votes again by itself",
+        ),
+        Quarantine::NoMarker => (format!("has no marker: {NEXT}"), TAKE_ONE),
+        Quarantine::OtherProcess => (
+            format!("its marker is of another process: {NEXT}"),
+            TAKE_ONE,
+        ),
+        Quarantine::Unreadable => (
+            "the key of its marker holds something else, so it does not vote".into(),
+            "find out who wrote the key, then delete it; after a quarantine the node votes again",
+        ),
+    };
+    Some(finding("quarantined", Warning, message, advice))
+}
+
+fn unreadable(node: &Facts) -> Option<Finding> {
+    let error = node.unreadable.as_ref().filter(|_| node.answers())?;
+    let advice = "check that it is a Redis server, and that nothing in between changes its answers";
+    Some(finding("unreadable", Warning, error.to_string(), advice))
+}
+
+/// An ACL hides something, or a command is renamed. What stands in the way of everything hides everything, too.
+fn hidden(node: &Facts) -> Option<Finding> {
+    if !node.answers() || node.hidden.is_empty() {
+        return None;
+    }
+    let advice = format!("to see it, allow the user {}", node.hidden.join(" and "));
+    let message = "does not tell everything";
+    Some(finding("hidden", Notice, message, advice))
+}
+
+/// Those of which something is true.
+fn names(nodes: &[Facts], is_it: impl Fn(&Facts) -> bool) -> Vec<Arc<str>> {
+    let nodes = nodes.iter().filter(|node| is_it(node));
+    nodes.map(|node| Arc::clone(&node.node)).collect()
+}
+
+/// A finding about all nodes together.
+fn finding(
+    code: &'static str,
+    severity: Severity,
+    message: impl Into<String>,
+    advice: impl Into<String>,
+) -> Finding {
+    Finding {
+        code,
+        severity,
+        nodes: Vec::new(),
+        message: message.into(),
+        advice: advice.into(),
     }
 }

@@ -2,24 +2,19 @@
 
 use std::time::Duration;
 
-use super::node::{Persistence, Role};
 use crate::shown;
 
 /// No name, version or mode is longer.
 const LONGEST_TEXT: usize = 64;
 
-/// One section: lines of `name:value` between headings that begin with `#`. It may be anything, since a server wrote it.
+/// Sections: lines of `name:value` between headings that begin with `#`. It may be anything, since a server wrote it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Info(String);
 
 impl Info {
-    pub(super) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// Whether the server has answered with it.
-    pub(super) fn is_there(&self) -> bool {
-        !self.0.is_empty()
+    pub(super) fn append(&mut self, section: &str) {
+        self.0.push_str(section);
+        self.0.push('\n');
     }
 
     /// The value of the first field with this name, unless it is empty.
@@ -94,16 +89,12 @@ impl Info {
         })
     }
 
-    /// Of `INFO replication`.
-    pub(super) fn role(&self) -> Role {
+    /// Of `INFO replication`: what it is there, and its master as `host:port` if it copies from one.
+    pub(super) fn role(&self) -> (Option<String>, Option<String>) {
         match self.field("role") {
-            Some("master") => Role::Master,
-            Some("slave" | "replica") => Role::Replica {
-                master: self.master(),
-            },
-            Some("active-replica") => Role::ActiveReplica,
-            Some(_) => self.text("role").map_or(Role::Unknown, Role::Other),
-            None => Role::Unknown,
+            Some("slave" | "replica") => (Some("replica".into()), self.master()),
+            Some("active-replica") => (Some("active_replica".into()), None),
+            _ => (self.text("role"), None),
         }
     }
 
@@ -124,17 +115,17 @@ impl Info {
     }
 
     /// Of `INFO persistence`. Snapshots are there when one was taken in this life of the server, or is being taken.
-    pub(super) fn persistence(&self) -> Option<Persistence> {
+    pub(super) fn persistence(&self) -> Option<&'static str> {
         let is_positive = |name| self.number(name).is_some_and(|number| number > 0);
         let has_snapshots = is_positive("rdb_saves")
             || is_positive("rdb_bgsave_in_progress")
             // It is -1 before the first.
             || self.number("rdb_last_bgsave_time_sec").is_some();
         match (self.number("aof_enabled")?, has_snapshots) {
-            (0, false) => Some(Persistence::Off),
-            (0, true) => Some(Persistence::Snapshots),
-            (1, false) => Some(Persistence::AppendOnly),
-            (1, true) => Some(Persistence::AppendOnlyAndSnapshots),
+            (0, false) => Some("off"),
+            (0, true) => Some("rdb"),
+            (1, false) => Some("aof"),
+            (1, true) => Some("aof+rdb"),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Health;
-use super::node::{NodeHealth, Reach, Role};
+use super::facts::{Facts, Quarantine};
 
 const HEAD: [&str; 11] = [
     "NODE",
@@ -24,18 +24,23 @@ type Row = [String; HEAD.len()];
 
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<Row> = self.nodes.iter().map(row).collect();
-        let head = HEAD.map(str::to_owned);
-        let widths = widths(&head, &rows);
-        for row in std::iter::once(&head).chain(&rows) {
-            writeln!(f, "{}", line(row, &widths).trim_end())?;
+        let mut rows: Vec<Row> = vec![HEAD.map(str::to_owned)];
+        rows.extend(self.nodes.iter().map(row));
+        let column = |number| rows.iter().filter_map(move |row| row.get(number));
+        let length = |cell: &String| cell.chars().count();
+        let width = |number| column(number).map(length).max().unwrap_or_default();
+        for row in &rows {
+            let cells = row.iter().enumerate();
+            let cells = cells.map(|(number, cell)| format!("{cell:<0$}", width(number)));
+            let line = cells.collect::<Vec<_>>().join("  ");
+            writeln!(f, "{}", line.trim_end())?;
         }
         for finding in &self.findings {
-            writeln!(f, "{:<8}  {finding}", finding.severity())?;
+            writeln!(f, "{:<8}  {finding}", finding.severity)?;
         }
-        let (severity, nodes) = (self.severity(), self.nodes.len());
+        let (severity, nodes) = (self.severity, self.nodes.len());
         let (voters, quorum) = (self.voters, self.quorum);
-        let margin = self.margin();
+        let margin = margin(self.margin);
         write!(
             f,
             "verdict: {severity}; {voters} of {nodes} can vote, {quorum} have to: {margin}"
@@ -43,64 +48,52 @@ impl fmt::Display for Health {
     }
 }
 
-/// As many columns as the widest cell of each needs.
-fn widths(head: &Row, rows: &[Row]) -> [usize; HEAD.len()] {
-    let mut widths = head.each_ref().map(|cell| cell.chars().count());
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
+fn margin(failures: i64) -> String {
+    let missing = failures.saturating_neg();
+    match failures {
+        0 => "no further failure is survived".into(),
+        1 => "1 more failure is survived".into(),
+        -1 => "no majority: 1 vote is missing".into(),
+        2.. => format!("{failures} more failures are survived"),
+        ..-1 => format!("no majority: {missing} votes are missing"),
     }
-    widths
 }
 
-fn line(row: &Row, widths: &[usize]) -> String {
-    let cells = row.iter().zip(widths);
-    let cells: Vec<String> = cells
-        .map(|(cell, width)| format!("{cell:<width$}"))
-        .collect();
-    cells.join("  ")
-}
-
-fn row(node: &NodeHealth) -> Row {
-    // What a node would have said that says nothing is not unknown, it is not there.
-    let unknown = match node.reach {
-        Reach::Answers | Reach::Refuses(_) => "unknown",
-        Reach::TimedOut | Reach::Failed(_) => "-",
+fn row(node: &Facts) -> Row {
+    // A node that did not answer has a dash where one that answers has "unknown".
+    let (state, unknown) = match node.state() {
+        "up" => ("up", "unknown"),
+        "refuses" => ("REFUSES", "unknown"),
+        "timed_out" => ("SILENT", "-"),
+        _ => ("FAILED", "-"),
     };
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| unknown.into());
-    let role = Some(&node.role).filter(|role| **role != Role::Unknown);
-    let quarantine = node.quarantine.to_string();
     [
         node.node.to_string(),
-        state(&node.reach).into(),
+        state.into(),
         or_unknown(node.round_trip.map(|time| format!("{time:.1?}"))),
         or_unknown(server(node)),
-        or_unknown(role.map(ToString::to_string)),
+        or_unknown(node.role.clone()),
         or_unknown(node.run_id.as_ref().map(|id| id.chars().take(8).collect())),
         or_unknown(node.uptime.map(age)),
         or_unknown(node.eviction.clone()),
-        or_unknown(node.persistence.map(|persistence| persistence.to_string())),
-        or_unknown(node.clock.map(|difference| difference.to_string())),
-        or_unknown(Some(quarantine).filter(|quarantine| quarantine != "unknown")),
+        or_unknown(node.persistence.map(str::to_owned)),
+        or_unknown(node.clock.map(|offset| offset.to_string())),
+        or_unknown(node.quarantine.map(marker)),
     ]
 }
 
-fn state(reach: &Reach) -> &'static str {
-    match reach {
-        Reach::Answers => "up",
-        Reach::Refuses(_) => "REFUSES",
-        Reach::TimedOut => "SILENT",
-        Reach::Failed(_) => "FAILED",
+fn marker(quarantine: Quarantine) -> String {
+    if let Quarantine::Quarantined { remaining } = quarantine {
+        return format!("quarantine {remaining:.0?}");
     }
+    quarantine.word().replace('_', " ")
 }
 
-fn server(node: &NodeHealth) -> Option<String> {
-    match (&node.server, &node.version) {
-        (Some(server), Some(version)) => Some(format!("{server} {version}")),
-        (Some(one), None) | (None, Some(one)) => Some(one.clone()),
-        (None, None) => None,
-    }
+fn server(node: &Facts) -> Option<String> {
+    let words = [node.server.as_deref(), node.version.as_deref()];
+    let words: Vec<&str> = words.into_iter().flatten().collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// The two largest units of a long time.

@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use super::exhaustive::{good, loading, refused, rules, silent};
+use super::facts::{ClockOffset, Quarantine};
 use super::*;
+use crate::error::NodeError;
 
 /// The findings on one node among four that are well.
 #[track_caller]
-fn assert_found(node: NodeHealth, severity: Severity, expected: &[&str]) {
-    let mut nodes: Vec<NodeHealth> = ["a", "b", "c", "d"].map(good).into();
+fn assert_found(node: Facts, severity: Severity, expected: &[&str]) {
+    let mut nodes: Vec<Facts> = ["a", "b", "c", "d"].map(good).into();
     nodes.push(node);
     let health = Health::of(nodes, None);
     let lines: Vec<String> = health.findings.iter().map(ToString::to_string).collect();
     assert_eq!(lines, expected);
-    assert_eq!(health.severity(), severity);
+    assert_eq!(health.severity, severity);
 }
 
 #[test]
@@ -21,7 +23,7 @@ fn a_finding_says_where_what_and_what_to_do() {
     use Severity::{Critical, Ok, Warning};
     let node = || good("h:1");
     assert_found(node(), Ok, &[]);
-    let evicts = NodeHealth {
+    let evicts = Facts {
         eviction: Some("allkeys-lru".into()),
         ..node()
     };
@@ -29,33 +31,33 @@ fn a_finding_says_where_what_and_what_to_do() {
         evicts,
         Critical,
         &[
-            "h:1: deletes keys, and so locks, when its memory is used up (allkeys-lru); \
-           CONFIG SET maxmemory-policy noeviction, and the same in its configuration",
+            "h:1: deletes keys, and so locks, when its memory is full (allkeys-lru); \
+           run CONFIG SET maxmemory-policy noeviction, and set the same in its configuration",
         ],
     );
-    let master = Some("h:2".into());
-    let replica = NodeHealth {
-        role: Role::Replica { master },
+    let replica = Facts {
+        role: Some("replica".into()),
+        master: Some("h:2".into()),
         ..node()
     };
     assert_found(
         replica,
         Critical,
         &[
-            "h:1: a replica of h:2; make it an independent master (REPLICAOF NO ONE), and not one that fails over",
+            "h:1: a replica of h:2; make it an independent master (REPLICAOF NO ONE), without automatic failover",
         ],
     );
-    let active = NodeHealth {
-        role: Role::ActiveReplica,
+    let active = Facts {
+        role: Some("active_replica".into()),
         ..node()
     };
     assert_found(
         active,
         Critical,
         &["h:1: an active-replica, which shares its locks; \
-           make it an independent master (REPLICAOF NO ONE), and not one that fails over"],
+           make it an independent master (REPLICAOF NO ONE), without automatic failover"],
     );
-    let shared = NodeHealth {
+    let shared = Facts {
         run_id: good("a").run_id,
         ..node()
     };
@@ -64,22 +66,22 @@ fn a_finding_says_where_what_and_what_to_do() {
         shared,
         Critical,
         &[&format!(
-            "a and h:1: one server (run_id {id}) that would vote more than once; \
+            "a, h:1: one server (run_id {id}), which would vote more than once; \
              name each server once, in every client"
         )],
     );
     assert_found(
-        silent("h:1", Reach::Failed(refused())),
+        silent("h:1", refused()),
         Warning,
         &["h:1: no connection: connection refused; \
-           start the server, or mend its address or the way to it"],
+           start the server, or fix its address or the network"],
     );
     assert_found(
-        silent("h:1", Reach::TimedOut),
+        silent("h:1", NodeError::TimedOut),
         Warning,
         &[
-            "h:1: no answer within the node timeout; look whether its process hangs, its machine is up, \
-           or the way to it is slower than node_timeout",
+            "h:1: no answer within the node timeout; check whether its process hangs, its machine is up, \
+           and the network is faster than node_timeout",
         ],
     );
 }
@@ -88,8 +90,8 @@ fn a_finding_says_where_what_and_what_to_do() {
 fn a_finding_that_is_no_outage_says_what_to_do_too() {
     use Severity::{Notice, Warning};
     let node = || good("h:1");
-    let refuses = NodeHealth {
-        reach: Reach::Refuses(loading()),
+    let refuses = Facts {
+        refusal: Some(loading()),
         hidden: vec!["INFO"],
         ..node()
     };
@@ -98,10 +100,10 @@ fn a_finding_that_is_no_outage_says_what_to_do_too() {
         Warning,
         &[
             "h:1: the server answered LOADING wait (the server is loading its data: it votes once that is done); \
-           no lock can be taken there until that is mended",
+           no lock can be taken there until that is fixed",
         ],
     );
-    let hidden = NodeHealth {
+    let hidden = Facts {
         hidden: vec!["INFO", "TIME"],
         ..node()
     };
@@ -110,7 +112,7 @@ fn a_finding_that_is_no_outage_says_what_to_do_too() {
         Notice,
         &["h:1: does not tell everything; to see it, allow the user INFO and TIME"],
     );
-    let fails = NodeHealth {
+    let fails = Facts {
         fails_to_save: true,
         ..node()
     };
@@ -122,7 +124,7 @@ fn a_finding_that_is_no_outage_says_what_to_do_too() {
            look at its log, and at the space on its disk",
         ],
     );
-    let cluster = NodeHealth {
+    let cluster = Facts {
         mode: Some("cluster".into()),
         ..node()
     };
@@ -131,22 +133,24 @@ fn a_finding_that_is_no_outage_says_what_to_do_too() {
         Warning,
         &["h:1: runs in mode cluster; give each node a server of its own, in mode standalone"],
     );
-    let odd = NodeHealth {
-        role: Role::Other("boss".into()),
+    let odd = Facts {
+        role: Some("boss".into()),
         ..node()
     };
     assert_found(
         odd,
         Warning,
-        &["h:1: has the role boss, which is unknown here; see that it is an independent master"],
+        &[
+            "h:1: has the role boss, which redlatch does not know; check that it is an independent master",
+        ],
     );
 }
 
 #[test]
 fn clocks_differ_when_they_certainly_do() {
     let second = 1_000_000;
-    let node = |node_us, elapsed_ms| NodeHealth {
-        clock: Some(ClockDifference::of(
+    let node = |node_us, elapsed_ms| Facts {
+        clock: Some(ClockOffset::of(
             node_us,
             100 * second,
             Duration::from_millis(elapsed_ms),
@@ -170,7 +174,7 @@ fn clocks_differ_when_they_certainly_do() {
     );
     // Nothing of it overflows.
     for (node_us, client_us) in [(0, u64::MAX), (u64::MAX, 0), (u64::MAX, u64::MAX), (0, 0)] {
-        let difference = ClockDifference::of(node_us, client_us, Duration::MAX);
+        let difference = ClockOffset::of(node_us, client_us, Duration::MAX);
         assert!(difference.by() <= Duration::from_micros(u64::MAX));
         assert!(!difference.to_string().is_empty());
     }
@@ -182,14 +186,14 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
         config: "3:2:5".into(),
         ..rules()
     };
-    let fenced = |quarantine, settings: Option<&str>| NodeHealth {
+    let fenced = |quarantine: Option<Quarantine>, settings: Option<&str>| Facts {
         quarantine,
         settings: settings.map(str::to_owned),
         ..good("h:1")
     };
-    let lines = |node: NodeHealth| -> Vec<String> {
-        let open = ["a", "b"].map(|name| NodeHealth {
-            quarantine: Quarantine::Open,
+    let lines = |node: Facts| -> Vec<String> {
+        let open = ["a", "b"].map(|name| Facts {
+            quarantine: Some(Quarantine::Open),
             settings: Some("3:2:5".into()),
             ..good(name)
         });
@@ -198,32 +202,32 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
         health.findings.iter().map(ToString::to_string).collect()
     };
     let remaining = Duration::from_secs(90);
-    let next = "so it may have forgotten locks, and its quarantine begins with the next lock; \
-                have one taken, it votes again by itself when that is over";
+    let next = "it may have forgotten locks, and its quarantine begins with the next lock; \
+                take a lock; the node votes again by itself when the quarantine is over";
     for (quarantine, line) in [
-        (Quarantine::Open, None),
-        (Quarantine::Unknown, None),
+        (Some(Quarantine::Open), None),
+        (None, None),
         (
-            Quarantine::Quarantined { remaining },
+            Some(Quarantine::Quarantined { remaining }),
             Some(
                 "in quarantine for another 90s, because it may have forgotten locks; \
-                 wait, it votes again by itself"
+                 wait; the node votes again by itself"
                     .to_owned(),
             ),
         ),
         (
-            Quarantine::NoMarker,
-            Some(format!("it has no marker, {next}")),
+            Some(Quarantine::NoMarker),
+            Some(format!("has no marker: {next}")),
         ),
         (
-            Quarantine::OtherProcess,
-            Some(format!("its marker is of another process, {next}")),
+            Some(Quarantine::OtherProcess),
+            Some(format!("its marker is of another process: {next}")),
         ),
         (
-            Quarantine::Unreadable,
+            Some(Quarantine::Unreadable),
             Some(
-                "what is under the key of its marker is none, so it does not vote; \
-                 find out who wrote it, then delete it: after a quarantine the node votes again"
+                "the key of its marker holds something else, so it does not vote; \
+                 find out who wrote the key, then delete it; after a quarantine the node votes again"
                     .to_owned(),
             ),
         ),
@@ -234,24 +238,24 @@ fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
             .collect();
         assert_eq!(lines(fenced(quarantine, None)), expected);
     }
-    let found = lines(fenced(Quarantine::Open, Some("5:3:5")));
+    let found = lines(fenced(Some(Quarantine::Open), Some("5:3:5")));
     assert_eq!(
         found[0],
-        "a has 3:2:5, b has 3:2:5, h:1 has 5:3:5: the settings of the clients differ \
-          (nodes, quorum, max_ttl); make them the same in all clients"
+        "a, b, h:1: the clients have different settings (nodes, quorum, max_ttl): \
+          a has 3:2:5, b has 3:2:5, h:1 has 5:3:5; give all clients the same"
     );
     assert!(found[1].starts_with("h:1: other clients have"), "{found:?}");
 }
 
 #[test]
 fn a_server_that_forgets_is_found_by_who_does_not_fence() {
-    let deployment = || -> Vec<NodeHealth> {
-        let kept = [Some(Persistence::Off), Some(Persistence::Snapshots), None];
+    let deployment = || -> Vec<Facts> {
+        let kept = [Some("off"), Some("rdb"), None];
         let nodes = ["a", "b", "c"].iter().zip(kept);
         nodes
-            .map(|(name, persistence)| NodeHealth {
+            .map(|(name, persistence)| Facts {
                 persistence,
-                quarantine: Quarantine::Open,
+                quarantine: Some(Quarantine::Open),
                 ..good(name)
             })
             .collect()
@@ -261,17 +265,44 @@ fn a_server_that_forgets_is_found_by_who_does_not_fence() {
     assert_eq!(
         lines,
         [
-            "a, b: without an append-only file a restart forgets locks, which others may then have as well; \
+            "a, b: without an append-only file a restart forgets locks, which others may then get as well; \
              set appendonly yes and appendfsync always, or let a server that went down stay down for the longest ttl, \
              or use the fenced protocol",
             "a, b, c: clients that fence have been here; \
-             to see what those would meet, look with the fenced protocol (redlatch health --fenced)",
+             to see what they meet, look with the fenced protocol (redlatch health --fenced)",
         ]
     );
-    assert_eq!(health.severity(), Severity::Warning);
+    assert_eq!(health.severity, Severity::Warning);
     assert_eq!(health.voters, 3);
     assert_eq!(
-        Health::of(deployment(), Some(&rules())).severity(),
+        Health::of(deployment(), Some(&rules())).severity,
         Severity::Ok
     );
+}
+
+/// Programs branch on the codes, and operators look them up.
+#[test]
+fn every_code_is_listed_with_its_severity() {
+    let source = include_str!("finding.rs");
+    let (listed, body) = source.split_once("pub code:").unwrap();
+    let page = include_str!("../../docs/operations.md");
+    let mut seen = 0;
+    for call in body.split("finding(\"").skip(1) {
+        let (code, rest) = call.split_once('"').unwrap();
+        let (severity, heading) = [
+            (Severity::Critical, "Critical:"),
+            (Severity::Warning, "Warnings:"),
+            (Severity::Notice, "Notices:"),
+        ]
+        .into_iter()
+        .find(|(severity, _)| rest.starts_with(&format!(", {severity:?}, ")))
+        .unwrap();
+        let list = listed.split_once(heading).unwrap().1;
+        let list = list.split_once('.').unwrap().0;
+        assert!(list.contains(&format!("`{code}`")), "{code}");
+        let row = format!("| `{code}` | {severity} | ");
+        assert!(page.contains(&row), "docs/operations.md has no row {row}");
+        seen += 1;
+    }
+    assert_eq!(seen, 16);
 }

@@ -1,11 +1,9 @@
 //! What operators ask of a manager: what is under a key, what is wrong with which node, what was counted.
 
-use std::sync::Arc;
-
 use super::LockManager;
 use crate::error::Error;
 use crate::fencing::MARKER;
-use crate::health::{Health, NodeHealth};
+use crate::health::Health;
 use crate::node::health::question_all;
 use crate::protocol;
 use crate::stats::{Stats, Waits};
@@ -91,7 +89,7 @@ impl LockManager {
     ///
     /// Every node is asked for `INFO` (the sections server, replication, memory and persistence), `TIME`, and the value
     /// of the key `<key_prefix>redlatch:node`. Nothing is changed on any node, and no lock is read. What the user's ACL
-    /// forbids is unknown, and a [`Finding::Hidden`](crate::Finding::Hidden); it stands in the way of nothing else.
+    /// forbids is unknown, and a [`Finding`](crate::Finding) with the code `hidden`; it stands in the way of nothing else.
     ///
     /// Each question goes to all nodes before any reply is read, also to nodes that failed a moment ago and that
     /// [`lock`](Self::lock) leaves out, so it takes six round trips. A node that does not answer is asked nothing more:
@@ -110,23 +108,19 @@ impl LockManager {
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     ///
     /// let health = manager.health()?;
-    /// assert_eq!(health.severity(), Severity::Ok, "{health}");
+    /// assert_eq!(health.severity, Severity::Ok, "{health}");
     ///
     /// nodes[0].refuse();
     /// let health = manager.health()?;
     /// println!("{health}");
-    /// assert_eq!(health.severity(), Severity::Warning);
-    /// assert_eq!(health.margin().to_string(), "no further failure is survived");
+    /// assert_eq!(health.severity, Severity::Warning);
+    /// assert_eq!(health.margin, 0, "the next failure is an outage");
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn health(&self) -> Result<Health, Error> {
         let cluster = self.cluster();
         cluster.refuse_fork()?;
-        let answers = question_all(&cluster.each(), &cluster.key(MARKER));
-        let nodes = cluster.each().zip(answers);
-        let nodes: Vec<NodeHealth> = nodes
-            .map(|(node, answers)| answers.into_health(Arc::clone(node.name())))
-            .collect();
+        let nodes = question_all(&cluster.each(), &cluster.key(MARKER));
         Ok(Health::of(nodes, cluster.rules.as_ref()))
     }
 

@@ -1,14 +1,14 @@
 //! What the servers say of themselves.
 
-use crate::wire::resp::Reply;
+use std::sync::Arc;
 
 use super::command::Packed;
-use super::exchange::Answer;
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, command, refusal};
-use crate::error::NodeError;
-use crate::health::answers::{Answers, Content, Outcome, Question, Silence};
+use crate::health::Facts;
+use crate::health::answers::{Answers, Content, Question};
+use crate::wire::resp::Reply;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
 /// many round trips as questions. A node that is silent is asked nothing more.
@@ -18,7 +18,7 @@ use crate::health::answers::{Answers, Content, Outcome, Question, Silence};
 pub(crate) fn question_all<'n>(
     nodes: &(impl Iterator<Item = &'n Node> + Clone),
     marker_key: &str,
-) -> Vec<Answers> {
+) -> Vec<Facts> {
     let mut all: Vec<Answers> = nodes.clone().map(|_| Answers::default()).collect();
     for question in Question::ALL {
         let command = packed(question, marker_key);
@@ -27,89 +27,45 @@ pub(crate) fn question_all<'n>(
             packed: &command,
             kind: Kind::Question,
         };
-        let read = |node: &Node, reply: &Reply| {
-            let content = reader(question)(reply)?;
+        let reply = |node: &Node, reply: &Reply| {
+            let content = read(question, reply)?;
             Some((content, node.clock.wall_micros()))
         };
-        let replies = exchange_all(nodes.clone().zip(asked), &request, read);
+        let replies = exchange_all(nodes.clone().zip(asked), &request, reply);
         for (answers, reply) in all.iter_mut().zip(replies) {
             if let Some(reply) = reply {
-                answers.note(question, outcome(reply));
+                answers.note(question, reply.elapsed, reply.result);
             }
         }
     }
-    all
+    let named = nodes.clone().zip(all);
+    named
+        .map(|(node, answers)| answers.into_facts(Arc::clone(node.name())))
+        .collect()
 }
 
 fn packed(question: Question, marker_key: &str) -> Packed {
     match question {
         Question::Marker => command::get(marker_key),
-        Question::Server => command::info("server"),
-        Question::Replication => command::info("replication"),
-        Question::Memory => command::info("memory"),
-        Question::Persistence => command::info("persistence"),
+        Question::Info(section) => command::info(section),
         Question::Time => command::time(),
     }
 }
 
-fn outcome(answer: Answer<(Content, u64)>) -> Outcome {
-    let (result, client_us) = match answer.result {
-        Ok((reply, client_us)) => (Ok(reply), client_us),
-        Err(fault) => (Err(silence(fault)), 0),
-    };
-    Outcome {
-        result,
-        elapsed: answer.elapsed,
-        client_us,
-    }
-}
-
-fn silence(error: NodeError) -> Silence {
-    if error.is_silence() {
-        Silence::TimedOut
-    } else if matches!(error, NodeError::Protocol { .. }) {
-        Silence::Unreadable(error)
-    } else {
-        Silence::Failed(error)
-    }
-}
-
-type Reader = fn(&Reply) -> Option<Content>;
-
-fn reader(question: Question) -> Reader {
-    match question {
-        Question::Marker => value,
-        Question::Server | Question::Replication | Question::Memory | Question::Persistence => {
-            section
+fn read(question: Question, reply: &Reply) -> Option<Content> {
+    match (question, reply) {
+        (_, Reply::Error(error)) => Some(Content::Refusal(refusal(error))),
+        (Question::Marker, Reply::Nil) => Some(Content::Nothing),
+        (Question::Marker | Question::Info(_), Reply::Bulk(text)) => {
+            Some(Content::Text(String::from_utf8_lossy(text).into_owned()))
         }
-        Question::Time => time,
+        (Question::Time, Reply::Array(parts)) => time(parts),
+        _ => None,
     }
 }
 
-/// Reads the reply to `GET`.
-fn value(reply: &Reply) -> Option<Content> {
-    if *reply == Reply::Nil {
-        return Some(Content::Nothing);
-    }
-    section(reply)
-}
-
-/// Reads the reply to `INFO`.
-fn section(reply: &Reply) -> Option<Content> {
-    match reply {
-        Reply::Bulk(text) => Some(Content::Text(String::from_utf8_lossy(text).into_owned())),
-        Reply::Error(error) => Some(Content::Refusal(refusal(error))),
-        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Array(_) => None,
-    }
-}
-
-/// Reads the reply to `TIME`: seconds and microseconds, each as text.
-fn time(reply: &Reply) -> Option<Content> {
-    let parts = match reply {
-        Reply::Error(error) => return Some(Content::Refusal(refusal(error))),
-        Reply::Array(parts) => parts.as_slice(),
-        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => return None,
-    };
+/// Reads seconds and microseconds, each as text.
+fn time(parts: &[Reply]) -> Option<Content> {
     let [Reply::Bulk(seconds), Reply::Bulk(micros)] = parts else {
         return None;
     };
@@ -124,7 +80,7 @@ mod tests {
     use super::*;
 
     fn read(question: Question, reply: &[u8]) -> Option<String> {
-        let reply = reader(question)(&crate::wire::resp::whole(reply))?;
+        let reply = super::read(question, &crate::wire::resp::whole(reply))?;
         Some(match reply {
             Content::Nothing => "nothing".into(),
             Content::Text(text) => text,
@@ -135,21 +91,22 @@ mod tests {
 
     #[test]
     fn a_reply_of_its_type_is_read_and_any_other_is_not() {
-        use Question::{Marker, Server, Time};
+        use Question::{Marker, Time};
+        const SERVER: Question = Question::Info("server");
         for (question, reply, expected) in [
             (Marker, &b"$-1\r\n"[..], Some("nothing")),
             (Marker, b"$3\r\na|b\r\n", Some("a|b")),
             (Marker, b"$2\r\n\xff\xfe\r\n", Some("\u{fffd}\u{fffd}")),
-            (Server, b"$0\r\n\r\n", Some("")),
-            (Server, b"$2\r\nab\r\n", Some("ab")),
-            (Server, b"-ERR no\r\n", Some("the server answered ERR no")),
+            (SERVER, b"$0\r\n\r\n", Some("")),
+            (SERVER, b"$2\r\nab\r\n", Some("ab")),
+            (SERVER, b"-ERR no\r\n", Some("the server answered ERR no")),
             (Time, b"*2\r\n$1\r\n5\r\n$1\r\n7\r\n", Some("5000007")),
             (Time, b"-ERR no\r\n", Some("the server answered ERR no")),
             (Marker, b"+OK\r\n", None),
             (Marker, b":1\r\n", None),
             (Marker, b"*0\r\n", None),
-            (Server, b"$-1\r\n", None),
-            (Server, b"+redis_version:7\r\n", None),
+            (SERVER, b"$-1\r\n", None),
+            (SERVER, b"+redis_version:7\r\n", None),
             (Time, b"$-1\r\n", None),
             (Time, b"*-1\r\n", None),
             (Time, b"*1\r\n$1\r\n5\r\n", None),

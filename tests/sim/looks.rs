@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::Worker;
 use super::witness::key;
-use crate::{Finding, LockGuard, LockStatus, Margin, NodeHealth, Reach, View};
+use crate::{Finding, LockGuard, LockStatus, View};
 
 impl Worker {
     /// Looks at a lock, if the plan says so: its own if there is a guard. That it changes nothing, the witness sees.
@@ -60,14 +60,12 @@ impl Worker {
                 .world
                 .broken_promise(format!("c{} can't look at the nodes", self.id));
         };
-        let answer = |node: &&NodeHealth| matches!(node.reach, Reach::Answers);
-        let answering = health.nodes.iter().filter(answer).count();
+        let answers = |node: &&str| health.fact(node, "state").as_deref() == Some("up");
+        let answering = health.nodes().filter(answers).count();
         let is_true = |finding: &Finding| {
             matches!(
-                finding,
-                Finding::NoMajority { .. }
-                    | Finding::Unreachable { .. }
-                    | Finding::ClockDiffers { .. }
+                finding.code,
+                "no_majority" | "unreachable" | "clock_differs"
             )
         };
         if health.voters != answering || !health.findings.iter().all(is_true) {
@@ -75,9 +73,10 @@ impl Worker {
             self.world
                 .broken_promise(format!("c{id} sees what is not there: {health}"));
         }
-        self.world.state().count(match health.margin() {
-            Margin::Survives { .. } => "looked: a majority",
-            Margin::NoMajority { .. } => "looked: no majority",
+        self.world.state().count(if health.margin >= 0 {
+            "looked: a majority"
+        } else {
+            "looked: no majority"
         });
     }
 }

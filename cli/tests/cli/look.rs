@@ -153,6 +153,7 @@ fn the_exit_code_of_health_is_its_severity() {
     // Without an append-only file they forget.
     assert_eq!(found["severity"], "warning", "{found}");
     assert_eq!(found["survives_failures"], 1);
+    assert_eq!(found["findings"][0]["code"], "forgets");
     for server in &nodes.servers {
         server.command(&["CONFIG", "SET", "appendonly", "yes"]);
     }

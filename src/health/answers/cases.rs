@@ -7,33 +7,29 @@
 
 use std::io;
 
-use super::super::node::Persistence;
 use super::*;
 
 const RUN_ID: &str = "9f4e9028a4c6fdeae4b34d905e3e1b63e64a24b3";
 const NOW_US: u64 = 1_700_000_000_000_000;
 
-fn answers(replies: &[(Question, Result<Content, Silence>)]) -> NodeHealth {
+const SERVER: Question = Question::Info("server");
+const REPLICATION: Question = Question::Info("replication");
+
+fn answers(replies: &[(Question, Result<Content, NodeError>)]) -> Facts {
     let mut answers = Answers::default();
     for (i, (question, result)) in (1..).zip(replies) {
-        let result = result.clone();
-        answers.note(
-            *question,
-            Outcome {
-                result,
-                elapsed: Duration::from_micros(1000 / i),
-                client_us: NOW_US,
-            },
-        );
+        let elapsed = Duration::from_micros(1000 / i);
+        let answer = result.clone().map(|content| (content, NOW_US));
+        answers.note(*question, elapsed, answer);
     }
-    answers.into_health("h:1".into())
+    answers.into_facts("h:1".into())
 }
 
 #[expect(
     clippy::unnecessary_wraps,
     reason = "as the outcome that it stands for"
 )]
-fn text(text: &str) -> Result<Content, Silence> {
+fn text(text: &str) -> Result<Content, NodeError> {
     Ok(Content::Text(text.into()))
 }
 
@@ -41,16 +37,16 @@ fn text(text: &str) -> Result<Content, Silence> {
     clippy::unnecessary_wraps,
     reason = "as the outcome that it stands for"
 )]
-fn refusal(code: &str) -> Result<Content, Silence> {
+fn refusal(code: &str) -> Result<Content, NodeError> {
     Ok(Content::Refusal(NodeError::Refused {
         code: code.into(),
         message: "no".into(),
     }))
 }
 
-fn unreadable() -> Result<Content, Silence> {
+fn unreadable() -> Result<Content, NodeError> {
     let got = "nonsense".into();
-    Err(Silence::Unreadable(NodeError::Protocol { got }))
+    Err(NodeError::Protocol { got })
 }
 
 #[test]
@@ -58,40 +54,39 @@ fn a_server_that_answers_everything_is_known() {
     let health = answers(&[
         (Question::Marker, Ok(Content::Nothing)),
         (
-            Question::Server,
+            SERVER,
             text(&format!(
                 "redis_version:7.0.15\r\nrun_id:{RUN_ID}\r\nuptime_in_seconds:5\r\n"
             )),
         ),
+        (REPLICATION, text("role:master\r\nmaster_replid:ff\r\n")),
         (
-            Question::Replication,
-            text("role:master\r\nmaster_replid:ff\r\n"),
+            Question::Info("memory"),
+            text("maxmemory_policy:noeviction\r\n"),
         ),
-        (Question::Memory, text("maxmemory_policy:noeviction\r\n")),
-        (Question::Persistence, text("aof_enabled:1\r\n")),
+        (Question::Info("persistence"), text("aof_enabled:1\r\n")),
         (Question::Time, Ok(Content::Time(NOW_US + 2_000))),
     ]);
-    assert!(matches!(health.reach, Reach::Answers));
+    assert!(health.answers());
     // The shortest, of the last question.
     assert_eq!(health.round_trip, Some(Duration::from_micros(166)));
-    assert_eq!(health.role, Role::Master);
+    assert_eq!(health.role.as_deref(), Some("master"));
     assert_eq!(health.run_id.as_deref(), Some(RUN_ID));
     assert_eq!(health.uptime, Some(Duration::from_secs(5)));
     assert_eq!(health.eviction.as_deref(), Some("noeviction"));
-    assert_eq!(health.persistence, Some(Persistence::AppendOnly));
-    assert_eq!(health.quarantine, Quarantine::NoMarker);
-    let difference = health.clock.unwrap();
-    assert!(matches!(difference, ClockDifference::Ahead { .. }));
-    assert_eq!(difference.by(), Duration::from_micros(2_083));
-    assert_eq!(difference.uncertainty(), Duration::from_micros(83));
+    assert_eq!(health.persistence, Some("aof"));
+    assert_eq!(health.quarantine, Some(Quarantine::NoMarker));
+    let offset = health.clock.unwrap();
+    assert_eq!(offset.ahead_us, 2_083);
+    assert_eq!(offset.uncertainty, Duration::from_micros(83));
 }
 
 #[test]
 fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not() {
     let of = |replication: &str| {
         let health = answers(&[
-            (Question::Server, text("dragonfly_version:df-v1.30.0\r\n")),
-            (Question::Replication, text(replication)),
+            (SERVER, text("dragonfly_version:df-v1.30.0\r\n")),
+            (REPLICATION, text(replication)),
         ]);
         health.run_id
     };
@@ -103,10 +98,7 @@ fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not
     assert_eq!(of("role:master\r\nmaster_replid:0000\r\n"), None);
     // Its run_id could not be read, so it is not known that there is none.
     let replication = text("role:master\r\nmaster_replid:ab\r\n");
-    let unread = [
-        (Question::Server, unreadable()),
-        (Question::Replication, replication),
-    ];
+    let unread = [(SERVER, unreadable()), (REPLICATION, replication)];
     assert_eq!(answers(&unread).run_id, None);
 }
 
@@ -114,23 +106,23 @@ fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not
 fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks() {
     let health = answers(&[
         (Question::Marker, refusal("NOPERM")),
-        (Question::Server, refusal("NOPERM")),
-        (Question::Memory, refusal("NOPERM")),
+        (SERVER, refusal("NOPERM")),
+        (Question::Info("memory"), refusal("NOPERM")),
         (Question::Time, refusal("ERR")),
     ]);
-    assert!(matches!(health.reach, Reach::Answers));
+    assert!(health.answers());
     assert_eq!(health.hidden, ["GET", "INFO", "TIME"]);
-    assert_eq!(health.quarantine, Quarantine::Unknown);
+    assert_eq!(health.quarantine, None);
     for (question, code) in [
         (Question::Marker, "LOADING"),
         (Question::Marker, "NOAUTH"),
         // Too many clients, or a sentinel.
         (Question::Marker, "ERR"),
-        (Question::Server, "BUSY"),
+        (SERVER, "BUSY"),
         (Question::Time, "MASTERDOWN"),
     ] {
         let health = answers(&[(question, refusal(code))]);
-        assert!(matches!(health.reach, Reach::Refuses(_)), "{code}");
+        assert_eq!(health.state(), "refuses", "{code}");
         assert!(health.hidden.is_empty());
     }
 }
@@ -139,17 +131,14 @@ fn what_is_forbidden_hides_its_fields_and_other_errors_stand_in_the_way_of_locks
 fn one_answer_that_cant_be_read_is_not_the_end_and_nothing_else_is() {
     let health = answers(&[
         (Question::Marker, unreadable()),
-        (Question::Server, text("redis_version:7\r\n")),
+        (SERVER, text("redis_version:7\r\n")),
         (Question::Time, unreadable()),
     ]);
-    assert!(matches!(health.reach, Reach::Answers));
+    assert!(health.answers());
     assert!(health.unreadable.is_some());
-    assert_eq!(health.quarantine, Quarantine::Unreadable);
+    assert_eq!(health.quarantine, Some(Quarantine::Unreadable));
     let health = answers(&Question::ALL.map(|question| (question, unreadable())));
-    assert!(matches!(
-        health.reach,
-        Reach::Failed(NodeError::Protocol { .. })
-    ));
+    assert!(matches!(health.failure(), Some(NodeError::Protocol { .. })));
 }
 
 #[test]
@@ -157,15 +146,15 @@ fn a_server_that_falls_silent_keeps_what_it_said() {
     let broken = NodeError::Broken {
         source: Arc::new(io::ErrorKind::ConnectionReset.into()),
     };
-    for silence in [Silence::TimedOut, Silence::Failed(broken)] {
+    for (silence, state) in [(NodeError::TimedOut, "timed_out"), (broken, "failed")] {
         let health = answers(&[
             (Question::Marker, Ok(Content::Nothing)),
-            (Question::Server, text("redis_version:7\r\n")),
-            (Question::Replication, Err(silence)),
+            (SERVER, text("redis_version:7\r\n")),
+            (REPLICATION, Err(silence)),
         ]);
-        assert!(matches!(health.reach, Reach::TimedOut | Reach::Failed(_)));
+        assert_eq!(health.state(), state);
         assert_eq!(health.version.as_deref(), Some("7"));
-        assert_eq!(health.role, Role::Unknown);
+        assert_eq!(health.role, None);
     }
 }
 
@@ -174,7 +163,7 @@ fn a_marker_says_whether_the_process_may_vote() {
     let state_of = |marker: &str| {
         let health = answers(&[
             (Question::Marker, text(marker)),
-            (Question::Server, text(&format!("run_id:{RUN_ID}\r\n"))),
+            (SERVER, text(&format!("run_id:{RUN_ID}\r\n"))),
             (Question::Time, Ok(Content::Time(NOW_US))),
         ]);
         (health.quarantine, health.settings)
@@ -183,24 +172,30 @@ fn a_marker_says_whether_the_process_may_vote() {
     let settings = Some("5:3:3600000:3636003:86400000:v2".to_owned());
     assert_eq!(
         state_of(&marker(NOW_US)),
-        (Quarantine::Open, settings.clone())
+        (Some(Quarantine::Open), settings.clone())
     );
-    assert_eq!(state_of(&marker(0)), (Quarantine::Open, settings.clone()));
+    assert_eq!(
+        state_of(&marker(0)),
+        (Some(Quarantine::Open), settings.clone())
+    );
     for (open_us, remaining) in [
         (NOW_US + 1, Duration::from_micros(1)),
         (u64::MAX, Duration::from_micros(u64::MAX - NOW_US)),
     ] {
         let quarantined = Quarantine::Quarantined { remaining };
-        assert_eq!(state_of(&marker(open_us)), (quarantined, settings.clone()));
+        assert_eq!(
+            state_of(&marker(open_us)),
+            (Some(quarantined), settings.clone())
+        );
     }
     for how in ["new", "reborn", "opened", "of a later version"] {
         let (state, _) = state_of(&format!("{RUN_ID}|5:3|1|{how}"));
-        assert_eq!(state, Quarantine::Open);
+        assert_eq!(state, Some(Quarantine::Open));
     }
     let other = RUN_ID.replace('9', "8");
     assert_eq!(
         state_of(&format!("{other}|5:3|1|new")),
-        (Quarantine::OtherProcess, None)
+        (Some(Quarantine::OtherProcess), None)
     );
     for garbage in [
         "",
@@ -218,7 +213,7 @@ fn a_marker_says_whether_the_process_may_vote() {
     ] {
         assert_eq!(
             state_of(garbage),
-            (Quarantine::Unreadable, None),
+            (Some(Quarantine::Unreadable), None),
             "{garbage}"
         );
     }
@@ -230,9 +225,9 @@ fn a_marker_says_whether_the_process_may_vote() {
 #[test]
 fn a_marker_says_nothing_where_the_process_or_the_time_is_hidden() {
     let marker = (Question::Marker, text(&format!("{RUN_ID}|5:3|1|new")));
-    let server = (Question::Server, text(&format!("run_id:{RUN_ID}\r\n")));
+    let server = (SERVER, text(&format!("run_id:{RUN_ID}\r\n")));
     let time = (Question::Time, Ok(Content::Time(NOW_US)));
     let without_time = answers(&[marker.clone(), server]);
-    assert_eq!(without_time.quarantine, Quarantine::Unknown);
-    assert_eq!(answers(&[marker, time]).quarantine, Quarantine::Unknown);
+    assert_eq!(without_time.quarantine, None);
+    assert_eq!(answers(&[marker, time]).quarantine, None);
 }

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{
-    Finding, Health, LockManager, Margin, NodeError, NodeHealth, Persistence, Quarantine, Reach,
-    Role, Severity,
-};
+use redlatch::{Finding, Health, LockManager, Severity};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::managers::patient;
+use crate::operations::health::codes;
 
 const TTL: Duration = Duration::from_secs(10);
 const MARKER: &str = "redlatch:node";
@@ -34,14 +32,18 @@ pub(crate) fn health(manager: &LockManager) -> Health {
     within(BOUND, move || manager.health().unwrap())
 }
 
+/// One fact about a server; empty if it is unknown.
 #[track_caller]
-pub(crate) fn of<'h>(health: &'h Health, server: &Server) -> &'h NodeHealth {
-    let name = server.name();
-    health
-        .nodes
-        .iter()
-        .find(|node| *node.node == *name)
-        .unwrap()
+pub(crate) fn of(health: &Health, server: &Server, name: &str) -> String {
+    let node = server.name();
+    assert!(health.nodes().any(|other| other == node), "{health}");
+    health.fact(&node, name).unwrap_or_default()
+}
+
+#[track_caller]
+pub(crate) fn micros(health: &Health, server: &Server, name: &str) -> Duration {
+    let micros: i64 = of(health, server, name).parse().unwrap();
+    Duration::from_micros(micros.unsigned_abs())
 }
 
 /// Servers of which nothing is wrong.
@@ -54,17 +56,15 @@ fn remembering(n: usize) -> Vec<Server> {
 #[track_caller]
 fn assert_well(health: &Health) {
     assert!(health.findings.is_empty(), "{health}");
-    assert_eq!(health.severity(), Severity::Ok);
+    assert_eq!(health.severity, Severity::Ok);
 }
 
-/// The one finding there is, with its severity.
+/// The one finding there is, of this kind.
 #[track_caller]
-fn only(health: &Health, severity: Severity) -> &Finding {
-    assert_eq!(health.severity(), severity, "{health}");
-    let [finding] = &health.findings[..] else {
-        panic!("{health}");
-    };
-    finding
+fn only<'h>(health: &'h Health, severity: Severity, code: &str) -> &'h Finding {
+    assert_eq!(health.severity, severity, "{health}");
+    assert_eq!(codes(health), [code], "{health}");
+    &health.findings[0]
 }
 
 #[test]
@@ -80,47 +80,39 @@ fn servers_that_are_well_tell_everything() {
         .info("persistence")
         .contains("rdb_last_bgsave_time_sec:-1")));
     let health = health(&on_servers(&servers));
-    let Finding::Forgets { nodes, .. } = only(&health, Severity::Warning) else {
-        panic!("{health}");
-    };
+    let nodes = &only(&health, Severity::Warning, "forgets").nodes;
     // Only an append-only file has the last writes.
     let mut forgetful = [servers[0].name(), servers[2].name()];
     forgetful.sort();
     let mut found: Vec<&str> = nodes.iter().map(AsRef::as_ref).collect();
     found.sort_unstable();
     assert_eq!(found, forgetful);
-    assert_eq!(health.margin(), Margin::Survives { failures: 1 });
-    let persistence = [
-        Persistence::Off,
-        Persistence::AppendOnly,
-        Persistence::Snapshots,
-    ];
-    for (server, persistence) in servers.iter().zip(persistence) {
-        let node = of(&health, server);
+    assert_eq!(health.margin, 1);
+    for (server, persistence) in servers.iter().zip(["off", "aof", "rdb"]) {
+        let node = |name| of(&health, server, name);
         let info = server.info("server");
         let has = |name: &str, value: &str| info.contains(&format!("{name}:{value}\r\n"));
-        assert!(has("run_id", node.run_id.as_deref().unwrap()), "{health}");
+        assert!(has("run_id", &node("run_id")), "{health}");
         // The `redis_version` of a Valkey server is not its own.
         let (name, version) = if info.contains("\r\nvalkey_version:") {
             ("valkey", "valkey_version")
         } else {
             ("redis", "redis_version")
         };
-        assert_eq!(node.server.as_deref(), Some(name));
-        assert!(has(version, node.version.as_deref().unwrap()), "{health}");
-        assert_eq!(node.role, Role::Master);
-        assert_eq!(node.eviction.as_deref(), Some("noeviction"));
-        assert_eq!(node.persistence, Some(persistence));
-        assert_eq!(node.quarantine, Quarantine::NoMarker);
-        assert!(node.uptime.unwrap() < Duration::from_mins(5));
+        assert_eq!(node("server"), name);
+        assert!(has(version, &node("version")), "{health}");
+        assert_eq!(node("role"), "master");
+        assert_eq!(node("eviction"), "noeviction");
+        assert_eq!(node("persistence"), persistence);
+        assert_eq!(node("quarantine"), "no_marker");
+        assert!(node("uptime_s").parse::<u64>().unwrap() < 300);
         // One machine has one clock.
-        let difference = node.clock.unwrap();
+        let [by, uncertainty, round_trip] =
+            ["clock_ahead_us", "clock_uncertainty_us", "round_trip_us"]
+                .map(|name| micros(&health, server, name));
         let slack = Duration::from_millis(1);
-        assert!(
-            difference.by() <= difference.uncertainty() + slack,
-            "{difference}"
-        );
-        assert!(difference.uncertainty() <= node.round_trip.unwrap() + BOUND);
+        assert!(by <= uncertainty + slack, "{health}");
+        assert!(uncertainty <= round_trip + BOUND);
     }
 }
 
@@ -133,18 +125,18 @@ fn a_server_that_is_killed_and_one_that_is_stopped_are_told_apart() {
     servers[1].stop();
     for _ in 0..2 {
         let found = health(&manager);
-        let (killed, stopped) = (of(&found, &servers[0]), of(&found, &servers[1]));
-        let is_refused = matches!(killed.reach, Reach::Failed(NodeError::Connect { .. }));
-        assert!(is_refused, "{found}");
-        assert!(matches!(stopped.reach, Reach::TimedOut), "{found}");
-        assert_eq!(found.margin(), Margin::Survives { failures: 0 });
-        assert_eq!(found.severity(), Severity::Warning);
+        let killed = of(&found, &servers[0], "error");
+        assert!(killed.starts_with("no connection: "), "{found}");
+        assert_eq!(of(&found, &servers[0], "state"), "failed", "{found}");
+        assert_eq!(of(&found, &servers[1], "state"), "timed_out", "{found}");
+        assert_eq!(found.margin, 0);
+        assert_eq!(found.severity, Severity::Warning);
         assert_eq!(found.findings.len(), 2, "{found}");
     }
     servers[2].stop();
     let found = health(&manager);
-    assert_eq!(found.margin(), Margin::NoMajority { missing: 1 });
-    assert_eq!(found.severity(), Severity::Critical);
+    assert_eq!(found.margin, -1);
+    assert_eq!(found.severity, Severity::Critical);
     servers[1].resume();
     servers[2].resume();
     servers[0].restart();
@@ -162,13 +154,12 @@ fn a_replica_is_a_fault_that_names_its_master() {
         Server::start_with(&["--replicaof", "127.0.0.1", &port]),
     ];
     let found = health(&on_servers(&servers));
-    let Finding::Replica { node, role, .. } = only(&found, Severity::Critical) else {
-        panic!("{found}");
-    };
-    assert_eq!(**node, *servers[2].name());
-    let master = Some(master.name());
-    assert_eq!(*role, Role::Replica { master });
-    assert_eq!(found.voters, 2);
+    let finding = only(&found, Severity::Critical, "replica");
+    assert_eq!(*finding.nodes[0], *servers[2].name());
+    assert_eq!(finding.message, format!("a replica of {}", master.name()));
+    assert_eq!(of(&found, &servers[2], "role"), "replica");
+    assert_eq!(of(&found, &servers[2], "master"), master.name());
+    assert_eq!(found.margin, 0);
 }
 
 #[test]
@@ -189,18 +180,18 @@ fn several_urls_of_one_server_are_found_and_vote_once() {
         alone.url(),
     ];
     let found = health(&manager(urls));
-    let Some(Finding::SameServer { nodes, run_id, .. }) = found
-        .findings
-        .iter()
-        .find(|finding| matches!(finding, Finding::SameServer { .. }))
-    else {
-        panic!("{found}");
-    };
-    assert_eq!(nodes.len(), 3, "{found}");
-    assert!(shared.info("server").contains(run_id.as_str()));
-    assert_eq!((found.voters, found.quorum), (2, 3));
-    assert_eq!(found.severity(), Severity::Critical);
-    for node in nodes {
+    let mut findings = found.findings.iter();
+    let is_same_server = |finding: &&Finding| finding.code == "same_server";
+    let finding = findings.find(is_same_server).unwrap();
+    assert_eq!(finding.nodes.len(), 3, "{found}");
+    let run_id = found.fact(&finding.nodes[0], "run_id").unwrap();
+    assert!(shared.info("server").contains(&run_id));
+    assert!(finding.message.contains(&run_id), "{found}");
+    assert_eq!(found.margin, -1, "{found}");
+    let verdict = "2 of 4 can vote, 3 have to: no majority: 1 vote is missing";
+    assert!(found.to_string().ends_with(verdict), "{found}");
+    assert_eq!(found.severity, Severity::Critical);
+    for node in &finding.nodes {
         assert!(found.to_string().contains(&**node));
     }
 }
@@ -211,14 +202,11 @@ fn a_server_that_may_delete_locks_is_found() {
     for policy in ["allkeys-lru", "volatile-ttl"] {
         servers[1].command(&["CONFIG", "SET", "maxmemory-policy", policy]);
         let found = health(&on_servers(&servers));
-        let Finding::Evicts {
-            node, policy: told, ..
-        } = only(&found, Severity::Critical)
-        else {
-            panic!("{found}");
-        };
-        assert_eq!((&**node, told.as_str()), (&*servers[1].name(), policy));
-        assert_eq!(found.voters, 3);
+        let finding = only(&found, Severity::Critical, "evicts");
+        assert_eq!(*finding.nodes[0], *servers[1].name());
+        assert!(finding.message.contains(policy), "{found}");
+        assert_eq!(of(&found, &servers[1], "eviction"), policy);
+        assert_eq!(found.margin, 1);
     }
 }
 
@@ -244,14 +232,15 @@ fn what_an_acl_hides_is_unknown_and_nothing_else_is() {
     assert_well(&found);
 
     let found = health(&with_rights(&servers, &["+get", "+time"]));
-    assert_eq!(found.severity(), Severity::Notice, "{found}");
-    assert_eq!(found.margin(), Margin::Survives { failures: 1 });
-    for node in &found.nodes {
-        assert!(matches!(node.reach, Reach::Answers), "{found}");
-        assert_eq!(node.role, Role::Unknown);
-        assert!(node.version.is_none() && node.eviction.is_none() && node.run_id.is_none());
-        assert!(node.clock.is_some());
-        assert_eq!(node.quarantine, Quarantine::NoMarker);
+    assert_eq!(found.severity, Severity::Notice, "{found}");
+    assert_eq!(found.margin, 1);
+    for server in &servers {
+        assert_eq!(of(&found, server, "state"), "up", "{found}");
+        for name in ["role", "version", "eviction", "run_id"] {
+            assert_eq!(of(&found, server, name), "", "{name}");
+        }
+        assert_ne!(of(&found, server, "clock_ahead_us"), "");
+        assert_eq!(of(&found, server, "quarantine"), "no_marker");
     }
     let text = found.to_string();
     assert_eq!(text.matches("allow the user INFO\n").count(), 3, "{text}");
@@ -263,13 +252,13 @@ fn what_an_acl_hides_is_unknown_and_nothing_else_is() {
         found.to_string().contains("allow the user GET and TIME"),
         "{found}"
     );
-    for node in &found.nodes {
-        assert_eq!(node.role, Role::Master);
-        assert!(node.clock.is_none());
-        assert_eq!(node.quarantine, Quarantine::Unknown);
+    for server in &servers {
+        assert_eq!(of(&found, server, "role"), "master");
+        assert_eq!(of(&found, server, "clock_ahead_us"), "");
+        assert_eq!(of(&found, server, "quarantine"), "");
     }
     let found = health(&with_rights(&servers, &["-ping"]));
-    assert_eq!(found.severity(), Severity::Notice, "{found}");
+    assert_eq!(found.severity, Severity::Notice, "{found}");
 }
 
 #[test]
@@ -277,8 +266,8 @@ fn a_user_who_may_not_touch_the_keys_has_no_votes() {
     let servers = remembering(3);
     let rights = ["+@all", "resetkeys", "~other:*"];
     let found = health(&with_rights(&servers, &rights));
-    assert_eq!(found.severity(), Severity::Critical, "{found}");
-    assert_eq!(found.margin(), Margin::NoMajority { missing: 2 });
+    assert_eq!(found.severity, Severity::Critical, "{found}");
+    assert_eq!(found.margin, -2);
     let text = found.to_string();
     let advice = "allow the key pattern ~PREFIX*";
     assert_eq!(text.matches(advice).count(), 3, "{text}");
@@ -289,12 +278,17 @@ fn a_user_who_may_not_touch_the_keys_has_no_votes() {
 fn a_server_that_demands_a_password_or_refuses_it_is_of_no_use() {
     let server = Server::start_with(&["--requirepass", "secretpw", "--appendonly", "yes"]);
     let found = health(&manager([server.url()]));
-    let reach = &found.nodes[0].reach;
-    assert!(matches!(reach, Reach::Refuses(NodeError::Refused { code, .. }) if code == "NOAUTH"));
-    assert_eq!(found.margin(), Margin::NoMajority { missing: 1 });
+    assert_eq!(of(&found, &server, "state"), "refuses");
+    let error = of(&found, &server, "error");
+    assert!(error.starts_with("the server answered NOAUTH "), "{found}");
+    assert_eq!(found.margin, -1);
     let found = health(&manager([server.url().replace("//", "//:wrong@")]));
-    let is_login = matches!(found.nodes[0].reach, Reach::Failed(NodeError::Login { .. }));
-    assert!(is_login, "{found}");
+    assert_eq!(of(&found, &server, "state"), "failed");
+    let error = of(&found, &server, "error");
+    assert!(
+        error.starts_with("AUTH was refused with WRONGPASS"),
+        "{found}"
+    );
     assert_well(&health(&manager([server
         .url()
         .replace("//", "//:secretpw@")])));
@@ -309,7 +303,7 @@ fn markers_on_servers_are_read_whatever_is_under_the_key() {
         let marker = format!("{run_id}|5:3:3600000:3636003:86400000:v2|{open_us}|new");
         server.command(&["SET", MARKER, &marker]);
     };
-    let run_id = |server: &Server| of(&unmarked, server).run_id.clone().unwrap();
+    let run_id = |server: &Server| of(&unmarked, server, "run_id");
     mark(&servers[0], &run_id(&servers[0]), "1700000000000000");
     mark(&servers[1], &run_id(&servers[1]), "18446744073709551615");
     mark(&servers[2], &run_id(&servers[0]), "1700000000000000");
@@ -318,19 +312,17 @@ fn markers_on_servers_are_read_whatever_is_under_the_key() {
     let huge = "x".repeat(1_000_000);
     servers[4].command(&["SET", MARKER, &huge]);
     let found = health(&manager);
-    let state = |found: &Health, server: &Server| of(found, server).quarantine;
-    assert_eq!(state(&found, &servers[0]), Quarantine::Open);
-    assert!(matches!(
-        state(&found, &servers[1]),
-        Quarantine::Quarantined { .. }
-    ));
-    assert_eq!(state(&found, &servers[2]), Quarantine::OtherProcess);
-    assert_eq!(state(&found, &servers[3]), Quarantine::Unreadable);
-    assert_eq!(state(&found, &servers[4]), Quarantine::Unreadable);
-    assert!(found.nodes.iter().all(|node| node.role == Role::Master));
+    let state = |found: &Health, server: &Server| of(found, server, "quarantine");
+    assert_eq!(state(&found, &servers[0]), "open");
+    assert_eq!(state(&found, &servers[1]), "quarantined");
+    assert_eq!(state(&found, &servers[2]), "other_process");
+    assert_eq!(state(&found, &servers[3]), "unreadable");
+    assert_eq!(state(&found, &servers[4]), "unreadable");
+    let role = |server: &Server| of(&found, server, "role");
+    assert!(servers.iter().all(|server| role(server) == "master"));
     // Who does not fence is given the vote of each of them.
-    assert_eq!(found.margin(), Margin::Survives { failures: 2 });
-    assert!(found.severity() < Severity::Critical, "{found}");
+    assert_eq!(found.margin, 2);
+    assert!(found.severity < Severity::Critical, "{found}");
     let guard = manager.try_lock("report", TTL).unwrap();
     assert!(
         guard
@@ -343,10 +335,7 @@ fn markers_on_servers_are_read_whatever_is_under_the_key() {
     servers[0].kill();
     servers[0].restart();
     mark(&servers[0], &run_id(&servers[0]), "1700000000000000");
-    assert_eq!(
-        state(&health(&manager), &servers[0]),
-        Quarantine::OtherProcess
-    );
+    assert_eq!(state(&health(&manager), &servers[0]), "other_process");
 }
 
 #[test]
@@ -364,11 +353,9 @@ fn many_looks_at_servers_that_others_lock_disturb_nobody() {
     let mut looks = 0;
     while looks < 200 || !worker.is_finished() {
         let found = looker.health().unwrap();
+        let state = |server: &Server| of(&found, server, "state");
         assert!(
-            found
-                .nodes
-                .iter()
-                .all(|node| matches!(node.reach, Reach::Answers)),
+            servers.iter().all(|server| state(server) == "up"),
             "{found}"
         );
         looks += 1;
@@ -395,8 +382,8 @@ fn what_a_client_with_fencing_would_be_refused_for_is_found() {
     let other = with(TTL * 2, urls());
     other.try_lock("job", TTL).unwrap_err();
     let seen = health(&other);
-    assert_eq!(seen.margin(), Margin::NoMajority { missing: 2 }, "{seen}");
-    assert_eq!(seen.severity(), Severity::Critical);
+    assert_eq!(seen.margin, -2, "{seen}");
+    assert_eq!(seen.severity, Severity::Critical);
     assert!(seen.to_string().contains("20000"), "{seen}");
 
     for server in &servers {
@@ -411,6 +398,6 @@ fn what_a_client_with_fencing_would_be_refused_for_is_found() {
     let silent = with(TTL, silent.collect());
     silent.try_lock("job", TTL).unwrap_err();
     let seen = health(&silent);
-    assert_eq!(seen.margin(), Margin::NoMajority { missing: 2 }, "{seen}");
+    assert_eq!(seen.margin, -2, "{seen}");
     assert!(seen.to_string().contains("run_id"), "{seen}");
 }

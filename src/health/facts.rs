@@ -1,0 +1,258 @@
+//! What is known about one node.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::NodeError;
+use crate::fencing::Rules;
+
+/// What one node's server says about itself.
+///
+/// A field is `None` where the server did not say: the node did not answer, the user's ACL hides it, the server does not
+/// have it, or what it said makes no sense. Texts are the server's own, of at most 64 characters, with what can't be
+/// printed escaped as in a Rust string.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    pub(super) node: Arc<str>,
+    /// Why it is not asked any more.
+    pub(super) silence: Option<NodeError>,
+    /// The error that it answers with, and that a lock would meet as well, such as `LOADING` or `NOAUTH`.
+    pub(super) refusal: Option<NodeError>,
+    /// An answer that can't be read.
+    pub(super) unreadable: Option<NodeError>,
+    /// The commands that the user may not use, or that the server does not have.
+    pub(super) hidden: Vec<&'static str>,
+    /// The shortest time that an answer took, with up to 2 ms for each other node that was slower.
+    pub(super) round_trip: Option<Duration>,
+    /// `redis`, `valkey`, `KeyDB`, `Dragonfly`, or what it calls itself.
+    pub(super) server: Option<String>,
+    /// The server's own version; that of `KeyDB` is the one it gives for Redis.
+    pub(super) version: Option<String>,
+    /// `standalone`, as it should be, or `cluster` or `sentinel`.
+    pub(super) mode: Option<String>,
+    /// `master`, as it should be, `replica`, `active_replica` (of `KeyDB`: it shares its locks), or what it calls itself.
+    pub(super) role: Option<String>,
+    /// The master of a replica as `host:port`.
+    pub(super) master: Option<String>,
+    /// What tells one process from another, and from the same server after a restart. A server without a `run_id`
+    /// (Dragonfly) is known by its `master_replid`, if it is a master.
+    pub(super) run_id: Option<String>,
+    pub(super) uptime: Option<Duration>,
+    /// What happens when the memory is full: `noeviction`, as it should be, or what deletes keys.
+    pub(super) eviction: Option<String>,
+    /// What the server writes to disk: `off`, `rdb`, `aof` or `aof+rdb`. `INFO` does not tell how often it flushes.
+    pub(super) persistence: Option<&'static str>,
+    /// Whether the server says that its last write to disk failed.
+    pub(super) fails_to_save: bool,
+    pub(super) clock: Option<ClockOffset>,
+    pub(super) quarantine: Option<Quarantine>,
+    /// The settings of the clients that wrote the marker; `None` unless the marker is of the present process.
+    pub(super) settings: Option<String>,
+}
+
+/// How far the wall clock of a node is ahead of this client's.
+///
+/// The node read its clock at some moment between the sending of the question and the receipt of the answer. The offset
+/// is the one to the middle of that time, and the uncertainty is half of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ClockOffset {
+    /// Negative where the node's clock is behind.
+    pub(super) ahead_us: i64,
+    pub(super) uncertainty: Duration,
+}
+
+/// What a node's marker says to clients that fence: the key `<key_prefix>redlatch:node`, which they put there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quarantine {
+    /// No client that fences was ever here, or the node has forgotten. Its quarantine begins with the next lock.
+    NoMarker,
+    /// The marker is of this process, and the node may vote.
+    Open,
+    /// The marker is of this process, which may have forgotten: the node does not vote yet.
+    Quarantined { remaining: Duration },
+    /// The marker is of an earlier process, or was copied from another one: quarantine begins with the next lock.
+    OtherProcess,
+    /// What is under the key is no marker: the node does not vote until it is deleted.
+    Unreadable,
+}
+
+/// One fact, as programs read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fact {
+    Text(String),
+    Number(i64),
+}
+
+impl Facts {
+    /// Whether it answers, and not with an error that a lock would meet as well.
+    pub(super) fn answers(&self) -> bool {
+        self.failure().is_none() && self.refusal.is_none()
+    }
+
+    /// Why it gave no answer, or no more. A server none of whose answers can be read has not answered.
+    pub(super) fn failure(&self) -> Option<&NodeError> {
+        let nonsense = || {
+            self.unreadable
+                .as_ref()
+                .filter(|_| self.round_trip.is_none())
+        };
+        self.silence.as_ref().or_else(nonsense)
+    }
+
+    /// Whether its answers leave room for a vote for a client with these rules, or for one that does not fence.
+    pub(super) fn can_vote(&self, own: Option<&Rules>) -> bool {
+        let is_sentinel = self.mode.as_deref() == Some("sentinel");
+        let is_closed = !matches!(self.quarantine, Some(Quarantine::Open) | None);
+        let is_open = |rules| !is_closed && self.objection(rules).is_none();
+        self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(is_open)
+    }
+
+    pub(super) fn is_replica(&self) -> bool {
+        matches!(self.role.as_deref(), Some("replica" | "active_replica"))
+    }
+
+    /// Why a client that fences by these rules, and takes its clock for right, gets no vote, beside what its marker says.
+    pub(super) fn objection(&self, rules: &Rules) -> Option<NodeError> {
+        if !self.answers() {
+            return None;
+        }
+        if self.run_id.is_none() {
+            let reason = "INFO has shown none".into();
+            return Some(NodeError::Unidentified { reason });
+        }
+        if let Some(theirs) = self.settings.as_ref().filter(|s| **s != rules.config) {
+            return Some(NodeError::ConfigMismatch {
+                ours: rules.config.clone(),
+                theirs: theirs.clone(),
+            });
+        }
+        let is_too_far =
+            |clock: &ClockOffset| clock.ahead_us < 0 && clock.at_least() > rules.quarantine;
+        self.clock
+            .filter(is_too_far)
+            .map(|clock| NodeError::ClockSkew {
+                difference: clock.by(),
+                node_is_ahead: false,
+                allowed: rules.skew,
+            })
+    }
+
+    pub(super) fn is_same_server(&self, other: &Self) -> bool {
+        self.run_id.is_some() && self.run_id == other.run_id
+    }
+
+    pub(super) fn state(&self) -> &'static str {
+        match (self.failure(), &self.refusal) {
+            (Some(NodeError::TimedOut), _) => "timed_out",
+            (Some(_), _) => "failed",
+            (None, Some(_)) => "refuses",
+            (None, None) => "up",
+        }
+    }
+
+    /// All facts under the names that are promised to programs. The name of the node is none of them.
+    pub(super) fn named(&self) -> [(&'static str, Option<Fact>); 17] {
+        let text = |text: &Option<String>| text.clone().map(Fact::Text);
+        let error = self.failure().or(self.refusal.as_ref());
+        let remaining = match self.quarantine {
+            Some(Quarantine::Quarantined { remaining }) => Some(number(remaining.as_millis())),
+            _ => None,
+        };
+        let uptime = self.uptime.map(|uptime| number(uptime.as_secs().into()));
+        let ahead = self.clock.map(|clock| Fact::Number(clock.ahead_us));
+        let uncertainty = self.clock.map(|clock| clock.uncertainty);
+        [
+            ("state", Some(word(self.state()))),
+            ("error", error.map(word)),
+            ("round_trip_us", self.round_trip.map(micros)),
+            ("server", text(&self.server)),
+            ("version", text(&self.version)),
+            ("mode", text(&self.mode)),
+            ("role", text(&self.role)),
+            ("master", text(&self.master)),
+            ("run_id", text(&self.run_id)),
+            ("uptime_s", uptime),
+            ("eviction", text(&self.eviction)),
+            ("persistence", self.persistence.map(word)),
+            ("clock_ahead_us", ahead),
+            ("clock_uncertainty_us", uncertainty.map(micros)),
+            (
+                "quarantine",
+                self.quarantine.map(|state| word(state.word())),
+            ),
+            ("quarantine_remaining_ms", remaining),
+            ("settings", text(&self.settings)),
+        ]
+    }
+}
+
+fn word(value: impl fmt::Display) -> Fact {
+    Fact::Text(value.to_string())
+}
+
+fn number(value: u128) -> Fact {
+    Fact::Number(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn micros(span: Duration) -> Fact {
+    number(span.as_micros())
+}
+
+impl ClockOffset {
+    /// The offset, given that the node's clock showed `node_us` at some moment in the `elapsed` time before the client's
+    /// showed `client_us`, all in microseconds since the Unix epoch.
+    pub(super) fn of(node_us: u64, client_us: u64, elapsed: Duration) -> Self {
+        let uncertainty = elapsed.checked_div(2).unwrap_or_default();
+        let half_us = u64::try_from(uncertainty.as_micros()).unwrap_or(u64::MAX);
+        let middle_us = client_us.saturating_sub(half_us);
+        let by_us = i64::try_from(node_us.abs_diff(middle_us)).unwrap_or(i64::MAX);
+        let is_behind = node_us < middle_us;
+        Self {
+            ahead_us: if is_behind {
+                by_us.saturating_neg()
+            } else {
+                by_us
+            },
+            uncertainty,
+        }
+    }
+
+    /// The difference, whichever clock is ahead.
+    pub(super) fn by(self) -> Duration {
+        Duration::from_micros(self.ahead_us.unsigned_abs())
+    }
+
+    /// What is certain of the difference.
+    pub(super) fn at_least(self) -> Duration {
+        self.by().saturating_sub(self.uncertainty)
+    }
+}
+
+impl Quarantine {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::NoMarker => "no_marker",
+            Self::Open => "open",
+            Self::Quarantined { .. } => "quarantined",
+            Self::OtherProcess => "other_process",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+impl fmt::Display for ClockOffset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.ahead_us < 0 { '-' } else { '+' };
+        write!(f, "{sign}{:.1?} \u{b1}{:.1?}", self.by(), self.uncertainty)
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
