@@ -16,13 +16,12 @@ mod exchange;
 pub(crate) mod extend;
 pub(crate) mod fenced;
 pub(crate) mod health;
-pub(crate) mod identity;
+mod identity;
 pub(crate) mod inspect;
 pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
-pub(crate) mod script;
 mod slot;
 mod together;
 mod turn;

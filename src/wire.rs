@@ -5,7 +5,9 @@ pub(crate) mod connection;
 mod credentials;
 mod lookup;
 mod nonblocking;
+pub(crate) mod pack;
 pub(crate) mod resp;
+pub(crate) mod scripts;
 pub(crate) mod stream;
 #[cfg(feature = "tls-rustls")]
 mod tls;

@@ -6,8 +6,7 @@ use std::time::Duration;
 use crate::wire::resp::{self, Reply, ServerError};
 
 use self::process::Process;
-use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
-use crate::node::identity::INTRODUCE;
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
 
 #[cfg(test)]
 mod differential;

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::command::{Command, Packed};
+use super::command::Command;
 use super::exchange::{Answer, Exchange};
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Ballot, Node, fenced, refused};
 use crate::error::Vote;
 use crate::fencing::Rules;
+use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 /// One attempt as the nodes see it. Its commands are packed once.

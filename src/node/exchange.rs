@@ -23,10 +23,11 @@ use std::time::Duration;
 use super::request::Request;
 use super::slot::{Place, Slot};
 use super::turn::{Connection, Turn};
-use super::{Node, echo, script};
+use super::{Node, echo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::wire::resp::Reply;
+use crate::wire::scripts;
 
 /// One exchange with one node. See the table above.
 pub(super) enum Exchange<'x, T> {
@@ -222,7 +223,7 @@ impl Sent<'_> {
             self.connection = Connection::Fresh;
             reply = self.turn.say_again().and_then(|()| self.turn.recv());
         }
-        if reply.as_ref().is_ok_and(script::is_missing) {
+        if reply.as_ref().is_ok_and(scripts::is_missing) {
             self.turn.send_the_script_again()?;
             reply = self.turn.recv();
         }

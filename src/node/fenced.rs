@@ -4,42 +4,16 @@ use std::time::Duration;
 
 use crate::wire::resp::{Reply, ServerError};
 
-use super::command::{Command, Packed, eval, millis};
+use super::command::{Command, eval, millis};
 use super::release::not_ours;
 use super::request::{Kind, Request};
-use super::script::Script;
 use super::together::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
+use crate::wire::pack::{Packed, Word};
+use crate::wire::scripts::fenced as scripts;
 use crate::wire::transport::clean;
-
-// Which process executes a script is asked within it. What is known of a connection may be of a process that is gone: a
-// proxy may keep the connection when another one comes.
-pub(crate) const ACQUIRE: &str = concat!(
-    include_str!("server.lua"),
-    include_str!("fenced_acquire.lua")
-);
-pub(crate) const EXTEND: &str = concat!(
-    include_str!("server.lua"),
-    include_str!("fenced_extend.lua")
-);
-pub(crate) const RELEASE: &str = concat!(
-    include_str!("give_back.lua"),
-    include_str!("fenced_release.lua")
-);
-pub(crate) const OPEN: &str = concat!(include_str!("server.lua"), include_str!("open.lua"));
-
-static ACQUIRE_SCRIPT: Script = Script::new(ACQUIRE, || digest(ACQUIRE));
-static EXTEND_SCRIPT: Script = Script::new(EXTEND, || digest(EXTEND));
-static RELEASE_SCRIPT: Script = Script::new(RELEASE, || digest(RELEASE));
-
-/// The scripts that are called by their digests.
-pub(crate) static SCRIPTS: [&Script; 3] = [&ACQUIRE_SCRIPT, &EXTEND_SCRIPT, &RELEASE_SCRIPT];
-
-fn digest(text: &str) -> String {
-    redis::Script::new(text).get_hash().to_owned()
-}
 
 /// What an attempt sends beside its key and value.
 #[derive(Clone, Copy)]
@@ -55,37 +29,52 @@ impl Fence<'_> {
     /// Asks for the lock; `again` if the first command may have been executed, so that our own key is a vote.
     pub(super) fn acquire(&self, attempt: &Command<'_>, ttl: Duration, again: bool) -> Packed {
         let counter = Rules::fence(attempt.key);
-        let keys = [attempt.key, counter.as_str(), self.rules.marker.as_str()];
-        let mut cmd = ACQUIRE_SCRIPT.call(&keys);
-        cmd.arg(attempt.token);
-        cmd.arg(millis(ttl)).arg(u64::from(self.token));
-        cmd.arg(millis(self.rules.quarantine))
-            .arg(millis(FENCE_IDLE));
-        cmd.arg(&self.rules.config).arg(u8::from(again));
-        cmd.arg(self.reserve);
-        Packed::of_script("acquire", &ACQUIRE_SCRIPT, &cmd)
+        let rest = [
+            "3".into(),
+            attempt.key.into(),
+            counter.as_str().into(),
+            self.rules.marker.as_str().into(),
+            attempt.token.into(),
+            millis(ttl),
+            u64::from(self.token).into(),
+            millis(self.rules.quarantine),
+            millis(FENCE_IDLE),
+            self.rules.config.as_str().into(),
+            if again { "1" } else { "0" }.into(),
+            u64::from(self.reserve).into(),
+        ];
+        Packed::call("acquire", &scripts::ACQUIRE_SCRIPT, &rest)
     }
 
     /// Extends, or sets the key again where it is gone and nobody else can have had it.
     pub(super) fn extend(&self, attempt: &Command<'_>, ttl: Duration) -> Packed {
         let counter = Rules::fence(attempt.key);
-        let keys = [attempt.key, counter.as_str(), self.rules.marker.as_str()];
-        let mut cmd = EXTEND_SCRIPT.call(&keys);
-        cmd.arg(attempt.token);
-        cmd.arg(millis(ttl)).arg(u64::from(self.token));
-        cmd.arg(millis(FENCE_IDLE));
-        Packed::of_script("extend", &EXTEND_SCRIPT, &cmd)
+        let rest = [
+            "3".into(),
+            attempt.key.into(),
+            counter.as_str().into(),
+            self.rules.marker.as_str().into(),
+            attempt.token.into(),
+            millis(ttl),
+            u64::from(self.token).into(),
+            millis(FENCE_IDLE),
+        ];
+        Packed::call("extend", &scripts::EXTEND_SCRIPT, &rest)
     }
 
     /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
     pub(super) fn release(&self, attempt: &Command<'_>) -> Packed {
         let counter = Rules::fence(attempt.key);
-        let mut cmd = RELEASE_SCRIPT.call(&[attempt.key, &counter]);
-        cmd.arg(attempt.token);
-        cmd.arg(self.token.tombstone());
-        cmd.arg(millis(self.rules.quarantine))
-            .arg(millis(FENCE_IDLE));
-        Packed::of_script("release", &RELEASE_SCRIPT, &cmd)
+        let rest = [
+            "2".into(),
+            attempt.key.into(),
+            counter.as_str().into(),
+            attempt.token.into(),
+            self.token.tombstone().into(),
+            millis(self.rules.quarantine),
+            millis(FENCE_IDLE),
+        ];
+        Packed::call("release", &scripts::RELEASE_SCRIPT, &rest)
     }
 }
 
@@ -102,14 +91,20 @@ pub(crate) enum Opening {
 
 impl Opening {
     pub(crate) fn command(self, rules: &Rules) -> Packed {
-        let mut cmd = eval(OPEN, &[&rules.marker]);
-        cmd.arg(match self {
+        let action = Word::from(match self {
             Self::Look => "look",
             Self::Open => "open",
             Self::Close => "close",
         });
-        cmd.arg(millis(rules.quarantine)).arg(&rules.config);
-        Packed::new("open", &cmd)
+        let (marker, config) = (rules.marker.as_str(), rules.config.as_str());
+        let rest = [
+            "1".into(),
+            marker.into(),
+            action,
+            millis(rules.quarantine),
+            config.into(),
+        ];
+        Packed::new("open", &eval(scripts::OPEN, rest))
     }
 }
 

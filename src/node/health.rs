@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::command::Packed;
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, command, refusal};
 use crate::health::Facts;
 use crate::health::answers::{Answers, Content, Question};
+use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as

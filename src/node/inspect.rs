@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::wire::resp::Reply;
 
-use super::command::Packed;
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, refusal};
 use crate::error::NodeError;
 use crate::shown;
 use crate::status::{NodeStatus, View};
+use crate::wire::pack::Packed;
 
 /// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
 ///

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::command::Packed;
 use super::exchange::Answer;
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
+use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 /// What came of a release.

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::command::{self, Command, Packed};
+use super::command::{self, Command};
 use crate::clock::Timestamp;
+use crate::wire::pack::Packed;
 
 /// A packed command, or several of one kind, and its rules.
 #[derive(Clone, Copy)]

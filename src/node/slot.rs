@@ -10,11 +10,12 @@ use std::sync::Arc;
 use crate::wire::resp::Reply;
 use r2d2::{ManageConnection, PooledConnection};
 
-use super::command::Packed;
-use super::identity::{self, Introduction};
-use super::script::Script;
+use super::command;
+use super::identity::Introduction;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::wire::pack::Packed;
+use crate::wire::scripts::Script;
 use crate::wire::transport::Transport;
 
 /// A place for one connection. r2d2 makes it empty and without I/O; the thread that checks it out connects.
@@ -117,7 +118,7 @@ impl Slot {
             scripts: Vec::new(),
         }));
         connection
-            .send(&identity::question(), deadline)
+            .send(&command::introduce(), deadline)
             .inspect_err(|_| self.close())
     }
 
@@ -278,7 +279,9 @@ impl Connection {
 /// What is sent for a command, given the scripts that the server was sent before.
 fn bytes_for<'c>(command: &'c Packed, scripts: &mut Vec<&'static Script>) -> Cow<'c, [u8]> {
     match command.script() {
-        Some(script) if scripts.iter().any(|known| ptr::eq(*known, script)) => command.short(),
+        Some(script) if scripts.iter().any(|known| ptr::eq(*known, script)) => {
+            Cow::Borrowed(command.short())
+        }
         Some(script) => {
             scripts.push(script);
             command.in_full()

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Node;
-use super::command::Packed;
 use super::request::{Bound, Request};
 use super::slot::{Place, Readiness};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::spans::NodeSpan;
+use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 /// A slot that is checked out for a request. Dropping it puts the slot back, without the connection if a reply is

@@ -6,9 +6,9 @@ use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::{LeaseState, Renewal};
-use crate::node::command::Packed;
 use crate::node::extend::extend_all;
 use crate::quorum::Term;
+use crate::wire::pack::Packed;
 
 /// The extension of one lock.
 pub(crate) struct Extension<'l> {

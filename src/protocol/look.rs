@@ -5,10 +5,11 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::node::Node;
-use crate::node::command::{self, Packed};
+use crate::node::command;
 use crate::node::inspect::inspect_all;
 use crate::status::{LockStatus, NodeStatus};
 use crate::verdict;
+use crate::wire::pack::Packed;
 
 /// Asks the nodes what is under the key of a resource.
 pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Error> {

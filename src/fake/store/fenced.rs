@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::wire::resp::Reply;
 
 use super::{Entry, Store, error, integer, refusal, until, why_not};
-use crate::node::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, SCRIPTS};
+use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, SCRIPTS};
 
 #[cfg(test)]
 mod differential;
