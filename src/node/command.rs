@@ -19,53 +19,50 @@ pub(crate) struct Command<'a> {
     pub(crate) fence: Option<Fence<'a>>,
 }
 
-impl Command<'_> {
+impl<'a> Command<'a> {
     /// `SET key token NX PX ttl`, the acquire of the published algorithm; or that of the fenced protocol.
     pub(crate) fn acquire(&self, ttl: Duration) -> Packed {
         if let Some(fence) = &self.fence {
             return fence.acquire(self, ttl, false);
         }
-        let (key, token) = (self.key.into(), self.token.into());
-        let words = [
-            "SET".into(),
-            key,
-            token,
-            "NX".into(),
-            "PX".into(),
-            millis(ttl),
-        ];
-        Packed::new("acquire", &words)
+        let [key, token] = self.words();
+        let ttl = millis(ttl);
+        Packed::new(
+            "acquire",
+            &["SET".into(), key, token, "NX".into(), "PX".into(), ttl],
+        )
     }
 
     /// The acquire for a second connection, when the first broke before it answered.
     pub(crate) fn retake(&self, ttl: Duration) -> Packed {
-        let (key, token) = (self.key.into(), self.token.into());
         match &self.fence {
             Some(fence) => fence.acquire(self, ttl, true),
-            None => Packed::new(
-                "acquire",
-                &eval(RETAKE, ["1".into(), key, token, millis(ttl)]),
-            ),
+            None => self.eval("acquire", RETAKE, millis(ttl)),
         }
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
-        let (key, token) = (self.key.into(), self.token.into());
         match &self.fence {
             Some(fence) => fence.extend(self, ttl),
-            None => Packed::new(
-                "extend",
-                &eval(EXTEND, ["1".into(), key, token, millis(ttl)]),
-            ),
+            None => self.eval("extend", EXTEND, millis(ttl)),
         }
     }
 
     pub(crate) fn release(&self) -> Packed {
-        let (key, token) = (self.key.into(), self.token.into());
+        let [key, token] = self.words();
         match &self.fence {
             Some(fence) => fence.release(self),
             None => Packed::new("release", &eval(RELEASE, ["1".into(), key, token])),
         }
+    }
+
+    fn eval(&self, name: &'static str, script: &str, ttl: Word<'_>) -> Packed {
+        let [key, token] = self.words();
+        Packed::new(name, &eval(script, ["1".into(), key, token, ttl]))
+    }
+
+    fn words(&self) -> [Word<'a>; 2] {
+        [self.key.into(), self.token.into()]
     }
 }
 
