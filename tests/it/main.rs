@@ -92,6 +92,8 @@ mod connecting {
 /// What an operator sees: health, status, figures, log lines, spans.
 #[cfg(test)]
 mod operations {
+    #[cfg(feature = "serde")]
+    mod exported;
     mod health;
     mod health_hostile;
     mod health_servers;

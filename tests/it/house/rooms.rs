@@ -132,3 +132,36 @@ fn an_import_that_goes_up_is_found() {
         assert_eq!(planted(name, text), Vec::<String>::new());
     }
 }
+
+/// The names in back quotes in the first cells of a table of the page.
+fn listed(heading: &str) -> HashSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md");
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split("\n## ").find(|text| text.starts_with(heading));
+    let rows = section
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with("| `"));
+    let cells = rows.flat_map(|row| row.split('|').nth(1));
+    let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_lists_every_public_type() {
+    let mut public = HashSet::new();
+    for file in ["lib.rs", "fake.rs"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+        let text = fs::read_to_string(path).unwrap();
+        for item in text.split("\npub use ").skip(1) {
+            let names = item.split(';').next().unwrap().rsplit("::").next().unwrap();
+            let names = names.split(['{', '}', ',']).map(str::trim);
+            public.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
+        }
+    }
+    public.insert("FakeNode".to_owned());
+    let mut listed = listed("Public types");
+    // The module that the last two are in.
+    listed.remove("fake");
+    assert_eq!(listed, public);
+}

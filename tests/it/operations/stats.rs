@@ -407,39 +407,3 @@ fn real_servers_and_many_threads_lose_no_count() {
     assert_eq!(stats.wait().count(), 400);
     assert!(stats.wait().max() >= stats.wait().quantile(0.5), "{stats}");
 }
-
-#[cfg(feature = "serde")]
-#[test]
-fn the_figures_are_data_for_other_programs() {
-    let Fixture { nodes, manager, .. } = fixture();
-    let guard = manager.lock("job", TTL).unwrap();
-    assert!(manager.try_lock("job", TTL).is_err());
-    let stats = manager.stats();
-    let json = serde_json::to_value(&stats).unwrap();
-    for (name, count) in [
-        ("attempts", 1),
-        ("acquired", 1),
-        ("failed_held", 1),
-        ("held", 1),
-    ] {
-        assert_eq!(json[name], count, "{name}: {json}");
-    }
-    assert_eq!(json["wait"]["count"], 1, "{json}");
-    assert_eq!(json["wait"]["p99_us"], json["wait"]["max_us"], "{json}");
-    let granted = serde_json::json!({
-        "node": nodes[0].name(), "granted": 1, "refused": 0, "failed": 0, "opened": 0, "closed": 0,
-    });
-    assert!(
-        json["nodes"].as_array().unwrap().contains(&granted),
-        "{json}"
-    );
-    // Each public counter is there, under its name.
-    let fields = format!("{stats:?}");
-    for (name, _) in json.as_object().unwrap() {
-        assert!(
-            ["held", "wait"].contains(&name.as_str()) || fields.contains(name),
-            "{name}"
-        );
-    }
-    guard.unlock().unwrap();
-}

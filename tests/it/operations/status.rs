@@ -448,18 +448,3 @@ fn a_held_lock_on_servers_keeps_its_value_and_its_end() {
 /// Reads when a key expires by the server's clock; the two readings of it may be some milliseconds apart.
 const END: &str = "local now = redis.call('TIME')
     return now[1] * 1000 + math.floor(now[2] / 1000) + redis.call('PTTL', KEYS[1])";
-
-#[cfg(feature = "serde")]
-#[test]
-fn the_status_is_data_for_other_programs() {
-    let (_, nodes, manager) = cluster(3);
-    let guard = manager.lock("job", ms(10_000)).unwrap();
-    nodes[2].hang();
-    let json = serde_json::to_value(manager.status("job").unwrap()).unwrap();
-    assert_eq!(json["state"], "held", "{json}");
-    assert_eq!(json["token"], guard.token(), "{json}");
-    assert!(json["remaining_ms"].as_u64().unwrap() <= 10_000, "{json}");
-    assert_eq!(json["nodes"][0]["view"], "held", "{json}");
-    assert_eq!(json["nodes"][2]["view"], "timed_out", "{json}");
-    assert!(json["nodes"][2]["token"].is_null(), "{json}");
-}
