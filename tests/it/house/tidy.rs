@@ -237,8 +237,8 @@ fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
 fn assert_is_there(folder: &str, test: &str) {
     let (module, function) = test.rsplit_once("::").unwrap();
     let file = root().join(folder).join(module.replace("::", "/") + ".rs");
-    let text = fs::read_to_string(file).unwrap_or_default();
-    assert!(text.contains(&format!("\nfn {function}()")), "{test}");
+    let source = fs::read_to_string(file).unwrap_or_default();
+    assert!(source.contains(&format!("\nfn {function}()")), "{test}");
 }
 
 #[test]
