@@ -87,6 +87,8 @@ mod connecting {
     mod tls;
     #[cfg(feature = "tls-rustls")]
     mod tls_hostile;
+    #[cfg(feature = "tls-rustls")]
+    mod tls_peers;
 }
 
 /// What an operator sees: health, status, figures, log lines, spans.
