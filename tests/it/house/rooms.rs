@@ -165,3 +165,66 @@ fn the_page_lists_every_public_type() {
     listed.remove("fake");
     assert_eq!(listed, public);
 }
+
+/// The files of a folder that import each other in a circle, as far as its modules stand for files of their own.
+fn circles(sources: &[(String, String)]) -> Vec<String> {
+    let module = |name: &str| {
+        let name = name.rsplit('/').next().unwrap();
+        name.trim_end_matches(".rs").to_owned()
+    };
+    let mut arrows: HashMap<String, HashSet<String>> = HashMap::new();
+    let modules: HashSet<String> = sources.iter().map(|(name, _)| module(name)).collect();
+    for (name, text) in sources {
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let used = code.split("crate::").skip(1).flat_map(|used| {
+            let end = used.find(';').unwrap_or(used.len());
+            let list = used[..end].strip_prefix('{');
+            let one = used.split(|c: char| !c.is_alphanumeric() && c != '_');
+            match list {
+                Some(list) => list.split(',').map(|word| word.trim().to_owned()).collect(),
+                None => vec![one.into_iter().next().unwrap().to_owned()],
+            }
+        });
+        let words = used.map(|word| {
+            let word = word.split("::").next().unwrap();
+            word.trim_end_matches('}').trim().to_owned()
+        });
+        let others = words.filter(|word| modules.contains(word) && *word != module(name));
+        arrows.entry(module(name)).or_default().extend(others);
+    }
+    let mut wrong = Vec::new();
+    for start in &modules {
+        let (mut seen, mut next) = (HashSet::new(), vec![start]);
+        while let Some(at) = next.pop() {
+            let further = arrows.get(at).into_iter().flatten();
+            next.extend(further.filter(|to| seen.insert((*to).clone())));
+        }
+        if seen.contains(start) {
+            wrong.push(start.clone());
+        }
+    }
+    wrong.sort();
+    wrong
+}
+
+#[test]
+fn no_files_beside_the_library_import_each_other_in_a_circle() {
+    for folder in [
+        "cli/src",
+        "benches/lock",
+        "benches/peers/src",
+        "tests/chaos",
+        "testing/src",
+    ] {
+        let sources = files(folder, "rs");
+        assert_eq!(circles(&sources), Vec::<String>::new(), "{folder}");
+    }
+    let file = |name: &str, text: &str| (format!("cli/src/{name}.rs"), text.to_owned());
+    let planted = [
+        file("run", "use crate::waiting::{self, Wish};\n"),
+        file("waiting", "use crate::{clock, plan};\n"),
+        file("plan", "use crate::run::Lease;\n"),
+        file("clock", "use std::time::Instant;\n"),
+    ];
+    assert_eq!(circles(&planted), ["plan", "run", "waiting"]);
+}
