@@ -246,7 +246,7 @@ impl LockGuard {
     }
 
     /// Makes a lease of the guard that can be handed to another thread, process or machine, which
-    /// [adopts](LockManager::adopt) it. The lock is neither given back nor renewed any more.
+    /// [adopts](crate::LockManager::adopt) it. The lock is neither given back nor renewed any more.
     ///
     /// If nobody adopts it, it is free when its time to live ends.
     ///

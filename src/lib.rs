@@ -155,7 +155,8 @@
 //!
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
 //! - `cli`: the command `redlatch`, which runs a command under a lock. It adds nothing to the library.
-//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`Finding`] and [`Severity`].
+//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for
+//!   [`Health`], [`LockStatus`] and [`Stats`] and what is in them.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
 //!
 //! # More

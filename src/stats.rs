@@ -7,6 +7,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 mod recorder;
+#[cfg(feature = "serde")]
+mod serialise;
 
 pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
 
@@ -18,7 +20,7 @@ pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
 /// [`Error::InvalidTtl`](crate::Error::InvalidTtl), is counted nowhere.
 ///
 /// [`Display`](fmt::Display) is for people, and may change.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
     /// Rounds over the nodes: one for each attempt of a call.
@@ -63,7 +65,7 @@ pub struct Stats {
 }
 
 /// What one node said to the attempts of a manager.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct NodeStats {
     /// The node as `host:port`, or as the path of its socket.
@@ -83,7 +85,7 @@ pub struct NodeStats {
 /// How long calls took that returned a guard, from the call to its return, with all waiting in between.
 ///
 /// It is kept in microseconds, up to one hour, which longer ones count as, and to within 1 %.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct WaitTimes {
     /// None before the first.
     histogram: Option<Histogram<u64>>,

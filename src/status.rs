@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "serde")]
+mod serialise;
+
 use crate::error::NodeError;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.

@@ -24,6 +24,7 @@ mod progress;
 mod run;
 mod supervise;
 mod terminal;
+mod times;
 mod waiting;
 mod watchdog;
 

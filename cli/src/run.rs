@@ -9,7 +9,6 @@ use redlatch::{Error, LockGuard, Protocol};
 use crate::arguments::{OnLoss, Run};
 use crate::command;
 use crate::config::{self, Config};
-use crate::durations;
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, no_system};
 use crate::log_lines;
@@ -18,18 +17,18 @@ use crate::output;
 use crate::plan::Manner;
 use crate::supervise::{End, Policy, Supervisor};
 use crate::terminal::Terminal;
+use crate::times::Times;
 use crate::waiting::{self, Acquired, Wish};
 use crate::watchdog::Watchdog;
 
 /// As the library's `lock` waits.
 const WAIT: Duration = Duration::from_secs(10);
-const TTL: Duration = Duration::from_secs(30);
 
 /// Returns the exit code.
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
-    let lease = Lease::choose(
+    let times = Times::choose(
         arguments.ttl.or(config.ttl),
         arguments.max_hold.or(config.max_hold),
     )?;
@@ -46,7 +45,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     let wish = Wish {
         manager: &manager,
         name: &arguments.name,
-        lease,
+        times,
         wait: (!arguments.no_wait).then(|| arguments.wait.or(config.wait).unwrap_or(WAIT)),
         held_code: arguments.conflict_exit_code,
     };
@@ -59,7 +58,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         // Nobody listens once the command has ended.
         lost.send(Event::Lost(cause)).ok();
     });
-    match under_lock(arguments, &held, &events, lease.ttl, |pid| {
+    match under_lock(arguments, &held, &events, times.ttl, |pid| {
         event::watch(pid, sender)
     }) {
         Ok(end) => Ok(give_back(arguments, held, end)),
@@ -154,53 +153,5 @@ fn give_back(arguments: &Run, held: LockGuard, end: End) -> u8 {
         }
         (End::Unguarded(code), _) if arguments.on_loss == OnLoss::Ignore => code,
         (End::Unguarded(_), _) => LOST,
-    }
-}
-
-/// For how long the lock is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lease {
-    pub(crate) ttl: Duration,
-    pub(crate) max_hold: Option<Duration>,
-}
-
-impl Lease {
-    /// Chooses what was not said.
-    fn choose(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Self, Failure> {
-        let longest = max_hold.unwrap_or(TTL);
-        let chosen = ttl.unwrap_or_else(|| TTL.min(longest));
-        if max_hold.is_some_and(|max_hold| max_hold < chosen) {
-            return Err(Failure::usage(format!(
-                "--max-hold {} is shorter than --ttl {}; leave --ttl out, or ask for no more than --max-hold",
-                durations::exact(longest),
-                durations::exact(chosen)
-            )));
-        }
-        Ok(Self {
-            ttl: chosen,
-            max_hold,
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ttl_is_30_s_or_max_hold_if_that_is_shorter() {
-        let seconds = |n: Option<u64>| n.map(Duration::from_secs);
-        let choose = |ttl, max_hold| {
-            let lease = Lease::choose(seconds(ttl), seconds(max_hold));
-            lease
-                .map(|lease| lease.ttl.as_secs())
-                .map_err(|failure| failure.code)
-        };
-        assert_eq!(choose(None, None), Ok(30));
-        assert_eq!(choose(None, Some(7200)), Ok(30));
-        assert_eq!(choose(None, Some(5)), Ok(5));
-        assert_eq!(choose(Some(60), None), Ok(60));
-        assert_eq!(choose(Some(5), Some(5)), Ok(5));
-        assert_eq!(choose(Some(6), Some(5)), Err(crate::failure::USAGE));
     }
 }

@@ -14,8 +14,8 @@ use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system};
 use crate::name::Name;
 use crate::progress::Progress;
-use crate::run::Lease;
 use crate::terminal;
+use crate::times::Times;
 
 /// How often a person who waits sees how much time has passed.
 const TICK: Duration = Duration::from_millis(100);
@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Wish<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) name: &'a Name,
-    pub(crate) lease: Lease,
+    pub(crate) times: Times,
     /// None is one attempt.
     pub(crate) wait: Option<Duration>,
     pub(crate) held_code: u8,
@@ -97,7 +97,7 @@ impl Wish<'_> {
     /// Has the library wait for the lock on a thread, which tells when it has ended. The guard renews the lock from then on.
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());
-        let (Lease { ttl, max_hold }, wait) = (self.lease, self.wait);
+        let (Times { ttl, max_hold }, wait) = (self.times, self.wait);
         let cancel = cancel.clone();
         let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
         let call = move || {
@@ -118,12 +118,12 @@ impl Wish<'_> {
 
 fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
     if let Error::InvalidTtl { reason, .. } = &error
-        && wish.lease.max_hold == Some(wish.lease.ttl)
+        && wish.times.max_hold == Some(wish.times.ttl)
     {
         // The ttl follows from --max-hold here, and is not what was typed.
         return Failure::usage(format!(
             "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
-            durations::exact(wish.lease.ttl)
+            durations::exact(wish.times.ttl)
         ));
     }
     let Error::Held { nodes, .. } = &error else {

@@ -21,7 +21,7 @@ impl LockGuard {
     /// - [`Error::Lost`] when the validity ended before or meanwhile, or when a majority no longer has our key.
     /// - [`Error::Unavailable`] when too few nodes answered to tell.
     /// - [`Error::TooSlow`] when a majority did extend, but the new validity was used up by then.
-    /// - [`Error::InvalidTtl`] as for [`LockManager::lock`], and [`Error::Forked`] in a forked child.
+    /// - [`Error::InvalidTtl`] as for [`LockManager::lock`](crate::LockManager::lock), and [`Error::Forked`] in a forked child.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -60,7 +60,7 @@ impl LockGuard {
     }
 
     /// Extends the lock by `ttl` and has it renewed from now on, as [`LockRequest::keep_alive`] does: for a guard that was
-    /// [adopted](LockManager::adopt). In place of an earlier keep-alive, if there was one.
+    /// [adopted](crate::LockManager::adopt). In place of an earlier keep-alive, if there was one.
     ///
     /// The time of [`KeepAlive::max_hold`] is counted from when this guard got the lock.
     ///

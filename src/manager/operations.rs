@@ -27,7 +27,7 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// Nodes that fail are not an error but a [`View`] each, and [`LockStatus::Unknown`] if too many do. Without asking
+    /// Nodes that fail are not an error but a [`View`](crate::View) each, and [`LockStatus::Unknown`] if too many do. Without asking
     /// any: [`Error::InvalidResource`] for an empty name or one beyond 64 KiB, [`Error::Forked`] in a forked child.
     ///
     /// ```

@@ -20,6 +20,7 @@ mod black_hole;
 mod ports;
 mod processes;
 mod proxy;
+mod resp;
 mod server;
 mod stalls;
 mod waits;

@@ -1,8 +1,8 @@
 //! A TCP server that answers each command as a script says.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::{fmt, thread};
@@ -10,6 +10,7 @@ use std::{fmt, thread};
 use parking_lot::Mutex;
 use socket2::SockRef;
 
+use crate::resp::{read_value, words};
 use crate::waits::{now, pause};
 
 /// A server whose script says what is done about each command. It ends when it goes out of scope.
@@ -156,6 +157,25 @@ impl Scripted {
             stream.as_ref().write_all(bytes).unwrap();
         }
     }
+}
+
+/// Five servers in the canonical order, each of which answers as its script says to its place.
+pub fn in_order(
+    script: impl Fn(usize, &mut Peer, &Command) + Clone + Send + Sync + 'static,
+) -> Vec<Scripted> {
+    let places: Vec<Arc<AtomicUsize>> = (0..5).map(|_| Arc::default()).collect();
+    let servers = places.iter().map(|place| {
+        let (place, script) = (Arc::clone(place), script.clone());
+        Scripted::start(move |peer, command| {
+            script(place.load(Ordering::SeqCst), peer, command);
+        })
+    });
+    let mut servers: Vec<(Scripted, &Arc<AtomicUsize>)> = servers.zip(&places).collect();
+    servers.sort_by_key(|(server, _)| server.name());
+    for (i, (_, place)) in servers.iter().enumerate() {
+        place.store(i, Ordering::SeqCst);
+    }
+    servers.into_iter().map(|(server, _)| server).collect()
 }
 
 impl Drop for Scripted {
@@ -329,56 +349,4 @@ impl Peer {
         upstream.write_all(&command.raw).unwrap();
         read_value(upstream, &mut Vec::new()).unwrap_or_default()
     }
-}
-
-/// Reads up to the end of one RESP value; what follows it stays in `bytes`.
-fn read_value(mut stream: &TcpStream, bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let mut chunk = [0; 4096];
-    loop {
-        if let Some(end) = end_of_value(bytes) {
-            let rest = bytes.split_off(end);
-            return Some(std::mem::replace(bytes, rest));
-        }
-        match stream.read(&mut chunk) {
-            Ok(0) | Err(_) => return None,
-            Ok(n) => bytes.extend_from_slice(&chunk[..n]),
-        }
-    }
-}
-
-/// Where the first RESP value ends, if all of it is there.
-fn end_of_value(bytes: &[u8]) -> Option<usize> {
-    let line = bytes.windows(2).position(|pair| pair == b"\r\n")? + 2;
-    let number = || std::str::from_utf8(&bytes[1..line - 2]).unwrap().parse();
-    match bytes[0] {
-        b'$' => match number().unwrap() {
-            -1 => Some(line),
-            n => {
-                let end = line + usize::try_from(n).unwrap() + 2;
-                (bytes.len() >= end).then_some(end)
-            }
-        },
-        b'*' => {
-            let mut end = line;
-            for _ in 0..number().unwrap() {
-                end += end_of_value(&bytes[end..])?;
-            }
-            Some(end)
-        }
-        _ => Some(line),
-    }
-}
-
-/// The words of a command, an array of bulk strings.
-fn words(raw: &[u8]) -> Vec<String> {
-    let Ok(redis::Value::Array(items)) = redis::parse_redis_value(raw) else {
-        panic!("not a command: {raw:?}");
-    };
-    let word = |item| {
-        let redis::Value::BulkString(bytes) = item else {
-            panic!("not a word: {item:?}");
-        };
-        String::from_utf8(bytes).unwrap()
-    };
-    items.into_iter().map(word).collect()
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use redlatch_testing::{Server, eventually, free_port, now, pause};
 
-use crate::command_line::{CALM, Options};
 use crate::crew::Crew;
 use crate::event::clock;
+use crate::options::{CALM, Options};
 use crate::plan::{self, Class, Episode, LONGEST_TTL_MS, SERVERS};
 use crate::proxy::{Mode, Proxy};
 use crate::report::Report;

@@ -25,8 +25,6 @@
 )]
 
 #[cfg(test)]
-mod command_line;
-#[cfg(test)]
 mod connection;
 #[cfg(test)]
 mod crew;
@@ -34,6 +32,8 @@ mod crew;
 mod driver;
 #[cfg(test)]
 mod event;
+#[cfg(test)]
+mod options;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
@@ -43,10 +43,12 @@ mod report;
 #[cfg(test)]
 mod self_check;
 #[cfg(test)]
+mod start;
+#[cfg(test)]
 mod witness;
 #[cfg(test)]
 mod worker;
 
 fn main() -> std::process::ExitCode {
-    command_line::run()
+    start::run()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use crate::command_line::Options;
+use crate::options::Options;
 use crate::plan::{Class, LONGEST_TTL_MS, RESOURCES, WORKERS};
 use crate::witness::{Verdict, Witness};
 

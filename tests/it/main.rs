@@ -87,11 +87,15 @@ mod connecting {
     mod tls;
     #[cfg(feature = "tls-rustls")]
     mod tls_hostile;
+    #[cfg(feature = "tls-rustls")]
+    mod tls_peers;
 }
 
 /// What an operator sees: health, status, figures, log lines, spans.
 #[cfg(test)]
 mod operations {
+    #[cfg(feature = "serde")]
+    mod exported;
     mod health;
     mod health_hostile;
     mod health_servers;

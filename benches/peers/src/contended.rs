@@ -7,9 +7,10 @@ use redlatch_testing::Server;
 
 use crate::Effort;
 use crate::crowd::{self, Crowd};
+use crate::figures::{short, times};
 use crate::mode::Mode;
 use crate::plot::Dot;
-use crate::report::{Better, Report, short, times};
+use crate::report::{Better, Report};
 use crate::who::Who;
 
 const THREADS: usize = 8;

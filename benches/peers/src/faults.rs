@@ -7,9 +7,10 @@ use redlatch_testing::{Server, eventually, now};
 
 use crate::Effort;
 use crate::crowd::Locker;
+use crate::figures::{short, times};
 use crate::mode::Mode;
 use crate::plot::Dot;
-use crate::report::{Better, Report, short, times};
+use crate::report::{Better, Report};
 use crate::table::Samples;
 use crate::who::Who;
 

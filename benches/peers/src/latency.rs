@@ -4,10 +4,11 @@ use redlatch_testing::Server;
 
 use crate::Effort;
 use crate::crowd::Locker;
+use crate::figures::{short, times};
 use crate::link;
 use crate::mode::Mode;
 use crate::plot::Dot;
-use crate::report::{Better, Report, short, times};
+use crate::report::{Better, Report};
 use crate::table::Samples;
 use crate::who::Who;
 

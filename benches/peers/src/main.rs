@@ -11,6 +11,7 @@ mod contended;
 #[path = "../../lock/crowd.rs"]
 mod crowd;
 mod faults;
+mod figures;
 #[path = "../../lock/floor.rs"]
 mod floor;
 mod latency;

@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use crate::figures::short;
 use crate::mode::Mode;
-use crate::report::short;
 use crate::who::Who;
 
 /// One line of a plot; a black one without a figure is the head of those below it.

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use crate::figures::short;
 use crate::plot::{self, Dot};
 use crate::who::Who;
 
@@ -92,18 +93,4 @@ impl Report {
             std::fs::write(file, svg).unwrap();
         }
     }
-}
-
-/// Three digits or so, and all before the point.
-pub(crate) fn short(value: f64) -> String {
-    match value {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        0.1.. => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
-pub(crate) fn times(ratio: f64) -> String {
-    format!("{} x", short(ratio))
 }

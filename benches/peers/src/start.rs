@@ -3,9 +3,10 @@
 use redlatch_testing::Server;
 
 use crate::Effort;
+use crate::figures::{short, times};
 use crate::mode::Mode;
 use crate::plot::Dot;
-use crate::report::{Better, Report, short, times};
+use crate::report::{Better, Report};
 use crate::table::Samples;
 use crate::who::{Who, make_runtimes};
 

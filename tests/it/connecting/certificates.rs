@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use redlatch::{Error, LockManager, Tls};
 
-use crate::connecting::tls::{PASSWORD, TTL, tls_server, tls_server_that, trusting};
-use crate::connecting::tls_hostile::{answer, authority, peer};
+use crate::connecting::tls_peers::{
+    PASSWORD, TTL, answer, authority, peer, tls_server, tls_server_that, trusting,
+};
 
 #[test]
 fn an_untrusted_certificate_is_a_failure_and_no_panic() {

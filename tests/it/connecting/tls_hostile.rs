@@ -1,57 +1,15 @@
 //! Peers that speak TLS and do as they like.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::net::TcpStream;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Error, NodeError, Vote};
 use redlatch_testing::{now, pause, within};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection};
 
-use crate::connecting::tls::{TTL, trusting};
-
-/// A certificate for this name, and its key.
-pub(crate) fn authority(name: &str) -> (Vec<u8>, Vec<u8>) {
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    (
-        cert.pem().into_bytes(),
-        signing_key.serialize_pem().into_bytes(),
-    )
-}
-
-/// A peer that does with each connection what it is told, and its certificate. It ends with the test process.
-pub(crate) fn peer(
-    play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static,
-) -> (u16, Vec<u8>) {
-    let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.der().clone()], key)
-        .unwrap();
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
-            let mut stream = stream.unwrap();
-            // What is sent must not wait for an acknowledgement of what was sent before.
-            stream.set_nodelay(true).unwrap();
-            play(&mut stream, &mut connection);
-        }
-    });
-    (port, cert.pem().into_bytes())
-}
+use crate::connecting::tls_peers::{TTL, answer, peer, trusting};
 
 /// Writes what there is to write, a byte now and then, up to the end of the connection.
 struct Drip<'s>(&'s mut TcpStream);
@@ -70,24 +28,6 @@ impl Write for Drip<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
-    }
-}
-
-/// Answers each command with this, up to the end of the connection.
-pub(crate) fn answer(
-    stream: &mut (impl Read + Write),
-    connection: &mut ServerConnection,
-    reply: impl Fn(&str) -> String,
-) {
-    let mut stream = rustls::Stream::new(connection, stream);
-    let mut bytes = vec![0; 16 * 1024];
-    while let Ok(n @ 1..) = stream.read(&mut bytes) {
-        let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
-        // Several commands may come together.
-        let replies: String = text.split("\r\n*").map(&reply).collect();
-        if stream.write_all(replies.as_bytes()).is_err() {
-            break;
-        }
     }
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, NodeError, Protocol, Vote};
-use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::scripted::{Command, Kind, Scripted, in_order};
 use redlatch_testing::{BlackHole, Server, eventually, within};
 
-use crate::fanout::order::{in_order, is_granted, overlapped};
+use crate::fanout::order::{is_granted, overlapped};
 
 const TTL: Duration = Duration::from_secs(10);
 const BOUND: Duration = Duration::from_mins(1);

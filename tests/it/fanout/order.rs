@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, Fanout, LockManager, NodeReport, Protocol, Vote};
-use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted, in_order};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::managers::fenced;
@@ -109,25 +109,6 @@ fn consent(command: &Command) -> &'static [u8] {
     } else {
         b":1\r\n"
     }
-}
-
-/// Five servers in the canonical order, each of which answers as its script says to its place.
-pub(crate) fn in_order(
-    script: impl Fn(usize, &mut Peer, &Command) + Clone + Send + Sync + 'static,
-) -> Vec<Scripted> {
-    let places: Vec<Arc<AtomicUsize>> = (0..5).map(|_| Arc::default()).collect();
-    let servers = places.iter().map(|place| {
-        let (place, script) = (Arc::clone(place), script.clone());
-        Scripted::start(move |peer, command| {
-            script(place.load(Ordering::SeqCst), peer, command);
-        })
-    });
-    let mut servers: Vec<(Scripted, &Arc<AtomicUsize>)> = servers.zip(&places).collect();
-    servers.sort_by_key(|(server, _)| server.name());
-    for (i, (_, place)) in servers.iter().enumerate() {
-        place.store(i, Ordering::SeqCst);
-    }
-    servers.into_iter().map(|(server, _)| server).collect()
 }
 
 /// How often each server was asked for the lock.

@@ -132,3 +132,99 @@ fn an_import_that_goes_up_is_found() {
         assert_eq!(planted(name, text), Vec::<String>::new());
     }
 }
+
+/// The names in back quotes in the first cells of a table of the page.
+fn listed(heading: &str) -> HashSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md");
+    let page = fs::read_to_string(page).unwrap();
+    let section = page.split("\n## ").find(|text| text.starts_with(heading));
+    let rows = section
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with("| `"));
+    let cells = rows.flat_map(|row| row.split('|').nth(1));
+    let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_lists_every_public_type() {
+    let mut public = HashSet::new();
+    for file in ["lib.rs", "fake.rs"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+        let text = fs::read_to_string(path).unwrap();
+        for item in text.split("\npub use ").skip(1) {
+            let names = item.split(';').next().unwrap().rsplit("::").next().unwrap();
+            let names = names.split(['{', '}', ',']).map(str::trim);
+            public.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
+        }
+    }
+    public.insert("FakeNode".to_owned());
+    let mut listed = listed("Public types");
+    // The module that the last two are in.
+    listed.remove("fake");
+    assert_eq!(listed, public);
+}
+
+/// The files of a folder that import each other in a circle, as far as its modules stand for files of their own.
+fn circles(sources: &[(String, String)]) -> Vec<String> {
+    let module = |name: &str| {
+        let name = name.rsplit('/').next().unwrap();
+        name.trim_end_matches(".rs").to_owned()
+    };
+    let mut arrows: HashMap<String, HashSet<String>> = HashMap::new();
+    let modules: HashSet<String> = sources.iter().map(|(name, _)| module(name)).collect();
+    for (name, text) in sources {
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let used = code.split("crate::").skip(1).flat_map(|used| {
+            let end = used.find(';').unwrap_or(used.len());
+            let list = used[..end].strip_prefix('{');
+            let one = used.split(|c: char| !c.is_alphanumeric() && c != '_');
+            match list {
+                Some(list) => list.split(',').map(|word| word.trim().to_owned()).collect(),
+                None => vec![one.into_iter().next().unwrap().to_owned()],
+            }
+        });
+        let words = used.map(|word| {
+            let word = word.split("::").next().unwrap();
+            word.trim_end_matches('}').trim().to_owned()
+        });
+        let others = words.filter(|word| modules.contains(word) && *word != module(name));
+        arrows.entry(module(name)).or_default().extend(others);
+    }
+    let mut wrong = Vec::new();
+    for start in &modules {
+        let (mut seen, mut next) = (HashSet::new(), vec![start]);
+        while let Some(at) = next.pop() {
+            let further = arrows.get(at).into_iter().flatten();
+            next.extend(further.filter(|to| seen.insert((*to).clone())));
+        }
+        if seen.contains(start) {
+            wrong.push(start.clone());
+        }
+    }
+    wrong.sort();
+    wrong
+}
+
+#[test]
+fn no_files_beside_the_library_import_each_other_in_a_circle() {
+    for folder in [
+        "cli/src",
+        "benches/lock",
+        "benches/peers/src",
+        "tests/chaos",
+        "testing/src",
+    ] {
+        let sources = files(folder, "rs");
+        assert_eq!(circles(&sources), Vec::<String>::new(), "{folder}");
+    }
+    let file = |name: &str, text: &str| (format!("cli/src/{name}.rs"), text.to_owned());
+    let planted = [
+        file("run", "use crate::waiting::{self, Wish};\n"),
+        file("waiting", "use crate::{clock, plan};\n"),
+        file("plan", "use crate::run::Lease;\n"),
+        file("clock", "use std::time::Instant;\n"),
+    ];
+    assert_eq!(circles(&planted), ["plan", "run", "waiting"]);
+}

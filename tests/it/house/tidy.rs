@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file has one subject and about this many lines at most.
-const LONGEST_FILE: usize = 450;
+/// A file has one subject and about this many lines at most; one of tests may have some more.
+const LONGEST_FILE: usize = 400;
+const LONGEST_FILE_OF_TESTS: usize = 450;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -48,8 +49,17 @@ fn rust_files() -> Vec<(String, String)> {
 fn files_are_short_and_named_after_their_subject() {
     for (name, text) in rust_files() {
         let lines = text.lines().count();
+        // In other files, tests stand in a module.
+        let is_of_tests = name.split('/').any(|folder| folder == "tests")
+            || text.contains("\n#[test]\n")
+            || text.contains("\nproptest! {");
+        let most = if is_of_tests {
+            LONGEST_FILE_OF_TESTS
+        } else {
+            LONGEST_FILE
+        };
         assert!(
-            lines <= LONGEST_FILE,
+            lines <= most,
             "{name} has {lines} lines: split it by subject"
         );
         let stem = Path::new(&name)

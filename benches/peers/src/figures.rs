@@ -1,0 +1,15 @@
+//! Numbers as a person reads them.
+
+/// Three digits or so, and all before the point.
+pub(crate) fn short(value: f64) -> String {
+    match value {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        0.1.. => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+pub(crate) fn times(ratio: f64) -> String {
+    format!("{} x", short(ratio))
+}

@@ -1,0 +1,68 @@
+//! What a manager has done, as data for other programs. The names are a promise.
+
+use std::time::Duration;
+
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
+
+use super::{NodeStats, Stats, WaitTimes};
+
+impl Serialize for Stats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counters = [
+            ("attempts", self.attempts),
+            ("acquired", self.acquired),
+            ("contended", self.contended),
+            ("queued", self.queued),
+            ("handed_over", self.handed_over),
+            ("woken", self.woken),
+            ("failed_held", self.failed_held),
+            ("failed_unavailable", self.failed_unavailable),
+            ("failed_too_slow", self.failed_too_slow),
+            ("adopted", self.adopted),
+            ("extended", self.extended),
+            ("renewed", self.renewed),
+            ("failed_renewals", self.failed_renewals),
+            ("released", self.released),
+            ("passed_on", self.passed_on),
+            ("lost", self.lost),
+            ("held", self.held()),
+        ];
+        let mut stats = serializer.serialize_map(None)?;
+        for (name, count) in counters {
+            stats.serialize_entry(name, &count)?;
+        }
+        stats.serialize_entry("wait", self.wait())?;
+        stats.serialize_entry("nodes", &self.nodes)?;
+        stats.end()
+    }
+}
+
+impl Serialize for WaitTimes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut wait = serializer.serialize_struct("WaitTimes", 6)?;
+        wait.serialize_field("count", &self.count())?;
+        wait.serialize_field("mean_us", &micros(self.mean()))?;
+        wait.serialize_field("p50_us", &micros(self.quantile(0.5)))?;
+        wait.serialize_field("p99_us", &micros(self.quantile(0.99)))?;
+        wait.serialize_field("p999_us", &micros(self.quantile(0.999)))?;
+        wait.serialize_field("max_us", &micros(self.max()))?;
+        wait.end()
+    }
+}
+
+impl Serialize for NodeStats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut node = serializer.serialize_struct("NodeStats", 6)?;
+        node.serialize_field("node", &*self.node)?;
+        node.serialize_field("granted", &self.granted)?;
+        node.serialize_field("refused", &self.refused)?;
+        node.serialize_field("failed", &self.failed)?;
+        node.serialize_field("opened", &self.opened)?;
+        node.serialize_field("closed", &self.closed)?;
+        node.end()
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,77 @@
+//! The status of a lock as data for other programs. The names are a promise; what is not known is null.
+
+use std::time::Duration;
+
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+
+use super::{LockStatus, NodeStatus, View};
+use crate::error::NodeError;
+
+impl Serialize for LockStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (state, token, remaining) = match self {
+            Self::Held {
+                token, remaining, ..
+            } => ("held", Some(token), Some(milliseconds(*remaining))),
+            Self::Free { .. } => ("free", None, None),
+            Self::Blocked { .. } => ("blocked", None, None),
+            Self::Unknown { .. } => ("unknown", None, None),
+        };
+        let mut status = serializer.serialize_struct("LockStatus", 4)?;
+        status.serialize_field("state", state)?;
+        status.serialize_field("token", &token)?;
+        status.serialize_field("remaining_ms", &remaining)?;
+        status.serialize_field("nodes", self.nodes())?;
+        status.end()
+    }
+}
+
+impl Serialize for NodeStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (view, token, remaining, error) = match &self.view {
+            View::Held { token, remaining } => {
+                ("held", Some(token), Some(milliseconds(*remaining)), None)
+            }
+            View::Free => ("free", None, None, None),
+            View::Failed(error) => {
+                let (view, error) = failure(error);
+                (view, None, None, error)
+            }
+        };
+        let elapsed = u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX);
+        let mut node = serializer.serialize_struct("NodeStatus", 6)?;
+        node.serialize_field("node", &*self.node)?;
+        node.serialize_field("view", view)?;
+        node.serialize_field("token", &token)?;
+        node.serialize_field("remaining_ms", &remaining)?;
+        node.serialize_field("error", &error)?;
+        node.serialize_field("elapsed_us", &elapsed)?;
+        node.end()
+    }
+}
+
+/// What a failure is called, and its text where the name does not say it all.
+fn failure(error: &NodeError) -> (&'static str, Option<String>) {
+    if let NodeError::NotALock { length, .. } = error {
+        let never_expires = length.is_some();
+        return (
+            if never_expires {
+                "never_expires"
+            } else {
+                "other_type"
+            },
+            None,
+        );
+    }
+    if let NodeError::BreakerOpen { failure } = error {
+        return ("left_out", Some(failure.to_string()));
+    }
+    if let NodeError::TimedOut = error {
+        return ("timed_out", None);
+    }
+    ("failed", Some(error.to_string()))
+}
+
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

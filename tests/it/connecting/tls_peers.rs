@@ -1,0 +1,156 @@
+//! Servers and peers that speak TLS, and certificates for them.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use redlatch::{Builder, LockManager, Tls};
+use redlatch_testing::{Server, eventually, free_port};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection};
+
+pub(crate) const TTL: Duration = Duration::from_secs(10);
+pub(crate) const PASSWORD: &str = "pa55-w0rd";
+
+/// A server that speaks TLS on a second port, and a certificate that vouches for it; none where servers are built
+/// without TLS, which is said on the terminal, and is a failure where `REDLATCH_EXPECT_TLS` is set.
+#[track_caller]
+pub(crate) fn tls_server() -> Option<(Server, u16, Vec<u8>)> {
+    tls_server_that("no", None)
+}
+
+/// The same, which asks for certificates of clients or does not, and trusts this one.
+#[track_caller]
+pub(crate) fn tls_server_that(asks: &str, client: Option<&[u8]>) -> Option<(Server, u16, Vec<u8>)> {
+    if !speaks_tls() {
+        let caller = std::panic::Location::caller();
+        let expected = std::env::var_os("REDLATCH_EXPECT_TLS");
+        assert!(
+            expected.is_none_or(|expected| expected.is_empty()),
+            "the redis-server that comes first in PATH is built without TLS"
+        );
+        // Unlike eprintln, this is seen although the test passes.
+        let line = format!("{caller}: not tested, because redis-server is built without TLS\n");
+        io::stderr().write_all(line.as_bytes()).unwrap();
+        return None;
+    }
+    let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(names).unwrap();
+    let dir = std::env::temp_dir().join(format!("redlatch-tls-{}", free_port()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let (cert_file, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
+    std::fs::write(&cert_file, cert.pem()).unwrap();
+    std::fs::write(&key_file, signing_key.serialize_pem()).unwrap();
+    let trusted = dir.join("trusted.pem");
+    std::fs::write(&trusted, client.unwrap_or(cert.pem().as_bytes())).unwrap();
+    let port = free_port();
+    let server = Server::start_with(&[
+        "--tls-port",
+        &port.to_string(),
+        "--tls-cert-file",
+        cert_file.to_str().unwrap(),
+        "--tls-key-file",
+        key_file.to_str().unwrap(),
+        "--tls-ca-cert-file",
+        trusted.to_str().unwrap(),
+        "--tls-auth-clients",
+        asks,
+        "--appendonly",
+        "yes",
+        "--requirepass",
+        PASSWORD,
+    ]);
+    std::fs::remove_dir_all(&dir).unwrap();
+    Some((server, port, cert.pem().into_bytes()))
+}
+
+/// Whether `redis-server` was built with TLS. Without a certificate it ends at once in any case, and says why. What it
+/// says without TLS is looked for, so that a server with an unknown text is tested.
+fn speaks_tls() -> bool {
+    let tls_port = free_port().to_string();
+    let started = Command::new("redis-server")
+        .args(["--port", "0", "--save", "", "--tls-port", &tls_port])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut process = started.expect("redis-server is missing: run tests/run, which installs it");
+    if !eventually(Duration::from_secs(30), || {
+        process.try_wait().unwrap().is_some()
+    }) {
+        process.kill().unwrap();
+    }
+    let output = process.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    // Redis before 7.2, and later servers.
+    !said.contains("Bad directive") && !said.contains("Failed finding TLS support")
+}
+
+/// A builder with this one node, and this certificate that vouches for it.
+pub(crate) fn trusting(url: &str, root: Vec<u8>) -> Builder {
+    let tls = Tls::default().root_certificates(root);
+    let builder = LockManager::builder().node(url).tls(tls);
+    builder.node_timeout(Duration::from_secs(5))
+}
+
+/// A certificate for this name, and its key.
+pub(crate) fn authority(name: &str) -> (Vec<u8>, Vec<u8>) {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+    (
+        cert.pem().into_bytes(),
+        signing_key.serialize_pem().into_bytes(),
+    )
+}
+
+/// A peer that does with each connection what it is told, and its certificate. It ends with the test process.
+pub(crate) fn peer(
+    play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static,
+) -> (u16, Vec<u8>) {
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut stream = stream.unwrap();
+            // What is sent must not wait for an acknowledgement of what was sent before.
+            stream.set_nodelay(true).unwrap();
+            play(&mut stream, &mut connection);
+        }
+    });
+    (port, cert.pem().into_bytes())
+}
+
+/// Answers each command with this, up to the end of the connection.
+pub(crate) fn answer(
+    stream: &mut (impl Read + Write),
+    connection: &mut ServerConnection,
+    reply: impl Fn(&str) -> String,
+) {
+    let mut stream = rustls::Stream::new(connection, stream);
+    let mut bytes = vec![0; 16 * 1024];
+    while let Ok(n @ 1..) = stream.read(&mut bytes) {
+        let text = String::from_utf8_lossy(&bytes[..n]).into_owned();
+        // Several commands may come together.
+        let replies: String = text.split("\r\n*").map(&reply).collect();
+        if stream.write_all(replies.as_bytes()).is_err() {
+            break;
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What operators export, as data for other programs: status and figures. That of health is in `health`.
+
+use std::time::Duration;
+
+use redlatch::LockManager;
+use redlatch::fake::{FakeClock, FakeNode};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn cluster() -> (Vec<FakeNode>, LockManager) {
+    let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    (nodes, manager)
+}
+
+#[test]
+fn the_figures_are_data_for_other_programs() {
+    let (nodes, manager) = cluster();
+    let guard = manager.lock("job", TTL).unwrap();
+    assert!(manager.try_lock("job", TTL).is_err());
+    let stats = manager.stats();
+    let json = serde_json::to_value(&stats).unwrap();
+    for (name, count) in [
+        ("attempts", 1),
+        ("acquired", 1),
+        ("failed_held", 1),
+        ("held", 1),
+    ] {
+        assert_eq!(json[name], count, "{name}: {json}");
+    }
+    assert_eq!(json["wait"]["count"], 1, "{json}");
+    assert_eq!(json["wait"]["p99_us"], json["wait"]["max_us"], "{json}");
+    let granted = serde_json::json!({
+        "node": nodes[0].name(), "granted": 1, "refused": 0, "failed": 0, "opened": 0, "closed": 0,
+    });
+    assert!(
+        json["nodes"].as_array().unwrap().contains(&granted),
+        "{json}"
+    );
+    // Each public counter is there, under its name.
+    let fields = format!("{stats:?}");
+    for (name, _) in json.as_object().unwrap() {
+        assert!(
+            ["held", "wait"].contains(&name.as_str()) || fields.contains(name),
+            "{name}"
+        );
+    }
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn the_status_is_data_for_other_programs() {
+    let (nodes, manager) = cluster();
+    let guard = manager.lock("job", TTL).unwrap();
+    nodes[2].hang();
+    let json = serde_json::to_value(manager.status("job").unwrap()).unwrap();
+    assert_eq!(json["state"], "held", "{json}");
+    assert_eq!(json["token"], guard.token(), "{json}");
+    assert!(json["remaining_ms"].as_u64().unwrap() <= 10_000, "{json}");
+    assert_eq!(json["nodes"][0]["view"], "held", "{json}");
+    assert_eq!(json["nodes"][2]["view"], "timed_out", "{json}");
+    assert!(json["nodes"][2]["token"].is_null(), "{json}");
+}
