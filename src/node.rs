@@ -1,10 +1,16 @@
-//! One Redis instance as the algorithm sees it: acquire, extend, release and inspect, each by a deadline.
+//! One Redis instance as the algorithm sees it: what it is asked, each by a deadline, and what it says.
+//!
+//! `exchange` is one request and its reply, and has the table of its states; `together` is one request to several nodes at
+//! once. Below are `request`, what is asked and the rules that go with it; `turn`, a slot that is checked out for a request;
+//! `slot`, what the r2d2 pool holds: a place for one connection, and the rule when it must not be used again; `breaker`.
+//! The packed commands are in `command` and `fence`. Above are the verbs, each with the reading of its replies: `acquire`,
+//! `extend`, `release`, `inspect`, `wait`, `health`, and for the fenced protocol `fenced`. `identity` tells which server is
+//! at the other end, and `echo` keeps what a server repeats out of messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::wire::resp::{Reply, ServerError};
 use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
@@ -14,6 +20,7 @@ pub(crate) mod command;
 mod echo;
 mod exchange;
 pub(crate) mod extend;
+pub(crate) mod fence;
 pub(crate) mod fenced;
 pub(crate) mod health;
 mod identity;
@@ -38,6 +45,7 @@ use crate::error::{NodeError, NodeReport, Vote};
 use crate::fencing::Rules;
 use crate::log_lines;
 use crate::stats::NodeRecorder;
+use crate::wire::resp::{Reply, ServerError};
 use crate::wire::transport::{Connect, clean};
 
 /// A node: its connections, and what is known of its health.
@@ -149,16 +157,16 @@ impl Node {
         reading.vote(answer)
     }
 
-    /// Opens the breaker if the fault is one of the node.
-    fn note(&self, fault: &NodeError) {
-        if !fault.is_of_node() {
+    /// Opens the breaker if the error is one of the node.
+    fn note(&self, error: &NodeError) {
+        if !error.is_of_node() {
             return;
         }
-        if let Some(probe) = self.breaker.trip(|| fault.to_string()) {
+        if let Some(probe) = self.breaker.trip(|| error.to_string()) {
             // Before the program's logger has a chance to panic.
             self.schedule(probe);
             self.stats.opened.count();
-            log_lines::node_opened(&self.name, fault);
+            log_lines::node_opened(&self.name, error);
         }
     }
 

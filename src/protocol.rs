@@ -8,7 +8,7 @@ use crate::error::NodeReport;
 use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::command::Command;
-use crate::node::fenced::Fence;
+use crate::node::fence::Fence;
 
 pub(crate) mod acquire;
 pub(crate) mod adopt;

@@ -8,7 +8,8 @@ use crate::fake::store::Store;
 use crate::fake::store::process::Process;
 use crate::fencing::{FencingToken, Proposals, Rules};
 use crate::node::command::Command;
-use crate::node::fenced::{Fence, Opening};
+use crate::node::fence::Fence;
+use crate::node::fenced::Opening;
 use crate::quorum;
 
 /// More tokens than any lead has room for.

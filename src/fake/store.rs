@@ -3,9 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::wire::resp::{self, Reply, ServerError};
-
 use self::process::Process;
+use crate::wire::resp::{self, Reply, ServerError};
 use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
 
 #[cfg(test)]

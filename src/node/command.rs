@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::fenced::Fence;
-use crate::wire::pack::{Packed, Word};
+use super::fence::Fence;
+use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
 
 /// What is behind the key of a lock in the key of the list that those who wait for it listen to. The scripts know it too.
@@ -23,7 +23,7 @@ impl<'a> Command<'a> {
     /// `SET key token NX PX ttl`, the acquire of the published algorithm; or that of the fenced protocol.
     pub(crate) fn acquire(&self, ttl: Duration) -> Packed {
         if let Some(fence) = &self.fence {
-            return fence.acquire(self, ttl, false);
+            return fence.acquire((self.key, self.token), ttl, false);
         }
         let [key, token] = self.words();
         let ttl = millis(ttl);
@@ -36,14 +36,14 @@ impl<'a> Command<'a> {
     /// The acquire for a second connection, when the first broke before it answered.
     pub(crate) fn retake(&self, ttl: Duration) -> Packed {
         match &self.fence {
-            Some(fence) => fence.acquire(self, ttl, true),
+            Some(fence) => fence.acquire((self.key, self.token), ttl, true),
             None => self.eval("acquire", RETAKE, millis(ttl)),
         }
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
         match &self.fence {
-            Some(fence) => fence.extend(self, ttl),
+            Some(fence) => fence.extend((self.key, self.token), ttl),
             None => self.eval("extend", EXTEND, millis(ttl)),
         }
     }
@@ -51,7 +51,7 @@ impl<'a> Command<'a> {
     pub(crate) fn release(&self) -> Packed {
         let [key, token] = self.words();
         match &self.fence {
-            Some(fence) => fence.release(self),
+            Some(fence) => fence.release((self.key, self.token)),
             None => Packed::new("release", &eval(RELEASE, ["1".into(), key, token])),
         }
     }
@@ -127,13 +127,4 @@ pub(super) fn introduce() -> Packed {
 /// server answers neither or both: one whose writes are paused answers `PING` all the time, and no script.
 pub(crate) fn probe() -> Packed {
     Packed::new("probe", &eval(PROBE, ["0".into()]))
-}
-
-/// Whole milliseconds, as Redis counts them: a part of one is not promised to anyone.
-pub(super) fn millis(span: Duration) -> Word<'static> {
-    Word::Number(whole_millis(span))
-}
-
-fn whole_millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,14 +4,13 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
 use super::Node;
 use super::release::own_key_vote;
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 /// More would take longer than a command may: on the server, and on a link of 10 Mbit/s.
 pub(crate) const MOST_AT_ONCE: usize = 128;

@@ -1,82 +1,18 @@
-//! The fenced protocol on one node: its commands, and what the node answers to them.
+//! What a node answers to the commands of the fenced protocol; and how nodes are opened.
 
 use std::time::Duration;
 
-use crate::wire::resp::{Reply, ServerError};
-
-use super::command::{Command, eval, millis};
+use super::command::eval;
 use super::release::not_ours;
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
-use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
-use crate::wire::pack::{Packed, Word};
-use crate::wire::scripts::fenced as scripts;
+use crate::fencing::{FencingToken, Rules};
+use crate::wire::pack::{Packed, Word, millis};
+use crate::wire::resp::{Reply, ServerError};
+use crate::wire::scripts::fenced::OPEN;
 use crate::wire::transport::clean;
-
-/// What an attempt sends beside its key and value.
-#[derive(Clone, Copy)]
-pub(crate) struct Fence<'a> {
-    pub(crate) rules: &'a Rules,
-    /// The largest of the lock.
-    pub(crate) token: FencingToken,
-    /// How many below it are the lock's as well.
-    pub(crate) reserve: u32,
-}
-
-impl Fence<'_> {
-    /// Asks for the lock; `again` if the first command may have been executed, so that our own key is a vote.
-    pub(super) fn acquire(&self, attempt: &Command<'_>, ttl: Duration, again: bool) -> Packed {
-        let counter = Rules::fence(attempt.key);
-        let rest = [
-            "3".into(),
-            attempt.key.into(),
-            counter.as_str().into(),
-            self.rules.marker.as_str().into(),
-            attempt.token.into(),
-            millis(ttl),
-            u64::from(self.token).into(),
-            millis(self.rules.quarantine),
-            millis(FENCE_IDLE),
-            self.rules.config.as_str().into(),
-            if again { "1" } else { "0" }.into(),
-            u64::from(self.reserve).into(),
-        ];
-        Packed::call("acquire", &scripts::ACQUIRE_SCRIPT, &rest)
-    }
-
-    /// Extends, or sets the key again where it is gone and nobody else can have had it.
-    pub(super) fn extend(&self, attempt: &Command<'_>, ttl: Duration) -> Packed {
-        let counter = Rules::fence(attempt.key);
-        let rest = [
-            "3".into(),
-            attempt.key.into(),
-            counter.as_str().into(),
-            self.rules.marker.as_str().into(),
-            attempt.token.into(),
-            millis(ttl),
-            u64::from(self.token).into(),
-            millis(FENCE_IDLE),
-        ];
-        Packed::call("extend", &scripts::EXTEND_SCRIPT, &rest)
-    }
-
-    /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
-    pub(super) fn release(&self, attempt: &Command<'_>) -> Packed {
-        let counter = Rules::fence(attempt.key);
-        let rest = [
-            "2".into(),
-            attempt.key.into(),
-            counter.as_str().into(),
-            attempt.token.into(),
-            self.token.tombstone().into(),
-            millis(self.rules.quarantine),
-            millis(FENCE_IDLE),
-        ];
-        Packed::call("release", &scripts::RELEASE_SCRIPT, &rest)
-    }
-}
 
 /// What is done about the marker of a node that may never have been in use.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,7 +40,7 @@ impl Opening {
             millis(rules.quarantine),
             config.into(),
         ];
-        Packed::new("open", &eval(scripts::OPEN, rest))
+        Packed::new("open", &eval(OPEN, rest))
     }
 }
 

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, refusal};
@@ -12,6 +10,7 @@ use crate::error::NodeError;
 use crate::shown;
 use crate::status::{NodeStatus, View};
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 /// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
 ///

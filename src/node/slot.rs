@@ -7,7 +7,6 @@ use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
 
-use crate::wire::resp::Reply;
 use r2d2::{ManageConnection, PooledConnection};
 
 use super::command;
@@ -15,6 +14,7 @@ use super::identity::Introduction;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 use crate::wire::scripts::Script;
 use crate::wire::transport::Transport;
 

@@ -13,7 +13,7 @@ use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::{LeaseState, Tokens};
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::command::Command;
-use crate::node::fenced::Fence;
+use crate::node::fence::Fence;
 use crate::node::release::release_all;
 use crate::node::{Ballot, Node};
 use crate::quorum::Term;

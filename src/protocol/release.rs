@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::lease::state::LeaseState;
 use crate::node::command::Command;
-use crate::node::fenced::Fence;
+use crate::node::fence::Fence;
 use crate::node::release::{Released, release_all};
 use crate::shown;
 use crate::verdict;

@@ -1,6 +1,7 @@
 //! Commands as they go over the wire: each an array of bulk strings, in version 2 of the protocol of Redis.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use super::scripts::Script;
 
@@ -9,6 +10,15 @@ use super::scripts::Script;
 pub(crate) enum Word<'a> {
     Bytes(&'a [u8]),
     Number(u64),
+}
+
+/// Whole milliseconds, as Redis counts them: a part of one is not promised to anyone.
+pub(crate) fn millis(span: Duration) -> Word<'static> {
+    Word::Number(whole_millis(span))
+}
+
+pub(crate) fn whole_millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The bytes of a command of these words.

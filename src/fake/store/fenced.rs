@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
 use super::{Entry, Store, error, integer, refusal, until, why_not};
+use crate::wire::resp::Reply;
 use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, SCRIPTS};
 
 #[cfg(test)]
