@@ -1,4 +1,4 @@
-//! A lock on its way from one holder to another.
+//! `Lease`: a held lock as text, on its way from one guard to the next.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,11 +21,11 @@ use crate::token::Token;
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
 /// [`LockManager::adopt`](crate::LockManager::adopt).
 ///
-/// As text it is one word of printable ASCII characters that can pass through an environment variable, a command line or a
-/// queue; with the cargo feature `serde` it is serialised as that text. Whoever has the text can take the lock over or give
-/// it back, so it goes to one taker, and to nobody else: two that adopt the same lease both hold the lock.
+/// As text it is one word of printable ASCII characters that can pass through an environment variable, a command line
+/// or a queue; with the cargo feature `serde` it is serialised as that text. Anybody with the text can take the lock
+/// over or release it. So give it to one process only: two processes that adopt the same lease both hold the lock.
 ///
-/// The text begins with the number of its form; later versions of this crate read this one.
+/// The text begins with the version of its format. Later versions of this crate read this format.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -46,17 +46,17 @@ pub struct Lease {
     resource: String,
     token: Token,
     fencing: Option<FencingToken>,
-    /// Where a key of this lock may be, in the canonical order of the nodes. An undo may be on its way to the others, so
-    /// they don't count, whatever they say.
+    /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
+    /// the other nodes, so their answers don't count.
     owed: Box<[bool]>,
     /// When the validity ends by the wall clock, in milliseconds since the Unix epoch.
     expires_ms: u64,
 }
 
-/// What stands in front of the text of this form.
+/// The beginning of a text in this format.
 const FORM: &str = "redlatch1";
 
-/// What would not survive a shell, a line or a log.
+/// Characters that a shell, a line of text or a log could change or misread.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -83,7 +83,7 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'!');
 
 impl Lease {
-    /// The lease of a lock whose validity ends so long after the Unix epoch.
+    /// The lease of a lock whose validity ends at `expires` after the Unix epoch.
     pub(crate) fn of(state: &LeaseState, expires: Duration) -> Self {
         Self {
             resource: String::from(&*state.resource),
@@ -106,16 +106,16 @@ impl Lease {
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
     ///
-    /// With a [local hand-over](crate::Builder::local_handover) it is the largest of those set apart for the lock, above that
-    /// of the guard that the lease was made of.
+    /// With a [local hand-over](crate::Builder::local_handover) it is the largest token reserved for the lock, above
+    /// the token of the guard that the lease was made of.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.fencing
     }
 
     /// Returns when the validity ends, by the wall clock of the machine that made the lease.
     ///
-    /// An estimate for people and for those who need not try any more; how long an adopted lock is valid is asked of the
-    /// nodes.
+    /// It is an estimate, for people and to skip an adoption that is too late. The validity of an adopted lock comes
+    /// from the nodes.
     pub fn expires_at(&self) -> SystemTime {
         let expires = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(self.expires_ms));
         expires.unwrap_or(SystemTime::UNIX_EPOCH)
@@ -156,7 +156,7 @@ impl fmt::Display for Lease {
 impl FromStr for Lease {
     type Err = Error;
 
-    /// Reads what `Display` wrote.
+    /// Parses the text that `Display` wrote.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl FromStr for Lease {
             "-" => None,
             number => {
                 let number = decimal(number);
-                // No attempt has zero, which stands for a token that is not known.
+                // Zero stands for an unknown token, so no lock has it.
                 let number = number.filter(|n| (1..=FencingToken::LARGEST).contains(n));
                 let number = number.ok_or_else(|| invalid("its fencing token is damaged"))?;
                 Some(FencingToken::new(number))
@@ -202,7 +202,7 @@ impl FromStr for Lease {
             owed,
             expires_ms,
         };
-        // One text for each lease, so that nothing was added, cut or written in another way.
+        // Each lease has exactly one text. Any other text was changed on the way, and is refused.
         if lease.resource.is_empty() || lease.to_string() != text {
             return Err(invalid("its resource is damaged"));
         }
@@ -210,7 +210,7 @@ impl FromStr for Lease {
     }
 }
 
-/// A number of digits only.
+/// A number that consists of digits only.
 fn decimal(text: &str) -> Option<u64> {
     let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
     is_decimal.then(|| text.parse().ok()).flatten()

@@ -1,6 +1,7 @@
 //! All log lines of the library. Level, target and text are a contract: `docs/operations.md` has a row for each.
 //!
-//! A resource is quoted and escaped, so that no name can look like another line. A token or a password is in none of them.
+//! A resource is quoted and escaped, so that no name can look like another line. No line has a token or a password in
+//! it.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -14,7 +15,7 @@ pub(crate) fn acquired(resource: &str, waited: Duration) {
     in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} acquired in {waited:.1?}"));
 }
 
-/// In place of [`acquired`], when it took more than one attempt.
+/// Instead of [`acquired`], after more than one attempt.
 pub(crate) fn waited(resource: &str, waited: Duration, attempts: u32) {
     in_any_case(|| {
         log::debug!(

@@ -14,7 +14,7 @@ mod chosen {
 
     use crate::foreign::{in_any_case, unless_it_panics};
 
-    /// A span of the program's subscriber, which may panic whatever it is called for.
+    /// A span of the program's subscriber. Every call of the subscriber may panic.
     #[derive(Debug)]
     struct Guarded(Option<Span>);
 
@@ -39,7 +39,7 @@ mod chosen {
             }
         }
 
-        /// Also where `enter` has panicked, which may have done a part of it.
+        /// Also after `enter` has panicked, because it may have entered the span before.
         fn exit(&self) {
             if let Some(span) = &self.0 {
                 in_any_case(|| {
@@ -61,7 +61,7 @@ mod chosen {
     #[derive(Debug)]
     pub(crate) struct LockSpan {
         span: Guarded,
-        /// It has to be left on the thread that entered it.
+        /// A span has to be exited on the thread that entered it.
         _not_send: PhantomData<*const ()>,
     }
 
@@ -89,8 +89,8 @@ mod chosen {
         }
     }
 
-    /// `redlatch.node`: one call of a node, from the choice of a connection to the reply. It is not entered, because those
-    /// of several nodes overlap.
+    /// `redlatch.node`: one call of a node, from the choice of a connection to the reply. It is not entered, because
+    /// the spans of several nodes overlap.
     #[derive(Debug)]
     pub(crate) struct NodeSpan(Guarded);
 

@@ -1,4 +1,4 @@
-//! `redlatch run`: takes the lock, runs the command, gives the lock back.
+//! `redlatch run`: takes the lock, runs the command, releases the lock.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::terminal::Terminal;
 use crate::waiting::{self, Acquired, Wish};
 use crate::watchdog::Watchdog;
 
-/// As the library's `lock` waits.
+/// The default of the library's `lock`.
 const WAIT: Duration = Duration::from_secs(10);
 const TTL: Duration = Duration::from_secs(30);
 
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     };
     let lost = sender.clone();
     held.on_lost(move |cause| {
-        // Nobody listens once the command has ended.
+        // Once the command has ended, nobody receives events.
         lost.send(Event::Lost(cause)).ok();
     });
     match under_lock(arguments, &held, &events, lease.ttl, |pid| {
@@ -64,14 +64,14 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     }) {
         Ok(end) => Ok(give_back(arguments, held, end)),
         Err(failure) => {
-            // The command did not run, so its failure says more than that of giving back.
+            // The command did not run, so its failure matters more than one of the release.
             held.unlock().ok();
             Err(failure)
         }
     }
 }
 
-/// The fenced protocol if either of both asks for it.
+/// The fenced protocol if the flag or the configuration asks for it.
 pub(crate) fn protocol(is_fenced: bool, config: &Config) -> Protocol {
     if is_fenced {
         return Protocol::Fenced;
@@ -101,7 +101,7 @@ fn under_lock(
             ttl,
         },
     };
-    // Before the command is there, or it could outlive the lock while nobody watches.
+    // The supervisor starts before the command. Otherwise the command could outlive the lock unwatched.
     let supervisor = Supervisor::new(policy, &mut group, terminal);
     // This process may have been stopped up to now.
     let started = held.check().map_err(Failure::from).and_then(|()| {
@@ -119,7 +119,7 @@ fn under_lock(
             return Err(failure);
         }
     };
-    // Should there be no thread for it, the watchdog goes away without a goodbye, and the command with it.
+    // If no thread can be started for it, the watchdog is dropped without a goodbye, and kills the command.
     watch(command).map_err(|error| no_system("thread", &error))?;
     let end = supervisor.wait(events, command);
     group.dismiss();
@@ -165,7 +165,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Chooses what was not said.
+    /// Chooses the defaults.
     fn choose(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Self, Failure> {
         let longest = max_hold.unwrap_or(TTL);
         let chosen = ttl.unwrap_or_else(|| TTL.min(longest));

@@ -1,4 +1,4 @@
-//! The time from the start of the command to its end: signals are forwarded, and a loss ends the command.
+//! Supervises the command from its start to its end: forwards signals, and ends the command on a loss.
 
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
@@ -18,7 +18,7 @@ use crate::plan::{Manner, Plan};
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Watchdog;
 
-/// What the command runs under, and what is done on a loss.
+/// The lock of the command, and what to do on a loss.
 pub(crate) struct Policy<'a> {
     pub(crate) name: &'a Name,
     pub(crate) held: &'a LockGuard,
@@ -34,14 +34,14 @@ pub(crate) enum End {
     Unguarded(u8),
 }
 
-/// Who waits for the end of the command.
+/// Waits for the end of the command, and handles events meanwhile.
 pub(crate) struct Supervisor<'a> {
     policy: Policy<'a>,
     group: &'a mut Watchdog,
     terminal: Option<Terminal>,
-    /// What the watchdog was told last.
+    /// The last plan sent to the watchdog.
     plan: Plan,
-    /// When it is told the next time.
+    /// When the next plan is sent.
     tell_at: Option<Instant>,
     /// When the group gets KILL, after a loss.
     kill_at: Option<Instant>,
@@ -49,18 +49,18 @@ pub(crate) struct Supervisor<'a> {
     job: Job,
 }
 
-/// What has happened that matters when the command is stopped.
+/// The state of job control, for when the command is stopped.
 #[derive(Debug, Default)]
 struct Job {
     /// TSTP was passed on.
     stops_too: bool,
     wants_terminal: bool,
-    /// With TSTP to its own group, this process gets one itself, which is not for the command.
+    /// This process has sent TSTP to its own group, so the next TSTP is its own and not for the command.
     expects_tstp: bool,
 }
 
 impl<'a> Supervisor<'a> {
-    /// From here on the watchdog ends the group if nothing more is heard of this process.
+    /// Sends the first plan. From then on the watchdog ends the group if this process sends no further plan.
     pub(crate) fn new(
         policy: Policy<'a>,
         group: &'a mut Watchdog,
@@ -85,7 +85,7 @@ impl<'a> Supervisor<'a> {
         self.group.group()
     }
 
-    /// Returns when the command has ended. All it does is to wait for events.
+    /// Handles events until the command has ended.
     pub(crate) fn wait(mut self, events: &Receiver<Event>, command: Pid) -> End {
         loop {
             let event = self.next(events);
@@ -110,7 +110,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The next event, or none when there is something to do.
+    /// The next event, or none when a time has come to act.
     fn next(&self, events: &Receiver<Event>) -> Option<Event> {
         let Some(deadline) = self.tell_at.into_iter().chain(self.kill_at).min() else {
             // The sender of the signals lives as long as this process.
@@ -120,13 +120,13 @@ impl<'a> Supervisor<'a> {
         events.recv_timeout(left).ok()
     }
 
-    /// Tells the watchdog until when the command may go on.
+    /// Tells the watchdog until when the command may run.
     fn put_off(&mut self) {
         self.tell_at = None;
         if self.is_lost || self.policy.manner.on_loss == OnLoss::Ignore {
             return;
         }
-        // Read before what is left, which is never less then.
+        // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
         let remaining = self.policy.held.remaining();
         self.tell(Plan::of(self.policy.manner, now, remaining));
@@ -138,8 +138,8 @@ impl<'a> Supervisor<'a> {
         self.group.tell(plan);
     }
 
-    /// After the time that the watchdog was told, it has begun to end the command, so this is a loss, whatever becomes of
-    /// the lock.
+    /// If the time of the last plan has passed, the watchdog has begun to end the command. That counts as a loss, even
+    /// if the lock is still held.
     fn notice_standstill(&mut self) {
         if !self.is_lost && clock::since_boot() >= self.plan.first() {
             self.lose("redlatch was stopped, or had no processor, for too long to renew it");
@@ -152,7 +152,7 @@ impl<'a> Supervisor<'a> {
 
     fn end(self, code: u8) -> End {
         if self.is_ending() {
-            // What the command has left behind would go on without a lock.
+            // Processes that the command has left behind would run without a lock.
             self.group.kill(self.terminal.as_ref());
         }
         if self.is_lost {
@@ -188,8 +188,8 @@ impl<'a> Supervisor<'a> {
     fn stop(&mut self, signal: i32) {
         match signal {
             SIGTTIN | SIGTTOU if self.terminal.is_none() => {
-                // It wants the terminal after all, which was left to those behind it in a pipeline, or which this process
-                // has not got, as it was started in the background.
+                // The command needs the terminal. It was left to the other programs of a pipeline, or this process was
+                // started in the background and does not have it.
                 self.job.wants_terminal = true;
                 self.terminal = Terminal::find_anyhow();
                 if let Some(terminal) = &self.terminal {
@@ -199,8 +199,8 @@ impl<'a> Supervisor<'a> {
                     self.stand_still(terminal::stop_in_background);
                 }
             }
-            // The shell gets its prompt when this process stops as well, and with `fg` comes a CONT. Should the lock be
-            // lost by then, that is told next.
+            // The shell shows its prompt when this process stops as well, and `fg` sends a CONT. If the lock is lost by
+            // then, the loss is the next event.
             _ if self.is_ending() => {}
             _ if self.terminal.is_some() => {
                 self.job.expects_tstp = true;
@@ -211,15 +211,15 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Stops this process as the command is stopped. That needs no end while it does nothing: it goes on together with this
-    /// process, which looks then whether there still is a lock.
+    /// Stops this process because the command is stopped. A stopped command does nothing, so the watchdog must not end
+    /// it. The command goes on together with this process, which then checks the lock.
     fn stand_still(&mut self, stop: impl FnOnce()) {
         self.tell(Plan::NEVER);
         stop();
         self.put_off();
     }
 
-    /// The lock is lost, or to be taken for lost. Of a loss after that there is nothing more to say.
+    /// Acts on the loss of the lock, once.
     fn lose(&mut self, cause: &str) {
         if self.is_lost {
             return;
@@ -232,7 +232,7 @@ impl<'a> Supervisor<'a> {
                 self.group.signal(Signal::TERM);
                 // A command that is stopped gets its signals when it goes on.
                 self.group.signal(Signal::CONT);
-                // Should this process be stopped meanwhile.
+                // The watchdog sends KILL if this process is stopped meanwhile.
                 let kill_at = clock::since_boot().saturating_add(manner.grace);
                 self.tell(Plan::kill_at(kill_at));
                 self.kill_at = clock::now().checked_add(manner.grace);
@@ -253,8 +253,8 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The command may have become another user's, as `sudo` does. The group always has a member that gets signals, so
-    /// nothing else tells.
+    /// A command that runs as another user, as `sudo` does, can't be sent signals. Sending to the group does not fail,
+    /// because it has other members, so this is checked for the command alone.
     fn tell_if_out_of_reach(&self, command: Pid) {
         let is_to_end = self.policy.manner.on_loss != OnLoss::Ignore;
         if is_to_end && test_kill_process(command) == Err(Errno::PERM) {

@@ -1,4 +1,4 @@
-//! Getting the lock: the library waits for it on a thread, and this one for signals, which end the waiting.
+//! Acquires the lock: the library waits for it on a thread, while this thread waits for signals, which end the wait.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -17,27 +17,27 @@ use crate::progress::Progress;
 use crate::run::Lease;
 use crate::terminal;
 
-/// How often a person who waits sees how much time has passed.
+/// How often the progress line is updated.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Which lock, and how badly it is wanted.
+/// Which lock to acquire, and how.
 pub(crate) struct Wish<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) name: &'a Name,
     pub(crate) lease: Lease,
-    /// None is one attempt.
+    /// None means one attempt.
     pub(crate) wait: Option<Duration>,
     pub(crate) held_code: u8,
 }
 
-/// How the waiting ended.
+/// How the wait ended.
 pub(crate) enum Acquired {
     Held(LockGuard),
     /// By a signal, which has this exit code. No lock is held.
     Interrupted(u8),
 }
 
-/// Waits until the lock is ours, the time is over, or a signal comes.
+/// Waits until the lock is acquired, the time is over, or a signal comes.
 pub(crate) fn acquire(
     wish: &Wish<'_>,
     events: &Receiver<Event>,
@@ -52,7 +52,7 @@ pub(crate) fn acquire(
         match events.recv_timeout(TICK) {
             Ok(Event::Answered) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
-            // These are for a command, and there is none yet.
+            // These concern the command, which does not run yet.
             Ok(Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_)) => {}
             Ok(Event::Signal(signal)) => {
                 interrupted.get_or_insert(code_of_signal(signal));
@@ -70,7 +70,7 @@ pub(crate) fn acquire(
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     if let Some(code) = interrupted {
-        // A lock that was got meanwhile is given back: nothing was done under it.
+        // A lock that was acquired meanwhile is released by the drop.
         drop(result);
         return Ok(Acquired::Interrupted(code));
     }
@@ -80,21 +80,21 @@ pub(crate) fn acquire(
     Ok(Acquired::Held(held))
 }
 
-/// What the thread that waits has got.
+/// The thread that waits for the lock.
 type Caller = JoinHandle<Result<LockGuard, Error>>;
 
-/// Tells that the call has ended, also by a panic.
+/// Sends an event when the call has ended, also after a panic.
 struct Announced(Sender<Event>);
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        // Somebody listens for as long as this process runs.
+        // The receiver lives as long as this process.
         self.0.send(Event::Answered).ok();
     }
 }
 
 impl Wish<'_> {
-    /// Has the library wait for the lock on a thread, which tells when it has ended. The guard renews the lock from then on.
+    /// Calls the library on a thread, which sends an event when the call has ended. The lock is renewed from then on.
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());
         let (Lease { ttl, max_hold }, wait) = (self.lease, self.wait);
@@ -120,7 +120,7 @@ fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
     if let Error::InvalidTtl { reason, .. } = &error
         && wish.lease.max_hold == Some(wish.lease.ttl)
     {
-        // The ttl follows from --max-hold here, and is not what was typed.
+        // Here the ttl comes from --max-hold, so the message names that.
         return Failure::usage(format!(
             "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
             durations::exact(wish.lease.ttl)

@@ -1,4 +1,4 @@
-//! Who has just woken another one and asks for the same lock again lets that one go first.
+//! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,15 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::node::wait::Manner;
 
-/// How long after a release one who asks again is polite.
+/// How long after a release a client that asks again is polite.
 const POLITE_FOR: Duration = Duration::from_millis(5);
 
-/// The locks that were given back a moment ago and for which somebody was woken. Who asks for one of them again lets
-/// that one go first.
+/// The locks that were released a moment ago, and whose release woke another client. A thread that asks for one of them
+/// again lets that client have it first.
 pub(crate) struct Courtesy {
     hasher: RandomState,
-    /// Until when who asks is polite, in nanoseconds, by a part of the hash. Two locks that share one do no harm.
+    /// Until when a thread that asks is polite, in nanoseconds, by a part of the key's hash. Two locks with the same
+    /// part only make a thread polite without need.
     until: [AtomicU64; 64],
 }
 

@@ -34,7 +34,7 @@ impl Tenant for Model {
     }
 }
 
-/// What is handed over; counts how often it was given back in place of being received.
+/// What is handed over; counts how often it was released because nobody received it.
 struct Baton {
     given_back: Arc<AtomicUsize>,
     is_received: bool,
@@ -57,7 +57,7 @@ impl Drop for Baton {
     }
 }
 
-/// Waits until it is called, and would wait for ever.
+/// Waits until it is called, without a bound.
 struct Patient;
 
 impl Time<Model> for Patient {

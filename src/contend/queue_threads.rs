@@ -25,7 +25,7 @@ impl Tenant for Test {
     }
 }
 
-/// What is handed over; tells when it is given back.
+/// What is handed over; notes its release.
 #[derive(Default)]
 struct Baton(Arc<AtomicBool>);
 
@@ -47,7 +47,7 @@ impl Time<Test> for Real {
     }
 }
 
-/// Panics while it waits, after something was done.
+/// Runs an action when the thread waits, and panics then.
 struct Panicking<F>(RefCell<Option<F>>);
 
 impl<F: FnOnce()> Time<Test> for Panicking<F> {

@@ -1,4 +1,4 @@
-//! The end of a guard: the lock goes back to the servers, or to the next thread.
+//! The end of a guard: it releases the lock, or hands it over to the next thread.
 
 use super::LockGuard;
 use crate::clock::Timestamp;
@@ -10,14 +10,15 @@ use crate::protocol::Won;
 use crate::protocol::release::release;
 
 impl LockGuard {
-    /// Hands the lock over, or releases every node that may have our key, once; then what the nodes said is returned, and how
-    /// the lock was lost before that, if it was.
+    /// Hands the lock over, or releases it on every node that may have our key. Returns the votes of a release, and how
+    /// the lock was lost before it, if it was.
     pub(super) fn give_back(&mut self) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.owes = false;
         if let Some(turn) = &self.turn {
             turn.gives_back();
         }
-        // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
+        // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
+        // released.
         let ended = self.lease.end();
         self.shared.keeper.forget(&self.lease);
         if ended.loss.is_none() && self.hand_over(ended.deadline) {
@@ -31,15 +32,15 @@ impl LockGuard {
         if released.has_woken {
             self.shared.courtesy.owe(&key, cluster.clock.now());
         }
-        // The next one is called before anything that takes its time.
+        // The next thread gets its turn before the steps that may take time.
         self.turn = None;
         self.lease.given_back(&released.nodes);
         drop_hooks(ended.hooks);
         Some((ended.loss, released.nodes))
     }
 
-    /// Hands the lock to the next thread of this manager that waits for it, if that is allowed and worth it. Returns whether
-    /// there is one.
+    /// Hands the lock to the next waiting thread of this manager, if that is allowed and enough validity remains.
+    /// Returns whether it did.
     fn hand_over(&self, deadline: Timestamp) -> bool {
         let now = self.shared.cluster().clock.now();
         let cohort = self.cohort.and_then(|cohort| cohort.next(now));
@@ -50,7 +51,7 @@ impl LockGuard {
             if !is_enough(deadline.saturating_since(now), *validity) {
                 return None;
             }
-            // No longer than it was asked for.
+            // The next guard is valid for no longer than its thread asked for.
             let deadline = deadline.min(now.saturating_add(*validity));
             let won = Won {
                 lease: self.lease.successor(now, deadline),
@@ -62,7 +63,7 @@ impl LockGuard {
     }
 }
 
-/// Drops what hooks own, which may be anything.
+/// Drops the hooks. They own values of the program, whose drop may panic.
 pub(super) fn drop_hooks(hooks: Vec<Hook>) {
     for hook in hooks {
         in_any_case(|| drop(hook));
@@ -74,7 +75,7 @@ impl Drop for LockGuard {
         if !self.owes || self.shared.cluster().is_forked() {
             return;
         }
-        // Nothing in here is known to panic, and a second panic while unwinding would abort.
+        // A second panic while unwinding would abort the program, so a panic must not leave this drop.
         in_any_case(|| drop(self.give_back()));
     }
 }

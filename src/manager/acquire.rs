@@ -22,11 +22,11 @@ use crate::sync::{Condvar, MutexGuard};
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
 
-/// What one who has waited for other threads has got.
+/// What a thread gets at the end of its wait in this process's queue.
 enum Entered {
     /// The turn to ask the servers.
     First(Turn<LockGuard>),
-    /// The lock, from the thread before.
+    /// The lock, handed over by the thread that held it.
     Holder(LockGuard),
 }
 
@@ -47,7 +47,7 @@ impl Wish {
     }
 }
 
-/// What can be asked for beside the lock.
+/// The options of a call that only some callers set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked {
     pub(super) keep_alive: Option<KeepAlive>,
@@ -55,7 +55,8 @@ pub(super) struct Asked {
 }
 
 impl LockManager {
-    /// Attempts until one succeeds or the time is over. With keep-alive, whoever asks has had that checked.
+    /// Makes attempts until one succeeds or the time is over. The caller has checked that keep-alive is possible with
+    /// this ttl.
     pub(super) fn acquire(
         &self,
         resource: &str,
@@ -72,7 +73,7 @@ impl LockManager {
             term,
             keep_alive: options.keep_alive,
             patience: Patience {
-                // None where the sum is beyond what time can count.
+                // None, which is no bound, if the sum overflows.
                 end: cluster.clock.now().checked_add(timeout),
                 cancel: options.cancel.clone(),
             },
@@ -116,7 +117,7 @@ impl LockManager {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
-            // Not contention: the next proposal is one that the nodes can grant.
+            // This is no contention: the nodes can grant the next proposal, so there is nothing to wait for.
             if was_ill_proposed(&error) && raised < MOST_RAISES {
                 raised = raised.saturating_add(1);
                 continue;
@@ -127,7 +128,7 @@ impl LockManager {
                 if order == all && !patience.is_cancelled() {
                     return Err(error);
                 }
-                // Of the last attempt each node is to say something.
+                // The error of the last attempt reports on every node.
                 order = all;
                 continue;
             }
@@ -140,7 +141,7 @@ impl LockManager {
         }
     }
 
-    /// Makes one attempt, and a guard of what it has got.
+    /// Makes one attempt, and a guard if it wins.
     fn attempt(&self, wish: &Wish, key: &str, order: Order) -> Result<LockGuard, Error> {
         let (cluster, handover) = (self.cluster(), self.shared.handover);
         let won = attempt(cluster, &wish.resource, key, wish.term, order, handover)?;
@@ -148,7 +149,8 @@ impl LockManager {
         if let Some(keep_alive) = wish.keep_alive {
             guard.keep_from_the_beginning(wish.term, keep_alive);
         }
-        // The last look at the clock. A guard that is dropped gives everything back.
+        // The clock is read last, so a slow step above can't hide an expired lock. Dropping the guard releases the
+        // lock.
         if !guard.remaining().is_zero() {
             return Ok(guard);
         }
@@ -161,7 +163,7 @@ impl LockManager {
         })
     }
 
-    /// Waits until no other thread of this manager has the lock or asks for it.
+    /// Waits in the queue of this process until no other thread has the lock or asks for it.
     fn line_up(&self, wish: &Wish, call: &mut Call<'_>) -> Result<Entered, Error> {
         let (cluster, queue) = (self.cluster(), &self.shared.queue);
         if let Some(turn) = queue.step_in(&wish.resource) {
@@ -192,7 +194,7 @@ impl LockManager {
             guard.keep_from_the_beginning(wish.term, keep_alive);
         }
         if guard.remaining().is_zero() {
-            // It has taken its time to come here. The guard gives the lock back.
+            // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
             return Ok(Entered::First(turn));
         }
         cluster.stats.handed_over.count();
@@ -200,12 +202,11 @@ impl LockManager {
         Ok(Entered::Holder(guard.with_turn(Some(turn))))
     }
 
-    /// Why a thread that has waited for others gets no lock.
+    /// The error for a thread that waited for other threads until its time was over.
     fn refused(&self, resource: &Arc<str>, refusal: Refusal<LockGuard>) -> Error {
         if let (None, Some(error)) = (refusal.lock, refusal.met) {
             return error;
         }
-        // Nobody had to be asked.
         let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
         let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
         Error::Held {
@@ -216,7 +217,7 @@ impl LockManager {
     }
 }
 
-/// A thread of a manager waits on its clock.
+/// The clock and the patience of a thread that waits in the queue.
 struct Waiting<'w> {
     clock: &'w Clock,
     patience: &'w Patience,
@@ -241,8 +242,8 @@ impl Time<LockGuard> for Waiting<'_> {
     }
 }
 
-/// Whether nodes would have granted another fencing token: a larger one, or that of this machine's clock, which the last
-/// one was ahead of.
+/// Whether nodes would have granted another fencing token: a larger one, or a smaller one if the last one was too far
+/// ahead of the clocks.
 fn was_ill_proposed(error: &Error) -> bool {
     let (Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) = error else {
         return false;

@@ -1,4 +1,4 @@
-//! One call for a lock, as the counters, the log and the spans are told of it.
+//! The record of one call for a lock, for the counters, the log and the spans.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::guard::LockGuard;
 use crate::log_lines;
 use crate::spans::LockSpan;
 
-/// A call that is under way. When it is dropped without a lock, it has failed as its last attempt did.
+/// The record of a call that is under way. Its drop counts how the call ended: by default, as its last attempt did.
 pub(super) struct Call<'a> {
     cluster: &'a Cluster,
     resource: &'a str,
@@ -20,7 +20,7 @@ pub(super) struct Call<'a> {
     span: LockSpan,
 }
 
-/// What a call has come to.
+/// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Acquired,
@@ -28,7 +28,7 @@ enum Outcome {
     Unavailable,
     TooSlow,
     Cancelled,
-    /// For want of randomness, or by a panic.
+    /// No random bytes for a token, or a panic.
     Failed,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Takes in what an attempt came to.
+    /// Records the result of an attempt.
     pub(super) fn attempted(
         &mut self,
         result: Result<LockGuard, Error>,
@@ -69,7 +69,7 @@ impl<'a> Call<'a> {
         result.map_err(|error| error.after(self.waited()))
     }
 
-    /// Takes in that there is a lock.
+    /// Records that the call got the lock.
     pub(super) fn acquired(&mut self, guard: &LockGuard) {
         let waited = self.waited();
         let recorder = &self.cluster.stats;
@@ -84,7 +84,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Takes in that it did not come to an attempt, and why.
+    /// Records why the call ends without a further attempt.
     pub(super) fn refused(&mut self, error: Error) -> Error {
         (self.outcome, _) = outcome_of(&error);
         error.after(self.waited())
@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Notes the first time that there is another holder.
+    /// Counts and logs contention once a call.
     fn met(&mut self, nodes: &[NodeReport]) {
         let is_held = |report: &NodeReport| matches!(report.vote, Vote::Held { .. });
         if !self.is_contended && nodes.iter().any(is_held) {

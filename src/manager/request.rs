@@ -1,4 +1,4 @@
-//! A request for a lock, for when its name and ttl are not all there is to say.
+//! A request for a lock with more options than its name and ttl.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ impl<'a> LockRequest<'a> {
         self
     }
 
-    /// Has the lock renewed in the background for as long as the guard is there, or up to a limit; see [`KeepAlive`].
+    /// Renews the lock in the background for as long as the guard exists, or up to a limit; see [`KeepAlive`].
     ///
     /// Defaults to a lock that ends with its time to live, unless it is extended.
     ///
@@ -65,9 +65,9 @@ impl<'a> LockRequest<'a> {
         self
     }
 
-    /// Lets another thread end the waiting for the lock; see [`Cancel`].
+    /// Lets another thread end the wait for the lock; see [`Cancel`].
     ///
-    /// A call that was cancelled before it begins asks no node. Defaults to a call that waits for as long as it is told.
+    /// A call that was cancelled before it begins asks no node. Defaults to a wait that only its timeout ends.
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
         self.asked.cancel = Some(cancel.clone());
         self
@@ -113,7 +113,7 @@ impl<'a> LockRequest<'a> {
         self.acquire(clock::until_instant(deadline))
     }
 
-    /// Checks what was asked for before anything is sent.
+    /// Checks the options before anything is sent.
     fn acquire(&self, timeout: Duration) -> Result<LockGuard, Error> {
         let keep_alive = self.asked.keep_alive;
         let limit = keep_alive.and_then(KeepAlive::limit);

@@ -1,4 +1,4 @@
-//! Giving a lock back on every node that may have a key of it.
+//! Releases a lock on every node that may have its key.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn release(cluster: &Cluster, lease: &Arc<LeaseState>, key: &str) -> 
     release_all(super::owed(cluster, lease), &command)
 }
 
-/// Releases the lock that has this token, whoever holds it.
+/// Releases the lock with this token, whoever holds it.
 pub(crate) fn release_by_token(
     cluster: &Cluster,
     resource: &str,

@@ -16,14 +16,15 @@ use crate::protocol::extend::{Extension, ask};
 use crate::verdict::{self, Verdict};
 
 impl Background {
-    /// Renews locks, as many in one write as have their keys on the same nodes.
+    /// Renews locks. One write to a node renews all locks whose keys are on the same nodes.
     ///
-    /// First on the nodes that have not failed lately, which does not wait. The locks for which these are not enough come
-    /// later, the most urgent first: each time that costs a node timeout, and in between comes what has become due.
+    /// First only on the nodes that have not failed lately, so without a wait for a failed node. The locks that get no
+    /// majority there are asked about on all nodes, the most urgent first. Each such round can cost a node timeout, so
+    /// locks that become due meanwhile are renewed in between.
     pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Arc<LeaseState>>) {
         let mut left = self.renew_where_it_is_quick(due);
         while let Some(chunk) = next_chunk(&mut left) {
-            // The program's logger may panic, and the locks have to be renewed.
+            // The program's logger may panic, and the other locks have to be renewed nevertheless.
             in_any_case(|| {
                 let started = self.cluster.clock.now();
                 let mut rounds = self.begin(&chunk, started);
@@ -36,13 +37,13 @@ impl Background {
                 }
             });
             self.repeat_others(&chunk);
-            // Not sooner than they are due: one that has just failed would be asked about without a pause.
+            // No head start here: it would repeat a renewal that has just failed without a pause.
             let due = self.take_due(Duration::ZERO);
             left.extend(self.renew_where_it_is_quick(due));
         }
     }
 
-    /// Asks only the nodes that have not failed lately. Returns the locks for which they were not enough.
+    /// Asks only the nodes that have not failed lately. Returns the locks that got no majority there.
     fn renew_where_it_is_quick(
         self: &Arc<Self>,
         mut due: Vec<Arc<LeaseState>>,
@@ -84,7 +85,7 @@ impl Background {
         open
     }
 
-    /// Plans what is still to be renewed and was not planned, because it was not asked about.
+    /// Plans the renewal of locks that were not asked about, because the round stopped early.
     fn repeat_others(self: &Arc<Self>, locks: &[Arc<LeaseState>]) {
         let now = self.cluster.clock.now();
         for lease in locks {
@@ -94,7 +95,7 @@ impl Background {
         }
     }
 
-    /// What to ask for these locks, as far as they are still to be renewed.
+    /// The extensions for those of these locks that are still kept alive.
     fn begin<'h>(
         self: &Arc<Self>,
         locks: &'h [Arc<LeaseState>],
@@ -113,12 +114,12 @@ impl Background {
             return None;
         }
         let ttl = lease.renewal()?.ttl;
-        // An error means that max_hold leaves no time to speak of.
+        // An error means that max_hold leaves too little time for an extension.
         let term = self.cluster.term_until(lease.limit(), ttl, now).ok()?;
         Some(Extension::new(&self.cluster, lease, term))
     }
 
-    /// Takes in what came of a renewal, and plans the next one.
+    /// Applies the result of a renewal, and plans the next one.
     fn settle(self: &Arc<Self>, extension: Extension<'_>, started: Timestamp) {
         let now = self.cluster.clock.now();
         let (lease, term) = (extension.lease, extension.term);
@@ -132,12 +133,12 @@ impl Background {
                 lease.not_renewed(&nodes);
                 self.repeat(lease, now);
             }
-            // It was given back meanwhile.
+            // Its guard released it meanwhile.
             Err(Error::Lost {
                 cause: LossCause::Released,
                 ..
             }) => {}
-            // Lost, which is told there.
+            // The lock is lost; `repeat` has its hooks called.
             Err(_) => {
                 self.cluster.stats.failed_renewals.count();
                 self.repeat(lease, now);
@@ -145,7 +146,7 @@ impl Background {
         }
     }
 
-    /// Plans another renewal soon; or has it told that the lock is lost.
+    /// Plans another renewal after a pause, or has the hooks called if the lock is lost.
     fn repeat(self: &Arc<Self>, lease: &Arc<LeaseState>, now: Timestamp) {
         if lease.loss_at(now).is_some() {
             return self.watch(lease);
@@ -157,12 +158,12 @@ impl Background {
     }
 }
 
-/// Whether further answers can decide it.
+/// Whether answers of further nodes can decide it.
 fn is_open(extension: &Extension<'_>) -> bool {
     verdict::of_held(&extension.nodes) == Verdict::Unknown
 }
 
-/// Takes locks that can go in one write: the most urgent, and others whose keys are on the same nodes.
+/// Takes locks for one write: the most urgent lock, and others whose keys are on the same nodes.
 fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> {
     locks.sort_by_key(|lease| lease.deadline());
     let owed = locks.first()?.owed.clone();

@@ -1,4 +1,4 @@
-//! Making a manager: what was given is checked, and the nodes are put in their canonical order.
+//! `Builder::build`: checks the options, and puts the nodes into their canonical order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,14 @@ use crate::process;
 use crate::wire::address::Means;
 use crate::wire::transport::Connect;
 
-/// A lock that is held for longer than a year is not a lease.
+/// A lock that is held for more than a year is not a lease.
 const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
-/// With the fenced protocol a token may be ahead by the longest ttl, and counters have to outlive that twice.
+/// With the fenced protocol a token may be ahead of the clock by the longest ttl, and counters, which are kept for a
+/// day, have to outlive that twice.
 const LONGEST_FENCED_TTL: Duration = Duration::from_hours(11);
 /// The longest node timeout and retry delay.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// Below, no round trip is sure to be made, even to this machine.
+/// A shorter timeout can end before a round trip within one machine does.
 const SHORTEST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 const LARGEST_POOL: u32 = 10_000;
 
@@ -33,8 +34,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConfig`], with what is wrong and what to do; [`Error::Forked`] in the child of a process that has built
-    /// a manager.
+    /// [`Error::InvalidConfig`], which tells what is wrong and what to do; [`Error::Forked`] in the child of a process
+    /// that has built a manager.
     ///
     /// # Panics
     ///
@@ -61,15 +62,15 @@ impl Builder {
         if specs.is_empty() {
             return Err(invalid("no nodes: give at least one with `node(url)`"));
         }
-        // The canonical order: contenders that ask in the same order always have a winner.
+        // The canonical order: if all contenders ask in the same order, one of them wins.
         specs.sort_by(|(a, _), (b, _)| a.cmp(b));
 
         let clock = common_clock(&specs)?;
-        // All that can be wrong is found before there is a thread.
+        // All options are checked before a thread is started.
         self.checked_options()?;
         let means = self.means(&specs)?;
         process::claim()?;
-        // The system's resolver can hang, and then only lookups should wait for it.
+        // Lookups have a thread of their own, because the system's resolver can hang.
         let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
         let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
         let timeout = self.options.node_timeout;
@@ -84,10 +85,13 @@ impl Builder {
         self.assemble(nodes, clock)
     }
 
-    /// What connections to these nodes are made with.
+    /// The TLS setup and the credentials for connections to these nodes.
     #[cfg_attr(
         not(feature = "tls-rustls"),
-        expect(clippy::unnecessary_wraps, reason = "certificates may be no good")
+        expect(
+            clippy::unnecessary_wraps,
+            reason = "with TLS, certificates can be invalid"
+        )
     )]
     fn means(&self, specs: &[(String, Spec)]) -> Result<Means, Error> {
         #[cfg(not(feature = "tls-rustls"))]
@@ -103,7 +107,7 @@ impl Builder {
         })
     }
 
-    /// Makes the manager over nodes that are in the canonical order, each a name and what connects to it.
+    /// Makes the manager over nodes in the canonical order, each with its name and its connector.
     pub(crate) fn assemble(
         self,
         nodes: Vec<(Arc<str>, Box<dyn Connect>)>,
@@ -126,7 +130,7 @@ impl Builder {
                 })
             })
             .collect();
-        // The slots are being made there; else the first lock could find none.
+        // The slots are made on that thread; without this wait, the first lock could find none.
         wait_for(&thread);
         Ok(LockManager::with_nodes(
             nodes,
