@@ -75,7 +75,7 @@ pub(crate) trait VirtualTime: Debug + Send + Sync {
 
     /// As [`Self::now`], for records only: a simulation does not count it as a step, after which another client may
     /// run.
-    fn glance(&self) -> Timestamp {
+    fn now_for_records(&self) -> Timestamp {
         self.now()
     }
 
@@ -139,10 +139,10 @@ impl Clock {
 
     /// As [`Self::now`], for counters, logs and error messages only: a simulation does not count it as a step. No
     /// decision may depend on it.
-    pub(crate) fn glance(&self) -> Timestamp {
+    pub(crate) fn now_for_records(&self) -> Timestamp {
         match self {
             Self::System(_) => self.now(),
-            Self::Virtual(time) => time.glance(),
+            Self::Virtual(time) => time.now_for_records(),
         }
     }
 

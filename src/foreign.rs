@@ -3,11 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs code that may panic, such as a program's hook or logger, and goes on after a panic.
-pub(crate) fn in_any_case(job: impl FnOnce()) {
+pub(crate) fn despite_panics(job: impl FnOnce()) {
     unless_it_panics(job);
 }
 
-/// As [`in_any_case`], and returns the result; none after a panic.
+/// As [`despite_panics`], and returns the result; none after a panic.
 pub(crate) fn unless_it_panics<T>(job: impl FnOnce() -> T) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(job)) {
         Ok(made) => Some(made),

@@ -43,7 +43,7 @@ pub struct LockGuard {
     lease: Arc<LeaseState>,
     votes: Box<[NodeReport]>,
     /// Whether the guard still has to release the lock.
-    owes: bool,
+    must_release: bool,
     /// Keeps the other threads of this manager waiting until it is dropped, after the release.
     turn: Option<Turn<LockGuard>>,
     /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
@@ -56,7 +56,7 @@ impl Tenant for LockGuard {
     type Guard = Self;
     type Error = Error;
     /// The validity that is asked for.
-    type Wish = Duration;
+    type Demand = Duration;
 
     fn end(lock: &Arc<LeaseState>) -> Timestamp {
         lock.deadline()
@@ -69,7 +69,7 @@ impl LockGuard {
             shared: Arc::clone(shared),
             lease: Arc::new(won.lease),
             votes: won.votes.into(),
-            owes: true,
+            must_release: true,
             turn: None,
             cohort: won.cohort,
         }
@@ -269,7 +269,7 @@ impl LockGuard {
         // earlier, never later.
         let clock = &self.shared.cluster().clock;
         let now = Duration::from_micros(clock.wall_micros());
-        self.owes = false;
+        self.must_release = false;
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
             return Lease::of(&self.lease, now);
@@ -303,7 +303,7 @@ impl LockGuard {
     /// ```
     pub fn unlock(mut self) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
-        let started = self.shared.cluster().clock.glance();
+        let started = self.shared.cluster().clock.now_for_records();
         let Some((known, nodes)) = self.give_back() else {
             return Ok(());
         };
@@ -315,7 +315,7 @@ impl LockGuard {
             .shared
             .cluster()
             .clock
-            .glance()
+            .now_for_records()
             .saturating_since(started);
         verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
     }

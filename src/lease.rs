@@ -48,7 +48,7 @@ pub struct Lease {
     fencing: Option<FencingToken>,
     /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
     /// the other nodes, so their answers don't count.
-    owed: Box<[bool]>,
+    may_have_key: Box<[bool]>,
     /// When the validity ends by the wall clock, in milliseconds since the Unix epoch.
     expires_ms: u64,
 }
@@ -89,7 +89,7 @@ impl Lease {
             resource: String::from(&*state.resource),
             token: state.tokens.token,
             fencing: state.tokens.claim,
-            owed: state.owed.clone(),
+            may_have_key: state.may_have_key.clone(),
             expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -125,8 +125,8 @@ impl Lease {
         self.expires_ms <= wall_micros / 1000
     }
 
-    pub(crate) fn owed(&self) -> &[bool] {
-        &self.owed
+    pub(crate) fn may_have_key(&self) -> &[bool] {
+        &self.may_have_key
     }
 
     pub(crate) fn tokens(&self) -> Tokens {
@@ -146,8 +146,8 @@ impl fmt::Display for Lease {
             None => f.write_str("-:")?,
         }
         write!(f, "{}:", self.expires_ms)?;
-        for owed in &self.owed {
-            f.write_str(if *owed { "1" } else { "0" })?;
+        for flag in &self.may_have_key {
+            f.write_str(if *flag { "1" } else { "0" })?;
         }
         write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))
     }
@@ -184,14 +184,14 @@ impl FromStr for Lease {
             }
         };
         let expires_ms = decimal(next()).ok_or_else(|| invalid("its end is damaged"))?;
-        let owed = next().bytes().map(|byte| match byte {
+        let may_have_key = next().bytes().map(|byte| match byte {
             b'1' => Some(true),
             b'0' => Some(false),
             _ => None,
         });
-        let owed: Option<Box<[bool]>> = owed.collect();
-        let owed = owed.filter(|owed| !owed.is_empty());
-        let owed = owed.ok_or_else(|| invalid("its list of nodes is damaged"))?;
+        let may_have_key: Option<Box<[bool]>> = may_have_key.collect();
+        let may_have_key = may_have_key.filter(|flags| !flags.is_empty());
+        let may_have_key = may_have_key.ok_or_else(|| invalid("its list of nodes is damaged"))?;
         let resource = percent_decode_str(next()).decode_utf8();
         let lease = Self {
             resource: resource
@@ -199,7 +199,7 @@ impl FromStr for Lease {
                 .into_owned(),
             token,
             fencing,
-            owed,
+            may_have_key,
             expires_ms,
         };
         // Each lease has exactly one text. Any other text was changed on the way, and is refused.
@@ -243,12 +243,17 @@ mod tests {
 
     use super::*;
 
-    fn lease(resource: &str, fencing: Option<u64>, owed: &[bool], expires_ms: u64) -> Lease {
+    fn lease(
+        resource: &str,
+        fencing: Option<u64>,
+        may_have_key: &[bool],
+        expires_ms: u64,
+    ) -> Lease {
         Lease {
             resource: resource.to_owned(),
             token: Token::parse("00112233445566778899aabbccddeeff00112233").unwrap(),
             fencing: fencing.map(FencingToken::new),
-            owed: owed.into(),
+            may_have_key: may_have_key.into(),
             expires_ms,
         }
     }
@@ -284,10 +289,10 @@ mod tests {
         fn every_lease_is_read_back_from_one_printable_word(
             resource in "\\PC{1,20}|[\\x00-\\x7f]{1,20}",
             fencing in proptest::option::of(1..=FencingToken::LARGEST),
-            owed in proptest::collection::vec(any::<bool>(), 1..8),
+            may_have_key in proptest::collection::vec(any::<bool>(), 1..8),
             expires_ms in any::<u64>(),
         ) {
-            let lease = lease(&resource, fencing, &owed, expires_ms);
+            let lease = lease(&resource, fencing, &may_have_key, expires_ms);
             let text = lease.to_string();
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{}", text);
             prop_assert_eq!(text.parse::<Lease>().unwrap(), lease);

@@ -6,18 +6,18 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use crate::foreign::in_any_case;
+use crate::foreign::despite_panics;
 
 const LOCK: &str = "redlatch::lock";
 const NODE: &str = "redlatch::node";
 
 pub(crate) fn acquired(resource: &str, waited: Duration) {
-    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} acquired in {waited:.1?}"));
+    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} acquired in {waited:.1?}"));
 }
 
 /// Instead of [`acquired`], after more than one attempt.
 pub(crate) fn waited(resource: &str, waited: Duration, attempts: u32) {
-    in_any_case(|| {
+    despite_panics(|| {
         log::debug!(
             target: LOCK,
             "lock {resource:?} acquired after {waited:.1?}, attempts: {attempts}"
@@ -26,19 +26,19 @@ pub(crate) fn waited(resource: &str, waited: Duration, attempts: u32) {
 }
 
 pub(crate) fn contended(resource: &str) {
-    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} is held by another"));
+    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} is held by another"));
 }
 
 pub(crate) fn lost(resource: &str, cause: &dyn Display) {
-    in_any_case(|| log::warn!(target: LOCK, "lock {resource:?} lost: {cause}"));
+    despite_panics(|| log::warn!(target: LOCK, "lock {resource:?} lost: {cause}"));
 }
 
 pub(crate) fn released(resource: &str, held: Duration) {
-    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} released after {held:.1?}"));
+    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} released after {held:.1?}"));
 }
 
 pub(crate) fn node_opened(name: &str, fault: &dyn Display) {
-    in_any_case(|| {
+    despite_panics(|| {
         log::warn!(
             target: NODE,
             "node {name} failed ({fault}); left out until it answers again"
@@ -47,5 +47,5 @@ pub(crate) fn node_opened(name: &str, fault: &dyn Display) {
 }
 
 pub(crate) fn node_closed(name: &str) {
-    in_any_case(|| log::info!(target: NODE, "node {name} answers again"));
+    despite_panics(|| log::info!(target: NODE, "node {name} answers again"));
 }

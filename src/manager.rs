@@ -15,11 +15,11 @@ use crate::protocol;
 
 mod acquire;
 mod builder;
-mod call;
+mod call_record;
 mod operations;
 mod request;
 
-use self::acquire::Asked;
+use self::acquire::LockOptions;
 pub use self::builder::Builder;
 pub use self::request::LockRequest;
 
@@ -115,7 +115,7 @@ impl LockManager {
             resource,
             ttl,
             self.cluster().options.acquire_timeout,
-            &Asked::default(),
+            &LockOptions::default(),
         )
     }
 
@@ -141,7 +141,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, Duration::ZERO, &Asked::default())
+        self.acquire(resource, ttl, Duration::ZERO, &LockOptions::default())
     }
 
     /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -164,7 +164,7 @@ impl LockManager {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, timeout, &Asked::default())
+        self.acquire(resource, ttl, timeout, &LockOptions::default())
     }
 
     /// Takes the lock on `resource`, waiting for it until `deadline`.
@@ -193,7 +193,7 @@ impl LockManager {
             resource,
             ttl,
             clock::until_instant(deadline),
-            &Asked::default(),
+            &LockOptions::default(),
         )
     }
 
@@ -256,7 +256,7 @@ impl LockManager {
         cluster.stats.adopted.count();
         guard.count();
         // If another thread of this manager is asking for the lock, that thread keeps its turn.
-        let turn = self.shared.queue.step_in(guard.shared_resource());
+        let turn = self.shared.queue.try_enter(guard.shared_resource());
         Ok(guard.with_turn(turn))
     }
 

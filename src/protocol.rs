@@ -41,9 +41,9 @@ fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Com
 }
 
 /// The nodes, each with whether it may have the key of this lock.
-fn owed<'a>(
+fn nodes_with_key<'a>(
     cluster: &'a Cluster,
     lease: &'a Arc<LeaseState>,
 ) -> impl DoubleEndedIterator<Item = (&'a Node, bool)> + Clone {
-    cluster.each().zip(lease.owed.iter().copied())
+    cluster.each().zip(lease.may_have_key.iter().copied())
 }

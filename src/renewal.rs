@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause};
-use crate::foreign::in_any_case;
+use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::quorum::Term;
 
@@ -107,7 +107,7 @@ impl Keeper {
 
 impl Background {
     fn watch(self: &Arc<Self>, lease: &Arc<LeaseState>) {
-        self.plan(Purpose::Watch, lease, lease.told_at());
+        self.plan(Purpose::Watch, lease, lease.loss_notice_at());
     }
 
     fn plan(self: &Arc<Self>, purpose: Purpose, lease: &Arc<LeaseState>, at: Timestamp) {
@@ -133,7 +133,7 @@ impl Background {
             drop(background);
             for (lease, cause) in lost {
                 while let Some(hook) = lease.next_hook() {
-                    in_any_case(|| hook(cause.clone()));
+                    despite_panics(|| hook(cause.clone()));
                 }
             }
         });
@@ -159,7 +159,7 @@ impl Background {
             Purpose::Renew => self.renew_all(self.take_due(LONGEST_HEAD_START)),
             Purpose::Watch => {
                 for lease in agenda.take_due(now, Duration::ZERO, |_| Duration::ZERO) {
-                    match lease.loss_soon_after(now) {
+                    match lease.loss_soon(now) {
                         Some(cause) => lost.push((lease, cause)),
                         None => self.watch(&lease),
                     }

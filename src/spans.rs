@@ -12,7 +12,7 @@ mod chosen {
     use tracing::Span;
     use tracing::field::{Empty, Value, debug, display};
 
-    use crate::foreign::{in_any_case, unless_it_panics};
+    use crate::foreign::{despite_panics, unless_it_panics};
 
     /// A span of the program's subscriber. Every call of the subscriber may panic.
     #[derive(Debug)]
@@ -25,7 +25,7 @@ mod chosen {
 
         fn record(&self, field: &str, value: impl Value) {
             if let Some(span) = &self.0 {
-                in_any_case(|| {
+                despite_panics(|| {
                     span.record(field, value);
                 });
             }
@@ -33,7 +33,7 @@ mod chosen {
 
         fn enter(&self) {
             if let Some(span) = &self.0 {
-                in_any_case(|| {
+                despite_panics(|| {
                     span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
                 });
             }
@@ -42,7 +42,7 @@ mod chosen {
         /// Also after `enter` has panicked, because it may have entered the span before.
         fn exit(&self) {
             if let Some(span) = &self.0 {
-                in_any_case(|| {
+                despite_panics(|| {
                     span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
                 });
             }
@@ -51,7 +51,7 @@ mod chosen {
 
     impl Drop for Guarded {
         fn drop(&mut self) {
-            in_any_case(|| drop(self.0.take()));
+            despite_panics(|| drop(self.0.take()));
         }
     }
 

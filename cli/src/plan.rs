@@ -24,7 +24,7 @@ pub(crate) struct Plan {
 
 /// What happens to the command when the lock is lost, as the user chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Manner {
+pub(crate) struct LossPolicy {
     pub(crate) on_loss: OnLoss,
     pub(crate) grace: Duration,
     /// The ttl of the lock.
@@ -51,14 +51,14 @@ impl Plan {
     /// While renewals succeed, silence means that `redlatch` was stopped, and the group has to end before the validity
     /// does. If renewals have failed until little validity is left, `redlatch` runs, and will itself act on the loss
     /// with the whole grace. Then the plan is for the case that `redlatch` is stopped meanwhile.
-    pub(crate) fn of(manner: Manner, now: Duration, remaining: Duration) -> Self {
+    pub(crate) fn of(loss_policy: LossPolicy, now: Duration, remaining: Duration) -> Self {
         let end = now.saturating_add(remaining);
-        let grace = match manner.on_loss {
+        let grace = match loss_policy.on_loss {
             OnLoss::Ignore => return Self::NEVER,
             OnLoss::Kill => Duration::ZERO,
-            OnLoss::Term => manner.grace,
+            OnLoss::Term => loss_policy.grace,
         };
-        if remaining < part(manner.ttl, 8) {
+        if remaining < part(loss_policy.ttl, 8) {
             return Self::kill_at(end.saturating_add(grace));
         }
         // Time for the processes to end, and for the watchdog to get the processor.
@@ -105,14 +105,14 @@ impl Plan {
 
 /// A message to the watchdog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum Message {
     Plan(Plan),
     Goodbye,
     /// Neither of these.
-    Gibberish,
+    Unreadable,
 }
 
-impl Word {
+impl Message {
     pub(crate) const GOODBYE: [u8; 1] = [GOODBYE];
 
     /// Takes the first message from the bytes received up to now, if it is complete.
@@ -122,9 +122,9 @@ impl Word {
             PLAN => {
                 let plan = Plan::from_bytes(bytes.get(1..LENGTH)?);
                 bytes.drain(..LENGTH);
-                Some(plan.map_or(Self::Gibberish, Self::Plan))
+                Some(plan.map_or(Self::Unreadable, Self::Plan))
             }
-            _ => Some(Self::Gibberish),
+            _ => Some(Self::Unreadable),
         }
     }
 }
@@ -152,12 +152,12 @@ mod tests {
     }
 
     fn of(on_loss: OnLoss, grace_s: u64, remaining: f64) -> Plan {
-        let manner = Manner {
+        let loss_policy = LossPolicy {
             on_loss,
             grace: Duration::from_secs(grace_s),
             ttl: Duration::from_secs(32),
         };
-        Plan::of(manner, NOW, Duration::from_secs_f64(remaining))
+        Plan::of(loss_policy, NOW, Duration::from_secs_f64(remaining))
     }
 
     #[test]
@@ -195,28 +195,31 @@ mod tests {
         let sent: Vec<u8> = plans
             .iter()
             .flat_map(|plan| plan.to_bytes())
-            .chain(Word::GOODBYE)
+            .chain(Message::GOODBYE)
             .collect();
         for size in 1..=sent.len() {
-            let (mut buffer, mut words) = (Vec::new(), Vec::new());
+            let (mut buffer, mut messages) = (Vec::new(), Vec::new());
             for piece in sent.chunks(size) {
                 buffer.extend(piece);
-                while let Some(word) = Word::take(&mut buffer) {
-                    words.push(word);
-                    if word == Word::Goodbye {
+                while let Some(message) = Message::take(&mut buffer) {
+                    messages.push(message);
+                    if message == Message::Goodbye {
                         break;
                     }
                 }
             }
-            let [first, never, last, goodbye] = words[..] else {
-                panic!("{size}: {words:?}");
+            let [first, never, last, goodbye] = messages[..] else {
+                panic!("{size}: {messages:?}");
             };
-            assert_eq!([first, last], [Word::Plan(plans[0]), Word::Plan(plans[2])]);
-            assert_eq!(goodbye, Word::Goodbye);
-            assert_eq!(never, Word::Plan(Plan::NEVER));
+            assert_eq!(
+                [first, last],
+                [Message::Plan(plans[0]), Message::Plan(plans[2])]
+            );
+            assert_eq!(goodbye, Message::Goodbye);
+            assert_eq!(never, Message::Plan(Plan::NEVER));
         }
-        assert_eq!(Word::take(&mut vec![b'x']), Some(Word::Gibberish));
+        assert_eq!(Message::take(&mut vec![b'x']), Some(Message::Unreadable));
         // A writer that was stopped in the middle has told nothing yet.
-        assert_eq!(Word::take(&mut sent[..LENGTH - 1].to_vec()), None);
+        assert_eq!(Message::take(&mut sent[..LENGTH - 1].to_vec()), None);
     }
 }

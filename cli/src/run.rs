@@ -15,10 +15,10 @@ use crate::failure::{Failure, LOST, no_system};
 use crate::log_lines;
 use crate::nodes;
 use crate::output;
-use crate::plan::Manner;
-use crate::supervise::{End, Policy, Supervisor};
+use crate::plan::LossPolicy;
+use crate::supervise::{End, Supervisor, Task};
 use crate::terminal::Terminal;
-use crate::waiting::{self, Acquired, Wish};
+use crate::waiting::{self, Acquired, Request};
 use crate::watchdog::Watchdog;
 
 /// The default of the library's `lock`.
@@ -29,7 +29,7 @@ const TTL: Duration = Duration::from_secs(30);
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
-    let lease = Lease::choose(
+    let hold_time = HoldTime::choose(
         arguments.ttl.or(config.ttl),
         arguments.max_hold.or(config.max_hold),
     )?;
@@ -43,14 +43,14 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     }
     let (sender, events) = channel();
     event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
-    let wish = Wish {
+    let request = Request {
         manager: &manager,
         name: &arguments.name,
-        lease,
+        hold_time,
         wait: (!arguments.no_wait).then(|| arguments.wait.or(config.wait).unwrap_or(WAIT)),
         held_code: arguments.conflict_exit_code,
     };
-    let held = match waiting::acquire(&wish, &events, sender.clone())? {
+    let held = match waiting::acquire(&request, &events, sender.clone())? {
         Acquired::Held(held) => held,
         Acquired::Interrupted(code) => return Ok(code),
     };
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         // Once the command has ended, nobody receives events.
         lost.send(Event::Lost(cause)).ok();
     });
-    match under_lock(arguments, &held, &events, lease.ttl, |pid| {
+    match under_lock(arguments, &held, &events, hold_time.ttl, |pid| {
         event::watch(pid, sender)
     }) {
         Ok(end) => Ok(give_back(arguments, held, end)),
@@ -92,17 +92,17 @@ fn under_lock(
     if let Some(terminal) = &terminal {
         terminal.hand_to(group.group());
     }
-    let policy = Policy {
+    let task = Task {
         name: &arguments.name,
         held,
-        manner: Manner {
+        loss_policy: LossPolicy {
             on_loss: arguments.on_loss,
             grace: arguments.grace,
             ttl,
         },
     };
     // The supervisor starts before the command. Otherwise the command could outlive the lock unwatched.
-    let supervisor = Supervisor::new(policy, &mut group, terminal);
+    let supervisor = Supervisor::new(task, &mut group, terminal);
     // This process may have been stopped up to now.
     let started = held.check().map_err(Failure::from).and_then(|()| {
         command::spawn(
@@ -159,12 +159,12 @@ fn give_back(arguments: &Run, held: LockGuard, end: End) -> u8 {
 
 /// For how long the lock is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lease {
+pub(crate) struct HoldTime {
     pub(crate) ttl: Duration,
     pub(crate) max_hold: Option<Duration>,
 }
 
-impl Lease {
+impl HoldTime {
     /// Chooses the defaults.
     fn choose(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Self, Failure> {
         let longest = max_hold.unwrap_or(TTL);
@@ -191,9 +191,9 @@ mod tests {
     fn the_ttl_is_30_s_or_max_hold_if_that_is_shorter() {
         let seconds = |n: Option<u64>| n.map(Duration::from_secs);
         let choose = |ttl, max_hold| {
-            let lease = Lease::choose(seconds(ttl), seconds(max_hold));
-            lease
-                .map(|lease| lease.ttl.as_secs())
+            let hold_time = HoldTime::choose(seconds(ttl), seconds(max_hold));
+            hold_time
+                .map(|hold_time| hold_time.ttl.as_secs())
                 .map_err(|failure| failure.code)
         };
         assert_eq!(choose(None, None), Ok(30));

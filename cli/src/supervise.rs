@@ -14,15 +14,15 @@ use crate::durations;
 use crate::event::Event;
 use crate::name::Name;
 use crate::output;
-use crate::plan::{Manner, Plan};
+use crate::plan::{LossPolicy, Plan};
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Watchdog;
 
 /// The lock of the command, and what to do on a loss.
-pub(crate) struct Policy<'a> {
+pub(crate) struct Task<'a> {
     pub(crate) name: &'a Name,
     pub(crate) held: &'a LockGuard,
-    pub(crate) manner: Manner,
+    pub(crate) loss_policy: LossPolicy,
 }
 
 /// How the command ended.
@@ -36,7 +36,7 @@ pub(crate) enum End {
 
 /// Waits for the end of the command, and handles events meanwhile.
 pub(crate) struct Supervisor<'a> {
-    policy: Policy<'a>,
+    task: Task<'a>,
     group: &'a mut Watchdog,
     terminal: Option<Terminal>,
     /// The last plan sent to the watchdog.
@@ -46,12 +46,12 @@ pub(crate) struct Supervisor<'a> {
     /// When the group gets KILL, after a loss.
     kill_at: Option<Instant>,
     is_lost: bool,
-    job: Job,
+    job_control: JobControl,
 }
 
 /// The state of job control, for when the command is stopped.
 #[derive(Debug, Default)]
-struct Job {
+struct JobControl {
     /// TSTP was passed on.
     stops_too: bool,
     wants_terminal: bool,
@@ -61,20 +61,16 @@ struct Job {
 
 impl<'a> Supervisor<'a> {
     /// Sends the first plan. From then on the watchdog ends the group if this process sends no further plan.
-    pub(crate) fn new(
-        policy: Policy<'a>,
-        group: &'a mut Watchdog,
-        terminal: Option<Terminal>,
-    ) -> Self {
+    pub(crate) fn new(task: Task<'a>, group: &'a mut Watchdog, terminal: Option<Terminal>) -> Self {
         let mut supervisor = Self {
-            policy,
+            task,
             group,
             terminal,
             plan: Plan::NEVER,
             tell_at: None,
             kill_at: None,
             is_lost: false,
-            job: Job::default(),
+            job_control: JobControl::default(),
         };
         supervisor.put_off();
         supervisor
@@ -123,13 +119,13 @@ impl<'a> Supervisor<'a> {
     /// Tells the watchdog until when the command may run.
     fn put_off(&mut self) {
         self.tell_at = None;
-        if self.is_lost || self.policy.manner.on_loss == OnLoss::Ignore {
+        if self.is_lost || self.task.loss_policy.on_loss == OnLoss::Ignore {
             return;
         }
         // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
-        let remaining = self.policy.held.remaining();
-        self.tell(Plan::of(self.policy.manner, now, remaining));
+        let remaining = self.task.held.remaining();
+        self.tell(Plan::of(self.task.loss_policy, now, remaining));
         self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
     }
 
@@ -147,7 +143,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn is_ending(&self) -> bool {
-        self.is_lost && self.policy.manner.on_loss != OnLoss::Ignore
+        self.is_lost && self.task.loss_policy.on_loss != OnLoss::Ignore
     }
 
     fn end(self, code: u8) -> End {
@@ -166,7 +162,7 @@ impl<'a> Supervisor<'a> {
         match signal {
             SIGCONT => {
                 // With `fg`, this process is in the foreground.
-                if self.job.wants_terminal && self.terminal.is_none() {
+                if self.job_control.wants_terminal && self.terminal.is_none() {
                     self.terminal = Terminal::find_anyhow();
                 }
                 if let Some(terminal) = &self.terminal {
@@ -174,9 +170,9 @@ impl<'a> Supervisor<'a> {
                 }
                 self.group.signal(Signal::CONT);
             }
-            SIGTSTP if self.job.expects_tstp => self.job.expects_tstp = false,
+            SIGTSTP if self.job_control.expects_tstp => self.job_control.expects_tstp = false,
             _ => {
-                self.job.stops_too |= signal == SIGTSTP;
+                self.job_control.stops_too |= signal == SIGTSTP;
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.group.signal(signal);
                 }
@@ -190,7 +186,7 @@ impl<'a> Supervisor<'a> {
             SIGTTIN | SIGTTOU if self.terminal.is_none() => {
                 // The command needs the terminal. It was left to the other programs of a pipeline, or this process was
                 // started in the background and does not have it.
-                self.job.wants_terminal = true;
+                self.job_control.wants_terminal = true;
                 self.terminal = Terminal::find_anyhow();
                 if let Some(terminal) = &self.terminal {
                     terminal.hand_to(self.group());
@@ -203,10 +199,10 @@ impl<'a> Supervisor<'a> {
             // then, the loss is the next event.
             _ if self.is_ending() => {}
             _ if self.terminal.is_some() => {
-                self.job.expects_tstp = true;
+                self.job_control.expects_tstp = true;
                 self.stand_still(terminal::stop_job);
             }
-            _ if self.job.stops_too => self.stand_still(terminal::stop_here),
+            _ if self.job_control.stops_too => self.stand_still(terminal::stop_here),
             _ => {}
         }
     }
@@ -226,17 +222,19 @@ impl<'a> Supervisor<'a> {
         }
         self.is_lost = true;
         self.tell_at = None;
-        let Policy { name, manner, .. } = self.policy;
-        match manner.on_loss {
+        let Task {
+            name, loss_policy, ..
+        } = self.task;
+        match loss_policy.on_loss {
             OnLoss::Term => {
                 self.group.signal(Signal::TERM);
                 // A command that is stopped gets its signals when it goes on.
                 self.group.signal(Signal::CONT);
                 // The watchdog sends KILL if this process is stopped meanwhile.
-                let kill_at = clock::since_boot().saturating_add(manner.grace);
+                let kill_at = clock::since_boot().saturating_add(loss_policy.grace);
                 self.tell(Plan::kill_at(kill_at));
-                self.kill_at = clock::now().checked_add(manner.grace);
-                let grace = durations::exact(manner.grace);
+                self.kill_at = clock::now().checked_add(loss_policy.grace);
+                let grace = durations::exact(loss_policy.grace);
                 output::complain(&format!(
                     "lost the lock {name}: {cause}; the command gets TERM, and KILL after {grace}"
                 ));
@@ -256,11 +254,11 @@ impl<'a> Supervisor<'a> {
     /// A command that runs as another user, as `sudo` does, can't be sent signals. Sending to the group does not fail,
     /// because it has other members, so this is checked for the command alone.
     fn tell_if_out_of_reach(&self, command: Pid) {
-        let is_to_end = self.policy.manner.on_loss != OnLoss::Ignore;
+        let is_to_end = self.task.loss_policy.on_loss != OnLoss::Ignore;
         if is_to_end && test_kill_process(command) == Err(Errno::PERM) {
             output::complain(&format!(
                 "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
-                self.policy.name,
+                self.task.name,
                 command.as_raw_nonzero()
             ));
         }

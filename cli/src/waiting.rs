@@ -14,17 +14,17 @@ use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system};
 use crate::name::Name;
 use crate::progress::Progress;
-use crate::run::Lease;
+use crate::run::HoldTime;
 use crate::terminal;
 
 /// How often the progress line is updated.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Which lock to acquire, and how.
-pub(crate) struct Wish<'a> {
+pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) name: &'a Name,
-    pub(crate) lease: Lease,
+    pub(crate) hold_time: HoldTime,
     /// None means one attempt.
     pub(crate) wait: Option<Duration>,
     pub(crate) held_code: u8,
@@ -39,14 +39,14 @@ pub(crate) enum Acquired {
 
 /// Waits until the lock is acquired, the time is over, or a signal comes.
 pub(crate) fn acquire(
-    wish: &Wish<'_>,
+    request: &Request<'_>,
     events: &Receiver<Event>,
     sender: Sender<Event>,
 ) -> Result<Acquired, Failure> {
     let started = clock::now();
     let cancel = Cancel::new();
-    let caller = wish.call(&cancel, sender)?;
-    let mut progress = Progress::new(wish.name, started);
+    let caller = request.call(&cancel, sender)?;
+    let mut progress = Progress::new(request.name, started);
     let mut interrupted = None;
     loop {
         match events.recv_timeout(TICK) {
@@ -59,8 +59,8 @@ pub(crate) fn acquire(
                 cancel.cancel();
             }
             Err(RecvTimeoutError::Timeout) => {
-                if interrupted.is_none() && wish.manager.stats().attempts > 0 {
-                    progress.show(wish.manager);
+                if interrupted.is_none() && request.manager.stats().attempts > 0 {
+                    progress.show(request.manager);
                 }
             }
         }
@@ -74,9 +74,9 @@ pub(crate) fn acquire(
         drop(result);
         return Ok(Acquired::Interrupted(code));
     }
-    let held = result.map_err(|error| refusal(wish, error))?;
+    let held = result.map_err(|error| refusal(request, error))?;
     let waited = durations::rough(clock::now().saturating_duration_since(started));
-    info!("got the lock {} after {waited}", wish.name);
+    info!("got the lock {} after {waited}", request.name);
     Ok(Acquired::Held(held))
 }
 
@@ -93,11 +93,11 @@ impl Drop for Announced {
     }
 }
 
-impl Wish<'_> {
+impl Request<'_> {
     /// Calls the library on a thread, which sends an event when the call has ended. The lock is renewed from then on.
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());
-        let (Lease { ttl, max_hold }, wait) = (self.lease, self.wait);
+        let (HoldTime { ttl, max_hold }, wait) = (self.hold_time, self.wait);
         let cancel = cancel.clone();
         let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
         let call = move || {
@@ -116,14 +116,14 @@ impl Wish<'_> {
     }
 }
 
-fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
+fn refusal(request: &Request<'_>, error: Error) -> Failure {
     if let Error::InvalidTtl { reason, .. } = &error
-        && wish.lease.max_hold == Some(wish.lease.ttl)
+        && request.hold_time.max_hold == Some(request.hold_time.ttl)
     {
         // Here the ttl comes from --max-hold, so the message names that.
         return Failure::usage(format!(
             "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
-            durations::exact(wish.lease.ttl)
+            durations::exact(request.hold_time.ttl)
         ));
     }
     let Error::Held { nodes, .. } = &error else {
@@ -131,18 +131,18 @@ fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
     };
     let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
     let count = nodes.iter().filter(|report| is_held(&report.vote)).count();
-    let waited = wish.wait.map_or(String::new(), |wait| {
+    let waited = request.wait.map_or(String::new(), |wait| {
         format!(", after {} of waiting", durations::exact(wait))
     });
-    let advice = if wish.wait.is_some() {
+    let advice = if request.wait.is_some() {
         "wait longer with --wait"
     } else {
         "wait with --wait"
     };
     let message = format!(
         "another holder has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'",
-        wish.name,
+        request.name,
         nodes.len()
     );
-    Failure::new(wish.held_code, message)
+    Failure::new(request.held_code, message)
 }

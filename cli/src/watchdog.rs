@@ -25,7 +25,7 @@ use rustix::process::{
 use signal_hook::consts::signal;
 
 use crate::clock;
-use crate::plan::{LENGTH, Plan, Word};
+use crate::plan::{LENGTH, Message, Plan};
 use crate::terminal::{self, Terminal};
 
 /// The argument that starts the watchdog. It is no subcommand, because users should not call it.
@@ -139,7 +139,7 @@ impl Watchdog {
     /// Dismisses the watchdog. It returns the terminal, if the group has it, and leaves the rest of the group alone.
     pub(crate) fn dismiss(&mut self) {
         if let Some(mut input) = self.input.take() {
-            if input.write_all(&Word::GOODBYE).is_err() {
+            if input.write_all(&Message::GOODBYE).is_err() {
                 // The watchdog is gone, or the pipe is full. Without a goodbye it would kill the rest of the group, so
                 // it is killed.
                 kill_process(self.group(), Signal::KILL).ok();
@@ -232,7 +232,7 @@ impl Default for Orders {
 }
 
 /// The result of a look at the input.
-enum Heard {
+enum Input {
     Goodbye,
     /// The input has ended.
     End,
@@ -245,40 +245,40 @@ fn is_dismissed(orders: &mut Orders) -> bool {
     loop {
         // Messages are read first, because a new plan may replace one whose time has come.
         match orders.listen() {
-            Heard::Goodbye => return true,
-            Heard::End => return false,
-            Heard::More if orders.is_kill_due() => return false,
-            Heard::More => {}
+            Input::Goodbye => return true,
+            Input::End => return false,
+            Input::More if orders.is_kill_due() => return false,
+            Input::More => {}
         }
     }
 }
 
 impl Orders {
     /// Waits until a message comes, or the plan's time has come.
-    fn listen(&mut self) -> Heard {
+    fn listen(&mut self) -> Input {
         let input = io::stdin();
         let timeout = Timespec::try_from(self.left()).ok();
         let timeout = timeout.filter(|_| self.plan != Plan::NEVER);
         let mut inputs = [PollFd::new(&input, PollFlags::IN)];
         match poll(&mut inputs, timeout.as_ref()) {
-            Ok(0) | Err(Errno::INTR) => return Heard::More,
+            Ok(0) | Err(Errno::INTR) => return Input::More,
             Ok(_) => {}
-            Err(_) => return Heard::End,
+            Err(_) => return Input::End,
         }
         let mut bytes = [0; 256];
         match rustix::io::read(&input, &mut bytes) {
-            Err(Errno::INTR) => return Heard::More,
-            Ok(0) | Err(_) => return Heard::End,
+            Err(Errno::INTR) => return Input::More,
+            Ok(0) | Err(_) => return Input::End,
             Ok(count) => self.part.extend(bytes.iter().take(count)),
         }
-        while let Some(word) = Word::take(&mut self.part) {
-            match word {
-                Word::Plan(plan) => (self.plan, self.has_sent_term) = (plan, false),
-                Word::Goodbye => return Heard::Goodbye,
-                Word::Gibberish => return Heard::End,
+        while let Some(message) = Message::take(&mut self.part) {
+            match message {
+                Message::Plan(plan) => (self.plan, self.has_sent_term) = (plan, false),
+                Message::Goodbye => return Input::Goodbye,
+                Message::Unreadable => return Input::End,
             }
         }
-        Heard::More
+        Input::More
     }
 
     /// How long to wait.

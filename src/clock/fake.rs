@@ -37,22 +37,22 @@ use super::{self as clock, Timestamp, VirtualTime};
 /// # Ok::<(), redlatch::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct FakeClock(Arc<Mutex<State>>);
+pub struct FakeClock(Arc<Mutex<FakeTime>>);
 
 /// Far below the largest time, so that sums with it don't overflow.
 const END: Duration = Duration::from_hours(100 * 365 * 24);
 
 #[derive(Default)]
-struct State {
+struct FakeTime {
     now: Duration,
-    jobs: Vec<Job>,
+    jobs: Vec<ScheduledJob>,
     /// The target of an advance that is under way.
     horizon: Option<Duration>,
     /// The thread that is running jobs.
     runner: Option<ThreadId>,
 }
 
-struct Job {
+struct ScheduledJob {
     due: Duration,
     run: clock::Job,
 }
@@ -160,13 +160,13 @@ impl VirtualTime for FakeClock {
         let due = state.now.saturating_add(delay);
         // A job that schedules itself again, such as a probe, runs once or twice in an advance, even in one of years.
         let due = state.horizon.map_or(due, |horizon| due.max(horizon));
-        state.jobs.push(Job { due, run });
+        state.jobs.push(ScheduledJob { due, run });
     }
 
     fn schedule_exactly(&self, delay: Duration, run: clock::Job) {
         let mut state = self.0.lock();
         let due = state.now.saturating_add(delay);
-        state.jobs.push(Job { due, run });
+        state.jobs.push(ScheduledJob { due, run });
     }
 }
 
@@ -181,9 +181,9 @@ impl Drop for Running<'_> {
     }
 }
 
-impl State {
+impl FakeTime {
     /// The earliest job that is due by `target`, or by now if a job has moved the clock beyond it.
-    fn take_due(&mut self, target: Duration) -> Option<Job> {
+    fn take_due(&mut self, target: Duration) -> Option<ScheduledJob> {
         if self.runner.is_some() {
             return None;
         }

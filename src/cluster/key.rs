@@ -36,7 +36,7 @@ impl Cluster {
 const BESIDE: &str = ":redlatch:";
 
 /// Whether no name is valid with this prefix.
-pub(crate) fn rules_all_names_out(prefix: &str) -> bool {
+pub(crate) fn forbids_all_names(prefix: &str) -> bool {
     prefix.contains(BESIDE)
 }
 

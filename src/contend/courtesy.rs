@@ -29,7 +29,7 @@ impl Default for Courtesy {
 }
 
 impl Courtesy {
-    pub(crate) fn owe(&self, key: &str, now: Timestamp) {
+    pub(crate) fn note_release(&self, key: &str, now: Timestamp) {
         let until = now.saturating_add(POLITE_FOR).as_nanos();
         self.place(key).store(until, Ordering::Relaxed);
     }
@@ -57,7 +57,7 @@ mod tests {
     fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
         let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
         assert_eq!(courtesy.manner("job", now), Manner::Eager);
-        courtesy.owe("job", now);
+        courtesy.note_release("job", now);
         let others = (0..1_000).map(|n| format!("job-{n}"));
         let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
         let others: Vec<String> = others.collect();
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(courtesy.manner("job", now), Manner::Polite);
         assert_eq!(courtesy.manner("job", now), Manner::Eager);
 
-        courtesy.owe("job", now);
+        courtesy.note_release("job", now);
         let late = now.saturating_add(POLITE_FOR);
         assert_eq!(courtesy.manner("job", late), Manner::Eager);
     }

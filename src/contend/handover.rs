@@ -44,8 +44,8 @@ impl Cohort {
 }
 
 /// Whether enough validity remains for a thread that requested this much.
-pub(crate) fn is_enough(remaining: Duration, wished: Duration) -> bool {
-    !remaining.is_zero() && remaining.saturating_mul(2) >= wished
+pub(crate) fn is_enough(remaining: Duration, requested: Duration) -> bool {
+    !remaining.is_zero() && remaining.saturating_mul(2) >= requested
 }
 
 #[cfg(test)]

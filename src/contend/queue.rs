@@ -24,14 +24,14 @@ pub(crate) trait Tenant: Sized {
     /// The error of an attempt.
     type Error: Clone;
     /// What a waiting thread asks for.
-    type Wish;
+    type Demand;
 
     /// When the validity of a lock ends.
     fn end(lock: &Self::Lock) -> Timestamp;
 }
 
 /// The clock and the waiting of a thread in a line, which tests and models replace.
-pub(crate) trait Time<T: Tenant> {
+pub(crate) trait WaitClock<T: Tenant> {
     fn now(&self) -> Timestamp;
 
     /// Whether the waiting thread was cancelled.
@@ -40,7 +40,7 @@ pub(crate) trait Time<T: Tenant> {
     }
 
     /// Waits until the thread is admitted or `until` has come; may return early.
-    fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
+    fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
 }
 
 /// The lines of a manager: one for each resource that a thread holds, asks for or waits for.
@@ -65,13 +65,13 @@ struct Line<T: Tenant> {
 }
 
 struct Waiter<T: Tenant> {
-    wish: T::Wish,
-    called: Condvar,
-    call: Mutex<Option<Call<T>>>,
+    demand: T::Demand,
+    admitted: Condvar,
+    admission: Mutex<Option<Admission<T>>>,
 }
 
 /// Tells a waiting thread that it has the turn.
-struct Call<T: Tenant> {
+struct Admission<T: Tenant> {
     turn: u64,
     guard: Option<T::Guard>,
 }
@@ -84,7 +84,7 @@ pub(crate) struct Turn<T: Tenant> {
 }
 
 /// A turn, and what was handed over with it.
-pub(crate) type Entered<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
+pub(crate) type TurnAndGuard<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
 
 /// Why a thread did not get the turn in time.
 pub(crate) struct Refusal<T: Tenant> {
@@ -106,7 +106,7 @@ impl<T: Tenant> Queue<T> {
     }
 
     /// Takes the turn if the resource has no line.
-    pub(crate) fn step_in(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<T>> {
+    pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<T>> {
         let mut lines = self.lines.lock();
         let number = lines.next_turn();
         match lines.by_resource.entry(Arc::clone(resource)) {
@@ -123,19 +123,19 @@ impl<T: Tenant> Queue<T> {
     pub(crate) fn enter(
         self: &Arc<Self>,
         resource: &Arc<str>,
-        wish: T::Wish,
+        demand: T::Demand,
         end: Option<Timestamp>,
-        time: &impl Time<T>,
-    ) -> Result<Entered<T>, Refusal<T>> {
-        if let Some(turn) = self.step_in(resource) {
+        time: &impl WaitClock<T>,
+    ) -> Result<TurnAndGuard<T>, Refusal<T>> {
+        if let Some(turn) = self.try_enter(resource) {
             return Ok((turn, None));
         }
         let waiter = Arc::new(Waiter {
-            wish,
-            called: Condvar::new(),
-            call: Mutex::new(None),
+            demand,
+            admitted: Condvar::new(),
+            admission: Mutex::new(None),
         });
-        let place = Place {
+        let place = PlaceInLine {
             queue: self,
             resource,
             waiter,
@@ -168,7 +168,7 @@ impl<T: Tenant> Queue<T> {
             // Another thread has taken the turn, because the lock had ended.
             return;
         };
-        if !line.call(next, |_| Some(None)) {
+        if !line.admit_first(next, |_| Some(None)) {
             lines.end(resource);
         }
     }
@@ -213,15 +213,19 @@ impl<T: Tenant> Line<T> {
 
     /// Gives the turn to the first waiting thread, with what `make` makes for it. If `make` returns none, nothing
     /// happens. Returns whether a thread got the turn.
-    fn call(&mut self, turn: u64, make: impl FnOnce(&T::Wish) -> Option<Option<T::Guard>>) -> bool {
+    fn admit_first(
+        &mut self,
+        turn: u64,
+        make: impl FnOnce(&T::Demand) -> Option<Option<T::Guard>>,
+    ) -> bool {
         let Some(first) = self.waiting.front() else {
             return false;
         };
-        let Some(guard) = make(&first.wish) else {
+        let Some(guard) = make(&first.demand) else {
             return false;
         };
-        *first.call.lock() = Some(Call { turn, guard });
-        first.called.notify_one();
+        *first.admission.lock() = Some(Admission { turn, guard });
+        first.admitted.notify_one();
         self.waiting.pop_front();
         self.begin(turn);
         true
@@ -251,23 +255,27 @@ impl<T: Tenant> Line<T> {
 
 /// The place of a thread in a line. If the thread leaves without taking a turn that it was given, the drop passes the
 /// turn on.
-struct Place<'q, T: Tenant> {
+struct PlaceInLine<'q, T: Tenant> {
     queue: &'q Arc<Queue<T>>,
     resource: &'q Arc<str>,
     waiter: Arc<Waiter<T>>,
 }
 
-impl<T: Tenant> Place<'_, T> {
-    fn wait(self, end: Option<Timestamp>, time: &impl Time<T>) -> Result<Entered<T>, Refusal<T>> {
+impl<T: Tenant> PlaceInLine<'_, T> {
+    fn wait(
+        self,
+        end: Option<Timestamp>,
+        time: &impl WaitClock<T>,
+    ) -> Result<TurnAndGuard<T>, Refusal<T>> {
         let mut is_in_line = false;
         loop {
             // Read before the mutex is locked, because reading a test's clock can take time.
             let now = time.now();
             let mut lines = self.queue.lines.lock();
-            if let Some(call) = self.waiter.call.lock().take() {
-                let turn = self.queue.turn(self.resource, call.turn);
+            if let Some(admission) = self.waiter.admission.lock().take() {
+                let turn = self.queue.turn(self.resource, admission.turn);
                 drop(lines);
-                return Ok((turn, call.guard));
+                return Ok((turn, admission.guard));
             }
             let turn = lines.next_turn();
             let line = match lines.by_resource.entry(Arc::clone(self.resource)) {
@@ -301,23 +309,23 @@ impl<T: Tenant> Place<'_, T> {
             let until = over
                 .filter(|_| is_first)
                 .map_or(until, |over| over.min(until));
-            time.pause(&self.waiter.called, &mut lines, until);
+            time.pause(&self.waiter.admitted, &mut lines, until);
         }
     }
 }
 
-impl<T: Tenant> Drop for Place<'_, T> {
+impl<T: Tenant> Drop for PlaceInLine<'_, T> {
     fn drop(&mut self) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.by_resource.get_mut(self.resource) {
             line.remove(&self.waiter);
         }
-        let call = self.waiter.call.lock().take();
+        let admission = self.waiter.admission.lock().take();
         drop(lines);
-        if let Some(call) = call {
+        if let Some(admission) = admission {
             // The guard is dropped first, because its drop releases the lock.
-            drop(call.guard);
-            self.queue.pass(self.resource, call.turn);
+            drop(admission.guard);
+            self.queue.pass(self.resource, admission.turn);
         }
     }
 }
@@ -333,7 +341,7 @@ impl<T: Tenant> Turn<T> {
     }
 
     /// Tells the waiting threads that the release has begun, so that none takes the turn because the validity ends.
-    pub(crate) fn gives_back(&self) {
+    pub(crate) fn release_begins(&self) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
             line.lock = None;
@@ -350,11 +358,11 @@ impl<T: Tenant> Turn<T> {
 
     /// Gives the turn to the next thread together with a guard, if a thread waits and `make` makes a guard for it.
     /// Returns whether it did; if so, this turn is over.
-    pub(crate) fn hand_over(&self, make: impl FnOnce(&T::Wish) -> Option<T::Guard>) -> bool {
+    pub(crate) fn hand_over(&self, make: impl FnOnce(&T::Demand) -> Option<T::Guard>) -> bool {
         let mut lines = self.queue.lines.lock();
         let next = lines.next_turn();
         let line = lines.line_of(&self.resource, self.number);
-        line.is_some_and(|line| line.call(next, |wish| make(wish).map(Some)))
+        line.is_some_and(|line| line.admit_first(next, |demand| make(demand).map(Some)))
     }
 }
 

@@ -42,14 +42,14 @@ pub(crate) fn one_vote_each(nodes: &mut [NodeReport]) {
     for i in 1..nodes.len() {
         let (before, rest) = nodes.split_at_mut(i);
         if let Some(report) = rest.first_mut() {
-            report.be_an_alias_of(before.iter());
+            report.fail_if_server_voted(before.iter());
         }
     }
 }
 
 impl NodeReport {
     /// Makes the vote a failure if one of the others is a vote of the same server.
-    pub(crate) fn be_an_alias_of<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
+    pub(crate) fn fail_if_server_voted<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
         if !self.vote.is_granted() || self.server.is_none() {
             return;
         }

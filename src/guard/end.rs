@@ -4,7 +4,7 @@ use super::LockGuard;
 use crate::clock::Timestamp;
 use crate::contend::handover::is_enough;
 use crate::error::{LossCause, NodeReport};
-use crate::foreign::in_any_case;
+use crate::foreign::despite_panics;
 use crate::lease::state::Hook;
 use crate::protocol::Won;
 use crate::protocol::release::release;
@@ -13,9 +13,9 @@ impl LockGuard {
     /// Hands the lock over, or releases it on every node that may have our key. Returns the votes of a release, and how
     /// the lock was lost before it, if it was.
     pub(super) fn give_back(&mut self) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
-        self.owes = false;
+        self.must_release = false;
         if let Some(turn) = &self.turn {
-            turn.gives_back();
+            turn.release_begins();
         }
         // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
         // released.
@@ -30,7 +30,7 @@ impl LockGuard {
         let key = cluster.key(self.resource());
         let released = release(cluster, &self.lease, &key);
         if released.has_woken {
-            self.shared.courtesy.owe(&key, cluster.clock.now());
+            self.shared.courtesy.note_release(&key, cluster.clock.now());
         }
         // The next thread gets its turn before the steps that may take time.
         self.turn = None;
@@ -66,16 +66,16 @@ impl LockGuard {
 /// Drops the hooks. They own values of the program, whose drop may panic.
 pub(super) fn drop_hooks(hooks: Vec<Hook>) {
     for hook in hooks {
-        in_any_case(|| drop(hook));
+        despite_panics(|| drop(hook));
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.owes || self.shared.cluster().is_forked() {
+        if !self.must_release || self.shared.cluster().is_forked() {
             return;
         }
         // A second panic while unwinding would abort the program, so a panic must not leave this drop.
-        in_any_case(|| drop(self.give_back()));
+        despite_panics(|| drop(self.give_back()));
     }
 }

@@ -49,7 +49,11 @@ impl LockGuard {
         let term = cluster.term_until(limit, ttl, started)?;
 
         let mut extension = Extension::new(cluster, &self.lease, term);
-        ask(cluster, slice::from_mut(&mut extension), &self.lease.owed);
+        ask(
+            cluster,
+            slice::from_mut(&mut extension),
+            &self.lease.may_have_key,
+        );
         let extended = extension.settle(started, cluster.clock.now(), renewal);
         if let Err(Error::Lost { .. }) = &extended {
             self.shared.keeper.watch(&self.lease);
@@ -89,7 +93,7 @@ impl LockGuard {
     }
 
     /// Begins the keep-alive of a lock that was just acquired with this term.
-    pub(crate) fn keep_from_the_beginning(&self, term: Term, keep_alive: KeepAlive) {
+    pub(crate) fn begin_keep_alive(&self, term: Term, keep_alive: KeepAlive) {
         // A lock that was handed over has less validity left, as if it had been acquired earlier.
         let began = self.lease.deadline().saturating_sub(term.validity);
         self.lease.keep(self.renewal(term.ttl, keep_alive));

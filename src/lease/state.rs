@@ -54,7 +54,7 @@ pub(crate) struct LeaseState {
     pub(crate) resource: Arc<str>,
     pub(crate) tokens: Tokens,
     /// For each node in the canonical order, whether it may have the key of this lock.
-    pub(crate) owed: Box<[bool]>,
+    pub(crate) may_have_key: Box<[bool]>,
     clock: Clock,
     /// The process that holds it.
     process: u32,
@@ -62,12 +62,12 @@ pub(crate) struct LeaseState {
     since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<Inner>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Inner {
     /// How the lock ended, if it has. It is never reset.
     loss: Option<LossCause>,
     renewal: Option<Renewal>,
@@ -93,7 +93,7 @@ impl LeaseState {
         clock: &Clock,
         resource: &Arc<str>,
         tokens: Tokens,
-        owed: Box<[bool]>,
+        may_have_key: Box<[bool]>,
         (since, deadline): (Timestamp, Timestamp),
     ) -> Self {
         static NUMBERS: Sequence = Sequence::new(0);
@@ -101,12 +101,12 @@ impl LeaseState {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             resource: Arc::clone(resource),
             tokens,
-            owed,
+            may_have_key,
             clock: clock.clone(),
             process: std::process::id(),
             since,
             deadline: AtomicU64::new(deadline.as_nanos()),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(Inner::default()),
             changed: Condvar::new(),
         }
     }
@@ -123,7 +123,7 @@ impl LeaseState {
             &self.clock,
             &self.resource,
             tokens,
-            self.owed.clone(),
+            self.may_have_key.clone(),
             times,
         )
     }
@@ -154,7 +154,7 @@ impl LeaseState {
         let end = self.clock.now().checked_add(timeout);
         loop {
             let now = self.clock.now();
-            if let Some(cause) = self.loss_soon_after(now) {
+            if let Some(cause) = self.loss_soon(now) {
                 return Some(cause);
             }
             if end.is_some_and(|end| now >= end) {
@@ -166,8 +166,8 @@ impl LeaseState {
             }
             let mut state = self.state.lock();
             if state.loss.is_none() {
-                let told = self.told_at();
-                let until = end.map_or(told, |end| end.min(told));
+                let notice = self.loss_notice_at();
+                let until = end.map_or(notice, |end| end.min(notice));
                 nap(&self.clock, &self.changed, &mut state, until);
             }
         }
@@ -189,7 +189,7 @@ impl LeaseState {
         }
         if now >= self.deadline() {
             // The nodes may have extended keys, but the lock may have been another holder's in between.
-            let cause = self.cause_of_the_end(&mut state, nodes);
+            let cause = self.end_cause(&mut state, nodes);
             return Err(self.lose(&mut state, cause));
         }
         match verdict::of_held(&nodes) {
@@ -225,7 +225,7 @@ impl LeaseState {
     }
 
     /// Keeps the votes on a renewal that failed, for the cause of a later loss.
-    pub(crate) fn not_renewed(&self, nodes: &[NodeReport]) {
+    pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
         self.state.lock().failed = nodes.into();
     }
 
@@ -240,7 +240,7 @@ impl LeaseState {
     }
 
     /// With `max_hold`, the validity ends no later than that.
-    fn renew_as(&self, state: &mut MutexGuard<'_, State>, renewal: Renewal) {
+    fn renew_as(&self, state: &mut MutexGuard<'_, Inner>, renewal: Renewal) {
         state.renewal = Some(renewal);
         if let Some(until) = renewal.until {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
@@ -285,7 +285,7 @@ impl LeaseState {
     }
 
     /// When the loss is reported at the latest: shortly before the validity ends.
-    pub(crate) fn told_at(&self) -> Timestamp {
+    pub(crate) fn loss_notice_at(&self) -> Timestamp {
         self.deadline().saturating_sub(NOTICE)
     }
 
@@ -295,7 +295,7 @@ impl LeaseState {
         // All in one step under the mutex. A loss that a renewal finds before is seen here; a loss found later concerns
         // no guard any more. After a hand-over, the next holder finds a loss by its own renewal or extension.
         let mut state = self.state.lock();
-        self.note_the_end(&mut state, now, Duration::ZERO);
+        self.note_end(&mut state, now, Duration::ZERO);
         let (loss, deadline) = (state.loss.clone(), self.deadline());
         if loss.is_none() {
             // Nobody here needs the error; watches see the cause.
@@ -319,7 +319,7 @@ impl LeaseState {
     }
 
     /// As [`Self::loss_at`], but shortly before the end of the validity already: for waits and hooks.
-    pub(crate) fn loss_soon_after(&self, now: Timestamp) -> Option<LossCause> {
+    pub(crate) fn loss_soon(&self, now: Timestamp) -> Option<LossCause> {
         self.loss_by(now, NOTICE)
     }
 
@@ -335,23 +335,23 @@ impl LeaseState {
             return is_over.then(|| LossCause::Expired { nodes: Vec::new() });
         }
         let mut state = self.state.lock();
-        self.note_the_end(&mut state, now, notice);
+        self.note_end(&mut state, now, notice);
         state.loss.clone()
     }
 
     /// Loses the lock if no more than `notice` of the validity is left.
-    fn note_the_end(&self, state: &mut MutexGuard<'_, State>, now: Timestamp, notice: Duration) {
+    fn note_end(&self, state: &mut MutexGuard<'_, Inner>, now: Timestamp, notice: Duration) {
         if state.loss.is_none() && self.deadline().saturating_since(now) <= notice {
-            let cause = self.cause_of_the_end(state, Vec::new());
+            let cause = self.end_cause(state, Vec::new());
             // Nobody here needs the error; the next call returns the cause.
             let _told = self.lose(state, cause);
         }
     }
 
     /// Why the validity has ended. `nodes` are the votes on an extension that came too late.
-    fn cause_of_the_end(
+    fn end_cause(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, Inner>,
         mut nodes: Vec<NodeReport>,
     ) -> LossCause {
         let failed = std::mem::take(&mut state.failed).into_vec();
@@ -374,7 +374,7 @@ impl LeaseState {
         std::process::id() != self.process
     }
 
-    fn lose(&self, state: &mut MutexGuard<'_, State>, cause: LossCause) -> Error {
+    fn lose(&self, state: &mut MutexGuard<'_, Inner>, cause: LossCause) -> Error {
         state.loss = Some(cause.clone());
         state.renewal = None;
         self.deadline.store(0, Ordering::Release);

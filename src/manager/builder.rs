@@ -15,7 +15,7 @@ use crate::wire::{Credentials, Source};
 mod build;
 mod spec;
 
-use self::spec::Spec;
+use self::spec::NodeSpec;
 
 /// Makes a [`LockManager`](crate::LockManager). Every problem is reported by [`build`](Self::build), which connects to nothing.
 ///
@@ -41,7 +41,7 @@ use self::spec::Spec;
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder {
-    nodes: Vec<Spec>,
+    nodes: Vec<NodeSpec>,
     pool_size: u32,
     default_ttl: Option<Duration>,
     #[cfg(feature = "tls-rustls")]
@@ -72,7 +72,7 @@ impl Builder {
     /// The order of the nodes does not matter: all managers ask them in one canonical order. All clients must name the
     /// same nodes in the same way: a host name and its address are two names.
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
-        self.nodes.push(Spec::parse(url.as_ref()));
+        self.nodes.push(NodeSpec::parse(url.as_ref()));
         self
     }
 
@@ -82,7 +82,7 @@ impl Builder {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let specs = urls.into_iter().map(|url| Spec::parse(url.as_ref()));
+        let specs = urls.into_iter().map(|url| NodeSpec::parse(url.as_ref()));
         self.nodes.extend(specs);
         self
     }
@@ -94,7 +94,7 @@ impl Builder {
         reason = "a client is handed over, as a URL is"
     )]
     pub fn client(mut self, client: redis::Client) -> Self {
-        self.nodes.push(Spec::from_client(&client));
+        self.nodes.push(NodeSpec::from_client(&client));
         self
     }
 
@@ -140,13 +140,13 @@ impl Builder {
 
     /// Adds a fake node, for tests.
     pub fn fake(mut self, node: &FakeNode) -> Self {
-        self.nodes.push(Spec::Fake(node.clone()));
+        self.nodes.push(NodeSpec::Fake(node.clone()));
         self
     }
 
     /// Adds fake nodes, for tests.
     pub fn fakes(mut self, nodes: &[FakeNode]) -> Self {
-        self.nodes.extend(nodes.iter().cloned().map(Spec::Fake));
+        self.nodes.extend(nodes.iter().cloned().map(NodeSpec::Fake));
         self
     }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::LockManager;
-use super::acquire::Asked;
+use super::acquire::LockOptions;
 use crate::clock;
 use crate::contend::cancel::Cancel;
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub struct LockRequest<'a> {
     manager: &'a LockManager,
     resource: &'a str,
     ttl: Option<Duration>,
-    asked: Asked,
+    options: LockOptions,
 }
 
 impl<'a> LockRequest<'a> {
@@ -35,7 +35,7 @@ impl<'a> LockRequest<'a> {
             manager,
             resource,
             ttl: None,
-            asked: Asked::default(),
+            options: LockOptions::default(),
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
-        self.asked.keep_alive = Some(keep_alive);
+        self.options.keep_alive = Some(keep_alive);
         self
     }
 
@@ -69,7 +69,7 @@ impl<'a> LockRequest<'a> {
     ///
     /// A call that was cancelled before it begins asks no node. Defaults to a wait that only its timeout ends.
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
-        self.asked.cancel = Some(cancel.clone());
+        self.options.cancel = Some(cancel.clone());
         self
     }
 
@@ -115,7 +115,7 @@ impl<'a> LockRequest<'a> {
 
     /// Checks the options before anything is sent.
     fn acquire(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        let keep_alive = self.asked.keep_alive;
+        let keep_alive = self.options.keep_alive;
         let limit = keep_alive.and_then(KeepAlive::limit);
         let default = self.manager.cluster().options.default_ttl;
         let fitting = limit.map_or(default, |limit| default.min(limit));
@@ -124,6 +124,6 @@ impl<'a> LockRequest<'a> {
             self.manager.shared.keeper.prepare(ttl, keep_alive)?;
         }
         self.manager
-            .acquire(self.resource, ttl, timeout, &self.asked)
+            .acquire(self.resource, ttl, timeout, &self.options)
     }
 }

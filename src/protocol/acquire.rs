@@ -51,19 +51,19 @@ pub(crate) fn attempt(
             claim: fence.map(|fence| fence.token),
         };
         let times = (started, started.saturating_add(term.validity));
-        let owed = ballots.iter().map(|ballot| ballot.owed).collect();
+        let may_have_key = ballots.iter().map(|ballot| ballot.may_have_key).collect();
         return Ok(Won {
-            lease: LeaseState::new(&cluster.clock, resource, tokens, owed, times),
+            lease: LeaseState::new(&cluster.clock, resource, tokens, may_have_key, times),
             votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
             cohort: handover.map(|allowance| allowance.begin(started)),
         });
     }
 
     learn(cluster, &ballots);
-    let owed = ballots.iter().map(|ballot| ballot.owed);
-    let released = release_all(cluster.each().zip(owed), attempt.release()).nodes;
+    let may_have_key = ballots.iter().map(|ballot| ballot.may_have_key);
+    let released = release_all(cluster.each().zip(may_have_key), attempt.release()).nodes;
     let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
-    let waited = cluster.clock.glance().saturating_since(started);
+    let waited = cluster.clock.now_for_records().saturating_since(started);
     Err(verdict::why_not(resource, waited, nodes))
 }
 
@@ -73,10 +73,10 @@ fn propose(
     cluster: &Cluster,
     mut handover: Option<Allowance>,
 ) -> (Option<Fence<'_>>, Option<Allowance>) {
-    let wished = handover.map_or(0, |some| some.times);
+    let requested = handover.map_or(0, |some| some.times);
     let fence = cluster.rules.as_ref().map(|rules| {
         let wall = cluster.clock.wall_micros();
-        let (token, reserve) = cluster.proposals.next(wall, wished, rules.lead);
+        let (token, reserve) = cluster.proposals.next(wall, requested, rules.lead);
         Fence {
             rules,
             token,
@@ -183,7 +183,7 @@ impl Round<'_> {
             return;
         };
         let others = self.ballots.iter().map(|other| &other.report);
-        ballot.report.be_an_alias_of(others);
+        ballot.report.fail_if_server_voted(others);
         if let Some(empty) = self.ballots.get_mut(place) {
             *empty = ballot;
         }

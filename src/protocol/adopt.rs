@@ -25,7 +25,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     }
 
     let started = cluster.clock.now();
-    let asked = cluster.each().zip(lease.owed().iter().copied());
+    let asked = cluster.each().zip(lease.may_have_key().iter().copied());
     let answers = asked.zip(look_at(cluster, &key, lease));
     let votes = answers.map(|((node, _), answer)| match answer {
         Some(status) => vote(status, lease.token()),
@@ -33,7 +33,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
     });
     let votes = votes.collect();
-    let waited = cluster.clock.glance().saturating_since(started);
+    let waited = cluster.clock.now_for_records().saturating_since(started);
     let drift = |ttl| cluster.options.drift(ttl);
     let (votes, validity) = verdict::adopt(&resource, waited, votes, drift)?;
     let deadline = started.saturating_add(validity);
@@ -41,10 +41,16 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         let cause = LossCause::Expired { nodes: votes };
         return Err(Error::Lost { resource, cause });
     }
-    let owed = lease.owed().into();
+    let may_have_key = lease.may_have_key().into();
     let times = (started, deadline);
     Ok(Won {
-        lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), owed, times),
+        lease: LeaseState::new(
+            &cluster.clock,
+            &resource,
+            lease.tokens(),
+            may_have_key,
+            times,
+        ),
         votes,
         cohort: None,
     })
@@ -52,7 +58,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
 
 /// The status of the key on the nodes that may have the key of the lease.
 fn look_at(cluster: &Cluster, key: &str, lease: &Lease) -> Vec<Option<NodeStatus>> {
-    let asked = cluster.each().zip(lease.owed().iter().copied());
+    let asked = cluster.each().zip(lease.may_have_key().iter().copied());
     let command = command::inspect(key);
     let Some(token) = lease.fencing_token() else {
         return inspect_all(asked, &command);
@@ -73,7 +79,7 @@ fn look_at(cluster: &Cluster, key: &str, lease: &Lease) -> Vec<Option<NodeStatus
 /// Refuses a lease that can't be of these nodes.
 fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
     let invalid = |reason: String| Err(Error::InvalidLease { reason });
-    let (theirs, ours) = (lease.owed().len(), cluster.nodes().len());
+    let (theirs, ours) = (lease.may_have_key().len(), cluster.nodes().len());
     if theirs != ours {
         return invalid(format!(
             "it is of a deployment of {theirs} nodes, and this manager has {ours}; give all clients the same nodes"

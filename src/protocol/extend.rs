@@ -55,11 +55,15 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension<'_>], asked: &[
     let answers = extend_all(nodes.clone(), &command, extensions.len());
     for (extension, answers) in extensions.iter_mut().zip(answers) {
         extension.nodes = answers;
-        let owed = extension.lease.owed.iter();
-        let reports = extension.nodes.iter_mut().zip(nodes.clone()).zip(owed);
-        for ((report, (node, asked)), owed) in reports {
+        let may_have_key = extension.lease.may_have_key.iter();
+        let reports = extension
+            .nodes
+            .iter_mut()
+            .zip(nodes.clone())
+            .zip(may_have_key);
+        for ((report, (node, asked)), may_have_key) in reports {
             // A node that was left out may still have the key, so its vote is unknown and not against us.
-            if *owed && !asked {
+            if *may_have_key && !asked {
                 let failure = node.recent_failure().unwrap_or_default();
                 report.vote = Vote::Failed(NodeError::BreakerOpen { failure });
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{LeaseState, MutexGuard, State};
+use super::{Inner, LeaseState, MutexGuard};
 use crate::error::{LossCause, NodeReport};
 use crate::log_lines;
 use crate::stats::Recorder;
@@ -35,7 +35,7 @@ impl LeaseState {
             return;
         };
         recorder.released.count();
-        let held = self.clock.glance().saturating_since(self.since);
+        let held = self.clock.now_for_records().saturating_since(self.since);
         log_lines::released(&self.resource, held);
     }
 
@@ -47,7 +47,7 @@ impl LeaseState {
     }
 
     /// Records a loss, once.
-    pub(super) fn tell_loss(&self, state: &mut MutexGuard<'_, State>, cause: &LossCause) {
+    pub(super) fn tell_loss(&self, state: &mut MutexGuard<'_, Inner>, cause: &LossCause) {
         // A release is recorded later, by `given_back`, when the nodes have answered.
         if matches!(cause, LossCause::Released) {
             return;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Builder;
-use super::spec::Spec;
+use super::spec::NodeSpec;
 use crate::clock::{Clock, Timers, one_thread, wait_for};
 use crate::cluster::Options;
-use crate::cluster::key::rules_all_names_out;
+use crate::cluster::key::forbids_all_names;
 use crate::contend::handover::MOST_TIMES;
 use crate::error::Error;
 use crate::fake::FakeClock;
@@ -41,7 +41,7 @@ impl Builder {
     ///
     /// Where the operating system can't start a thread.
     pub fn build(self) -> Result<LockManager, Error> {
-        let mut specs: Vec<(String, Spec)> = Vec::with_capacity(self.nodes.len());
+        let mut specs: Vec<(String, NodeSpec)> = Vec::with_capacity(self.nodes.len());
         for (i, spec) in self.nodes.iter().enumerate() {
             let number = i.saturating_add(1);
             let identity = spec
@@ -93,7 +93,7 @@ impl Builder {
             reason = "with TLS, certificates can be invalid"
         )
     )]
-    fn means(&self, specs: &[(String, Spec)]) -> Result<Means, Error> {
+    fn means(&self, specs: &[(String, NodeSpec)]) -> Result<Means, Error> {
         #[cfg(not(feature = "tls-rustls"))]
         let _ = specs;
         Ok(Means {
@@ -172,7 +172,7 @@ impl Builder {
             "max_ttl: with Protocol::Fenced it must be at most 11 h, because counters are kept for a day",
         )?;
         require(
-            !rules_all_names_out(&options.key_prefix),
+            !forbids_all_names(&options.key_prefix),
             "key_prefix: keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another",
         )?;
         let handover = self.handover;
@@ -198,7 +198,7 @@ impl Builder {
 }
 
 /// The clock that all nodes are on.
-fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
+fn common_clock(specs: &[(String, NodeSpec)]) -> Result<Clock, Error> {
     let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
     let first = clocks.next().flatten();
     let same = |other: Option<&FakeClock>| match (first, other) {

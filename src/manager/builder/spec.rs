@@ -13,7 +13,7 @@ use crate::wire::transport::Connect;
 
 /// A node as it was given, or why it can't be used. It can hold a password, so its `Debug` shows only the name.
 #[derive(Clone)]
-pub(super) enum Spec {
+pub(super) enum NodeSpec {
     Server(Box<Result<Address, String>>),
     Fake(FakeNode),
 }
@@ -22,7 +22,7 @@ const EXPECTED: &str = "expected redis://[user:password@]host[:port][/db], redis
                         (percent-encode special characters of a password)";
 
 /// What is wrong with a URL that the redis crate refuses. The text repeats no part of the URL, which may be a password.
-fn fault_of(url: &str) -> &'static str {
+fn problem_of(url: &str) -> &'static str {
     if url.is_empty() {
         return "the URL is empty";
     }
@@ -76,7 +76,7 @@ fn fault_of(url: &str) -> &'static str {
     "the host, the user or the password has characters in it that can't be there"
 }
 
-impl Spec {
+impl NodeSpec {
     pub(super) fn parse(url: &str) -> Self {
         // The error of the redis crate is left out, because it may repeat a part of the URL, which can hold a password.
         let has_fragment = redis::parse_redis_url(url).is_some_and(|url| url.fragment().is_some());
@@ -89,7 +89,7 @@ impl Spec {
             Err(_) if url.starts_with("rediss://") && cfg!(not(feature = "tls-rustls")) => {
                 Err(NEEDS_TLS.into())
             }
-            Err(_) => Err(format!("{}; {EXPECTED}", fault_of(url))),
+            Err(_) => Err(format!("{}; {EXPECTED}", problem_of(url))),
         };
         Self::Server(Box::new(address))
     }
@@ -159,7 +159,7 @@ impl Spec {
     }
 }
 
-impl fmt::Debug for Spec {
+impl fmt::Debug for NodeSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
     }
