@@ -149,8 +149,7 @@ impl LockManager {
         if let Some(keep_alive) = params.keep_alive {
             guard.begin_keep_alive(params.term, keep_alive);
         }
-        // The clock is read last, so a slow step above can't hide an expired lock. Dropping the guard releases the
-        // lock.
+        // The clock is read last, so that no slow step above hides an expired lock. A dropped guard releases it.
         if !guard.remaining().is_zero() {
             return Ok(guard);
         }
