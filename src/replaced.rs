@@ -1,4 +1,4 @@
-//! A server is gone for good, and an empty one takes its place, whose clock is behind by as much as is allowed.
+//! Tests of a server that is replaced by an empty one, whose clock is behind by as much as is allowed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The table, the findings and the verdict, for a person who was just woken up.
+//! `Health` as text for people: the table, the findings and the verdict.
 
 use std::fmt;
 use std::time::Duration;
