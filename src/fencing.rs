@@ -159,9 +159,9 @@ pub(crate) struct Rules {
     /// counters are kept, and the version of the protocol.
     pub(crate) config: String,
     /// How long a node abstains that may have forgotten locks: until the last of them has ended, and at least for
-    /// `skew` and `lead` together. A token may be ahead of a node's clock by the same span. So every token that a
-    /// server has granted is smaller than the end of the quarantine of a server that replaces it, whose clock may be
-    /// behind by `skew`.
+    /// `skew` and `lead` together. A token may be ahead of a node's clock by the same span. If a server is replaced,
+    /// the clock of the new one may be behind by `skew`. Nevertheless every token of the old server is smaller than the
+    /// end of the new server's quarantine.
     pub(crate) quarantine: Duration,
     /// By how much any two of the clocks, of clients and servers, may differ.
     pub(crate) skew: Duration,

@@ -34,8 +34,8 @@ use crate::verdict;
 ///
 /// The release goes to all nodes in one round trip. Then the thread of the same manager that has waited longest for the
 /// lock gets its turn. Errors are ignored: a node that can't be reached keeps the key until its time to live ends, as
-/// the algorithm intends. The release takes at most one node timeout for all nodes together, one more for each node
-/// that needs a new connection, and one and a half for each node whose pooled connections are all in use. Call
+/// the algorithm intends. The release takes at most one node timeout for all nodes together. Add one for each node that
+/// needs a new connection, and one and a half for each node whose pooled connections are all in use. Call
 /// [`unlock`](Self::unlock) to see the errors.
 #[must_use = "a lock that is not bound to a variable is given back at once"]
 pub struct LockGuard {
@@ -129,7 +129,7 @@ impl LockGuard {
         self.lease.tokens.fencing
     }
 
-    /// Returns how long the lock is still ours, or zero when it no longer is.
+    /// Returns how long the lock is still valid, or zero when it no longer is.
     ///
     /// This is the time to live less the drift, counted from before the first command was sent, on a clock that goes on
     /// while the machine is suspended. It asks no server: that nodes forgot the lock is only noticed by
@@ -138,7 +138,7 @@ impl LockGuard {
         self.lease.remaining()
     }
 
-    /// Checks, without asking a server, that the lock is still ours.
+    /// Checks, without asking a server, that the lock is still held.
     ///
     /// # Errors
     ///
@@ -159,7 +159,7 @@ impl LockGuard {
         self.lease.check()
     }
 
-    /// Waits until the lock is lost, for `timeout` at most; returns how, or none if it is still ours.
+    /// Waits until the lock is lost, for `timeout` at most; returns the cause, or none if it is still held.
     /// [`Duration::MAX`] means without a bound.
     ///
     /// It asks no server. It returns at once when a renewal or an extension finds a loss, and a millisecond before the

@@ -85,9 +85,9 @@
 //! ```
 //!
 //! **Handing over.** [`LockGuard::into_lease`] turns a guard into a [`Lease`] without releasing the lock. A lease is a
-//! line of text, for an environment variable or a queue, and [`LockManager::adopt`] makes a guard of it again, in
-//! another process or on another machine. Only one process may adopt a lease. [`LockManager::release`] releases the
-//! lock of a holder that no longer runs.
+//! line of text, for an environment variable or a queue. [`LockManager::adopt`] makes a guard of it again, in another
+//! process or on another machine. Only one process may adopt a lease. [`LockManager::release`] releases the lock of a
+//! holder that no longer runs.
 //!
 //! **Errors.** [`Error::Held`] is the normal "no": others have the lock. [`Error::Unavailable`] is an outage: too few
 //! nodes answer to tell whether the lock is free. [`Error::TooSlow`] means that a majority granted the lock too late,

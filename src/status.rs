@@ -128,8 +128,8 @@ pub enum View {
     },
     /// There is no key.
     Free,
-    /// The node was left out because it had failed a moment ago and the others were enough to tell
-    /// ([`NodeError::BreakerOpen`]), or it could not be asked, or its answer does not describe a lock.
+    /// The node could not be asked, or its answer does not describe a lock. Or it was left out
+    /// ([`NodeError::BreakerOpen`]), because it had failed a moment ago and the others were enough to tell.
     ///
     /// After [`NodeError::NotALock`], nobody gets the vote of this node until the key is deleted.
     Failed(NodeError),

@@ -15,8 +15,8 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Finds the terminal, if this process is in its foreground and is not followed by another program in a pipeline
-    /// (`redlatch run … | less`), which needs the terminal more.
+    /// Finds the terminal, if this process is in its foreground. In a pipeline (`redlatch run … | less`), the last
+    /// program needs the terminal more, so there is none.
     pub(crate) fn find() -> Option<Self> {
         let is_interactive = stdin().is_terminal() || stdout().is_terminal();
         if !is_interactive || is_pipe() {

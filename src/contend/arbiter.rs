@@ -171,7 +171,7 @@ mod tests {
             order
         }
 
-        /// Lets somebody have the lock everywhere for so long.
+        /// Gives the lock to another holder on all nodes, for `ttl`.
         fn hold(&self, ttl: Duration) {
             for node in &self.nodes {
                 node.hold("job", "another", ttl);

@@ -70,7 +70,7 @@ impl WaitClock<Model> for Patient {
     }
 }
 
-/// One for whom time goes by: each pause is a nanosecond. After two of them, it waits until it is called.
+/// A thread for which time passes: each pause takes a nanosecond. After two pauses, it waits until it is admitted.
 #[derive(Default)]
 struct Hasty(Cell<u64>);
 
@@ -129,7 +129,7 @@ fn at(nanos: u64) -> Timestamp {
 struct Scene {
     queue: Arc<Queue<Model>>,
     resource: Arc<str>,
-    /// Whether somebody is where only one may be.
+    /// Whether a thread is in the section where only one may be.
     is_taken: Arc<AtomicBool>,
     /// Who was there, in order.
     visits: Arc<std::sync::Mutex<Vec<u32>>>,
@@ -178,7 +178,7 @@ impl Scene {
     }
 }
 
-/// Goes through all interleavings in which no more than three times a thread has to stop where it could have gone on.
+/// Checks all interleavings with at most three preemptions of a thread.
 fn check(model: impl Fn(Scene) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);

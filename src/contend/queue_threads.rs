@@ -70,7 +70,7 @@ fn soon(span: Duration) -> Timestamp {
     real().now().saturating_add(span)
 }
 
-/// Waits until so many threads are in the lines.
+/// Waits until this number of threads is in the lines.
 #[track_caller]
 fn await_waiting(queue: &Queue<Test>, count: usize) {
     let end = soon(Duration::from_mins(1));

@@ -219,8 +219,8 @@ fn unreachable(node: &Facts) -> Option<Finding> {
     Some(finding("unreachable", Warning, error?.to_string(), advice))
 }
 
-/// The node answers with an error that a lock would get as well, or it does not vote for a client with these rules and
-/// this client's clock.
+/// The node answers with an error that a lock would get as well, or its facts rule out a vote for a client with these
+/// rules.
 fn refuses(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
     let objection = own.and_then(|rules| node.objection(rules));
     let refusal = node.refusal.clone().filter(|_| node.failure().is_none());

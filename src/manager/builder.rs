@@ -244,16 +244,16 @@ impl Builder {
     /// Lets a lock pass from thread to thread of this manager without a round over the servers: at most `max_times` in
     /// succession, 1 to 1000, and no longer than `max_time` after it was taken. Off by default.
     ///
-    /// A guard that is released hands the lock to the thread that has waited longest for it in this process, if at
-    /// least half of the validity that this thread asked for remains. That thread gets a guard of its own, valid for
-    /// what remains and no longer than it asked for. To the servers, all of these guards are one holder with one
+    /// The end of a guard hands the lock to the thread of this manager that has waited longest for it. At least half of
+    /// the validity that this thread asked for has to remain. That thread gets a guard of its own, valid for what
+    /// remains and no longer than it asked for. To the servers, all of these guards are one holder with one
     /// [`token`](crate::LockGuard::token): if the process dies, others wait for the time to live that the first of them
     /// asked for.
     ///
-    /// With [`Protocol::Fenced`], each of these guards has a larger fencing token than the one before. The attempt that takes the
-    /// lock reserves `max_times` tokens. It reserves fewer, so that fewer hand-overs are possible, while unused reserved tokens
-    /// are ahead of the clock by more than the drift of [`max_ttl`](Self::max_ttl): 36 s by default, and 3 ms with a `max_ttl`
-    /// of 100 ms. The clock catches up with a million tokens a second.
+    /// With [`Protocol::Fenced`], each of these guards has a larger fencing token than the one before. The attempt that
+    /// takes the lock reserves `max_times` tokens. It reserves fewer, so that fewer hand-overs are possible, while
+    /// unused reserved tokens are ahead of the clock by more than the drift of [`max_ttl`](Self::max_ttl): 36 s by
+    /// default, and 3 ms with a `max_ttl` of 100 ms. The clock catches up with a million tokens a second.
     ///
     /// It saves round trips, but is unfair: while threads of this manager wait, other processes wait for `max_times`
     /// more holders or for `max_time`, whichever ends first. The threads get the lock in the order in which they asked.

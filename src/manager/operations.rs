@@ -94,11 +94,11 @@ impl LockManager {
     /// forbids to read is unknown, and reported by a [`Finding`](crate::Finding) with the code `hidden`; everything
     /// else is examined.
     ///
-    /// Each question goes to all nodes before any reply is read, also to nodes that failed a moment ago and that
-    /// [`lock`](Self::lock) leaves out, so it takes six round trips. A node that does not answer is asked nothing more:
-    /// it costs one node timeout, and one more where its connection can't be made. At worst, where nodes answer just in
-    /// time, each question takes a node timeout. As with any other command, a node that answers is no longer left out,
-    /// and a node that is silent is left out from then on.
+    /// Each question goes to all nodes before any reply is read, so it takes six round trips. Nodes that failed a
+    /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked
+    /// nothing more: it costs one node timeout, and one more where its connection can't be made. At worst, where nodes
+    /// answer just in time, each question takes a node timeout. As with any other command, a node that answers is no
+    /// longer left out, and a node that is silent is left out from then on.
     ///
     /// # Errors
     ///

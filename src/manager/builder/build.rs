@@ -20,8 +20,8 @@ use crate::wire::transport::Connect;
 
 /// A lock that is held for more than a year is not a lease.
 const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
-/// With the fenced protocol a token may be ahead of the clock by the longest ttl, and counters, which are kept for a
-/// day, have to outlive that twice.
+/// With the fenced protocol a token may be ahead of the clock by the longest ttl. Counters are kept for a day, and have
+/// to outlive that time twice.
 const LONGEST_FENCED_TTL: Duration = Duration::from_hours(11);
 /// The longest node timeout and retry delay.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
