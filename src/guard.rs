@@ -309,7 +309,7 @@ impl LockGuard {
         };
         if let Some(cause) = known {
             // No answer of the nodes can undo a loss that is known.
-            return Err(self.lease.lost(cause));
+            return Err(self.lease.lost_error(cause));
         }
         let waited = self
             .shared

@@ -85,7 +85,11 @@ pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
 
 /// Why an attempt without a majority has failed. Failures count only if they alone rule out a majority. Otherwise other
 /// holders prevented it.
-pub(crate) fn why_not(resource: &Arc<str>, waited: Duration, nodes: Vec<NodeReport>) -> Error {
+pub(crate) fn attempt_error(
+    resource: &Arc<str>,
+    waited: Duration,
+    nodes: Vec<NodeReport>,
+) -> Error {
     let resource = Arc::clone(resource);
     let failed = nodes.iter().filter(|node| node.vote.is_failure()).count();
     if quorum::is_ruled_out(nodes.len(), failed) {

@@ -79,12 +79,12 @@ pub(crate) fn spawn(
     }
     match command.spawn() {
         Ok(child) => Ok(Pid::from_child(&child)),
-        Err(error) => Err(why_not(program, &error)),
+        Err(error) => Err(start_failure(program, &error)),
     }
 }
 
 /// An error that the check could not see: a missing interpreter, a file for another machine, or no process left.
-fn why_not(program: &OsStr, error: &io::Error) -> Failure {
+fn start_failure(program: &OsStr, error: &io::Error) -> Failure {
     let kind = error.kind();
     if kind == ErrorKind::NotFound {
         let message = format!(

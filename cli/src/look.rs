@@ -61,7 +61,10 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     let manager = nodes::manager(&arguments.servers, &config, protocol)?;
     let name = &arguments.name;
     let result = manager.release(name.as_str(), &arguments.token);
-    let why = result.as_ref().err().map(|error| why_not(name, error));
+    let why = result
+        .as_ref()
+        .err()
+        .map(|error| release_failure(name, error));
     if arguments.form.json {
         let object = json::of_release(name.as_str(), &result, why.as_deref());
         output::print(&format!("{object}\n"))?;
@@ -88,7 +91,7 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
 }
 
 /// The reason in other words than the library's: the token may never have been the holder's, so no lock was lost.
-fn why_not(name: &Name, error: &Error) -> String {
+fn release_failure(name: &Name, error: &Error) -> String {
     let Error::Lost { cause, .. } = error else {
         return error.to_string();
     };

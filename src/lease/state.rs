@@ -143,7 +143,7 @@ impl LeaseState {
             return Ok(());
         }
         match self.loss_at(now) {
-            Some(cause) => Err(self.lost(cause)),
+            Some(cause) => Err(self.lost_error(cause)),
             // It was extended since the deadline was read.
             None => Ok(()),
         }
@@ -185,7 +185,7 @@ impl LeaseState {
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
         if let Some(cause) = &state.loss {
-            return Err(self.lost(cause.clone()));
+            return Err(self.lost_error(cause.clone()));
         }
         if now >= self.deadline() {
             // The nodes may have extended keys, but the lock may have been another holder's in between.
@@ -380,11 +380,11 @@ impl LeaseState {
         self.deadline.store(0, Ordering::Release);
         self.changed.notify_all();
         self.tell_loss(state, &cause);
-        self.lost(cause)
+        self.lost_error(cause)
     }
 
     /// The error for a caller.
-    pub(crate) fn lost(&self, cause: LossCause) -> Error {
+    pub(crate) fn lost_error(&self, cause: LossCause) -> Error {
         let resource = Arc::clone(&self.resource);
         Error::Lost { resource, cause }
     }

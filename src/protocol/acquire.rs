@@ -64,7 +64,7 @@ pub(crate) fn attempt(
     let released = release_all(cluster.each().zip(may_have_key), attempt.release()).nodes;
     let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
     let waited = cluster.clock.now_for_records().saturating_since(started);
-    Err(verdict::why_not(resource, waited, nodes))
+    Err(verdict::attempt_error(resource, waited, nodes))
 }
 
 /// Proposes a fencing token, and reserves one below it for each possible hand-over; fewer if they would be too far
