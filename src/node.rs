@@ -81,7 +81,7 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct Ballot {
     pub(crate) report: NodeReport,
     /// Whether a key of this attempt may be on the node, so that it has to be released there.
-    pub(crate) owed: bool,
+    pub(crate) may_have_key: bool,
 }
 
 impl Node {
@@ -133,7 +133,7 @@ impl Node {
     pub(crate) fn unasked(&self, vote: Vote) -> Ballot {
         Ballot {
             report: self.report(vote, Duration::ZERO, None),
-            owed: false,
+            may_have_key: false,
         }
     }
 
@@ -221,8 +221,11 @@ impl Node {
 }
 
 impl Ballot {
-    fn new(report: NodeReport, owed: bool) -> Self {
-        Self { report, owed }
+    fn new(report: NodeReport, may_have_key: bool) -> Self {
+        Self {
+            report,
+            may_have_key,
+        }
     }
 
     /// Whether the node was not asked because it failed a moment ago.

@@ -19,6 +19,7 @@ fn assert_refused(ended: &Ended, code: i32, mend: &str) {
     assert!(ended.stderr.contains(mend), "{mend}: {ended:?}");
 }
 
+#[expect(clippy::too_many_lines, reason = "one list of all cases")]
 #[test]
 fn usage_that_is_wrong_is_64() {
     let nodes = Nodes::start(3);

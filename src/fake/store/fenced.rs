@@ -124,6 +124,10 @@ impl Store {
         );
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "in the order of the script that it plays"
+    )]
     fn fenced_acquire(
         &mut self,
         [lock, counter_key, marker_key]: [&str; 3],
