@@ -193,10 +193,7 @@ impl Node {
             return;
         }
         let command = command::probe();
-        let request = Request {
-            packed: &command,
-            kind: Kind::Glance,
-        };
+        let request = Request::new(&command, Kind::Glance);
         let answer = Exchange::with(self, &request, |_, reply| is_alive(reply));
         if answer.result.is_err()
             && let Some(next) = self.breaker.probe_failed(probe)

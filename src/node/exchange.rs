@@ -43,8 +43,6 @@ pub(super) struct Sent<'x> {
     connection: Connection,
     /// Up to when something to receive was waited for.
     looked_until: Timestamp,
-    /// How often the request may still be said again when a connection made for it breaks.
-    repetitions: u32,
     first_failure: Option<Box<NodeError>>,
 }
 
@@ -114,7 +112,6 @@ impl<'x, T> Exchange<'x, T> {
             Ok(connection) => Self::Sent(Sent {
                 connection,
                 looked_until: turn.started,
-                repetitions: turn.request.repetitions(),
                 first_failure: None,
                 turn,
             }),
@@ -212,9 +209,9 @@ impl Sent<'_> {
         let mut reply = self.turn.recv();
         while let Err(error) = &reply
             && error.is_closed()
-            && (self.connection == Connection::Warm || self.repetitions > 0)
+            && (self.connection == Connection::Warm || self.turn.repetitions > 0)
         {
-            self.repetitions = self.repetitions.saturating_sub(1);
+            self.turn.repetitions = self.turn.repetitions.saturating_sub(1);
             let failure = || Box::new(error.clone());
             self.first_failure.get_or_insert_with(failure);
             if self.connection == Connection::Warm {

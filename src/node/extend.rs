@@ -28,10 +28,7 @@ pub(crate) fn extend_all<'n>(
     command: &Packed,
     locks: usize,
 ) -> Vec<Vec<NodeReport>> {
-    let request = Request {
-        packed: command,
-        kind: Kind::Insistent,
-    };
+    let request = Request::new(command, Kind::Insistent);
     let read = |_: &Node, reply: &Reply| Votes::read(reply, locks);
     let answers = exchange_all(nodes.clone(), &request, read);
     let answers: Vec<NodeAnswer<'n>> = nodes

@@ -51,10 +51,7 @@ pub(crate) fn open_all<'n>(
     opening: Opening,
 ) -> Vec<NodeReport> {
     let command = opening.command(rules);
-    let request = Request {
-        packed: &command,
-        kind: Kind::Look,
-    };
+    let request = Request::new(&command, Kind::Look);
     let all = nodes.clone().map(|node| (node, true));
     let read = |node: &Node, reply: &Reply| {
         let counter = rules.marker.clone();

@@ -26,10 +26,7 @@ pub(crate) fn release_all<'n>(
     nodes: impl DoubleEndedIterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Released {
-    let request = Request {
-        packed: command,
-        kind: Kind::Insistent,
-    };
+    let request = Request::new(command, Kind::Insistent);
     let read = |_: &Node, reply: &Reply| release_reply(reply);
     let answers = exchange_all(nodes.clone().rev(), &request, read);
     let mut has_woken = false;

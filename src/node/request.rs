@@ -40,16 +40,26 @@ pub(super) enum Kind<'a> {
     },
 }
 
-/// What bounds an exchange.
-pub(super) enum Bound {
-    /// One node timeout, the wait for a slot included.
-    FromTheBeginning,
-    /// So much from the moment when it is sent.
-    FromTheSend(Option<Duration>),
+/// How long an exchange may take, and how often the request is sent.
+pub(super) enum Patience {
+    /// One node timeout, the wait for a slot included. When a good part of it was gone before the node was asked, no answer
+    /// in time says little about the node.
+    Once,
+    /// One node timeout from the moment when it is sent; and so many more connections where also one that was made for the
+    /// request breaks.
+    Repeated(u32),
+    /// So much from the moment when it is sent. No answer in time says nothing about the node.
+    Long(Duration),
 }
 
 /// A connection that breaks again and again is not worth more.
 const REPETITIONS: u32 = 3;
+
+impl<'a> Request<'a> {
+    pub(super) fn new(packed: &'a Packed, kind: Kind<'a>) -> Self {
+        Self { packed, kind }
+    }
+}
 
 impl Request<'_> {
     /// The command for another connection, when the first one broke before it answered.
@@ -79,29 +89,11 @@ impl Request<'_> {
         matches!(self.kind, Kind::Insistent)
     }
 
-    pub(super) fn bound(&self) -> Bound {
+    pub(super) fn patience(&self) -> Patience {
         match self.kind {
-            Kind::Acquire { .. } | Kind::Glance => Bound::FromTheBeginning,
-            Kind::Insistent | Kind::Look | Kind::Question => Bound::FromTheSend(None),
-            Kind::Listen { patience, .. } => Bound::FromTheSend(Some(patience)),
-        }
-    }
-
-    /// How often it may be said again when also a connection that was made for it breaks.
-    pub(super) fn repetitions(&self) -> u32 {
-        match self.kind {
-            Kind::Insistent | Kind::Look | Kind::Question => REPETITIONS,
-            Kind::Acquire { .. } | Kind::Glance | Kind::Listen { .. } => 0,
-        }
-    }
-
-    /// Whether no answer in time says little about the node: a good part of the time was gone before that was asked, or it
-    /// may take its time.
-    pub(super) fn excuses_silence(&self, waited: Duration, timeout: Duration) -> bool {
-        match self.kind {
-            Kind::Acquire { .. } | Kind::Glance => waited.saturating_mul(4) > timeout,
-            Kind::Insistent | Kind::Look | Kind::Question => false,
-            Kind::Listen { .. } => true,
+            Kind::Acquire { .. } | Kind::Glance => Patience::Once,
+            Kind::Insistent | Kind::Look | Kind::Question => Patience::Repeated(REPETITIONS),
+            Kind::Listen { patience, .. } => Patience::Long(patience),
         }
     }
 

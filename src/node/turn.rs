@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Node;
-use super::request::{Bound, Request};
+use super::request::{Patience, Request};
 use super::slot::{Place, Readiness};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -27,6 +27,8 @@ pub(super) struct Turn<'x> {
     pub(super) deadline: Timestamp,
     /// Whether no answer in time says little about the node.
     excuses_silence: bool,
+    /// How often the request may still be said again when a connection made for it breaks.
+    pub(super) repetitions: u32,
     pub(super) span: NodeSpan,
 }
 
@@ -49,17 +51,16 @@ impl<'x> Turn<'x> {
         if slot.check(generation) == Readiness::Closed {
             node.retire(generation);
         }
-        let since = node.now();
-        let waited = since.saturating_since(started);
         Self {
             node,
             request,
             slot,
             generation,
             started,
-            since,
+            since: node.now(),
             deadline: started,
-            excuses_silence: request.excuses_silence(waited, node.timeout),
+            excuses_silence: false,
+            repetitions: 0,
             span: NodeSpan::new(&node.name),
         }
     }
@@ -74,14 +75,23 @@ impl<'x> Turn<'x> {
     }
 
     fn set_the_deadline(&mut self) {
-        let now = self.node.now();
-        self.deadline = match self.request.bound() {
-            Bound::FromTheBeginning => {
+        let (now, timeout) = (self.node.now(), self.node.timeout);
+        self.deadline = match self.request.patience() {
+            Patience::Once => {
+                let waited = self.since.saturating_since(self.started);
+                self.excuses_silence = waited.saturating_mul(4) > timeout;
                 let lost = now.saturating_since(self.since);
                 self.started = self.started.saturating_add(lost);
-                self.started.saturating_add(self.node.timeout)
+                self.started.saturating_add(timeout)
             }
-            Bound::FromTheSend(span) => now.saturating_add(span.unwrap_or(self.node.timeout)),
+            Patience::Repeated(times) => {
+                self.repetitions = times;
+                now.saturating_add(timeout)
+            }
+            Patience::Long(span) => {
+                self.excuses_silence = true;
+                now.saturating_add(span)
+            }
         };
     }
 

@@ -92,10 +92,7 @@ impl Node {
             span => span.saturating_add(self.timeout),
         };
         let command = command::look(key, announced, manner == Manner::Polite);
-        let request = Request {
-            packed: &command,
-            kind: Kind::Glance,
-        };
+        let request = Request::new(&command, Kind::Glance);
         // A server that refuses, or is loading, has answered.
         let read = |_: &Self, reply: &Reply| {
             let is_refused = matches!(reply, Reply::Error(_));
