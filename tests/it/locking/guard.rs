@@ -6,6 +6,7 @@ use std::time::Duration;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, Vote};
 use redlatch_testing::{Server, assert_ends_well, eventually, within};
+use signal_hook::low_level::exit as leave;
 
 use crate::managers::patient;
 
@@ -204,7 +205,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
             drop(guard);
             drop(manager);
             // Zero, or the number of the one that is not.
-            std::process::exit(first_bad.map_or(0, |at| i32::try_from(at).unwrap() + 1));
+            leave(first_bad.map_or(0, |at| i32::try_from(at).unwrap() + 1));
         }
         fork::Fork::Parent(pid) => assert_ends_well(pid),
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, KeepAlive, LockGuard, LockManager};
 use redlatch_testing::{assert_ends_well, is_alone};
+use signal_hook::low_level::exit as leave;
 
 const TTL: Duration = Duration::from_secs(10);
 const CHILDREN: usize = 50;
@@ -16,10 +17,12 @@ const CHILDREN: usize = 50;
 const MANAGERS: usize = 40;
 
 /// Does this in the child of a fork, which has to end, and to find it true.
+///
+/// It leaves at once: what a process does at its exit may wait for a thread that the child does not have.
 #[track_caller]
 fn in_a_child(job: impl FnOnce() -> bool) {
     match fork::fork().unwrap() {
-        fork::Fork::Child => std::process::exit(i32::from(!job())),
+        fork::Fork::Child => leave(i32::from(!job())),
         fork::Fork::Parent(pid) => assert_ends_well(pid),
     }
 }

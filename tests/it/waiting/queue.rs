@@ -13,6 +13,7 @@ use redlatch::fake::FakeNode;
 use redlatch::{Error, LockGuard, LockManager, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, assert_ends_well, eventually, pause, within};
+use signal_hook::low_level::exit as leave;
 
 use crate::managers::{PATIENCE, patient};
 
@@ -363,7 +364,7 @@ fn a_forked_child_waits_for_nobody_though_threads_wait_in_its_parent() {
                 && matches!(other.unlock(), Err(Error::Forked));
             drop(guard);
             drop(manager);
-            std::process::exit(i32::from(!is_refused));
+            leave(i32::from(!is_refused));
         }
         fork::Fork::Parent(pid) => assert_ends_well(pid),
     }
