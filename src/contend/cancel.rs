@@ -53,6 +53,11 @@ impl Cancel {
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Acquire)
     }
+
+    /// What those look at who wait where this type is not known.
+    pub(crate) fn word(&self) -> &AtomicBool {
+        &self.is_cancelled
+    }
 }
 
 /// For how long one call waits: until its time is over, or until it is cancelled.

@@ -1,14 +1,13 @@
 //! One command to one node: checkout, connect, write, read, all by one deadline.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::wire::resp::Reply;
-use r2d2::PooledConnection;
 
 use super::command::Packed;
-use super::slot::{Readiness, Slot, Slots};
+use super::slot::{Place, Readiness, Slot};
 use super::{Node, echo, script};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -28,6 +27,8 @@ pub(crate) struct Call<'n> {
     /// Its silence says little about the node: a good part of the time went by before that was asked, or it may take its
     /// time.
     excuses_silence: bool,
+    /// Set when nobody wants the answer any more. Looked at only while a command blocks.
+    given_up: Option<&'n AtomicBool>,
     stage: Stage,
     /// How many commands were sent in the one write.
     sent: usize,
@@ -41,11 +42,8 @@ pub(crate) struct Call<'n> {
 /// A connection that breaks again and again is not worth more.
 const REPEATS: u32 = 3;
 
-enum Place {
-    Pooled(PooledConnection<Slots>),
-    /// Beside the pool, and gone with the call.
-    Own(Slot),
-}
+/// How often it is looked whether a command that blocks is given up.
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -102,6 +100,7 @@ impl<'n> Call<'n> {
             looked_until: started,
             idle_since: Some(now),
             excuses_silence: waited.saturating_mul(4) > node.timeout,
+            given_up: None,
             stage,
             sent: 0,
             generation,
@@ -126,7 +125,21 @@ impl<'n> Call<'n> {
     /// Waits for the reply for no longer than `patience`; returns whether reading it is not going to wait.
     pub(super) fn is_ready(&mut self, patience: Duration) -> bool {
         let until = self.look_for(patience);
-        self.slot.is_ready(until, self.deadline)
+        let deadline = self.soon();
+        self.slot.is_ready(until, deadline)
+    }
+
+    /// By when all is to be done but to wait for an answer: that takes a node timeout, also of a command that blocks.
+    fn soon(&self) -> Timestamp {
+        let Some(_) = self.given_up else {
+            return self.deadline;
+        };
+        let span = self.node.timeout.saturating_add(LOOK);
+        self.node
+            .clock
+            .now()
+            .saturating_add(span)
+            .min(self.deadline)
     }
 
     /// Until when to wait. Each time is later than the last, also where time stands still for whoever waits.
@@ -167,15 +180,18 @@ impl<'n> Call<'n> {
         self.send(command, again)
     }
 
-    /// Sends a command that blocks, and has `patience` from now for it. That it is not answered is not held against the node.
+    /// Sends a command that blocks, and has `patience` from now for it, or until it is `given_up`. That it is not answered
+    /// is not held against the node.
     pub(super) fn send_blocking(
         &mut self,
         command: &Packed,
         again: &dyn Fn() -> Packed,
         patience: Duration,
+        given_up: Option<&'n AtomicBool>,
     ) -> Result<(), NodeError> {
         self.deadline = self.node.clock.now().saturating_add(patience);
         self.excuses_silence = true;
+        self.given_up = given_up;
         self.send(command, again)
     }
 
@@ -256,8 +272,7 @@ impl<'n> Call<'n> {
         again: &dyn Fn() -> Packed,
         read: impl Fn(&Reply) -> Option<T>,
     ) -> Result<T, NodeError> {
-        let count = self.sent;
-        let mut reply = self.slot.recv_all(count, self.deadline);
+        let mut reply = self.recv();
         while let Err(fault) = &reply
             && fault.is_closed()
             && (self.stage == Stage::SentWarm || self.repeats > 0)
@@ -265,16 +280,14 @@ impl<'n> Call<'n> {
             self.repeats = self.repeats.saturating_sub(1);
             self.first_fault
                 .get_or_insert_with(|| Box::new(fault.clone()));
-            reply = self
-                .send_fresh(&again())
-                .and_then(|()| self.slot.recv_all(count, self.deadline));
+            reply = self.send_fresh(&again()).and_then(|()| self.recv());
         }
         if reply.as_ref().is_ok_and(script::is_missing) {
             self.slot.forget_scripts();
             reply = self
                 .slot
                 .send(&again(), self.deadline)
-                .and_then(|()| self.slot.recv_all(count, self.deadline));
+                .and_then(|()| self.recv());
         }
         if self.stage == Stage::SentFresh && reply.as_ref().is_ok_and(has_error) {
             // A server that has enough clients says so and closes. In the pool, the connection would look as if the
@@ -292,6 +305,20 @@ impl<'n> Call<'n> {
             }
         }
         result
+    }
+
+    /// Receives the replies to what was sent in one write.
+    fn recv(&mut self) -> Result<Reply, NodeError> {
+        if let Some(given_up) = self.given_up {
+            while !self.is_ready(LOOK) && !self.is_overdue() {
+                if given_up.load(Ordering::Acquire) {
+                    // The connection is closed, because the answer is still to come.
+                    return Err(NodeError::TimedOut);
+                }
+            }
+        }
+        let deadline = self.soon();
+        self.slot.recv_all(self.sent, deadline)
     }
 
     fn read<T>(
@@ -336,29 +363,10 @@ impl<'n> Call<'n> {
         self.slot.close();
         self.stage = Stage::SentFresh;
         self.generation = self.node.generation();
-        let transport = self.node.connector.connect(self.deadline)?;
-        self.slot.open(transport, self.generation, self.deadline)?;
-        self.slot.send(command, self.deadline)
-    }
-}
-
-impl Deref for Place {
-    type Target = Slot;
-
-    fn deref(&self) -> &Slot {
-        match self {
-            Self::Pooled(slot) => slot,
-            Self::Own(slot) => slot,
-        }
-    }
-}
-
-impl DerefMut for Place {
-    fn deref_mut(&mut self) -> &mut Slot {
-        match self {
-            Self::Pooled(slot) => slot,
-            Self::Own(slot) => slot,
-        }
+        let deadline = self.soon();
+        let transport = self.node.connector.connect(deadline)?;
+        self.slot.open(transport, self.generation, deadline)?;
+        self.slot.send(command, deadline)
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
 
 use crate::wire::resp::Reply;
-use r2d2::ManageConnection;
+use r2d2::{ManageConnection, PooledConnection};
 
 use super::command::Packed;
 use super::identity::{self, Introduction};
@@ -247,6 +248,33 @@ pub(crate) enum Readiness {
     Empty,
     /// The server had closed the connection, or had sent what nobody asked for; it is gone now.
     Closed,
+}
+
+/// Where the slot of a call is from.
+pub(super) enum Place {
+    Pooled(PooledConnection<Slots>),
+    /// Beside the pool, and gone with the call.
+    Own(Slot),
+}
+
+impl Deref for Place {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        match self {
+            Self::Pooled(slot) => slot,
+            Self::Own(slot) => slot,
+        }
+    }
+}
+
+impl DerefMut for Place {
+    fn deref_mut(&mut self) -> &mut Slot {
+        match self {
+            Self::Pooled(slot) => slot,
+            Self::Own(slot) => slot,
+        }
+    }
 }
 
 /// Makes empty slots for r2d2.

@@ -2,23 +2,19 @@
 //!
 //! What is heard is a hint: whoever hears something asks for the lock, and whoever hears nothing does so too, but later.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::wire::resp::Reply;
 
 use super::Node;
 use super::command;
-use crate::error::NodeError;
 
 /// The shortest time that a server can be asked to block for; zero stands for no bound.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
 const TICK: Duration = Duration::from_millis(100);
-
-/// How often one who listens looks whether it is to go on.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Who listens at a node.
 #[derive(Default)]
@@ -111,7 +107,7 @@ impl Node {
     }
 }
 
-impl Listener<'_> {
+impl<'n> Listener<'n> {
     /// Waits for word of a release, for `span`, for no longer than `longest` in all, and not beyond the moment when it is
     /// `given_up`. Keeps a connection busy meanwhile.
     pub(crate) fn listen(
@@ -119,7 +115,7 @@ impl Listener<'_> {
         key: &str,
         span: Duration,
         longest: Duration,
-        given_up: Option<&dyn Fn() -> bool>,
+        given_up: Option<&'n AtomicBool>,
     ) -> Heard {
         if span < SHORTEST {
             return Heard::Failed;
@@ -132,15 +128,7 @@ impl Listener<'_> {
         let late = TICK.saturating_add(self.node.timeout);
         let patience = span.saturating_add(late).min(longest);
         let reply = self.node.call().and_then(|mut call| {
-            call.send_blocking(&again(), &again, patience)?;
-            if let Some(given_up) = given_up {
-                while !call.is_ready(LOOK) && !call.is_overdue() {
-                    if given_up() {
-                        // The connection is closed, because the answer is still to come.
-                        return Err(NodeError::TimedOut);
-                    }
-                }
-            }
+            call.send_blocking(&again(), &again, patience, given_up)?;
             call.reply(&again, |reply| Some(reply.clone()))
         });
         match reply {

@@ -1,10 +1,12 @@
 //! A wait for a lock that another thread ends.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
 use redlatch::{Cancel, Error, LockGuard, LockManager};
+use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, within};
 
 use crate::managers::PATIENCE;
@@ -59,6 +61,42 @@ fn one_who_listens_for_a_release_is_cancelled_and_nothing_is_left_of_it() {
     guard.unlock().unwrap();
     // Its manager goes on as before.
     other.try_lock("job", LONG).unwrap().unlock().unwrap();
+}
+
+#[test]
+fn one_whose_connection_breaks_while_it_listens_is_cancelled_too() {
+    let servers = Server::cluster(1);
+    let (holder, other) = (manager_of(&servers), manager_of(&servers));
+    let guard = holder.lock("job", LONG).unwrap();
+    // It listens on a connection of an earlier command, in place of which it makes another one.
+    let is_cut_off = Cell::new(false);
+    let listens_again = || {
+        let listens = servers[0].blocked() == 1;
+        if listens && !is_cut_off.replace(true) {
+            servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]);
+            return false;
+        }
+        listens
+    };
+    assert_cancelled(wait_and_cancel(&other, listens_again));
+    assert!(eventually(BOUND, || servers[0].blocked() == 0));
+    guard.unlock().unwrap();
+}
+
+#[test]
+fn one_who_hears_the_beginning_of_an_answer_is_cancelled_too() {
+    let server = Scripted::start(|peer, command| match command.kind() {
+        Kind::Set => peer.say(b"$-1\r\n"),
+        Kind::Release => peer.say(b"*1\r\n:3600000\r\n"),
+        Kind::Look => peer.say(b"*2\r\n:3600000\r\n:1\r\n"),
+        Kind::Listen => peer.say(b"*2\r\n"),
+        Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => peer.say(command.consent()),
+    });
+    let builder = LockManager::builder().node(server.url());
+    let builder = builder.node_timeout(PATIENCE).retry_delay(LONG, LONG);
+    let manager = builder.build().unwrap();
+    let listens = || !server.heard_of(Kind::Listen).is_empty();
+    assert_cancelled(wait_and_cancel(&manager, listens));
 }
 
 #[test]
