@@ -13,7 +13,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 ///
 /// Clones are the same. Give it to [`LockRequest::cancelled_by`](crate::LockRequest::cancelled_by), for as many calls as you
 /// like. A call that waits notices within 50 ms and fails with [`Error::Cancelled`](crate::Error::Cancelled); one that is
-/// asking the nodes ends its round first, and leaves no key behind.
+/// asking the nodes ends its round first, which may still get the lock, and else leaves no key behind.
 ///
 /// ```
 /// use std::thread;

@@ -149,3 +149,72 @@ fn a_call_that_was_cancelled_before_asks_no_node() {
     // Others are not concerned.
     manager.try_lock("job", LONG).unwrap().unlock().unwrap();
 }
+
+#[test]
+fn a_round_that_is_under_way_ends_as_it_would_and_leaves_nothing_but_a_guard() {
+    let nodes = FakeNode::cluster(3);
+    let builder = LockManager::builder().fakes(&nodes);
+    let builder = builder.node_timeout(Duration::from_millis(500));
+    let manager = builder.retry_delay(LONG, LONG).build().unwrap();
+    for hanging in [1, 2] {
+        nodes.iter().rev().take(hanging).for_each(FakeNode::hang);
+        let (cancel, attempts) = (Cancel::new(), manager.stats().attempts);
+        let waiting = thread::spawn({
+            let (manager, cancel) = (manager.clone(), cancel.clone());
+            move || {
+                let request = manager.request("job").ttl(LONG);
+                request.cancelled_by(&cancel).try_lock_for(Duration::MAX)
+            }
+        });
+        let is_asking = || nodes[0].token_of("job").is_some();
+        let begun = || is_asking() || manager.stats().attempts > attempts;
+        assert!(eventually(BOUND, begun));
+        cancel.cancel();
+        match within(BOUND, move || waiting.join().unwrap()) {
+            Ok(guard) => drop(guard),
+            error => assert_cancelled(error),
+        }
+        nodes.iter().for_each(FakeNode::recover);
+        let is_free = || nodes.iter().all(|node| node.token_of("job").is_none());
+        assert!(eventually(BOUND, is_free));
+    }
+}
+
+#[test]
+fn one_who_is_cancelled_when_it_is_called_passes_the_turn_on() {
+    let nodes = FakeNode::cluster(3);
+    for times in [0, 1000] {
+        let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
+        let manager = match times {
+            0 => builder.build(),
+            _ => builder.local_handover(times, LONG).build(),
+        };
+        let manager = manager.unwrap();
+        for round in 0..100_u32 {
+            let cancel = Cancel::new();
+            let guard = manager.lock("job", LONG).unwrap();
+            thread::scope(|scope| {
+                for is_patient in [false, false, true, false, true] {
+                    let request = manager.request("job").ttl(LONG);
+                    let request = if is_patient {
+                        request
+                    } else {
+                        request.cancelled_by(&cancel)
+                    };
+                    scope.spawn(move || match request.try_lock_for(Duration::MAX) {
+                        Ok(guard) => guard.unlock().unwrap(),
+                        error => assert!(!is_patient, "{error:?}"),
+                    });
+                }
+                scope.spawn(|| {
+                    // About when the lock is given back.
+                    (0..round * 37).for_each(|_| std::hint::spin_loop());
+                    cancel.cancel();
+                });
+                drop(guard);
+            });
+            assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
+        }
+        assert_eq!(manager.stats().held(), 0);
+    }
+}
