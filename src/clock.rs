@@ -58,13 +58,13 @@ const LONGEST_NAP: Duration = Duration::from_millis(50);
 /// What the wall clock shows, in microseconds since the Unix epoch, when virtual time begins.
 pub(crate) const VIRTUAL_EPOCH_US: u64 = 1_700_000_000_000_000;
 
-/// Something to do later, on another thread.
+/// Work for later, on another thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// A clock that goes on while the machine is suspended, or one that a test moves.
+/// A clock that counts the time during which the machine is suspended, or a clock that a test moves.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
-    /// With the word that nobody is going to wait on it any more, which clones share.
+    /// With a flag, shared by clones, that tells background threads to stop waiting.
     System(Arc<AtomicBool>),
     Virtual(Arc<dyn VirtualTime>),
 }
@@ -73,38 +73,39 @@ pub(crate) enum Clock {
 pub(crate) trait VirtualTime: Debug + Send + Sync {
     fn now(&self) -> Timestamp;
 
-    /// As [`Self::now`], for those who only tell of it: in a simulation it is no step.
-    fn glance(&self) -> Timestamp {
+    /// As [`Self::now`], for records only: a simulation does not count it as a step, after which another client may
+    /// run.
+    fn now_for_records(&self) -> Timestamp {
         self.now()
     }
 
-    /// What the wall clock shows: microseconds since the Unix epoch.
+    /// The time of the wall clock, in microseconds since the Unix epoch.
     fn wall_micros(&self) -> u64 {
         VIRTUAL_EPOCH_US.saturating_add(self.now().as_micros())
     }
 
-    /// Returns when it is `until`; the time of the others who are on this clock has passed as well.
+    /// Returns when it is `until`, for all users of this clock.
     fn sleep_until(&self, until: Timestamp);
 
-    /// As [`Self::sleep_until`], but may return early, when something has happened.
+    /// As [`Self::sleep_until`], but may return early, after scheduled work was done.
     fn nap_until(&self, until: Timestamp) {
         self.sleep_until(until);
     }
 
-    /// Runs a job off the caller's path when the time has come, or when time is next looked at after that.
+    /// Runs a job outside the caller's call, when its time has come or later.
     fn schedule(&self, delay: Duration, job: Job);
 
-    /// Runs a job off the caller's path when the time has come.
+    /// Runs a job outside the caller's call, when its time has come.
     fn schedule_exactly(&self, delay: Duration, job: Job) {
         self.schedule(delay, job);
     }
 
-    /// The same time for the jobs of a background thread of that name; none where one thread does all jobs.
+    /// The same time, for the jobs of a background thread of this name; none if one thread does all jobs.
     fn on_own_thread(&self, _name: &str) -> Option<Arc<dyn VirtualTime>> {
         None
     }
 
-    /// The chance that retries are spread by; of one's own, so that a run can be repeated.
+    /// The random number that spreads retries. A simulation has its own generator, so that a run can be repeated.
     fn random(&self) -> Result<u32, getrandom::Error> {
         getrandom::u32()
     }
@@ -115,7 +116,7 @@ impl Clock {
         Self::System(Arc::default())
     }
 
-    /// Ends the waits of background threads, because those that they are for are gone.
+    /// Ends the waits of background threads, because nobody needs their work any more.
     pub(crate) fn end(&self) {
         if let Self::System(has_ended) = self {
             has_ended.store(true, Ordering::Relaxed);
@@ -136,16 +137,17 @@ impl Clock {
         }
     }
 
-    /// As [`Self::now`], for what is only counted and logged, and decides nothing.
-    pub(crate) fn glance(&self) -> Timestamp {
+    /// As [`Self::now`], for counters, logs and error messages only: a simulation does not count it as a step. No
+    /// decision may depend on it.
+    pub(crate) fn now_for_records(&self) -> Timestamp {
         match self {
             Self::System(_) => self.now(),
-            Self::Virtual(time) => time.glance(),
+            Self::Virtual(time) => time.now_for_records(),
         }
     }
 
-    /// Microseconds since the Unix epoch by the wall clock, which may jump: to compare with the clocks of other machines,
-    /// and never to measure a span.
+    /// Microseconds since the Unix epoch by the wall clock, which may jump. Only to compare with clocks of other
+    /// machines, never to measure a span.
     pub(crate) fn wall_micros(&self) -> u64 {
         match self {
             Self::System(_) => system_wall_micros(),
@@ -171,18 +173,19 @@ impl Clock {
 
     /// Waits on `condvar` until it is notified or `until` has come; may wake early.
     ///
-    /// On virtual time nobody else is going to move time, so the wait itself does.
+    /// On virtual time, nobody else moves the clock, so the wait does.
     pub(crate) fn wait<T>(
         &self,
         condvar: &Condvar,
         guard: &mut MutexGuard<'_, T>,
         until: Timestamp,
     ) {
-        // In slices, for those who look whether the clock has ended.
+        // In slices, because the callers check in between whether the clock has ended.
         self.wait_in_slices(condvar, guard, until, SLICE);
     }
 
-    /// As [`Self::wait`], for those who wait long, and may be many. The end of a suspension is noticed nevertheless.
+    /// As [`Self::wait`], with longer slices, for long waits of many threads. It still notices the end of a suspension
+    /// in time.
     pub(crate) fn nap<T>(
         &self,
         condvar: &Condvar,
@@ -239,17 +242,17 @@ fn system_wall_micros() -> u64 {
     #[expect(clippy::disallowed_methods, reason = "this is the seam")]
     let now = std::time::SystemTime::now();
     let since_epoch = now.duration_since(std::time::UNIX_EPOCH);
-    // A clock that shows a time before 1970 shows nothing that could be compared.
+    // A time before 1970 is wrong anyway, and can't be compared.
     u64::try_from(since_epoch.unwrap_or_default().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The time that is left until `deadline`, read off the clock that `Instant` is on.
+/// The time until `deadline`, by the clock of `Instant`.
 pub(crate) fn until_instant(deadline: std::time::Instant) -> Duration {
     #[expect(clippy::disallowed_methods, reason = "this is the seam")]
     deadline.saturating_duration_since(std::time::Instant::now())
 }
 
-/// Runs jobs off the caller's path after a delay: on one thread, or when virtual time gets there.
+/// Runs jobs after a delay: on one background thread, or when virtual time has come that far.
 #[derive(Clone)]
 pub(crate) enum Timers {
     Thread(Arc<ScheduledThreadPool>),
@@ -265,11 +268,11 @@ impl Timers {
         }
     }
 
-    /// On real time, the jobs run on a thread that is made now, if the system gives one.
+    /// On real time, the jobs run on a thread that is started now.
     pub(crate) fn on_own_thread(clock: &Clock, name: &str) -> io::Result<Self> {
         match clock {
             Clock::System(_) => {
-                // The pool panics where there is none, so it is tried before.
+                // The pool panics if no thread can be started, so this is tried first.
                 let tried = thread::Builder::new().name(name.to_owned()).spawn(|| ())?;
                 tried.join().unwrap_or_default();
                 let pool = catch_unwind(|| one_thread(name));
@@ -291,9 +294,9 @@ impl Timers {
         }
     }
 
-    /// As [`Self::after`], for what has to be done in time. On real time it comes no later than after [`LONGEST_NAP`],
-    /// and then has to be asked for again if it was too early: threads sleep on a clock that stands still while the
-    /// machine is suspended.
+    /// As [`Self::after`], for work that must be done in time. On real time the job runs after [`LONGEST_NAP`] at the
+    /// latest, and has to be scheduled again if that was too early. The reason: threads sleep on a clock that stands
+    /// still while the machine is suspended.
     pub(crate) fn punctually_after(&self, delay: Duration, job: impl FnOnce() + Send + 'static) {
         match self {
             Self::Thread(_) => self.after(delay.min(LONGEST_NAP), job),
@@ -311,7 +314,7 @@ impl Debug for Timers {
     }
 }
 
-/// A pool of one thread that forgets what is pending, and ends, when it is dropped.
+/// A pool of one thread, which drops pending jobs and ends when the pool is dropped.
 pub(crate) fn one_thread(name: &str) -> Arc<ScheduledThreadPool> {
     Arc::new(
         ScheduledThreadPool::builder()
@@ -322,7 +325,7 @@ pub(crate) fn one_thread(name: &str) -> Arc<ScheduledThreadPool> {
     )
 }
 
-/// Waits until a pool of one thread has done what it was told to, or for a second.
+/// Waits until a pool of one thread has done its jobs, for a second at most.
 pub(crate) fn wait_for(thread: &ScheduledThreadPool) {
     let (done, all_done) = mpsc::channel();
     thread.execute(move || done.send(()).unwrap_or_default());

@@ -1,5 +1,5 @@
-//! The nodes of a manager in their canonical order, and all that a round over them needs: the clock, the options, the rules of
-//! the fenced protocol, the counters.
+//! The nodes of a manager in their canonical order, with what a round over them needs: the clock, the options, the
+//! rules of the fenced protocol, the counters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) struct Cluster {
     nodes: Vec<Arc<Node>>,
     pub(crate) clock: Clock,
     pub(crate) options: Options,
-    /// With the fenced protocol, what all its clients have to agree on.
+    /// With the fenced protocol, the settings that all clients have to share.
     pub(crate) rules: Option<Rules>,
     pub(crate) proposals: Proposals,
     pub(crate) stats: Arc<Recorder>,
@@ -54,12 +54,13 @@ impl Cluster {
         self.nodes.iter().map(AsRef::as_ref)
     }
 
-    /// Whether this is the child of a fork. There, a thread that it does not have may hold any of the locks for ever.
+    /// Whether this is the child of a fork. Mutexes that other threads held at the fork stay locked there, so none may
+    /// be taken.
     pub(crate) fn is_forked(&self) -> bool {
         std::process::id() != self.process
     }
 
-    /// Refuses the child of a fork.
+    /// Returns an error in the child of a fork.
     pub(crate) fn refuse_fork(&self) -> Result<(), Error> {
         if self.is_forked() {
             Err(Error::Forked)
@@ -68,7 +69,7 @@ impl Cluster {
         }
     }
 
-    /// The term of an extension: no longer than `max_hold` leaves, or hardly, so that others need not wait longer for a
+    /// The term of an extension: at most what `max_hold` leaves, rounded up, so that others don't wait longer for a
     /// holder that hangs.
     pub(crate) fn term_until(
         &self,
@@ -82,7 +83,7 @@ impl Cluster {
         self.options.term(ttl.min(longest))
     }
 
-    /// Whether nodes that failed a moment ago are left out: as long as the others are a majority.
+    /// Whether nodes that failed a moment ago are left out. They are if the other nodes are a majority.
     pub(crate) fn heeds_breakers(&self) -> bool {
         let closed = self.nodes.iter().filter(|node| node.is_closed()).count();
         quorum::is_reached(self.nodes.len(), closed)
@@ -100,8 +101,8 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if self.is_forked() {
-            // A lock inside the thread pools may have been held by a thread that the child of a fork does not have, and
-            // to drop them would wait for it for ever.
+            // Another thread of the parent may have held a mutex of the thread pools at the fork. Dropping the pools in
+            // the child would wait for it without end.
             #[expect(clippy::mem_forget, reason = "a leak, in place of a hang")]
             std::mem::forget(std::mem::take(&mut self.nodes));
         }

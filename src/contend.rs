@@ -1,4 +1,5 @@
-//! Who waits for whom: the threads of this manager in a queue, and the first of them for other processes, at one node.
+//! Who waits for whom: the threads of this manager wait in a queue, and the first of them waits for other processes, at
+//! one node.
 
 pub(crate) mod arbiter;
 pub(crate) mod cancel;

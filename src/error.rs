@@ -1,4 +1,4 @@
-//! What can go wrong, and what each node said.
+//! `Error`: why a call failed, with the vote of each node.
 
 use std::fmt;
 use std::io;
@@ -14,10 +14,10 @@ pub use self::node::{NodeError, QuarantineCause};
 pub(crate) use self::report::one_vote_each;
 pub use self::report::{NodeReport, Vote};
 
-/// Why a lock was not acquired, extended or given back.
+/// Why a lock was not acquired, extended or released.
 ///
-/// Contention is [`Held`](Self::Held), the normal "no"; everything else is a fault, a loss or a bad argument. The
-/// variants that came from a round over the nodes carry a [`NodeReport`] for each, and name them in their message.
+/// Contention is [`Held`](Self::Held), the normal "no". Every other variant is a failure, a loss or a bad argument. The
+/// variants that come from a round over the nodes have a [`NodeReport`] for each node, which is also in their message.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,14 +36,14 @@ pub use self::report::{NodeReport, Vote};
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// The messages name the resource, how long was waited and what each node said, so that one line in a log says it all.
-/// [`source`](std::error::Error::source) is only what the message leaves out.
+/// A message names the resource, how long the call has taken and what each node said, so that one line in a log is
+/// enough. [`source`](std::error::Error::source) returns only what the message leaves out.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// A majority is out of reach because others hold the lock.
+    /// No majority is possible, because others hold the lock.
     ///
-    /// If another thread of the same manager has the lock or asks for it, no node was asked: each vote is
+    /// If another thread of the same manager has the lock or asks for it, no node is asked: each vote is
     /// [`NotAsked`](Vote::NotAsked).
     #[non_exhaustive]
     Held {
@@ -72,7 +72,7 @@ pub enum Error {
         /// How long the call has taken.
         waited: Duration,
     },
-    /// A majority said yes, but by then the validity was used up.
+    /// A majority granted the lock, but so late that its validity had ended.
     ///
     /// A longer time to live, or a shorter node timeout, leaves more time.
     #[non_exhaustive]
@@ -94,7 +94,7 @@ pub enum Error {
         /// How it was lost, and what each node said.
         cause: LossCause,
     },
-    /// With the fenced protocol: the nodes were not opened, none of them.
+    /// With the fenced protocol: no node was opened.
     #[non_exhaustive]
     NotOpened {
         /// What each node said, in the order in which they are asked.
@@ -120,27 +120,26 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
-    /// The token given to [`LockManager::release`](crate::LockManager::release) stands for no value of a key.
+    /// The token given to [`LockManager::release`](crate::LockManager::release) is not the text of any value.
     #[non_exhaustive]
     InvalidToken {
         /// What is wrong with it and what to do.
         reason: String,
     },
-    /// The [`Builder`](crate::Builder) was given something that can't work.
+    /// The [`Builder`](crate::Builder) has an option that can't work.
     #[non_exhaustive]
     InvalidConfig {
         /// What is wrong with it and what to do.
         reason: String,
     },
-    /// The manager or guard was inherited through `fork`, or a manager was to be built in the child of a process that has
+    /// The manager or guard was inherited through `fork`, or a manager was built in the child of a process that has
     /// built one.
     ///
-    /// The lock belongs to the parent, and both would speak on the same sockets. A manager of the child's own would hang or
-    /// crash now and then: of the parent's threads the child has the one that forked, and the locks of the process go on
-    /// counting on the others. So let the child execute a program, as [`std::process::Command`] does, or fork before the
-    /// first manager is built.
+    /// The lock belongs to the parent, and both processes would use the same sockets. A manager built in the child
+    /// could hang or crash: the child has only the thread that forked, and its mutexes still wait for the others. So
+    /// let the child execute a program, as [`std::process::Command`] does, or fork before the first manager is built.
     Forked,
-    /// The operating system gave no thread for keep-alive. Nothing was asked of any node.
+    /// The operating system could not start a thread for keep-alive. No node was asked.
     #[non_exhaustive]
     NoThread {
         /// The operating system's answer.
@@ -155,6 +154,7 @@ pub enum Error {
 }
 
 impl fmt::Display for Error {
+    #[expect(clippy::too_many_lines, reason = "one arm a variant")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held {
@@ -250,7 +250,7 @@ impl Error {
         }
     }
 
-    /// The same error of a call that has taken so long.
+    /// The same error, with how long the call has taken.
     pub(crate) fn after(mut self, taken: Duration) -> Self {
         if let Self::Held { waited, .. }
         | Self::Unavailable { waited, .. }

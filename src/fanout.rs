@@ -2,18 +2,19 @@
 
 /// In which order the nodes are asked for a lock.
 ///
-/// Releases, extensions and looks always go to all nodes at once. The acquire has a choice between round trips and
-/// contention: where contenders ask all nodes at once, each may get a minority of the votes, and nobody the lock. Where all
-/// ask in the same order, whoever is first at the first node usually is at the others as well.
+/// Releases, extensions and status requests always go to all nodes at once. For an acquire, the choice is between round
+/// trips and contention. If contenders ask all nodes at once, each may get a minority of the votes, and nobody the
+/// lock. If all ask in the same order, the contender that is first at the first node usually is first at the others as
+/// well.
 ///
 /// What holds for both:
 ///
-/// - A guard is valid for its ttl less the drift from before the first node was asked, and each node has the
-///   [`node_timeout`](crate::Builder::node_timeout) to itself.
-/// - An attempt that follows one that met another holder ends where the first node of the canonical order does not grant.
-///   That one is the arbiter, and keeps contenders from splitting the votes. Where it fails, the next one is. Every eighth
-///   attempt in a row asks the others all the same: what is left on that one node, of a holder that is gone, must not be in
-///   the way of a majority.
+/// - A guard is valid for its ttl less the drift, counted from before the first node was asked, and each node has the
+///   whole [`node_timeout`](crate::Builder::node_timeout).
+/// - After an attempt that met another holder, the next attempt ends if the first node of the canonical order does not
+///   grant. That node is the arbiter, which keeps contenders from splitting the votes. If it fails, the next node is
+///   the arbiter. Every eighth attempt in a row asks the other nodes nevertheless: a key that a crashed holder left on
+///   the arbiter alone must not prevent a majority.
 /// - Managers of both kinds, and clients of the published algorithm, exclude each other.
 ///
 /// ```
@@ -29,23 +30,24 @@
 pub enum Fanout {
     /// One node after the other, in the canonical order: as many round trips as nodes.
     ///
-    /// The way of the published algorithm's first ports. Contenders don't split the votes, and one that comes second stops
-    /// as soon as a majority is out of reach.
+    /// This is what the first ports of the published algorithm do. Contenders don't split the votes, and a contender
+    /// that comes second stops as soon as no majority is possible.
     #[default]
     Sequential,
     /// All nodes before any reply is read: one round trip, whatever their number, on the calling thread.
     ///
-    /// For locks that are seldom contended, over links that take time. An attempt in which there is an arbiter asks that
-    /// one alone, and the others at once when it has granted: two round trips.
+    /// For locks with little contention, over slow links. An attempt with an arbiter asks the arbiter alone, and all
+    /// others at once when it has granted: two round trips.
     ///
-    /// A node that hangs does not delay the reading of the others, and nodes that hang at the same time cost one node
-    /// timeout together. It delays the return all the same, until it is left out as one that failed a moment ago.
+    /// A node that hangs does not delay the reading of the other replies, and several nodes that hang cost one node
+    /// timeout together. The call still waits for that, until the node is left out because it failed a moment ago.
     ///
-    /// It is not for locks that many want at the same moment: in the first attempt of each they can split the votes, and
-    /// then all of them wait for a retry delay; and who is refused has asked all nodes, and releases them. A thread
-    /// has a connection to each node at the same time, where it otherwise has one, so as many threads need a larger
-    /// [`pool_size`](crate::Builder::pool_size); where there are too few, nodes are asked as connections come free.
+    /// It is not for locks that many clients want at the same moment. Their first attempts can split the votes, and
+    /// then all of them wait for a retry delay; and a client that is refused has asked all nodes, and has to release
+    /// them. A thread uses a connection to each node at the same time, not one in all, so the same number of threads
+    /// needs a larger [`pool_size`](crate::Builder::pool_size). If there are too few connections, nodes are asked as
+    /// connections become free.
     ///
-    /// Connections that are still to be made are made one after the other.
+    /// New connections are made one after the other.
     Overlapped,
 }

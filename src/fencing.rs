@@ -1,4 +1,5 @@
-//! Pure: fencing tokens, the proposals of a manager, and what all clients of the fenced protocol have to agree on.
+//! Pure: fencing tokens, the proposals of a manager, and the settings that all clients of the fenced protocol have to
+//! share.
 //!
 //! The protocol is described, step by step, in `docs/algorithm.md`.
 
@@ -8,10 +9,10 @@ use std::time::Duration;
 
 use crate::quorum;
 
-/// How a manager asks for locks.
+/// The protocol by which a manager takes locks.
 ///
 /// Both protocols use the same key with the same value, so managers of either kind, and the ports of Redlock to other
-/// languages, exclude each other. Which promises come with which is in the crate's `docs/safety.md`.
+/// languages, exclude each other. The crate's `docs/safety.md` tells which protocol promises what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -22,11 +23,11 @@ pub enum Protocol {
     Classic,
     /// Redlock with fencing tokens, and with nodes that abstain while they may have forgotten a lock.
     ///
-    /// The same number of round trips, by scripts in place of `SET`. A node has a counter for each resource, which
-    /// grants raise to the proposed token, and a marker, by which it is noticed that the node was restarted, promoted,
-    /// rolled back or flushed: then it abstains for `max_ttl` and the drift. The nodes of a brand-new deployment have
-    /// no marker yet and abstain as well, unless [`LockManager::open_nodes`](crate::LockManager::open_nodes) is called
-    /// once.
+    /// The same number of round trips, by scripts in place of `SET`. A node has a counter for each resource, which a
+    /// grant raises to the proposed token. It also has a marker, which shows that the node was restarted, promoted,
+    /// rolled back or flushed: then the node abstains for `max_ttl` and the drift. The nodes of a brand-new deployment
+    /// have no marker yet and abstain as well, unless [`LockManager::open_nodes`](crate::LockManager::open_nodes) is
+    /// called once.
     ///
     /// The clocks of clients and nodes may differ by `max_ttl`; the order of tokens depends on no clock.
     Fenced,
@@ -34,10 +35,10 @@ pub enum Protocol {
 
 /// A number that grows with each acquisition of a resource.
 ///
-/// Of two guards of [`Protocol::Fenced`] for one resource, no two have the same token, and the one whose acquisition began
-/// when the other's had ended has the larger one. A resource that remembers the largest token it has seen, and refuses
-/// what comes with a smaller one, can't be written to by a holder that was paused for too long. The comparison and the
-/// write have to be one atomic step, and a new holder writes its token there before it reads anything.
+/// No two guards of [`Protocol::Fenced`] for one resource have the same token. If one acquisition began after another
+/// had ended, its token is larger. A resource that remembers the largest token it has seen, and refuses smaller ones,
+/// is safe from a holder that was paused for too long. The comparison and the write have to be one atomic step, and a
+/// new holder writes its token there before it reads anything.
 ///
 /// The number is close to the microseconds since the Unix epoch at which the lock was taken; nothing depends on that. It
 /// fits into a signed 64-bit integer, and up to the year 2255 a floating-point number holds it exactly.
@@ -63,14 +64,14 @@ impl FencingToken {
     /// No number that the scripts take is longer.
     pub(crate) const LARGEST: u64 = 9_999_999_999_999_999;
 
-    /// Stands for that of a lock whose value alone is known; it was never given to anyone.
+    /// The unknown token, of a lock whose value alone is known. No lock ever has it.
     pub(crate) const UNKNOWN: Self = Self(0);
 
     pub(crate) fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The token so many below this one.
+    /// The token that is smaller by this number.
     pub(crate) fn below(self, by: u32) -> Self {
         Self(self.0.saturating_sub(u64::from(by)))
     }
@@ -80,8 +81,8 @@ impl FencingToken {
         Self(self.0.saturating_add(1))
     }
 
-    /// What a release leaves in the counter, so that what comes late of its attempt is refused. Zero stands for one above
-    /// what is there.
+    /// The value that a release leaves in the counter, so that late commands of the same attempt are refused. Zero asks
+    /// for the present value plus one.
     pub(crate) fn tombstone(self) -> u64 {
         if self == Self::UNKNOWN {
             return 0;
@@ -102,19 +103,19 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// A hybrid logical clock, after Kulkarni and others: the wall clock in microseconds, but above all that was proposed
-/// and seen before.
+/// A hybrid logical clock, after Kulkarni and others: the wall clock in microseconds, but larger than every earlier
+/// proposal and every counter seen.
 #[derive(Debug, Default)]
 pub(crate) struct Proposals {
     last: AtomicU64,
 }
 
 impl Proposals {
-    /// The largest token of an attempt, and how many of those below it are its own as well, for those that the lock is
-    /// handed over to: `reserve`, or fewer if the last of them would be ahead of the clock by more than `lead`.
+    /// The largest token of an attempt, and how many tokens below it are reserved for hand-overs of the lock:
+    /// `reserve`, or fewer if the largest would be ahead of the clock by more than `lead`.
     ///
-    /// Most of them are never used. Without that bound, one who takes locks quickly would run so far ahead of the nodes'
-    /// clocks that they refuse it.
+    /// Most reserved tokens are never used. Without the bound, a client that takes locks quickly would get so far ahead
+    /// of the nodes' clocks that they refuse it.
     pub(crate) fn next(
         &self,
         wall_micros: u64,
@@ -132,7 +133,7 @@ impl Proposals {
         let last = self
             .last
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
-                // The one after it has to be above what its release leaves behind.
+                // The next token has to be larger than the value that the release of this one leaves in the counter.
                 Some(next(last).0.tombstone())
             });
         next(last.unwrap_or_else(|last| last))
@@ -149,21 +150,22 @@ impl Proposals {
     }
 }
 
-/// What all clients have to agree on, and where it is written down.
+/// The settings that all clients have to share, and the key of the marker that has them.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     /// The key of the node's marker.
     pub(crate) marker: String,
-    /// The fingerprint of what must not differ: number of nodes, quorum, longest ttl, quarantine, how long counters are kept,
-    /// and the version of the protocol.
+    /// The fingerprint of the settings that must not differ: number of nodes, quorum, longest ttl, quarantine, how long
+    /// counters are kept, and the version of the protocol.
     pub(crate) config: String,
-    /// How long a node abstains that may have forgotten locks: until the last one has ended, and for no less than `skew` and
-    /// `lead` together. It is also by how much a token may be ahead of a node's clock. So what any server has granted is
-    /// below the end of the quarantine of the server that takes its place, whose clock may be behind by `skew`.
+    /// How long a node abstains that may have forgotten locks: until the last of them has ended, and at least for
+    /// `skew` and `lead` together. A token may be ahead of a node's clock by the same span. If a server is replaced,
+    /// the clock of the new one may be behind by `skew`. Nevertheless every token of the old server is smaller than the
+    /// end of the new server's quarantine.
     pub(crate) quarantine: Duration,
     /// By how much any two of the clocks, of clients and servers, may differ.
     pub(crate) skew: Duration,
-    /// How far the tokens that are set apart for hand-overs may be ahead of this machine's clock.
+    /// By how much the tokens that are reserved for hand-overs may be ahead of this machine's clock.
     pub(crate) lead: Duration,
 }
 
@@ -192,15 +194,15 @@ impl Rules {
     }
 }
 
-/// What is behind the key prefix in the key of a node's marker.
+/// The key of a node's marker, after the key prefix.
 pub(crate) const MARKER: &str = "redlatch:node";
-/// What is behind the key of a lock in the key of its counter.
+/// The suffix that makes the key of the counter from the key of a lock.
 pub(crate) const FENCE: &str = ":fence";
 
-/// Of what the scripts do. Clients of different versions must not share nodes.
+/// The version of the scripts. Clients with different versions must not share nodes.
 const VERSION: &str = "v2";
 
-/// How long the counter of a resource that nobody asks for is kept.
+/// How long a counter is kept after the last request for its resource.
 pub(crate) const FENCE_IDLE: Duration = Duration::from_hours(24);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The guard: a lease that is given back when it goes out of scope.
+//! `LockGuard`: a held lock, which is released when the guard is dropped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,42 +21,42 @@ use crate::protocol::Won;
 use crate::renewal::Purpose;
 use crate::verdict;
 
-/// A held lock. Dropping it gives the lock back on every node.
+/// A held lock. Dropping it releases the lock on every node.
 ///
-/// The lock is a lease: it is ours until its validity ends, see [`remaining`](Self::remaining), and after that someone
-/// else may hold it whether or not the guard is still there. Look with [`check`](Self::check) before each step that
-/// needs the lock, and [`extend`](Self::extend) it in time.
+/// The lock is a lease: it is valid until its validity ends, see [`remaining`](Self::remaining). After that another
+/// holder may have it, even while the guard still exists. Call [`check`](Self::check) before each step that needs the
+/// lock, and [`extend`](Self::extend) it in time.
 ///
 /// A guard can be sent to another thread, shared between threads, and dropped anywhere. In a forked child it does
 /// nothing: the lock belongs to the parent.
 ///
 /// # Drop
 ///
-/// The release goes to all nodes in one round trip, and then the thread of the same manager that has waited longest for the
-/// lock goes on. Its errors are ignored: a node that can't be reached keeps the key
-/// until its time to live ends, as the algorithm intends. It takes at most one node timeout for all nodes together, one
-/// more for each that has to be connected to anew, and one and a half for each whose pooled connections are all in use. Call
-/// [`unlock`](Self::unlock) to be told.
+/// The release goes to all nodes in one round trip. Then the thread of the same manager that has waited longest for the
+/// lock gets its turn. Errors are ignored: a node that can't be reached keeps the key until its time to live ends, as
+/// the algorithm intends. The release takes at most one node timeout for all nodes together. Add one for each node that
+/// needs a new connection, and one and a half for each node whose pooled connections are all in use. Call
+/// [`unlock`](Self::unlock) to see the errors.
 #[must_use = "a lock that is not bound to a variable is given back at once"]
 pub struct LockGuard {
     shared: Arc<Shared>,
     lease: Arc<LeaseState>,
     votes: Box<[NodeReport]>,
-    /// Whether the lock was not given back yet.
-    owes: bool,
-    /// Keeps the other threads of this manager waiting. Last, so that the next one is called when all is done.
+    /// Whether the guard still has to release the lock.
+    must_release: bool,
+    /// Keeps the other threads of this manager waiting until it is dropped, after the release.
     turn: Option<Turn<LockGuard>>,
     /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
     cohort: Option<Cohort>,
 }
 
-/// The threads of a manager that want one lock wait for each other's guards.
+/// Threads of a manager that want the same lock wait for each other's guards.
 impl Tenant for LockGuard {
     type Lock = Arc<LeaseState>;
     type Guard = Self;
     type Error = Error;
     /// The validity that is asked for.
-    type Wish = Duration;
+    type Demand = Duration;
 
     fn end(lock: &Arc<LeaseState>) -> Timestamp {
         lock.deadline()
@@ -69,13 +69,13 @@ impl LockGuard {
             shared: Arc::clone(shared),
             lease: Arc::new(won.lease),
             votes: won.votes.into(),
-            owes: true,
+            must_release: true,
             turn: None,
             cohort: won.cohort,
         }
     }
 
-    /// The same guard, with the turn that it was got in.
+    /// The same guard, which now keeps the thread's turn in the queue.
     pub(crate) fn with_turn(mut self, turn: Option<Turn<Self>>) -> Self {
         if let Some(turn) = &turn {
             turn.got(Arc::clone(&self.lease));
@@ -84,7 +84,7 @@ impl LockGuard {
         self
     }
 
-    /// Has what becomes of the lock counted and logged from now on.
+    /// Counts and logs the end of this lock: from here on the program has it.
     pub(crate) fn count(&self) {
         self.lease.count_in(&self.shared.cluster().stats);
     }
@@ -103,16 +103,16 @@ impl LockGuard {
         &self.lease.resource
     }
 
-    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards that
-    /// a lock was [handed over](crate::Builder::local_handover) to have the same.
+    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards
+    /// that got the lock by a [local hand-over](crate::Builder::local_handover) have the same token.
     pub fn token(&self) -> &str {
         self.lease.tokens.token.as_str()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
     ///
-    /// It is larger than that of every guard of this resource before. The locked resource should refuse what comes with
-    /// a smaller one than it has seen; see [`FencingToken`].
+    /// It is larger than the token of every earlier guard of this resource. The locked resource should refuse a request
+    /// with a smaller token than it has seen; see [`FencingToken`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -129,16 +129,16 @@ impl LockGuard {
         self.lease.tokens.fencing
     }
 
-    /// Returns how long the lock is still ours, or zero when it no longer is.
+    /// Returns how long the lock is still valid, or zero when it no longer is.
     ///
     /// This is the time to live less the drift, counted from before the first command was sent, on a clock that goes on
-    /// while the machine is suspended. It asks no server: a lock that was lost because nodes forgot it is found out by
+    /// while the machine is suspended. It asks no server: that nodes forgot the lock is only noticed by
     /// [`extend`](Self::extend).
     pub fn remaining(&self) -> Duration {
         self.lease.remaining()
     }
 
-    /// Checks, without asking a server, that the lock is still ours.
+    /// Checks, without asking a server, that the lock is still held.
     ///
     /// # Errors
     ///
@@ -159,12 +159,12 @@ impl LockGuard {
         self.lease.check()
     }
 
-    /// Waits until the lock is lost, for `timeout` at most; returns how, or none if it is still ours.
+    /// Waits until the lock is lost, for `timeout` at most; returns the cause, or none if it is still held.
     /// [`Duration::MAX`] means without a bound.
     ///
-    /// It asks no server. A loss that a renewal or an extension finds is told at once, and the end of the validity a
-    /// millisecond before it comes, so that it is known by then; from that moment on [`check`](Self::check) fails. After a
-    /// suspension of the machine it is told within 50 ms.
+    /// It asks no server. It returns at once when a renewal or an extension finds a loss, and a millisecond before the
+    /// validity ends, so that the program knows in time; from then on [`check`](Self::check) fails. After a suspension
+    /// of the machine it returns within 50 ms.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -182,12 +182,12 @@ impl LockGuard {
         self.lease.wait_lost(timeout)
     }
 
-    /// Has `hook` called when the lock is lost, with how it was; at once, if it is lost already.
+    /// Calls `hook` with the cause when the lock is lost; at once, if it is lost already.
     ///
-    /// It is called when [`wait_lost`](Self::wait_lost) would return, but on a background thread of the manager, which is
-    /// for the hooks of all its locks: one that takes long delays the others, and neither renewals nor checks. After a
-    /// suspension of the machine it is called within 50 ms. A hook that panics harms nobody else. Once the guard gives
-    /// the lock back, no hook is called any more, but one that was called before may still run.
+    /// The hook is called when [`wait_lost`](Self::wait_lost) would return, on one background thread for the hooks of
+    /// all locks of the manager. A slow hook delays other hooks, but neither renewals nor checks. After a suspension of
+    /// the machine it is called within 50 ms. A panic of a hook affects nothing else. Once the guard releases the lock,
+    /// no further hook is called, but a hook that was called before may still run.
     ///
     /// In a forked child it is dropped.
     ///
@@ -211,7 +211,7 @@ impl LockGuard {
     /// ```
     #[expect(
         clippy::panic,
-        reason = "as where a manager is built; nothing is half done then"
+        reason = "as when a manager is built; nothing has been changed yet"
     )]
     pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
         if self.shared.cluster().is_forked() {
@@ -224,7 +224,7 @@ impl LockGuard {
         self.shared.keeper.watch(&self.lease);
     }
 
-    /// Returns a look at this lock for threads that don't have the guard.
+    /// Returns a watch, which tells other threads whether this lock is still held.
     pub fn watch(&self) -> LeaseWatch {
         LeaseWatch::new(&self.lease)
     }
@@ -245,10 +245,10 @@ impl LockGuard {
         &self.votes
     }
 
-    /// Makes a lease of the guard that can be handed to another thread, process or machine, which
-    /// [adopts](crate::LockManager::adopt) it. The lock is neither given back nor renewed any more.
+    /// Turns the guard into a lease, which another thread, process or machine can [adopt](crate::LockManager::adopt). The lock
+    /// is not released, and no longer renewed.
     ///
-    /// If nobody adopts it, it is free when its time to live ends.
+    /// If nobody adopts the lease, the lock is free when its time to live ends.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -265,15 +265,16 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn into_lease(mut self) -> Lease {
-        // Read before what is left is: whatever time goes by in between makes the end come sooner, and not later.
+        // The wall clock is read before the remaining time. So a delay between the two makes the end of the lease
+        // earlier, never later.
         let clock = &self.shared.cluster().clock;
         let now = Duration::from_micros(clock.wall_micros());
-        self.owes = false;
+        self.must_release = false;
         if self.shared.cluster().is_forked() {
-            // It is the parent's, who goes on with it.
+            // The lock is the parent's, and stays with it.
             return Lease::of(&self.lease, now);
         }
-        // In this order as when it is given back.
+        // The same order as in a release: first no renewal may begin any more.
         let ended = self.lease.end();
         let remaining = ended.deadline.saturating_since(clock.now());
         self.lease.passed_on();
@@ -282,13 +283,13 @@ impl LockGuard {
         Lease::of(&self.lease, now.saturating_add(remaining))
     }
 
-    /// Gives the lock back and tells how that went.
+    /// Releases the lock, and reports errors.
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when the lock was not ours up to now: the loss was known before, or a majority no longer has our key.
-    /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. The keys that are left expire by
-    ///   themselves.
+    /// - [`Error::Lost`] when the lock was not held up to now: the loss was known before, or a majority no longer has
+    ///   our key.
+    /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. Keys that remain expire.
     /// - [`Error::Forked`] in a forked child; the parent keeps its lock.
     ///
     /// ```
@@ -302,19 +303,19 @@ impl LockGuard {
     /// ```
     pub fn unlock(mut self) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
-        let started = self.shared.cluster().clock.glance();
+        let started = self.shared.cluster().clock.now_for_records();
         let Some((known, nodes)) = self.give_back() else {
             return Ok(());
         };
         if let Some(cause) = known {
-            // Nothing that the nodes say undoes it.
-            return Err(self.lease.lost(cause));
+            // No answer of the nodes can undo a loss that is known.
+            return Err(self.lease.lost_error(cause));
         }
         let waited = self
             .shared
             .cluster()
             .clock
-            .glance()
+            .now_for_records()
             .saturating_since(started);
         verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
     }

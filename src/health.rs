@@ -1,7 +1,7 @@
-//! Pure: what the answers of the servers say of a deployment.
+//! Pure: `Health`, judged from the answers of the servers.
 //!
-//! `answers` reads them, with `info` for the fields of `INFO`; `facts` is what is known about one node then; `finding` has
-//! every finding with its texts; `table` is for people, and `serialise` for programs.
+//! `answers` reads the answers, with `info` for the fields of `INFO`; `facts` has what is known about one node;
+//! `finding` has every finding with its texts; `table` is the output for people, and `serialise` for programs.
 
 use std::fmt;
 
@@ -19,12 +19,12 @@ mod table;
 pub(crate) use self::facts::Facts;
 pub use self::finding::Finding;
 
-/// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and what is wrong.
+/// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and the findings.
 ///
-/// A program branches on the [`severity`](Self::severity), the [`margin`](Self::margin), and the
-/// [code](Finding::code) of each finding. A person reads its `Display`: a table with one line per node, then one line per
-/// finding that says what to do, the worst first, then the verdict. A fact that the server does not tell is `unknown`; a
-/// node that did not answer has dashes:
+/// A program branches on the [`severity`](Self::severity), the [`margin`](Self::margin), and the [code](Finding::code)
+/// of each finding. A person reads its `Display`: a table with one line per node, then one line per finding that says
+/// what to do, the worst first, then the verdict. A fact that the server does not tell is `unknown`. A node that did
+/// not answer has dashes:
 ///
 /// ```text
 /// NODE           STATE   ROUND TRIP  SERVER        ROLE    RUN ID    UP      EVICTION     PERSISTENCE  CLOCK              MARKER
@@ -37,7 +37,8 @@ pub use self::finding::Finding;
 /// verdict: critical; 2 of 3 can vote, 2 have to: no further failure is survived
 /// ```
 ///
-/// With the cargo feature `serde` it can be serialised: the same findings, and all [facts](Self::fact) of each node.
+/// With the cargo feature `serde` it can be serialised, with the same findings and all [facts](Self::fact) of each
+/// node.
 ///
 /// ```
 /// use redlatch::{LockManager, Severity};
@@ -53,7 +54,7 @@ pub use self::finding::Finding;
 /// assert_eq!(health.margin, 1);
 /// # Ok::<(), redlatch::Error>(())
 /// ```
-// No `PartialEq`: two looks never take the same time.
+// No `PartialEq`: two snapshots never have the same round trip times.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Health {
@@ -61,13 +62,14 @@ pub struct Health {
     pub severity: Severity,
     /// How many more nodes may fail before no lock can be taken: the nodes that can vote, less the quorum.
     ///
-    /// Zero: the next failure is an outage. Negative: no lock can be taken until so many more nodes can vote.
+    /// Zero: the next failure is an outage. Negative: no lock can be taken until that many more nodes can vote.
     ///
-    /// A node can vote if it answers, does not refuse, and is no replica and no sentinel. Several URLs of one server count
-    /// once. If the manager fences, the marker of the node also has to be open, unless the user may not read it; if it does
-    /// not, markers don't matter. What no answer shows is not counted, such as memory that is full.
+    /// A node can vote if it answers, does not refuse, and is no replica and no sentinel. Several URLs of one server
+    /// count once. With the fenced protocol, the marker of the node also has to be open, unless the user may not read
+    /// it. With the classic protocol, markers don't matter. A problem that no answer shows, such as full memory, is not
+    /// counted.
     pub margin: i64,
-    /// What is wrong or worth knowing, the worst first; empty if nothing is.
+    /// The findings, the worst first; empty if there are none.
     pub findings: Vec<Finding>,
     /// Each node, in the order in which they are asked to lock.
     nodes: Vec<Facts>,
@@ -75,7 +77,7 @@ pub struct Health {
     quorum: usize,
 }
 
-/// How bad something is. The order is that of the variants, so the worst of several is their `max`.
+/// How bad a finding is. The order is that of the variants, so the worst of several is their `max`.
 ///
 /// ```
 /// use redlatch::Severity;
@@ -88,16 +90,17 @@ pub struct Health {
 pub enum Severity {
     /// Nothing is wrong.
     Ok,
-    /// Worth knowing, and no reason to do anything now: something could not be seen.
+    /// Worth knowing, but no reason to act now: something could not be examined.
     Notice,
-    /// Locks are taken and exclusive, and there is less between that and an outage than there should be.
+    /// Locks work and are exclusive, but an outage is closer than it should be.
     Warning,
     /// No locks can be taken, or two holders of one lock are possible.
     Critical,
 }
 
 impl Health {
-    /// What the nodes' answers come to, for a client with these rules or for one that does not fence.
+    /// Judges the facts about the nodes, for a client with these rules, or without rules for one of the classic
+    /// protocol.
     pub(crate) fn of(nodes: Vec<Facts>, own: Option<&Rules>) -> Self {
         let quorum = quorum::quorum(nodes.len());
         let voters = voters(&nodes, own);
@@ -120,8 +123,8 @@ impl Health {
 
     /// Returns one fact about a node as text; `None` if it is unknown, or does not apply.
     ///
-    /// It is unknown where the server did not say: the node was not reached, the user's ACL hides it, the server does not
-    /// have it, or what it said makes no sense. These facts have a name; later versions may have more:
+    /// A fact is unknown if the node was not reached, the user's ACL hides it, the server does not have it, or its
+    /// value makes no sense. These are the names of the facts; later versions may have more:
     ///
     /// | name | |
     /// |---|---|
@@ -161,7 +164,7 @@ fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// How many nodes can vote; several that are one server have one vote.
+/// How many nodes can vote; nodes that are the same server have one vote.
 fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
     let mut voters: Vec<&Facts> = Vec::with_capacity(nodes.len());
     for node in nodes.iter().filter(|node| node.can_vote(own)) {

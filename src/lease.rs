@@ -1,4 +1,4 @@
-//! A lock on its way from one holder to another.
+//! `Lease`: a held lock as text, on its way from one guard to the next.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,11 +21,11 @@ use crate::token::Token;
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
 /// [`LockManager::adopt`](crate::LockManager::adopt).
 ///
-/// As text it is one word of printable ASCII characters that can pass through an environment variable, a command line or a
-/// queue; with the cargo feature `serde` it is serialised as that text. Whoever has the text can take the lock over or give
-/// it back, so it goes to one taker, and to nobody else: two that adopt the same lease both hold the lock.
+/// As text it is one word of printable ASCII characters that can pass through an environment variable, a command line
+/// or a queue; with the cargo feature `serde` it is serialised as that text. Anybody with the text can take the lock
+/// over or release it. So give it to one process only: two processes that adopt the same lease both hold the lock.
 ///
-/// The text begins with the number of its form; later versions of this crate read this one.
+/// The text begins with the version of its format. Later versions of this crate read this format.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -46,17 +46,17 @@ pub struct Lease {
     resource: String,
     token: Token,
     fencing: Option<FencingToken>,
-    /// Where a key of this lock may be, in the canonical order of the nodes. An undo may be on its way to the others, so
-    /// they don't count, whatever they say.
-    owed: Box<[bool]>,
+    /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
+    /// the other nodes, so their answers don't count.
+    may_have_key: Box<[bool]>,
     /// When the validity ends by the wall clock, in milliseconds since the Unix epoch.
     expires_ms: u64,
 }
 
-/// What stands in front of the text of this form.
+/// The beginning of a text in this format.
 const FORM: &str = "redlatch1";
 
-/// What would not survive a shell, a line or a log.
+/// Characters that a shell, a line of text or a log could change or misread.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -83,13 +83,13 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'!');
 
 impl Lease {
-    /// The lease of a lock whose validity ends so long after the Unix epoch.
+    /// The lease of a lock whose validity ends at `expires` after the Unix epoch.
     pub(crate) fn of(state: &LeaseState, expires: Duration) -> Self {
         Self {
             resource: String::from(&*state.resource),
             token: state.tokens.token,
             fencing: state.tokens.claim,
-            owed: state.owed.clone(),
+            may_have_key: state.may_have_key.clone(),
             expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -106,16 +106,16 @@ impl Lease {
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
     ///
-    /// With a [local hand-over](crate::Builder::local_handover) it is the largest of those set apart for the lock, above that
-    /// of the guard that the lease was made of.
+    /// With a [local hand-over](crate::Builder::local_handover) it is the largest token reserved for the lock, above
+    /// the token of the guard that the lease was made of.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.fencing
     }
 
     /// Returns when the validity ends, by the wall clock of the machine that made the lease.
     ///
-    /// An estimate for people and for those who need not try any more; how long an adopted lock is valid is asked of the
-    /// nodes.
+    /// It is an estimate, for people and to skip an adoption that is too late. The validity of an adopted lock comes
+    /// from the nodes.
     pub fn expires_at(&self) -> SystemTime {
         let expires = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(self.expires_ms));
         expires.unwrap_or(SystemTime::UNIX_EPOCH)
@@ -125,8 +125,8 @@ impl Lease {
         self.expires_ms <= wall_micros / 1000
     }
 
-    pub(crate) fn owed(&self) -> &[bool] {
-        &self.owed
+    pub(crate) fn may_have_key(&self) -> &[bool] {
+        &self.may_have_key
     }
 
     pub(crate) fn tokens(&self) -> Tokens {
@@ -146,8 +146,8 @@ impl fmt::Display for Lease {
             None => f.write_str("-:")?,
         }
         write!(f, "{}:", self.expires_ms)?;
-        for owed in &self.owed {
-            f.write_str(if *owed { "1" } else { "0" })?;
+        for flag in &self.may_have_key {
+            f.write_str(if *flag { "1" } else { "0" })?;
         }
         write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))
     }
@@ -156,7 +156,7 @@ impl fmt::Display for Lease {
 impl FromStr for Lease {
     type Err = Error;
 
-    /// Reads what `Display` wrote.
+    /// Parses the text that `Display` wrote.
     ///
     /// # Errors
     ///
@@ -177,21 +177,21 @@ impl FromStr for Lease {
             "-" => None,
             number => {
                 let number = decimal(number);
-                // No attempt has zero, which stands for a token that is not known.
+                // Zero stands for an unknown token, so no lock has it.
                 let number = number.filter(|n| (1..=FencingToken::LARGEST).contains(n));
                 let number = number.ok_or_else(|| invalid("its fencing token is damaged"))?;
                 Some(FencingToken::new(number))
             }
         };
         let expires_ms = decimal(next()).ok_or_else(|| invalid("its end is damaged"))?;
-        let owed = next().bytes().map(|byte| match byte {
+        let may_have_key = next().bytes().map(|byte| match byte {
             b'1' => Some(true),
             b'0' => Some(false),
             _ => None,
         });
-        let owed: Option<Box<[bool]>> = owed.collect();
-        let owed = owed.filter(|owed| !owed.is_empty());
-        let owed = owed.ok_or_else(|| invalid("its list of nodes is damaged"))?;
+        let may_have_key: Option<Box<[bool]>> = may_have_key.collect();
+        let may_have_key = may_have_key.filter(|flags| !flags.is_empty());
+        let may_have_key = may_have_key.ok_or_else(|| invalid("its list of nodes is damaged"))?;
         let resource = percent_decode_str(next()).decode_utf8();
         let lease = Self {
             resource: resource
@@ -199,10 +199,10 @@ impl FromStr for Lease {
                 .into_owned(),
             token,
             fencing,
-            owed,
+            may_have_key,
             expires_ms,
         };
-        // One text for each lease, so that nothing was added, cut or written in another way.
+        // Each lease has exactly one text. Any other text was changed on the way, and is refused.
         if lease.resource.is_empty() || lease.to_string() != text {
             return Err(invalid("its resource is damaged"));
         }
@@ -210,7 +210,7 @@ impl FromStr for Lease {
     }
 }
 
-/// A number of digits only.
+/// A number that consists of digits only.
 fn decimal(text: &str) -> Option<u64> {
     let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
     is_decimal.then(|| text.parse().ok()).flatten()
@@ -243,12 +243,17 @@ mod tests {
 
     use super::*;
 
-    fn lease(resource: &str, fencing: Option<u64>, owed: &[bool], expires_ms: u64) -> Lease {
+    fn lease(
+        resource: &str,
+        fencing: Option<u64>,
+        may_have_key: &[bool],
+        expires_ms: u64,
+    ) -> Lease {
         Lease {
             resource: resource.to_owned(),
             token: Token::parse("00112233445566778899aabbccddeeff00112233").unwrap(),
             fencing: fencing.map(FencingToken::new),
-            owed: owed.into(),
+            may_have_key: may_have_key.into(),
             expires_ms,
         }
     }
@@ -284,10 +289,10 @@ mod tests {
         fn every_lease_is_read_back_from_one_printable_word(
             resource in "\\PC{1,20}|[\\x00-\\x7f]{1,20}",
             fencing in proptest::option::of(1..=FencingToken::LARGEST),
-            owed in proptest::collection::vec(any::<bool>(), 1..8),
+            may_have_key in proptest::collection::vec(any::<bool>(), 1..8),
             expires_ms in any::<u64>(),
         ) {
-            let lease = lease(&resource, fencing, &owed, expires_ms);
+            let lease = lease(&resource, fencing, &may_have_key, expires_ms);
             let text = lease.to_string();
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{}", text);
             prop_assert_eq!(text.parse::<Lease>().unwrap(), lease);

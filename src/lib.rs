@@ -28,42 +28,43 @@
 //!   machines they are. A guard is valid while [`remaining`](LockGuard::remaining) is more than zero. This holds as
 //!   long as all clients name the same nodes, the nodes don't forget keys, and the clocks of clients and nodes run at
 //!   the same rate within the drift (1 % of the time to live, and 2 ms).
-//! - **No lock is for ever.** The lock of a process that crashed is free when its time to live ends.
+//! - **Every lock ends.** The lock of a process that crashed is free when its time to live ends.
 //! - **A minority of the nodes may fail**: refuse, hang, answer late, lose replies.
 //! - **Waiting is bounded.** One command to one node takes no longer than the node timeout (50 ms unless set) and a few
 //!   milliseconds. This holds over TLS as well.
-//! - **A guard gives back** when it is dropped, also while a panic unwinds, and also on nodes whose answer never came.
-//!   What it can't reach expires.
+//! - **A guard releases its lock** when it is dropped, also while a panic unwinds, and also on nodes whose answer never
+//!   came. A key on a node that can't be reached expires.
 //!
 //! # What is not
 //!
 //! - **No lock stops a late write.** A holder that is paused between its last [`check`](LockGuard::check) and its write
-//!   may write after the next holder has begun. Where that would do harm, the resource itself has to refuse it. With
-//!   [`Protocol::Fenced`] each guard has a [`FencingToken`] for the resource to compare; `docs/safety.md` has the rule.
+//!   may write after the next holder has begun. If that would do harm, the resource itself has to refuse the write.
+//!   With [`Protocol::Fenced`] each guard has a [`FencingToken`] for the resource to compare; `docs/safety.md` has the
+//!   rule.
 //! - **A node that forgets can give its vote twice**, with the default, [`Protocol::Classic`]. After a restart without
-//!   memory, keep a node out for longer than the longest time to live, or have it persist every write. With
+//!   its data, keep a node out for longer than the longest time to live, or let it persist every write. With
 //!   [`Protocol::Fenced`] such a node abstains for that long.
-//! - **Redis expires keys by the wall clock** of its machine: if that is set forward, locks end early there.
-//! - **No strict order among processes**: one that asks at the right moment gets ahead. Threads of one manager get a lock in
-//!   the order in which they asked.
-//! - **No re-entrance.** A thread that asks for what it holds waits for itself, and is refused.
+//! - **Redis expires keys by the wall clock** of its machine: if the clock is set forward, locks end early there.
+//! - **No strict order among processes**: a process that asks at the right moment gets ahead. Threads of one manager
+//!   get a lock in the order in which they asked.
+//! - **No re-entrance.** A thread that asks for a lock that it holds waits for itself, and fails.
 //!
 //! # Guide
 //!
 //! **Waiting.** [`lock`](LockManager::lock) waits up to the builder's [`acquire_timeout`](Builder::acquire_timeout),
 //! [`try_lock`](LockManager::try_lock) makes one round over the nodes, and [`try_lock_for`](LockManager::try_lock_for)
-//! and [`try_lock_until`](LockManager::try_lock_until) wait as long as they are told. While another process has
-//! the lock, one node is asked for it, with a [random delay](Builder::retry_delay) in between, and a release wakes one
-//! who waits, within milliseconds.
+//! and [`try_lock_until`](LockManager::try_lock_until) wait until a given end. While another process has the lock, one
+//! node is asked for it, with a [random delay](Builder::retry_delay) in between, and a release wakes a waiting client
+//! within milliseconds.
 //!
-//! **The time to live** is how long the others wait if this process crashes. Take one that is short for that, far above
-//! the node timeout times the number of nodes. A lock that is needed for longer is [extended](LockGuard::extend) in time,
-//! or kept alive; else it ends. Call [`check`](LockGuard::check) before each step that others must not see done twice.
+//! **The time to live** is how long others wait if this process crashes. Choose a short one, but far above the node
+//! timeout times the number of nodes. A lock that is needed for longer has to be [extended](LockGuard::extend) in time,
+//! or kept alive. Call [`check`](LockGuard::check) before each step that others must not see done twice.
 //!
-//! **Long work.** With [`KeepAlive`] a lock is renewed in the background, for [`max_hold`](KeepAlive::max_hold) at most or
-//! for as long as its guard is there. It can be lost all the same: [`check`](LockGuard::check) tells at each step,
+//! **Long work.** With [`KeepAlive`] a lock is renewed in the background, for [`max_hold`](KeepAlive::max_hold) at most
+//! or for as long as its guard exists. It can still be lost: [`check`](LockGuard::check) tells at each step,
 //! [`wait_lost`](LockGuard::wait_lost) waits for it, [`on_lost`](LockGuard::on_lost) calls a hook, and a [`LeaseWatch`]
-//! is for threads that don't have the guard. [`LossCause`] says how, with what each node said.
+//! is for threads that don't have the guard. [`LossCause`] tells the cause, with what each node said.
 //!
 //! ```
 //! use std::time::Duration;
@@ -83,14 +84,14 @@
 //! # Ok::<(), redlatch::Error>(())
 //! ```
 //!
-//! **Handing over.** [`LockGuard::into_lease`] makes a [`Lease`] of a guard without giving the lock back. It is a line of
-//! text, for an environment variable or a queue, and [`LockManager::adopt`] makes a guard of it again, in another process
-//! or on another machine. A lease is for one taker. [`LockManager::release`] gives back what a holder has left that is gone
-//! for good.
+//! **Handing over.** [`LockGuard::into_lease`] turns a guard into a [`Lease`] without releasing the lock. A lease is a
+//! line of text, for an environment variable or a queue. [`LockManager::adopt`] makes a guard of it again, in another
+//! process or on another machine. Only one process may adopt a lease. [`LockManager::release`] releases the lock of a
+//! holder that no longer runs.
 //!
 //! **Errors.** [`Error::Held`] is the normal "no": others have the lock. [`Error::Unavailable`] is an outage: too few
-//! nodes answer, and nobody can tell whether the lock is free. [`Error::TooSlow`] says that the nodes agreed when it
-//! was too late, and [`Error::Lost`] that a guard's lock is no longer held.
+//! nodes answer to tell whether the lock is free. [`Error::TooSlow`] means that a majority granted the lock too late,
+//! and [`Error::Lost`] that a guard's lock is no longer held.
 //!
 //! ```
 //! use std::time::Duration;
@@ -119,35 +120,36 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! **Votes.** [`LockGuard::votes`], and every error that came from a round, list a [`NodeReport`] for each node: its
+//! **Votes.** [`LockGuard::votes`] and every error that comes from a round have a [`NodeReport`] for each node: its
 //! name as `host:port`, its [`Vote`], and how long it took. Nodes that failed lately are left out while the others are
 //! enough, and tried again in the background.
 //!
-//! **Looking.** [`LockManager::status`] tells who holds a lock, for how long, and what each node has, and touches
-//! nothing. It is for people and monitoring: who wants the lock asks for it.
+//! **Status.** [`LockManager::status`] tells who holds a lock, for how long, and what each node has, and changes
+//! nothing. It is for people and monitoring: to take the lock, call [`try_lock`](LockManager::try_lock).
 //!
-//! **The nodes.** [`LockManager::health`] asks every server what it is and how it does, and says what is wrong, what to do
-//! about it, and how many more failures are survived: as a table for a person, and as a [`Severity`], a margin and
-//! [`Finding`]s for a program. It finds a replica, two URLs of one server, a server that may evict locks, a clock that is off, and
-//! nodes that clients with fencing leave out.
+//! **Health.** [`LockManager::health`] examines every server, and tells what is wrong, what to do about it, and how
+//! many more failures are survived: as a table for a person, and as a [`Severity`], a margin and [`Finding`]s for a
+//! program. It finds a replica, two URLs of one server, a server that may evict locks, a wrong clock, and nodes that
+//! abstain for clients with fencing.
 //!
-//! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, and connects when it
-//! first needs to. It has a thread of its own, and one more for each of these, once they are needed: nodes that are given
-//! by a host name, renewals, and telling of losses. That is whatever the number of nodes and locks. A [`LockGuard`] may go to
-//! another thread and be dropped there.
+//! **Threads.** A [`LockManager`] is shared by cloning it. It has a pool of connections for each node, and connects
+//! when it first needs to. It has one background thread, and one more for each of these when they are first needed:
+//! nodes with a host name, renewals, and hooks for losses. The number of nodes and locks does not matter. A
+//! [`LockGuard`] may be sent to another thread and dropped there.
 //!
-//! **Forks.** In a forked child neither works ([`Error::Forked`]), and dropping a guard there leaves the parent's lock alone.
-//! Nor can the child build a manager of its own: it executes a program, as [`std::process::Command`] does, or it is forked
-//! before the first manager is built. [`LockGuard::check`] and [`LockGuard::remaining`] only look at the clock there, and don't
-//! learn what the parent does with the lock: let the child not rely on them.
+//! **Forks.** In a forked child neither managers nor guards work ([`Error::Forked`]), and dropping a guard there leaves
+//! the parent's lock alone. The child can't build a manager either: let it execute a program, as
+//! [`std::process::Command`] does, or fork before the first manager is built. In the child, [`LockGuard::check`] and
+//! [`LockGuard::remaining`] only look at the clock, and don't see what the parent does with the lock. The child must
+//! not rely on them.
 //!
 //! **Logs** go through the `log` crate. With the target `redlatch::lock`: `warn` when a lock is lost; `debug` when one is
 //! acquired, held by another, or released. With the target `redlatch::node`: `warn` when a node failed and is left out,
 //! `info` when it answers again. No password is ever in a log line, an error or a `Debug`. `docs/operations.md` has each
 //! line; they are a contract.
 //!
-//! **Numbers.** [`LockManager::stats`] has counters of what happened to calls, locks and nodes, and how long locks were waited
-//! for, as quantiles. It is always on. With the cargo feature `tracing` there are spans as well.
+//! **Figures.** [`LockManager::stats`] has counters of calls, locks and nodes, and the quantiles of wait times.
+//! Counting is always on. With the cargo feature `tracing` there are spans as well.
 //!
 //! **Tests** of programs that take locks run on [`fake`] nodes, with a clock that the test moves.
 //!
@@ -155,8 +157,8 @@
 //!
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
 //! - `cli`: the command `redlatch`, which runs a command under a lock. It adds nothing to the library.
-//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for
-//!   [`Health`], [`LockStatus`] and [`Stats`] and what is in them.
+//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`LockStatus`] and
+//!   [`Stats`] and their parts.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
 //!
 //! # More
@@ -164,10 +166,10 @@
 //! In the package: `docs/algorithm.md` (each step, each deviation from the Redis documentation page "Distributed Locks
 //! with Redis", and why), `docs/correctness.md` (what is promised, how that is checked, and what is not promised),
 //! `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or neither), `docs/batch-jobs.md` (long
-//! jobs in Rust and in shell, and what happens when a lock is lost), `docs/contention.md` (how those who wait are woken, what
-//! that costs, and how fair it is), `docs/operations.md` (servers, ACL, changes, and what
-//! each error asks for), `docs/testing.md` (a complete example of a service under test),
-//! `docs/architecture.md` (modules and dependencies), and four programs in `examples/`.
+//! jobs in Rust and in shell, and what happens when a lock is lost), `docs/contention.md` (how waiting clients are
+//! woken, what that costs, and how fair it is), `docs/operations.md` (servers, ACL, changes, and what to do about each
+//! error), `docs/testing.md` (a complete example of a service under test), `docs/architecture.md` (modules and
+//! dependencies), and four programs in `examples/`.
 
 mod clock;
 mod cluster;
@@ -235,7 +237,7 @@ pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause,
 #[path = "../tests/sim/sim.rs"]
 mod sim;
 
-/// The code of these pages is run as doctests, so that it can't rot.
+/// The code on these pages is run as doctests.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../README.md")]

@@ -1,22 +1,23 @@
 //! All log lines of the library. Level, target and text are a contract: `docs/operations.md` has a row for each.
 //!
-//! A resource is quoted and escaped, so that no name can look like another line. A token or a password is in none of them.
+//! A resource is quoted and escaped, so that no name can look like another line. No line has a token or a password in
+//! it.
 
 use std::fmt::Display;
 use std::time::Duration;
 
-use crate::foreign::in_any_case;
+use crate::foreign::despite_panics;
 
 const LOCK: &str = "redlatch::lock";
 const NODE: &str = "redlatch::node";
 
 pub(crate) fn acquired(resource: &str, waited: Duration) {
-    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} acquired in {waited:.1?}"));
+    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} acquired in {waited:.1?}"));
 }
 
-/// In place of [`acquired`], when it took more than one attempt.
+/// Instead of [`acquired`], after more than one attempt.
 pub(crate) fn waited(resource: &str, waited: Duration, attempts: u32) {
-    in_any_case(|| {
+    despite_panics(|| {
         log::debug!(
             target: LOCK,
             "lock {resource:?} acquired after {waited:.1?}, attempts: {attempts}"
@@ -25,19 +26,19 @@ pub(crate) fn waited(resource: &str, waited: Duration, attempts: u32) {
 }
 
 pub(crate) fn contended(resource: &str) {
-    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} is held by another"));
+    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} is held by another"));
 }
 
 pub(crate) fn lost(resource: &str, cause: &dyn Display) {
-    in_any_case(|| log::warn!(target: LOCK, "lock {resource:?} lost: {cause}"));
+    despite_panics(|| log::warn!(target: LOCK, "lock {resource:?} lost: {cause}"));
 }
 
 pub(crate) fn released(resource: &str, held: Duration) {
-    in_any_case(|| log::debug!(target: LOCK, "lock {resource:?} released after {held:.1?}"));
+    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} released after {held:.1?}"));
 }
 
 pub(crate) fn node_opened(name: &str, fault: &dyn Display) {
-    in_any_case(|| {
+    despite_panics(|| {
         log::warn!(
             target: NODE,
             "node {name} failed ({fault}); left out until it answers again"
@@ -46,5 +47,5 @@ pub(crate) fn node_opened(name: &str, fault: &dyn Display) {
 }
 
 pub(crate) fn node_closed(name: &str) {
-    in_any_case(|| log::info!(target: NODE, "node {name} answers again"));
+    despite_panics(|| log::info!(target: NODE, "node {name} answers again"));
 }

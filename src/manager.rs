@@ -1,4 +1,4 @@
-//! The manager: rounds over the nodes, and the waiting between them.
+//! `LockManager`: the verbs of the library, over a cluster of nodes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,20 +15,21 @@ use crate::protocol;
 
 mod acquire;
 mod builder;
-mod call;
+mod call_record;
 mod operations;
 mod request;
 
-use self::acquire::Asked;
+use self::acquire::LockOptions;
 pub use self::builder::Builder;
 pub use self::request::LockRequest;
 
 /// Takes locks on a majority of independent Redis servers.
 ///
 /// A manager is made once and shared: clones are the same manager, and all its methods can be called from any number of
-/// threads. It holds a pool of connections per node, connects when it first needs to, and has a thread of its own, one more
-/// if a node is given by a host name, one more from the first lock on that is [kept alive](crate::KeepAlive), and one more
-/// from the first [`on_lost`](LockGuard::on_lost) on. They end when the last clone and the last guard are dropped.
+/// threads. It holds a pool of connections per node and connects when it first needs to. It has one background thread,
+/// and up to three more, each started when it is needed: for nodes with a host name, for locks that are [kept
+/// alive](crate::KeepAlive), and for [`on_lost`](LockGuard::on_lost) hooks. They end when the last clone and the last
+/// guard are dropped.
 ///
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
 /// `docs/algorithm.md` lists each step and each deviation.
@@ -84,21 +85,22 @@ impl LockManager {
 
     /// Takes the lock on `resource`, waiting for it up to the builder's `acquire_timeout` (10 s unless set).
     ///
-    /// The lock is ours for `ttl` less the drift from the moment the first command is sent, and no longer: a holder that
-    /// needs more calls [`LockGuard::extend`].
+    /// The lock is valid for `ttl` less the drift, counted from before the first command is sent. A holder that needs
+    /// more time calls [`LockGuard::extend`].
     ///
-    /// Threads of this manager that want the same lock get it in the order in which they came, and only the first of them
-    /// talks to the servers. While another process holds the lock, that one waits at one node, which wakes it when the lock
-    /// is given back; it also looks there after each `retry_delay`, and when the lock's time to live ends. While too
-    /// few nodes answer, attempts follow each other after a random delay. The last one is made when the time is over.
+    /// Threads of this manager that want the same lock get it in the order in which they asked, and only the first of
+    /// them talks to the servers. While another process holds the lock, this thread waits at one node, which wakes it
+    /// when the lock is released. It also looks there after each `retry_delay`, and when the lock's time to live ends.
+    /// While too few nodes answer, attempts follow each other after a random delay. The last attempt is made when the
+    /// timeout is over.
     ///
     /// # Errors
     ///
-    /// What the last attempt met: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]; of a thread that waited behind
-    /// another one until its time was over, what that one met, or [`Error::Held`] without asking a node. Without any attempt:
-    /// [`Error::InvalidTtl`] for a `ttl` of no more than the drift (1 % and 2 ms) or beyond `max_ttl`,
-    /// [`Error::InvalidResource`] for an empty name or one beyond 64 KiB, [`Error::Forked`] in a forked child,
-    /// [`Error::NoRandomness`] when the operating system gives no token.
+    /// The error of the last attempt: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]. A thread that
+    /// waited behind another thread until its timeout gets that thread's error, or [`Error::Held`] without asking a
+    /// node. Without any attempt: [`Error::InvalidTtl`] for a `ttl` of no more than the drift (1 % and 2 ms) or above
+    /// `max_ttl`, [`Error::InvalidResource`] for an empty name or one above 64 KiB, [`Error::Forked`] in a forked
+    /// child, [`Error::NoRandomness`] when the operating system gives no random bytes for a token.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -113,12 +115,12 @@ impl LockManager {
             resource,
             ttl,
             self.cluster().options.acquire_timeout,
-            &Asked::default(),
+            &LockOptions::default(),
         )
     }
 
-    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder. No node is asked
-    /// where a thread of this manager holds the lock or is asking for it.
+    /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder. If another
+    /// thread of this manager holds the lock or is asking for it, no node is asked.
     ///
     /// # Errors
     ///
@@ -139,7 +141,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, Duration::ZERO, &Asked::default())
+        self.acquire(resource, ttl, Duration::ZERO, &LockOptions::default())
     }
 
     /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -162,7 +164,7 @@ impl LockManager {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, timeout, &Asked::default())
+        self.acquire(resource, ttl, timeout, &LockOptions::default())
     }
 
     /// Takes the lock on `resource`, waiting for it until `deadline`.
@@ -191,7 +193,7 @@ impl LockManager {
             resource,
             ttl,
             clock::until_instant(deadline),
-            &Asked::default(),
+            &LockOptions::default(),
         )
     }
 
@@ -210,18 +212,19 @@ impl LockManager {
 
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.
     ///
-    /// The nodes are asked whether they still have its token, and for how long, by a script that only reads. The guard is
-    /// valid for as long as a majority of them goes on having it, less the drift; [extend](LockGuard::extend) it, or have it
+    /// The nodes are asked whether they still have its token, and for how long, by a script that only reads. The guard
+    /// is valid for as long as a majority of them keeps it, less the drift; [extend](LockGuard::extend) it, or have it
     /// [kept alive](LockGuard::keep_alive). Its [`votes`](LockGuard::votes) are what the nodes said now.
     ///
-    /// A lease is for one taker. Nothing tells two that adopt the same one apart, so both would hold the lock.
+    /// Only one process may adopt a lease. Nothing tells two processes apart that adopt the same lease, so both would
+    /// hold the lock.
     ///
     /// # Errors
     ///
-    /// Whatever the error, nothing is touched: a lock that is still there ends with its time to live.
+    /// No error changes anything on the nodes: a lock that is still there ends with its time to live.
     ///
-    /// - [`Error::Lost`] when the lease has expired, by its own word or by the nodes', or when a majority of them does not
-    ///   have its token: the lock was given back, or the lease is of other nodes, or forged.
+    /// - [`Error::Lost`] when the lease has expired, by its own date or on the nodes, or when a majority of them does
+    ///   not have its token: the lock was released, or the lease is of other nodes, or forged.
     /// - [`Error::Unavailable`] when too few nodes answered to tell.
     /// - [`Error::InvalidLease`] when it is of another number of nodes or of the other [`Protocol`](crate::Protocol),
     ///   [`Error::InvalidResource`] for a name that can't be locked, and [`Error::Forked`] in a forked child.
@@ -243,7 +246,7 @@ impl LockManager {
     /// ```
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "who adopts a lease has no use for it any more"
+        reason = "a lease is used up when it is adopted"
     )]
     pub fn adopt(&self, lease: Lease) -> Result<LockGuard, Error> {
         let cluster = self.cluster();
@@ -252,8 +255,8 @@ impl LockManager {
         let guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();
         guard.count();
-        // Where a thread asks for the lock already, it goes on with that.
-        let turn = self.shared.queue.step_in(guard.shared_resource());
+        // If another thread of this manager is asking for the lock, that thread keeps its turn.
+        let turn = self.shared.queue.try_enter(guard.shared_resource());
         Ok(guard.with_turn(turn))
     }
 

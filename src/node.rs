@@ -1,33 +1,43 @@
-//! One Redis instance as the algorithm sees it: acquire, extend, release and inspect, each by a deadline.
+//! One Redis instance as the algorithm sees it: what it is asked, each by a deadline, and what it says.
+//!
+//! `exchange` is one request and its reply, and has the table of its states; `together` is one request to several nodes at
+//! once. Below are `request`, what is asked and the rules that go with it; `turn`, a slot that is checked out for a request;
+//! `slot`, what the r2d2 pool holds: a place for one connection, and the rule when it must not be used again; `breaker`.
+//! The packed commands are in `command` and `fence`. Above are the verbs, each with the reading of its replies: `acquire`,
+//! `extend`, `release`, `inspect`, `wait`, `health`, and for the fenced protocol `fenced`. `identity` tells which server is
+//! at the other end, and `echo` keeps what a server repeats out of messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::wire::resp::{Reply, ServerError};
 use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 pub(crate) mod acquire;
-pub(crate) mod ask_all;
 mod breaker;
-mod call;
 pub(crate) mod command;
 mod echo;
+mod exchange;
 pub(crate) mod extend;
+pub(crate) mod fence;
 pub(crate) mod fenced;
 pub(crate) mod health;
-pub(crate) mod identity;
+mod identity;
 pub(crate) mod inspect;
+pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
-pub(crate) mod script;
+mod request;
 mod slot;
+mod together;
+mod turn;
 pub(crate) mod wait;
 
 use self::breaker::{Breaker, Probe};
-use self::call::Call;
+use self::exchange::Exchange;
 use self::fenced::{Answer, Reading};
+use self::request::{Kind, Request};
 use self::slot::Slots;
 use self::wait::Listeners;
 use crate::clock::{Clock, Timers, Timestamp};
@@ -35,6 +45,7 @@ use crate::error::{NodeError, NodeReport, Vote};
 use crate::fencing::Rules;
 use crate::log_lines;
 use crate::stats::NodeRecorder;
+use crate::wire::resp::{Reply, ServerError};
 use crate::wire::transport::{Connect, clean};
 
 /// A node: its connections, and what is known of its health.
@@ -70,7 +81,7 @@ pub(crate) struct Setup<'a> {
 pub(crate) struct Ballot {
     pub(crate) report: NodeReport,
     /// Whether a key of this attempt may be on the node, so that it has to be released there.
-    pub(crate) owed: bool,
+    pub(crate) may_have_key: bool,
 }
 
 impl Node {
@@ -122,7 +133,7 @@ impl Node {
     pub(crate) fn unasked(&self, vote: Vote) -> Ballot {
         Ballot {
             report: self.report(vote, Duration::ZERO, None),
-            owed: false,
+            may_have_key: false,
         }
     }
 
@@ -146,21 +157,16 @@ impl Node {
         reading.vote(answer)
     }
 
-    /// Checks a slot out of the pool, without any I/O beyond a look whether its connection is still open.
-    fn call(&self) -> Result<Call<'_>, NodeError> {
-        Call::new(self)
-    }
-
-    /// Opens the breaker if the fault is one of the node.
-    fn note(&self, fault: &NodeError) {
-        if !fault.is_of_node() {
+    /// Opens the breaker if the error is one of the node.
+    fn note(&self, error: &NodeError) {
+        if !error.is_of_node() {
             return;
         }
-        if let Some(probe) = self.breaker.trip(|| fault.to_string()) {
+        if let Some(probe) = self.breaker.trip(|| error.to_string()) {
             // Before the program's logger has a chance to panic.
             self.schedule(probe);
             self.stats.opened.count();
-            log_lines::node_opened(&self.name, fault);
+            log_lines::node_opened(&self.name, error);
         }
     }
 
@@ -187,11 +193,12 @@ impl Node {
             return;
         }
         let command = command::probe();
-        let answer = self.call().and_then(|mut call| {
-            call.send(&command, &|| command.clone())?;
-            call.reply(&|| command.clone(), is_alive)
-        });
-        if answer.is_err()
+        let request = Request {
+            packed: &command,
+            kind: Kind::Glance,
+        };
+        let answer = Exchange::with(self, &request, |_, reply| is_alive(reply));
+        if answer.result.is_err()
             && let Some(next) = self.breaker.probe_failed(probe)
         {
             self.schedule(next);
@@ -217,8 +224,11 @@ impl Node {
 }
 
 impl Ballot {
-    fn new(report: NodeReport, owed: bool) -> Self {
-        Self { report, owed }
+    fn new(report: NodeReport, may_have_key: bool) -> Self {
+        Self {
+            report,
+            may_have_key,
+        }
     }
 
     /// Whether the node was not asked because it failed a moment ago.

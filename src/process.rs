@@ -1,24 +1,24 @@
-//! Which process has managers: not the child of a fork of one that has.
+//! Refuses a manager in the child of a fork of a process that has had managers.
 //!
-//! A fork copies the memory of the process, and of its threads only the one that forks. `parking_lot` has a table of all
-//! threads that wait for something, and the threads of a manager's pools are in it for most of their time. In the child,
-//! their stacks are given to other threads or to nobody, and a thread that waits there follows the table to where they were:
-//! it spins for ever, or the child crashes. So a manager is not built there at all.
+//! A fork copies the memory of the process, but only the thread that forks. `parking_lot` has a table of all waiting
+//! threads, and the threads of a manager's pools are in it for most of the time. In the child, their stacks are reused
+//! or gone. A thread that waits in the child follows the table to them, and spins without end or crashes. So no manager
+//! can be built there.
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
 
-/// The process that has had managers, or one that it was forked from; zero while there is none. No lock, because another
-/// thread may have it during the fork.
+/// The process that has had managers, or the process that it was forked from; zero if there is none. Not behind a
+/// mutex, because another thread could hold that during the fork.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
-/// Notes that this process is going to have threads of a manager.
+/// Marks this process as one that has managers.
 ///
 /// # Errors
 ///
-/// [`Error::Forked`] where a process had some that this one is forked from.
+/// [`Error::Forked`] if this process was forked from one that has had managers.
 pub(crate) fn claim() -> Result<(), Error> {
     let id = process::id();
     match OWNER.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire) {

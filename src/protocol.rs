@@ -1,4 +1,4 @@
-//! What the nodes are asked about a lock, one file a verb: each is a round over the cluster and a verdict.
+//! The verbs of the protocol, one file each: a round over the cluster, and a verdict on the votes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::error::NodeReport;
 use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::command::Command;
-use crate::node::fenced::Fence;
+use crate::node::fence::Fence;
 
 pub(crate) mod acquire;
 pub(crate) mod adopt;
@@ -17,16 +17,16 @@ pub(crate) mod look;
 pub(crate) mod open;
 pub(crate) mod release;
 
-/// A lock that was just taken, and of which no guard was made yet.
+/// A lock that was just acquired or adopted, before a guard is made of it.
 pub(crate) struct Won {
     pub(crate) lease: LeaseState,
     /// What each node said, in the canonical order.
     pub(crate) votes: Vec<NodeReport>,
-    /// How often and for how long the lock may go from thread to thread, if it may.
+    /// How often and for how long the lock may be handed over from thread to thread, if at all.
     pub(crate) cohort: Option<Cohort>,
 }
 
-/// What is sent to the nodes about a lock that is held.
+/// The command for the nodes about a held lock.
 fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Command<'a> {
     let fence = cluster.rules.as_ref().zip(lease.tokens.claim);
     Command {
@@ -40,10 +40,10 @@ fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Com
     }
 }
 
-/// The nodes, and whether each may have a key of this lock.
-fn owed<'a>(
+/// The nodes, each with whether it may have the key of this lock.
+fn nodes_with_key<'a>(
     cluster: &'a Cluster,
     lease: &'a Arc<LeaseState>,
 ) -> impl DoubleEndedIterator<Item = (&'a Node, bool)> + Clone {
-    cluster.each().zip(lease.owed.iter().copied())
+    cluster.each().zip(lease.may_have_key.iter().copied())
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 /// The constant part of the drift: Redis expires keys with a precision of a millisecond, here and on the node.
 const DRIFT_FLOOR: Duration = Duration::from_millis(2);
 
-/// More than a floating-point product of a year can be rounded by.
+/// More than the rounding error of a floating-point product for a year.
 const ROUNDING: Duration = Duration::from_nanos(100);
 
-/// For how long a lock is asked for.
+/// The time for which a lock is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Term {
     /// The time to live of the key, in whole milliseconds, as the nodes count it.
@@ -34,15 +34,15 @@ pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
     nodes.saturating_sub(against) < quorum(nodes)
 }
 
-/// For how long a majority of so many nodes goes on having what some have for these times: until the quorum-th of them
-/// ends. None if they are no majority.
+/// For how long a majority of `nodes` nodes will have a key, if some nodes have it for these times: until the quorum-th
+/// longest time ends. None if they are no majority.
 pub(crate) fn time_of_a_majority(nodes: usize, mut times: Vec<Duration>) -> Option<Duration> {
     times.sort_unstable_by(|a, b| b.cmp(a));
     times.get(quorum(nodes).checked_sub(1)?).copied()
 }
 
-/// The part of a time to live by which the clocks of client and nodes may differ at its end. Never less than the exact
-/// product, and for a ttl of up to a year hardly more.
+/// The part of a time to live by which the clocks of client and nodes may differ at its end. Never less than this part
+/// and 2 ms, and for a ttl of up to a year at most a microsecond more.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(ttl.as_secs_f64() * factor)
         .unwrap_or(ttl)
@@ -55,7 +55,7 @@ pub(crate) fn validity(ttl: Duration, elapsed: Duration, drift: Duration) -> Dur
     ttl.saturating_sub(drift).saturating_sub(elapsed)
 }
 
-/// A time to live that is valid for so long from before the first send, and hardly longer.
+/// The shortest time to live, up to rounding, that is valid for this long from before the first send.
 pub(crate) fn ttl_for(validity: Duration, factor: f64) -> Duration {
     // The nodes count whole milliseconds.
     let with_rest = validity

@@ -1,4 +1,4 @@
-//! Keep-alive: locks are renewed in the background, and those who wait for a loss are told of it.
+//! Keep-alive: background threads renew locks, and call hooks when a lock is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause};
-use crate::foreign::in_any_case;
+use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::quorum::Term;
 
@@ -20,12 +20,12 @@ pub use self::schedule::KeepAlive;
 pub(crate) use self::schedule::due;
 use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START, head_start};
 
-/// A cluster, and what is done for its locks in the background for as long as this is there.
+/// A cluster, and the background work for its locks. The work ends when this is dropped.
 pub(crate) struct Keeper {
     background: Arc<Background>,
 }
 
-/// What the background threads have. They hold it only while they work, so that they keep no manager alive.
+/// The state of the background threads. They hold it only while they work, so that they keep no manager alive.
 struct Background {
     cluster: Cluster,
     agendas: Agendas,
@@ -43,7 +43,7 @@ impl Keeper {
         &self.background.cluster
     }
 
-    /// Refuses a keep-alive that could not work, and starts the thread for it.
+    /// Refuses a keep-alive that can't work, and starts the thread for renewals.
     pub(crate) fn prepare(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<Term, Error> {
         let cluster = self.cluster();
         cluster.refuse_fork()?;
@@ -75,7 +75,7 @@ impl Keeper {
         Ok(term)
     }
 
-    /// Starts the thread for something, if it is not there.
+    /// Starts the thread for this purpose, unless it runs.
     pub(crate) fn start(&self, purpose: Purpose) -> Result<(), Error> {
         let agenda = self.background.agendas.of(purpose);
         let started = agenda.start(&self.cluster().clock);
@@ -85,19 +85,19 @@ impl Keeper {
         started.map(|_| ()).map_err(no_thread)
     }
 
-    /// Has a lock renewed at that time, and from then on.
+    /// Renews a lock from the time `due` on.
     pub(crate) fn keep(&self, lease: &Arc<LeaseState>, due: Timestamp) {
         self.background.plan(Purpose::Renew, lease, due);
-        // With max_hold, the end may have come nearer.
+        // max_hold may have moved the end of the lock to an earlier time.
         self.watch(lease);
     }
 
-    /// Has the hooks of a lock called when it is lost.
+    /// Calls the hooks of a lock when it is lost.
     pub(crate) fn watch(&self, lease: &Arc<LeaseState>) {
         self.background.watch(lease);
     }
 
-    /// Ends what is done for a lock in the background.
+    /// Ends the background work for a lock.
     pub(crate) fn forget(&self, lease: &LeaseState) {
         let agendas = &self.background.agendas;
         agendas.of(Purpose::Renew).remove(lease);
@@ -107,7 +107,7 @@ impl Keeper {
 
 impl Background {
     fn watch(self: &Arc<Self>, lease: &Arc<LeaseState>) {
-        self.plan(Purpose::Watch, lease, lease.told_at());
+        self.plan(Purpose::Watch, lease, lease.loss_notice_at());
     }
 
     fn plan(self: &Arc<Self>, purpose: Purpose, lease: &Arc<LeaseState>, at: Timestamp) {
@@ -116,9 +116,9 @@ impl Background {
         }
     }
 
-    /// Has the thread woken at that time.
+    /// Wakes the thread at that time.
     fn arm(self: &Arc<Self>, purpose: Purpose, wake: Wake) {
-        // Without a thread nothing is waited for.
+        // Without a thread, nothing is planned.
         let Some(timers) = self.agendas.of(purpose).timers() else {
             return;
         };
@@ -129,17 +129,17 @@ impl Background {
                 return;
             };
             let lost = background.wake(purpose, wake);
-            // A hook that takes long must not keep the connections of a manager that is gone.
+            // A slow hook must not keep the connections of a manager that was dropped.
             drop(background);
             for (lease, cause) in lost {
                 while let Some(hook) = lease.next_hook() {
-                    in_any_case(|| hook(cause.clone()));
+                    despite_panics(|| hook(cause.clone()));
                 }
             }
         });
     }
 
-    /// Does what is due. Returns the locks whose hooks are to be called.
+    /// Does the work that is due. Returns the lost locks, whose hooks the caller has to call.
     fn wake(self: &Arc<Self>, purpose: Purpose, wake: Wake) -> Vec<(Arc<LeaseState>, LossCause)> {
         let agenda = self.agendas.of(purpose);
         if !agenda.is_current(wake) {
@@ -155,7 +155,7 @@ impl Background {
             Purpose::Renew => self.renew_all(self.take_due(LONGEST_HEAD_START)),
             Purpose::Watch => {
                 for lease in agenda.take_due(now, Duration::ZERO, |_| Duration::ZERO) {
-                    match lease.loss_soon_after(now) {
+                    match lease.loss_soon(now) {
                         Some(cause) => lost.push((lease, cause)),
                         None => self.watch(&lease),
                     }
@@ -168,8 +168,8 @@ impl Background {
         lost
     }
 
-    /// Takes the locks that are to be renewed by now, and those that may as well be: each by its head start, and `at_most` so
-    /// much sooner.
+    /// Takes the locks whose renewal is due, and those whose renewal is due soon: within the lock's head start, and
+    /// within `at_most`.
     fn take_due(&self, at_most: Duration) -> Vec<Arc<LeaseState>> {
         let agenda = self.agendas.of(Purpose::Renew);
         let soon = |lease: &LeaseState| {
@@ -184,7 +184,7 @@ impl Background {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Only a probe or a renewal that nobody needs any more can be waiting now.
+        // Only a probe or a renewal can still be waiting, and nobody needs it any more.
         self.cluster().clock.end();
     }
 }
@@ -192,7 +192,7 @@ impl Drop for Keeper {
 impl Drop for Background {
     fn drop(&mut self) {
         if self.cluster.is_forked() {
-            // As for the nodes of the cluster.
+            // For the same reason as for the nodes, see `Cluster`.
             #[expect(clippy::mem_forget, reason = "a leak, in place of a hang")]
             std::mem::forget(std::mem::take(&mut self.agendas));
         }

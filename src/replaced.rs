@@ -1,4 +1,4 @@
-//! A server is gone for good, and an empty one takes its place, whose clock is behind by as much as is allowed.
+//! Tests of a server that is replaced by an empty one, whose clock is behind by as much as is allowed.
 
 use std::time::Duration;
 
@@ -8,18 +8,19 @@ use crate::fake::store::Store;
 use crate::fake::store::process::Process;
 use crate::fencing::{FencingToken, Proposals, Rules};
 use crate::node::command::Command;
-use crate::node::fenced::{Fence, Opening};
+use crate::node::fence::Fence;
+use crate::node::fenced::Opening;
 use crate::quorum;
 
-/// More tokens than any lead has room for.
+/// A larger reserve than any lead allows.
 const TIMES: u32 = u32::MAX;
 
-/// A server whose wall clock shows the time that it is told.
+/// A server whose wall clock shows the time of each command.
 fn server(number: u64) -> Store {
     Store::of(Process::new(number, Duration::ZERO, 0))
 }
 
-/// An attempt by one whose clock shows `wall`, for an hour of hand-overs, on a server whose clock shows `now`.
+/// An attempt by a client whose clock shows `wall`, with the largest reserve, on a server whose clock shows `now`.
 fn ask(
     (server, now): (&mut Store, Duration),
     (proposals, wall): (&Proposals, Duration),
@@ -53,7 +54,7 @@ fn a_server_that_is_replaced_by_one_whose_clock_is_behind_gives_no_smaller_token
         let open = Opening::Open.command(&rules);
         assert_eq!(old.execute(&open.in_full(), began), Reply::Okay);
 
-        // One whose clock is right takes lock after lock, and the tokens run ahead.
+        // A client with a right clock takes lock after lock, and its tokens get ahead of the clock.
         let ahead = Proposals::default();
         let now = began + Duration::from_millis(1);
         let mut largest = None;
@@ -63,12 +64,12 @@ fn a_server_that_is_replaced_by_one_whose_clock_is_behind_gives_no_smaller_token
             largest = largest.max(Some(last));
         }
 
-        // Another has the clock of the new server.
+        // Another client has the clock of the new server.
         let mut new = server(2);
         let now = now.checked_sub(max_ttl).unwrap();
         let (.., reply) = ask((&mut new, now), (&Proposals::default(), now), &rules);
         assert!(matches!(reply, Reply::Array(_)), "{reply:?}");
-        // It is the end of the quarantine that tokens have to be above.
+        // Tokens have to be larger than the end of the quarantine.
         let now = now + rules.quarantine + Duration::from_micros(1);
         let (first, _, reply) = ask((&mut new, now), (&Proposals::default(), now), &rules);
         assert_eq!(reply, Reply::Okay);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A delay spread evenly over `min..=max` by `random`, so that clients that met once do not meet again.
+/// A delay spread evenly over `min..=max` by `random`, so that contenders don't retry at the same time again.
 pub(crate) fn delay(min: Duration, max: Duration, random: u32) -> Duration {
     let span = max.saturating_sub(min);
     let share = f64::from(random) / f64::from(u32::MAX);

@@ -1,13 +1,13 @@
 //! Pure: any bytes as text that people can read and type, and back.
 
-/// Values up to this length are shown as a whole. That is longer than the token of any port of Redlock; what is longer is
-/// not a lock's, and nobody's business.
+/// Values up to this length are shown completely. Tokens of all Redlock libraries are shorter. A longer value is no
+/// token, and may be private.
 pub(crate) const LONGEST: usize = 256;
 
-/// So much is shown of a longer one: enough to see what kind of program wrote it.
+/// This many bytes are shown of a longer value: enough to see what kind of program wrote it.
 const BEGINNING: usize = 16;
 
-/// Stands for the rest of a value. One within a value is escaped.
+/// Stands for the rest of a value. The same character within a value is escaped.
 const CUT: char = '\u{2026}';
 
 /// The value of a key, given its length and at least the first [`LONGEST`] bytes of it.
@@ -19,7 +19,7 @@ pub(crate) fn value(beginning: &[u8], length: usize) -> String {
     format!("{}{CUT} ({length} bytes)", text(beginning))
 }
 
-/// Shows any bytes as text, and different ones differently.
+/// Shows any bytes as text; different bytes give different texts.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -35,7 +35,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes that [`text`] shows so; or why there are none.
+/// The bytes that [`text`] shows as this text, or why there are none.
 pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -44,8 +44,8 @@ pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
         match c {
             CUT => {
                 return Err(format!(
-                    "it is the beginning of a value of more than {LONGEST} bytes, which is not shown as a whole, and is \
-                     hardly that of a lock; wait for its end, or delete the key"
+                    "it is the beginning of a value of more than {LONGEST} bytes, which is not shown as a whole and \
+                     is no token; wait until it expires, or delete the key"
                 ));
             }
             '\\' => rest = unescape(rest, &mut bytes)?,
@@ -55,7 +55,7 @@ pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Reads what is behind a backslash; returns the rest.
+/// Reads the escape after a backslash; returns the rest.
 fn unescape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str, String> {
     let unknown = || {
         r"a backslash begins \\, \0, \t, \r, \n, \xff or \u{1b}; write \\ for a backslash itself"

@@ -12,9 +12,9 @@ mod chosen {
     use tracing::Span;
     use tracing::field::{Empty, Value, debug, display};
 
-    use crate::foreign::{in_any_case, unless_it_panics};
+    use crate::foreign::{despite_panics, unless_it_panics};
 
-    /// A span of the program's subscriber, which may panic whatever it is called for.
+    /// A span of the program's subscriber. Every call of the subscriber may panic.
     #[derive(Debug)]
     struct Guarded(Option<Span>);
 
@@ -25,7 +25,7 @@ mod chosen {
 
         fn record(&self, field: &str, value: impl Value) {
             if let Some(span) = &self.0 {
-                in_any_case(|| {
+                despite_panics(|| {
                     span.record(field, value);
                 });
             }
@@ -33,16 +33,16 @@ mod chosen {
 
         fn enter(&self) {
             if let Some(span) = &self.0 {
-                in_any_case(|| {
+                despite_panics(|| {
                     span.with_subscriber(|(id, subscriber)| subscriber.enter(id));
                 });
             }
         }
 
-        /// Also where `enter` has panicked, which may have done a part of it.
+        /// Also after `enter` has panicked, because it may have entered the span before.
         fn exit(&self) {
             if let Some(span) = &self.0 {
-                in_any_case(|| {
+                despite_panics(|| {
                     span.with_subscriber(|(id, subscriber)| subscriber.exit(id));
                 });
             }
@@ -51,7 +51,7 @@ mod chosen {
 
     impl Drop for Guarded {
         fn drop(&mut self) {
-            in_any_case(|| drop(self.0.take()));
+            despite_panics(|| drop(self.0.take()));
         }
     }
 
@@ -61,7 +61,7 @@ mod chosen {
     #[derive(Debug)]
     pub(crate) struct LockSpan {
         span: Guarded,
-        /// It has to be left on the thread that entered it.
+        /// A span has to be exited on the thread that entered it.
         _not_send: PhantomData<*const ()>,
     }
 
@@ -89,8 +89,8 @@ mod chosen {
         }
     }
 
-    /// `redlatch.node`: one call of a node, from the choice of a connection to the reply. It is not entered, because those
-    /// of several nodes overlap.
+    /// `redlatch.node`: one call of a node, from the choice of a connection to the reply. It is not entered, because
+    /// the spans of several nodes overlap.
     #[derive(Debug)]
     pub(crate) struct NodeSpan(Guarded);
 

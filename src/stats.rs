@@ -1,4 +1,4 @@
-//! What a manager has done up to now: counters, and how long calls for locks took.
+//! `Stats`: the counters of a manager, and how long its calls for locks took.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,30 +12,31 @@ mod serialise;
 
 pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
 
-/// What a manager, with all its clones, has done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
+/// What a manager and its clones have done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
 ///
-/// Counters begin at zero with the manager and only grow, so a program that watches them takes the difference of two
-/// looks. Each is read by itself: while other threads lock, they may be apart by what is under way. A "call" is one of
-/// [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
+/// Counters begin at zero and only grow, so a monitoring program takes the difference of two snapshots. Each counter is
+/// read by itself: while other threads lock, the counters may differ by the calls that are under way. A "call" is one
+/// of [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
 /// [`Error::InvalidTtl`](crate::Error::InvalidTtl), is counted nowhere.
 ///
 /// [`Display`](fmt::Display) is for people, and may change.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Rounds over the nodes: one for each attempt of a call.
+    /// Rounds over the nodes, one for each attempt of a call.
     pub attempts: u64,
     /// Calls that returned a guard.
     pub acquired: u64,
-    /// Calls that met another holder: an attempt failed with [`Error::Held`](crate::Error::Held), and on a node there was
-    /// another's key. Each is counted once, however long it waited and whatever came of it.
+    /// Calls that met another holder: an attempt failed with [`Error::Held`](crate::Error::Held), and a node had
+    /// another holder's key. Each call is counted once, however long it waited and however it ended.
     pub contended: u64,
-    /// Calls that found another thread of this manager with the lock or asking for it, and waited for that or were refused.
+    /// Calls that found another thread of this manager with the lock or asking for it, and waited for that thread or
+    /// failed.
     pub queued: u64,
-    /// Calls that got the lock from another thread of this manager, without the nodes; see
+    /// Calls that got the lock from another thread of this manager, without asking a node; see
     /// [`Builder::local_handover`](crate::Builder::local_handover).
     pub handed_over: u64,
-    /// Waits for another process that a signal of it ended, before their time was over.
+    /// Waits for another process that were ended early by its release.
     pub woken: u64,
     /// Calls that failed with [`Error::Held`](crate::Error::Held).
     pub failed_held: u64,
@@ -49,22 +50,22 @@ pub struct Stats {
     pub extended: u64,
     /// Renewals in the background that succeeded.
     pub renewed: u64,
-    /// Renewals in the background that failed. Each is tried again, for as long as the lock is still ours.
+    /// Renewals in the background that failed. Each is repeated while the lock is held.
     pub failed_renewals: u64,
-    /// Guards that gave back a lock that was ours up to then, by [`unlock`](crate::LockGuard::unlock) or when they were
-    /// dropped, whether or not every node heard of it.
+    /// Guards that released a lock that was held up to then, by [`unlock`](crate::LockGuard::unlock) or their drop,
+    /// whether or not every node answered.
     pub released: u64,
-    /// Guards that were made into a [`Lease`](crate::Lease) while the lock was ours.
+    /// Guards that were turned into a [`Lease`](crate::Lease) while the lock was held.
     pub passed_on: u64,
-    /// Locks of guards that were lost before that. One that has expired is counted when that is noticed, which is when its
-    /// guard is dropped at the latest.
+    /// Locks that were lost before their guard ended. A lock that has expired is counted when that is noticed, at the
+    /// latest when its guard is dropped.
     pub lost: u64,
     /// What each node said, in the canonical order.
     pub nodes: Vec<NodeStats>,
     waits: WaitTimes,
 }
 
-/// What one node said to the attempts of a manager.
+/// What one node answered to the attempts of a manager.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct NodeStats {
@@ -72,22 +73,22 @@ pub struct NodeStats {
     pub node: Arc<str>,
     /// Attempts for which it voted.
     pub granted: u64,
-    /// Attempts that it answered with no, because it has another's key or a fencing token that is not below.
+    /// Attempts that it refused, because it has another holder's key, or a fencing token that is not smaller.
     pub refused: u64,
-    /// Attempts to which it gave no vote: it did not answer in time, or failed.
+    /// Attempts for which it gave no vote: it did not answer in time, or failed.
     pub failed: u64,
-    /// How often it failed at whatever it was asked, and was left out from then on.
+    /// How often it failed at any command, and was left out from then on.
     pub opened: u64,
-    /// How often it answered again after that. It is left out now if this is less than `opened`.
+    /// How often it answered again after that. The node is left out now if this is less than `opened`.
     pub closed: u64,
 }
 
-/// How long calls took that returned a guard, from the call to its return, with all waiting in between.
+/// How long calls took that returned a guard, from the call to its return, including all waiting.
 ///
-/// It is kept in microseconds, up to one hour, which longer ones count as, and to within 1 %.
+/// Times are kept in microseconds, to within 1 %. A time of more than one hour counts as one hour.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitTimes {
-    /// None before the first.
+    /// None before the first time is recorded.
     histogram: Option<Histogram<u64>>,
 }
 
@@ -97,8 +98,8 @@ impl Stats {
         &self.waits
     }
 
-    /// Returns how many guards have a lock now, as far as is known: those that got one, less those that gave it back, passed
-    /// it on or lost it.
+    /// Returns how many guards have a lock now, as far as known: those that got a lock, less those that released it,
+    /// passed it on or lost it.
     pub fn held(&self) -> u64 {
         let begun = self.acquired.saturating_add(self.adopted);
         let ended = self.released.saturating_add(self.passed_on);
@@ -112,20 +113,20 @@ impl WaitTimes {
         self.histogram.as_ref().map_or(0, Histogram::len)
     }
 
-    /// Returns the time within which this part of the calls, 0 to 1, got its lock: 0.5 is the median. Zero if there were
-    /// none.
+    /// Returns the time within which this part of the calls, 0 to 1, got the lock: 0.5 is the median. Zero if there
+    /// were no calls.
     pub fn quantile(&self, quantile: f64) -> Duration {
         let micros = |histogram: &Histogram<u64>| histogram.value_at_quantile(quantile);
         Duration::from_micros(self.histogram.as_ref().map_or(0, micros))
     }
 
-    /// Returns the mean, or zero if there were none.
+    /// Returns the mean, or zero if there were no calls.
     pub fn mean(&self) -> Duration {
         let micros = self.histogram.as_ref().map_or(0.0, Histogram::mean);
         Duration::try_from_secs_f64(micros / 1e6).unwrap_or_default()
     }
 
-    /// Returns the longest, or zero if there were none.
+    /// Returns the longest time, or zero if there were no calls.
     pub fn max(&self) -> Duration {
         Duration::from_micros(self.histogram.as_ref().map_or(0, Histogram::max))
     }

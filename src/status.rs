@@ -1,4 +1,4 @@
-//! What is known of a lock, and what each node says of its key.
+//! `LockStatus`: who holds a lock, and what each node says about its key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::error::NodeError;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
 ///
-/// Every case is one of these four, so a `match` on it needs no arm for the rest. Each has what every node said, which
-/// [`nodes`](Self::nodes) gives for whichever it is.
+/// There are exactly these four cases, so a `match` needs no further arm. Each case has the views of all nodes, which
+/// [`nodes`](Self::nodes) returns.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -38,37 +38,37 @@ pub enum LockStatus {
         /// The holder's token, as in [`View::Held`]; equal to [`LockGuard::token`](crate::LockGuard::token) if the
         /// lock is that guard's.
         token: String,
-        /// How long a majority goes on having the token, less the drift: the quorum-th largest time to live of the
-        /// nodes that have it, less `drift_factor` of that and 2 ms, from the moment they answered.
+        /// How long a majority will have the token, less the drift: the quorum-th largest time to live of the nodes
+        /// with the token, less `drift_factor` of that and 2 ms, from the moment they answered.
         ///
-        /// It is at least that long, unless the lock is given back: nodes that did not answer can only add to it, and so
-        /// can an extension. Where all nodes answered, it is also the most that the holder may rely on: its own
-        /// [`remaining`](crate::LockGuard::remaining) is no more, to the millisecond in which Redis counts, since it
-        /// leaves out the drift of its whole time to live and counts from before the keys were set. Zero means that the
-        /// keys are in their last moments: no holder relies on them any more, and they still refuse others.
+        /// The lock is held for at least this long, unless it is released: nodes that did not answer, and extensions,
+        /// can only add to it. If all nodes answered, the holder can't rely on more: its own
+        /// [`remaining`](crate::LockGuard::remaining) is no larger, up to the millisecond in which Redis counts. That
+        /// is because it subtracts the drift of the whole time to live, and counts from before the keys were set. Zero
+        /// means that the keys are about to expire: no holder relies on them any more, but they still block others.
         remaining: Duration,
         /// What each node said, in the order in which they are asked to lock.
         nodes: Vec<NodeStatus>,
     },
-    /// A majority of the nodes has no key: nobody holds the lock, and who asks these nodes now gets it.
+    /// A majority of the nodes has no key: nobody holds the lock, and a client that asks now gets it.
     ///
-    /// A minority may have keys, as of an attempt that is under way or of a holder that was lost.
+    /// A minority may have keys, such as those of an attempt that is under way, or of a holder that crashed.
     #[non_exhaustive]
     Free {
         /// What each node said, in the order in which they are asked to lock.
         nodes: Vec<NodeStatus>,
     },
-    /// Nobody holds the lock, whatever the nodes say that did not answer, and yet no majority is possible.
+    /// Nobody holds the lock, whatever the silent nodes have, and yet no majority is possible.
     ///
-    /// Too many nodes have the key of one that has no majority, or something under the key that is no lock, or don't
-    /// answer. Keys of contenders are gone within their time to live, mostly at once; what is no lock has to be deleted
-    /// by someone.
+    /// Too many nodes have the key of a contender without a majority, or a key that is no lock, or don't answer. Keys
+    /// of contenders are gone within their time to live, mostly at once. A key that is no lock has to be deleted by an
+    /// operator.
     #[non_exhaustive]
     Blocked {
         /// What each node said, in the order in which they are asked to lock.
         nodes: Vec<NodeStatus>,
     },
-    /// Too few nodes answered to tell: those that did not may make someone's majority.
+    /// Too few nodes answered to tell: the silent nodes may complete a holder's majority.
     #[non_exhaustive]
     Unknown {
         /// What each node said, in the order in which they are asked to lock.
@@ -108,18 +108,18 @@ pub struct NodeStatus {
 
 /// The key of a lock as one node sees it, or why the node does not say.
 ///
-/// A token is the value of the key. Those of this crate are 40 hexadecimal characters; those of other programs may be any
-/// bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`, and
-/// `\\` for a backslash). Two that are shown alike are alike, and [`LockManager::release`](crate::LockManager::release)
-/// takes what is shown.
+/// A token is the value of the key. Those of this crate are 40 hexadecimal characters; those of other programs may be
+/// any bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`,
+/// and `\\` for a backslash). Equal texts mean equal tokens, and [`LockManager::release`](crate::LockManager::release)
+/// takes the token as shown.
 ///
-/// A value of more than 256 bytes is hardly that of a lock, and may be what is nobody's business. Its first 16 bytes and its
-/// length are shown (`{"user":"anna","… (9000 bytes)`), values that have these in common count as one, and `release`
-/// refuses what is shown of them.
+/// A value of more than 256 bytes is unlikely to be a token, and may be private. Only its first 16 bytes and its length
+/// are shown (`{"user":"anna","… (9000 bytes)`). Values that are shown alike count as one token, and `release` refuses
+/// such a text.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum View {
-    /// There is a key with a time to live.
+    /// The key is there, with a time to live.
     Held {
         /// The value of the key.
         token: String,
@@ -128,10 +128,10 @@ pub enum View {
     },
     /// There is no key.
     Free,
-    /// The node was left out because it had failed a moment ago and the others were enough to tell
-    /// ([`NodeError::BreakerOpen`]), or could not be asked, or its answer says nothing of a lock.
+    /// The node could not be asked, or its answer does not describe a lock. Or it was left out
+    /// ([`NodeError::BreakerOpen`]), because it had failed a moment ago and the others were enough to tell.
     ///
-    /// [`NodeError::NotALock`] is such an answer: nobody gets the lock on this node until the key is deleted.
+    /// After [`NodeError::NotALock`], nobody gets the vote of this node until the key is deleted.
     Failed(NodeError),
 }
 
@@ -155,14 +155,14 @@ impl LockStatus {
         }
     }
 
-    /// Whether no further answer could change it.
+    /// Whether the answers of further nodes can't change the status.
     pub(crate) fn is_decided(&self) -> bool {
         matches!(self, Self::Held { .. } | Self::Free { .. })
     }
 }
 
 impl View {
-    /// Whether the node does not say what it has.
+    /// Whether the node does not tell what is under the key.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Failed(error) if !error.is_about_the_key())
     }
@@ -173,7 +173,7 @@ impl View {
     }
 }
 
-/// A token in a sentence.
+/// A token as a part of a sentence.
 struct Holder<'t>(&'t str);
 
 impl fmt::Display for Holder<'_> {

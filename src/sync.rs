@@ -1,4 +1,5 @@
-//! The locks of what has a model under loom: the local queue, and the end of a lock. A model puts others in their place.
+//! The mutexes of the code that loom checks: the local queue, and the state of a lease. The models replace them by
+//! loom's.
 
 #[cfg(test)]
 pub(crate) mod model;

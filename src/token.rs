@@ -1,6 +1,6 @@
-//! The random value that tells one acquisition's key from every other's.
+//! The random value of a lock's key, which no other attempt has.
 
-/// 20 bytes from the operating system as 40 hexadecimal characters; never used for two attempts.
+/// 20 random bytes of the operating system as 40 hexadecimal characters; each attempt has its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Token([u8; Self::HEX_LEN]);
 
@@ -22,7 +22,7 @@ impl Token {
         Self(hex)
     }
 
-    /// Reads what [`Self::as_str`] gives.
+    /// Parses the text of [`Self::as_str`].
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let hex: [u8; Self::HEX_LEN] = text.as_bytes().try_into().ok()?;
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -30,7 +30,7 @@ impl Token {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        // Only hexadecimal digits are ever stored.
+        // The bytes are always hexadecimal digits.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }

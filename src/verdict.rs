@@ -1,5 +1,5 @@
-//! Pure: the one judge of votes. What the nodes say of a lock that is asked for, of one that is held, and of one that is
-//! looked at comes to a verdict here and nowhere else.
+//! Pure: the one judge of votes. The answers of the nodes about a requested lock, a held lock and the status of a lock
+//! are judged here and nowhere else.
 //!
 //! The rules are those of the Redis documentation page "Distributed Locks with Redis"; see `docs/algorithm.md`.
 
@@ -10,18 +10,18 @@ use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each}
 use crate::quorum;
 use crate::status::{LockStatus, NodeStatus, View};
 
-/// What the nodes say of a lock that is held: to its extension, its renewal, its release, its adoption.
+/// The verdict on a held lock, from the votes on its extension, renewal, release or adoption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// A majority has the lock, or has given it back.
+    /// A majority has the lock, or has released it.
     Confirmed,
     /// Nodes that certainly don't have our key make a majority impossible.
     Lost,
-    /// Too few nodes tell.
+    /// Too few nodes answered to tell.
     Unknown,
 }
 
-/// Judges what the nodes say of a lock that is held.
+/// Judges the votes on a held lock.
 pub(crate) fn of_held(nodes: &[NodeReport]) -> Verdict {
     let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
     if quorum::is_reached(nodes.len(), count(Vote::is_granted)) {
@@ -33,7 +33,7 @@ pub(crate) fn of_held(nodes: &[NodeReport]) -> Verdict {
     }
 }
 
-/// As [`of_held`], for callers.
+/// As [`of_held`], as a result for callers.
 pub(crate) fn confirm(
     resource: &Arc<str>,
     waited: Duration,
@@ -53,8 +53,8 @@ pub(crate) fn confirm(
     }
 }
 
-/// As [`confirm`], for a lock that is taken over, with how long each node goes on having it. Returns also for how long it is
-/// valid: for as long as a majority has it, less the drift of that.
+/// As [`confirm`], for an adoption: each node's vote comes with how long the node will have the key. Returns also the
+/// validity: how long a majority will have the key, less the drift of that time.
 pub(crate) fn adopt(
     resource: &Arc<str>,
     waited: Duration,
@@ -71,7 +71,7 @@ pub(crate) fn adopt(
     Ok((confirm(resource, waited, nodes)?, validity))
 }
 
-/// How a lock is lost that the nodes don't have any more.
+/// The cause of a loss that the votes show.
 pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
     let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
     let held = count(|vote| matches!(vote, Vote::Held { .. }));
@@ -83,9 +83,13 @@ pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
     }
 }
 
-/// Why an attempt without a majority has failed. Faults are an error only if they alone make a majority impossible: else a
-/// majority would have been possible, were it not for other holders.
-pub(crate) fn why_not(resource: &Arc<str>, waited: Duration, nodes: Vec<NodeReport>) -> Error {
+/// Why an attempt without a majority has failed. Failures count only if they alone rule out a majority. Otherwise other
+/// holders prevented it.
+pub(crate) fn attempt_error(
+    resource: &Arc<str>,
+    waited: Duration,
+    nodes: Vec<NodeReport>,
+) -> Error {
     let resource = Arc::clone(resource);
     let failed = nodes.iter().filter(|node| node.vote.is_failure()).count();
     if quorum::is_ruled_out(nodes.len(), failed) {
@@ -103,14 +107,14 @@ pub(crate) fn why_not(resource: &Arc<str>, waited: Duration, nodes: Vec<NodeRepo
     }
 }
 
-/// How the votes of an attempt stand, be it under way or over.
+/// The count of the votes of an attempt, during it or after it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     nodes: usize,
     granted: usize,
     /// Those that were asked and did not grant.
     against: usize,
-    /// Those of them that have another's key, or a counter above the proposal.
+    /// Those of them with another holder's key, or with a counter above the proposal.
     refused: usize,
     /// Those of them that abstain.
     abstaining: usize,
@@ -144,12 +148,12 @@ impl Tally {
         quorum::is_reached(self.nodes, self.granted)
     }
 
-    /// Whether no further vote can win it.
+    /// Whether no majority is possible any more.
     pub(crate) fn is_lost(self) -> bool {
         quorum::is_ruled_out(self.nodes, self.against)
     }
 
-    /// Whether further votes can decide it.
+    /// Whether further votes can still win or lose it.
     pub(crate) fn is_open(self) -> bool {
         !self.is_won() && !self.is_lost()
     }
@@ -158,8 +162,8 @@ impl Tally {
         self.granted > 0
     }
 
-    /// Whether another contender is ahead at the node that all of them ask first. One that fails is nobody's arbiter: then
-    /// it is the next.
+    /// Whether another contender has the vote of the arbiter, the node that all contenders ask first. If that node
+    /// fails, the next node is the arbiter.
     pub(crate) fn is_taken(self) -> bool {
         self.granted == 0 && self.refused > 0
     }
@@ -170,7 +174,7 @@ impl Tally {
     }
 }
 
-/// Judges what the nodes say of a lock that is only looked at; `drift` is that of a time to live.
+/// Judges the views of the nodes on a lock; `drift` gives the drift of a time to live.
 pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Duration) -> LockStatus {
     let count = |kind: fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
     if let Some((token, left)) = holder(&nodes) {
@@ -184,7 +188,7 @@ pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Durat
     if quorum::is_reached(nodes.len(), count(|view| matches!(view, View::Free))) {
         return LockStatus::Free { nodes };
     }
-    // Those that are silent could all have the token that most others have.
+    // In the best case, all silent nodes have the token that most other nodes have.
     let most = keys(&nodes).map(|(token, _)| times(&nodes, token).len());
     let best_case = count(View::is_silent).saturating_add(most.max().unwrap_or_default());
     if quorum::is_reached(nodes.len(), best_case) {
@@ -194,7 +198,7 @@ pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Durat
     }
 }
 
-/// The token that a majority has, and for how long a majority goes on having it.
+/// The token that a majority has, and for how long a majority will have it.
 fn holder(nodes: &[NodeStatus]) -> Option<(&str, Duration)> {
     let of = |token| quorum::time_of_a_majority(nodes.len(), times(nodes, token));
     keys(nodes).find_map(|(token, _)| Some((token, of(token)?)))

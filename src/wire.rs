@@ -1,11 +1,17 @@
-//! Bytes: addresses, name lookup, sockets, TLS, and the replies that are read from them, all by a deadline.
+//! Bytes: addresses, name lookup, sockets, TLS, and the commands and replies that go over them, all by a deadline.
+//!
+//! `transport` is the seam: send a command, receive a reply. `connection` reads replies from a `stream` of bytes, which is a
+//! socket (`nonblocking`) or `tls` over one. `address` connects and logs in, with `lookup` for names and `credentials` for
+//! users. `pack` makes commands and `resp` parses replies; `scripts` are what servers execute.
 
 pub(crate) mod address;
 pub(crate) mod connection;
 mod credentials;
 mod lookup;
 mod nonblocking;
+pub(crate) mod pack;
 pub(crate) mod resp;
+pub(crate) mod scripts;
 pub(crate) mod stream;
 #[cfg(feature = "tls-rustls")]
 mod tls;

@@ -1,4 +1,4 @@
-//! What can be typed: the one definition behind the parser, the help, the man page and the completions.
+//! The command line: one definition for the parser, the help, the manual page and the completions.
 
 #![expect(
     clippy::doc_markdown,
@@ -63,16 +63,16 @@ pub(crate) enum Subcommand {
 /// Runs a command under a lock, which is renewed until the command has ended.
 ///
 /// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN and, with --fenced, REDLATCH_FENCING_TOKEN in its environment. It
-/// runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is given back when the
-/// command has ended; processes that it has left behind are not waited for. Should redlatch be killed, so is the group;
-/// should it be stopped, the group is ended before the lock is.
+/// runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is released when the
+/// command has ended, even if processes that it has started still run. If redlatch is killed, the group is killed too.
+/// If redlatch is stopped, the group is ended before the lock is.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) servers: Servers,
 
-    /// How long others wait should this machine crash; from three node timeouts to max_ttl. The lock is renewed in time
+    /// How long others wait if this machine crashes; from three node timeouts to max_ttl. The lock is renewed in time
     /// [default: 30s, or --max-hold if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) ttl: Option<Duration>,
@@ -81,7 +81,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_wait)]
     pub(crate) wait: Option<Duration>,
 
-    /// Doesn't wait: the lock is free now, or the exit code tells
+    /// Doesn't wait: if another holder has the lock, the exit code says so
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
 
@@ -89,7 +89,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) max_hold: Option<Duration>,
 
-    /// Asks for a fencing token (the fenced protocol; all users of the lock have to)
+    /// Uses the fenced protocol, for a fencing token (all users of the lock have to)
     #[arg(long)]
     pub(crate) fenced: bool,
 
@@ -120,7 +120,7 @@ pub(crate) enum OnLoss {
     Term,
     /// KILL to the command's process group at once
     Kill,
-    /// Says so, and lets the command go on without a lock
+    /// A message, and the command goes on without the lock
     Ignore,
 }
 
@@ -149,14 +149,14 @@ pub(crate) struct Health {
     #[command(flatten)]
     pub(crate) form: Form,
 
-    /// Looks as a client that fences does
+    /// Judges the servers as for a client of the fenced protocol
     #[arg(long)]
     pub(crate) fenced: bool,
 }
 
-/// Gives a lock back in place of its holder, if it is held with this token.
+/// Releases a lock in place of its holder, if it is held with this token.
 ///
-/// Its holder goes on until it notices. 'redlatch status' shows the token.
+/// A holder that still runs goes on until it notices. 'redlatch status' shows the token.
 #[derive(Debug, Args)]
 #[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
 pub(crate) struct Unlock {
@@ -170,12 +170,12 @@ pub(crate) struct Unlock {
     #[arg(value_parser = Name::parse)]
     pub(crate) name: Name,
 
-    /// The token that the lock is held with, as status shows it: what begins with a backslash stands for a byte
+    /// The token that the lock is held with, as status shows it, with its backslash escapes
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) token: String,
 
-    /// For a lock that was taken with --fenced: leaves a note on the servers, so that its holder can't renew what was given
-    /// back [default: as the key protocol of the configuration file says]
+    /// For a lock that was taken with --fenced: the servers remember the release, so that its holder can't renew the
+    /// lock [default: as the key protocol of the configuration file says]
     #[arg(long)]
     pub(crate) fenced: bool,
 }
@@ -201,21 +201,21 @@ pub(crate) struct Servers {
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) password_file: Option<PathBuf>,
 
-    /// What is put before each name to make its key
+    /// The prefix that makes a key of a lock's name
     #[arg(long, value_name = "PREFIX")]
     pub(crate) key_prefix: Option<String>,
 
-    /// The time for one command to one server; an attempt that a server keeps waiting goes on for as long before a signal or
-    /// the end of --wait is heeded [default: 50ms]
+    /// The time for one command to one server. An attempt that waits for a server ends first, before a signal or the
+    /// end of --wait takes effect [default: 50ms]
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) node_timeout: Option<Duration>,
 
-    /// Says on standard error what is being done
+    /// Reports on standard error what is being done
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
 
-/// Returns none when help or the version was asked for, and has been printed.
+/// Parses the command line. Returns none after printing the help or the version.
 pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
     match Arguments::try_parse() {
         Ok(arguments) => Ok(Some(arguments.subcommand)),
@@ -228,7 +228,7 @@ pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
             output::print(&error.render().to_string())?;
             Ok(None)
         }
-        // In which clap shows the whole help.
+        // For this error, clap would show the whole help.
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Err(Failure::usage("no subcommand; try 'redlatch --help'"))
         }
@@ -240,17 +240,17 @@ pub(crate) fn definition() -> clap::Command {
     <Arguments as clap::CommandFactory>::command()
 }
 
-/// What is wrong, in one line, with what to do about it.
+/// The error in one line, with advice.
 fn told(error: &clap::Error) -> String {
     let mut line = in_one_line(&error.render().to_string());
     if wants_command(error) {
-        line.push_str("; the command stands behind two dashes: redlatch run NAME -- COMMAND");
+        line.push_str("; the command stands after two dashes: redlatch run NAME -- COMMAND");
     }
     line.push_str("; try 'redlatch --help'");
     line
 }
 
-/// Whether it is the command that is missing, or that stands where no command can.
+/// Whether the command of `run` is missing, or does not stand after two dashes.
 fn wants_command(error: &clap::Error) -> bool {
     let is_of_run = |text: &str| text.contains("redlatch run");
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
@@ -262,7 +262,7 @@ fn wants_command(error: &clap::Error) -> bool {
     usage.as_deref().is_some_and(is_of_run) && (is_stray || is_missing)
 }
 
-/// What clap says in several paragraphs: the fault, perhaps a tip, the usage.
+/// The first paragraph of clap's message, with its tips, in one line.
 fn in_one_line(rendered: &str) -> String {
     let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut paragraphs = rendered.split("\n\n");
@@ -270,7 +270,7 @@ fn in_one_line(rendered: &str) -> String {
     let mut line = fault.strip_prefix("error: ").unwrap_or(&fault).to_owned();
     let tips = paragraphs.flat_map(str::lines).map(str::trim);
     let tips = tips.filter_map(|text| text.strip_prefix("tip: "));
-    // Behind the two dashes is the command of `run`, and no name.
+    // This tip does not fit: after the two dashes stands the command of `run`, not a name.
     for tip in tips.filter(|tip| !tip.starts_with("to pass ")) {
         line.push_str("; ");
         line.push_str(tip);

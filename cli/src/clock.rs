@@ -1,5 +1,5 @@
-//! The only place of the command that reads a clock: for how long it has waited, and when the watchdog has to act. How long
-//! a lock is ours, the library counts.
+//! The only place in the command that reads a clock: for the time that it has waited, and for the watchdog. The
+//! validity of a lock is the library's task.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The time since the machine was started, of which every process reads the same. Where the system tells, it counts the
-/// time that the machine was suspended, as the end of a lock does.
+/// The time since the machine was started, which is the same for every process. If the system allows, it includes the
+/// time that the machine was suspended, as the validity of a lock does.
 pub(crate) fn since_boot() -> Duration {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     let clock = ClockId::Boottime;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let clock = ClockId::Monotonic;
-    // It counts up from zero, so neither part is ever negative.
+    // The clock counts up from zero, so neither part is negative.
     let time = clock_gettime(clock);
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),

@@ -1,4 +1,4 @@
-//! The command that runs under the lock: where it is, and its start.
+//! Finds and starts the command that runs under the lock.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
 use crate::nodes;
 
-/// Looks whether the command can be run, so that no lock is taken for one that can't.
+/// Checks that the command can be executed, before a lock is taken for it.
 pub(crate) fn check(program: &OsStr) -> Result<(), Failure> {
     let missing = || {
         let name = program.display();
@@ -53,7 +53,7 @@ fn not_executable(path: &Path) -> Failure {
     Failure::new(NOT_EXECUTABLE, message)
 }
 
-/// Starts the command in a process group that exists already. It is waited for where it is watched, in `event.rs`.
+/// Starts the command in a process group that exists already. `event.rs` waits for its end.
 pub(crate) fn spawn(
     words: &[OsString],
     name: &str,
@@ -79,12 +79,12 @@ pub(crate) fn spawn(
     }
     match command.spawn() {
         Ok(child) => Ok(Pid::from_child(&child)),
-        Err(error) => Err(why_not(program, &error)),
+        Err(error) => Err(start_failure(program, &error)),
     }
 }
 
-/// What the check did not see: an interpreter that is missing, a file of another machine, a system without processes.
-fn why_not(program: &OsStr, error: &io::Error) -> Failure {
+/// An error that the check could not see: a missing interpreter, a file for another machine, or no process left.
+fn start_failure(program: &OsStr, error: &io::Error) -> Failure {
     let kind = error.kind();
     if kind == ErrorKind::NotFound {
         let message = format!(

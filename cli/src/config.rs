@@ -32,7 +32,7 @@ pub(crate) struct Config {
     pub(crate) drift_factor: Option<f64>,
 }
 
-/// Reads the file that was named, else the one of `REDLATCH_CONFIG`, else `redlatch.toml` if there is one.
+/// Reads the named file, else the file of `REDLATCH_CONFIG`, else `redlatch.toml` if it exists.
 pub(crate) fn load(named: Option<&Path>) -> Result<Config, Failure> {
     let from_environment = || {
         std::env::var_os("REDLATCH_CONFIG")
@@ -62,14 +62,14 @@ fn beside(config: &Path, file: &Path) -> PathBuf {
     config.parent().unwrap_or(Path::new("")).join(file)
 }
 
-/// The reason of a refusal names the line, the key, and what may stand there.
+/// An error names the line, the key, and what is allowed there.
 fn parse(text: &str) -> Result<Config, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let place = error
             .span()
             .map_or(String::new(), |span| line(text, span.start));
-        // Only the message: the whole error shows the line, with what is in it.
-        format!("{place}not TOML: {}; mend the line", error.message())
+        // Only the message: the whole error shows the line, which may have a password in it.
+        format!("{place}not TOML: {}; fix the line", error.message())
     })?;
     let mut config = Config::default();
     for (key, value) in table.get_ref() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Nobody means to wait, or to hold a lock, for longer than a year.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
 
-/// Reads a duration of at most a year. The reason of a refusal says what to type.
+/// Parses a duration of at most a year. An error tells what to type.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let span = humantime::parse_duration(text).map_err(|_| {
         "a duration is a number and a unit, such as 500ms, 30s, 5m or 2h".to_owned()
@@ -16,7 +16,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(span)
 }
 
-/// Reads a duration of more than nothing.
+/// Parses a duration of more than zero.
 pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
     let span = parse(text)?;
     if span.is_zero() {
@@ -25,21 +25,23 @@ pub(crate) fn parse_some(text: &str) -> Result<Duration, String> {
     Ok(span)
 }
 
-/// Reads how long to wait; the one that does not wait has a flag of its own.
+/// Parses how long to wait. Not to wait at all has its own flag.
 pub(crate) fn parse_wait(text: &str) -> Result<Duration, String> {
     let span = parse(text)?;
     if span.is_zero() {
-        return Err("that is no waiting; say --no-wait".into());
+        return Err(
+            "it has to be more than zero; to try once without waiting, use --no-wait".into(),
+        );
     }
     Ok(span)
 }
 
-/// Shows a duration as it is typed.
+/// Formats a duration in the form in which it is typed.
 pub(crate) fn exact(span: Duration) -> String {
     humantime::format_duration(span).to_string()
 }
 
-/// Shows a duration to one place that a person cares for.
+/// Formats a duration with the precision that a person needs.
 pub(crate) fn rough(span: Duration) -> String {
     if span < Duration::from_secs(1) {
         return format!("{} ms", span.as_millis());
@@ -56,11 +58,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_is_read_or_refused_with_a_mend() {
+    fn what_is_typed_is_read_or_refused_with_advice() {
         assert_eq!(parse("30s"), Ok(Duration::from_secs(30)));
         assert_eq!(parse("1h 30m"), Ok(Duration::from_mins(90)));
         assert_eq!(parse("365days"), Ok(LONGEST));
-        for (text, mend) in [
+        for (text, advice) in [
             ("30", "30s"),
             ("soon", "30s"),
             ("-1s", "30s"),
@@ -68,7 +70,7 @@ mod tests {
             ("366days", "365days"),
         ] {
             let reason = parse(text).unwrap_err();
-            assert!(reason.contains(mend), "{text}: {reason}");
+            assert!(reason.contains(advice), "{text}: {reason}");
         }
         assert!(parse_wait("0s").unwrap_err().contains("--no-wait"));
         assert!(parse_some("0ms").is_err());

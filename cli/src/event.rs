@@ -1,4 +1,4 @@
-//! What happens while a command runs under a lock, through one channel, so that nothing has to be asked for.
+//! The events while a command runs under a lock, in one channel, so that no polling is needed.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use signal_hook::iterator::Signals;
 
 use crate::output;
 
-/// Something that this process has to react to.
+/// An event that this process has to react to.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A signal came for this process.
@@ -29,10 +29,10 @@ pub(crate) enum Event {
     Answered,
 }
 
-/// Catches the signals that are forwarded, from now on.
+/// Catches the signals to forward, and sends them as events.
 ///
-/// Those that this process was started to ignore, as by `nohup`, stay ignored, here and in the command. That does not go
-/// for CHLD, since a process that ignores it is not told how its children have ended.
+/// Signals that were ignored at the start, as by `nohup`, stay ignored, here and in the command. CHLD is the exception,
+/// because a process that ignores it can't learn how its children ended.
 pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
     signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)))?;
     let ignored = ignored();
@@ -45,7 +45,7 @@ pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
     };
     let forwarded = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP];
     let heeded = forwarded.iter().filter(|signal| is_heeded(signal));
-    // A process that ignores CONT goes on as well, and so has the command to.
+    // CONT continues even a process that ignores it, so it is always forwarded to the command.
     let mut signals = Signals::new(heeded.chain(&[SIGCONT]))?;
     thread::Builder::new()
         .name("signals".into())
@@ -59,7 +59,7 @@ pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells when the command is stopped, and when it has ended, which it is waited for here.
+/// Waits for the command, and sends an event when it is stopped and when it has ended.
 pub(crate) fn watch(command: Pid, events: Sender<Event>) -> io::Result<()> {
     thread::Builder::new()
         .name("command".into())
@@ -68,7 +68,7 @@ pub(crate) fn watch(command: Pid, events: Sender<Event>) -> io::Result<()> {
                 let event = match waitpid(Some(command), WaitOptions::UNTRACED) {
                     Ok(Some((_, status))) => of_status(status),
                     Ok(None) | Err(Errno::INTR) => continue,
-                    // It is our child, and nobody else waits for it.
+                    // This should not happen: the command is a child of this process, and nobody else waits for it.
                     Err(error) => {
                         output::complain(&format!(
                             "the system does not tell how the command ended: {error}; please report this"
@@ -95,12 +95,12 @@ fn of_status(status: WaitStatus) -> Option<Event> {
     code.map(Event::Ended)
 }
 
-/// How a shell shows that a signal has ended a process.
+/// The exit code by which a shell reports that a signal has ended a process.
 pub(crate) fn code_of_signal(signal: i32) -> u8 {
     u8::try_from(signal).unwrap_or(u8::MAX).saturating_add(128)
 }
 
-/// The signals that this process ignores, a bit for each, where the system tells.
+/// The signals that this process ignores, a bit for each, on systems that tell.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

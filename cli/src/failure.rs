@@ -1,8 +1,8 @@
-//! What ends the program early: one line for people, and an exit code for programs.
+//! A failure of the program: one line for people, and an exit code for programs.
 
 use redlatch::Error;
 
-/// How the command line, the environment or the configuration can't be used (`EX_USAGE`).
+/// The command line, the environment or the configuration can't be used (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
 /// Too few servers answer (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
@@ -14,12 +14,12 @@ pub(crate) const IO: u8 = 74;
 pub(crate) const HELD: u8 = 75;
 /// The lock was lost, or was not ours (`EX_PROTOCOL`).
 pub(crate) const LOST: u8 = 76;
-/// The command is there and can't be run, as in a shell.
+/// The command exists but can't be executed, as in a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
-/// The command is not there, as in a shell.
+/// The command does not exist, as in a shell.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// Why the program ends without having done what it was asked to do.
+/// Why the program ends without having done its task.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
@@ -54,7 +54,7 @@ impl From<Error> for Failure {
                 (USAGE, "try 'redlatch --help'")
             }
             Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),
-            // Neither can happen here: nothing forks, and nodes are opened by other programs.
+            // Neither can happen here: this program does not fork, and does not open nodes.
             Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),
         };
         let source = std::error::Error::source(&error);

@@ -1,5 +1,5 @@
-//! The JSON that programs read: what the library serialises, and what the command adds. Its keys are a promise; fields that
-//! are not known are `null`.
+//! The JSON for programs: what the library serialises, and what the command adds. The keys are a promise; unknown
+//! values are `null`.
 
 use redlatch::{Error, LockStatus};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
     object
 }
 
-/// Whether the lock was given back is not known if too few servers answered.
+/// The result of `unlock`; `released` is unknown if too few servers answered.
 pub(crate) fn of_release(name: &str, result: &Result<(), Error>, why: Option<&str>) -> Value {
     let (outcome, released) = match result {
         Ok(()) => ("released", Some(true)),

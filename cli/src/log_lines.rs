@@ -1,4 +1,4 @@
-//! What is said with `--verbose`: the lines of the library's log and of this program's own, on standard error.
+//! The output of `--verbose`: the log lines of the library and of this program, on standard error.
 
 use log::{LevelFilter, Log, Metadata, Record};
 
@@ -7,7 +7,7 @@ use crate::output;
 
 struct Lines;
 
-/// Says nothing from then on, unless `--verbose` was given.
+/// Starts the output of log lines if `--verbose` was given.
 pub(crate) fn start(arguments: &Servers) {
     if arguments.verbose && log::set_logger(&Lines).is_ok() {
         log::set_max_level(LevelFilter::Info);

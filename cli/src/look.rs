@@ -1,4 +1,4 @@
-//! `redlatch status`, `health` and `unlock`: one question, one answer, for people or as JSON.
+//! `redlatch status`, `health` and `unlock`, with output for people or as JSON.
 
 use redlatch::{Error, LockStatus, Severity};
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::run::protocol;
 pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
-    // Status is the same with both protocols, and so is the key.
+    // The status does not depend on the protocol: both use the same key.
     let manager = nodes::manager(&arguments.servers, &config, protocol(false, &config))?;
     let status = manager.status(arguments.name.as_str())?;
     if arguments.form.json {
@@ -34,7 +34,7 @@ pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
     })
 }
 
-/// Returns 0 to 2 as the plugins of monitoring systems do.
+/// Returns 0 to 2, as plugins of monitoring systems do.
 pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
@@ -53,7 +53,7 @@ pub(crate) fn health(arguments: &Health) -> Result<u8, Failure> {
     })
 }
 
-/// Returns 0 if the lock was held with the token and is given back.
+/// Returns 0 if the lock was held with the token and is released.
 pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
@@ -61,7 +61,10 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     let manager = nodes::manager(&arguments.servers, &config, protocol)?;
     let name = &arguments.name;
     let result = manager.release(name.as_str(), &arguments.token);
-    let why = result.as_ref().err().map(|error| why_not(name, error));
+    let why = result
+        .as_ref()
+        .err()
+        .map(|error| release_failure(name, error));
     if arguments.form.json {
         let object = json::of_release(name.as_str(), &result, why.as_deref());
         output::print(&format!("{object}\n"))?;
@@ -87,8 +90,8 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     }
 }
 
-/// Nobody has lost a lock here: the token may never have been that of its holder.
-fn why_not(name: &Name, error: &Error) -> String {
+/// The reason in other words than the library's: the token may never have been the holder's, so no lock was lost.
+fn release_failure(name: &Name, error: &Error) -> String {
     let Error::Lost { cause, .. } = error else {
         return error.to_string();
     };

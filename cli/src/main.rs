@@ -1,9 +1,8 @@
 //! The command `redlatch`: runs a command under a lock, and looks at locks and servers.
 //!
 //! `redlatch run NAME -- COMMAND` is three processes: this one, which holds the lock and renews it; the command, in a
-//! process group of its own; and the watchdog, which leads that group and ends it should this process be killed or stand still. What
-//! happens meanwhile comes through one channel, so nothing is asked for every now and then: see `event.rs` and
-//! `supervise.rs`.
+//! process group of its own; and the watchdog, which leads that group and ends it if this process is killed or stopped.
+//! All events come through one channel, without polling: see `event.rs` and `supervise.rs`.
 
 mod arguments;
 mod clock;
@@ -12,6 +11,7 @@ mod config;
 mod durations;
 mod event;
 mod failure;
+mod hold_time;
 mod json;
 mod log_lines;
 mod look;
@@ -24,7 +24,6 @@ mod progress;
 mod run;
 mod supervise;
 mod terminal;
-mod times;
 mod waiting;
 mod watchdog;
 

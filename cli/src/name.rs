@@ -1,13 +1,13 @@
-//! What a lock is called: whatever the library takes, and how that is shown.
+//! The name of a lock, and how it is shown.
 
 use std::fmt;
 
-/// The name of a lock. To be shown in one line among other words, it stands in quotes where it has to.
+/// The name of a lock. It is shown in quotes if it could be misread among other words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name(String);
 
 impl Name {
-    /// What is typed may have any characters. That it is not too long, the library sees, which knows the prefix.
+    /// A name may have any characters. The library checks its length, because the prefix counts too.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("a name has at least one character".into());
@@ -15,7 +15,7 @@ impl Name {
         Ok(Self(text.to_owned()))
     }
 
-    /// As the library, programs and the command get it.
+    /// The name as the library, programs and the command get it.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -24,7 +24,7 @@ impl Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = format!("{:?}", self.0);
-        // With nothing that is escaped, the quotes are all that was added.
+        // If nothing is escaped, the quoted text is longer by the two quotes only.
         let is_plain = quoted.len() == self.0.len().saturating_add(2);
         if is_plain && !self.0.contains(char::is_whitespace) {
             f.write_str(&self.0)

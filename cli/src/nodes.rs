@@ -1,4 +1,4 @@
-//! Which servers, and how to log in there.
+//! The manager over the servers that were given, with their login.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(crate) const PASSWORD: &str = "REDLATCH_PASSWORD";
 pub(crate) const NODES: &str = "REDLATCH_NODES";
 
-/// One thread waits for the lock or looks at it, one renews it.
+/// One thread waits for the lock or reads its status, and one renews it.
 const CONNECTIONS: u32 = 2;
 
 /// Makes the manager. It connects to nothing yet.
@@ -93,7 +93,7 @@ fn split(urls: &str) -> impl Iterator<Item = &str> {
         .filter(|url| !url.is_empty())
 }
 
-/// As redis reads the URL; and where it can't, if it looks like it.
+/// Whether the URL has a password as the redis crate reads it, or looks like it if it can't be read.
 fn has_password(url: &str) -> bool {
     if let Ok(info) = url.into_connection_info() {
         return info.redis_settings().password().is_some();
@@ -140,8 +140,8 @@ fn read_password(file: &Path) -> Result<String, Failure> {
     }
 }
 
-/// Adds a server, with the password if its URL has none. What can't be read, and what the builder looks at in the text of
-/// the URL, is left to it.
+/// Adds a server, with the password if its URL has none. A URL that can't be read is left to the builder, and so is one
+/// with `#`, which the builder checks in the text.
 fn with_node(
     builder: Builder,
     url: &str,

@@ -1,11 +1,11 @@
-//! Everything that is written: to standard output what was asked for, to standard error one line at a time.
+//! All output: results to standard output, messages to standard error as single lines.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 
 use crate::failure::{Failure, IO};
 
-/// Prints to standard output, as it is. A reader that has gone away, as `head` does, is no fault.
+/// Prints a text to standard output. It is no failure if the reader has gone, as `head` does.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -17,7 +17,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes one line to standard error, whatever is in the text. Where that is closed, nobody wants to know.
+/// Writes one line to standard error, whatever the text contains. If standard error is closed, the line is lost.
 pub(crate) fn complain(message: &str) {
     let line = format!("redlatch: {}\n", presentable(message));
     io::stderr().lock().write_all(line.as_bytes()).ok();
@@ -37,11 +37,11 @@ pub(crate) fn presentable(text: &str) -> String {
     shown
 }
 
-/// Stands where a login does when the library says what a URL looks like. The bracket is closed behind the `@`.
+/// The login in the library's description of a URL's form, which is no secret. Its bracket is closed after the `@`.
 const SYNTAX: &str = "[user:password";
 
-/// No message is meant to repeat a URL; should one do so, because it was typed in the wrong place, this keeps the
-/// password out.
+/// No message should repeat a URL. If one does, because the URL was typed in the wrong place, this removes the
+/// password.
 fn without_logins(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;

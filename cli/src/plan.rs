@@ -1,33 +1,33 @@
-//! Pure: what the watchdog does to the command's group unless `redlatch` tells it otherwise in time, and how it is told.
+//! Pure: what the watchdog does to the command's group unless it gets a new plan in time, and the form of its messages.
 //!
-//! Times are those of the clock that goes on while the machine is suspended, from the start of the machine.
+//! Times count from the start of the machine, by the clock that goes on while the machine is suspended.
 
 use std::time::Duration;
 
 use crate::arguments::OnLoss;
 
-/// What begins a plan on the way to the watchdog, and what dismisses it.
+/// The first byte of a plan, and the message that dismisses the watchdog.
 const PLAN: u8 = b'p';
 const GOODBYE: u8 = b'g';
 
-/// A letter, and two times in nanoseconds. A pipe takes up so few bytes as a whole or not at all.
+/// The length of a plan: a letter, and two times in nanoseconds. A pipe takes so few bytes as a whole or not at all.
 pub(crate) const LENGTH: usize = 17;
 
-/// What happens to the group, and when. One plan takes the place of the one before.
+/// What happens to the group, and when. A new plan replaces the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// When it gets TERM. There is none at or after `kill_at`.
+    /// When it gets TERM. No TERM is sent at or after `kill_at`.
     pub(crate) term_at: Duration,
     /// When it gets KILL.
     pub(crate) kill_at: Duration,
 }
 
-/// What the user wants to happen to the command when the lock is lost.
+/// What happens to the command when the lock is lost, as the user chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Manner {
+pub(crate) struct LossPolicy {
     pub(crate) on_loss: OnLoss,
     pub(crate) grace: Duration,
-    /// What renewals ask for.
+    /// The ttl of the lock.
     pub(crate) ttl: Duration,
 }
 
@@ -48,20 +48,20 @@ impl Plan {
 
     /// The plan at the time `now`, with `remaining` left of the validity.
     ///
-    /// As long as renewals can be expected to succeed, silence means that `redlatch` stands still: the group is ended
-    /// before the validity is. Where they have failed until little is left, `redlatch` is alive and will treat the loss as
-    /// it is meant to, with the whole grace; this plan is for the case that it is stopped meanwhile.
-    pub(crate) fn of(manner: Manner, now: Duration, remaining: Duration) -> Self {
+    /// While renewals succeed, silence means that `redlatch` was stopped, and the group has to end before the validity
+    /// does. If renewals have failed until little validity is left, `redlatch` runs, and will itself act on the loss
+    /// with the whole grace. Then the plan is for the case that `redlatch` is stopped meanwhile.
+    pub(crate) fn of(loss_policy: LossPolicy, now: Duration, remaining: Duration) -> Self {
         let end = now.saturating_add(remaining);
-        let grace = match manner.on_loss {
+        let grace = match loss_policy.on_loss {
             OnLoss::Ignore => return Self::NEVER,
             OnLoss::Kill => Duration::ZERO,
-            OnLoss::Term => manner.grace,
+            OnLoss::Term => loss_policy.grace,
         };
-        if remaining < part(manner.ttl, 8) {
+        if remaining < part(loss_policy.ttl, 8) {
             return Self::kill_at(end.saturating_add(grace));
         }
-        // Time for the processes to be gone, and for this one to be given the processor.
+        // Time for the processes to end, and for the watchdog to get the processor.
         let kill_at = end.saturating_sub(part(remaining, 16));
         let lead = grace.min(part(remaining, 16).saturating_mul(3));
         Self {
@@ -70,12 +70,12 @@ impl Plan {
         }
     }
 
-    /// How long a plan is good that was made with so much left. With eight of them before the end, some may come late.
+    /// How long after a plan the next one is sent. There are eight or more before the end, so some may be late.
     pub(crate) fn lasts(remaining: Duration) -> Duration {
         part(remaining, 8).max(Duration::from_millis(10))
     }
 
-    /// When there is something to do for the first time.
+    /// The time of the first action.
     pub(crate) fn first(self) -> Duration {
         self.term_at.min(self.kill_at)
     }
@@ -103,28 +103,28 @@ impl Plan {
     }
 }
 
-/// What the watchdog is told.
+/// A message to the watchdog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum Message {
     Plan(Plan),
     Goodbye,
-    /// It is none of these.
-    Gibberish,
+    /// Neither of these.
+    Unreadable,
 }
 
-impl Word {
+impl Message {
     pub(crate) const GOODBYE: [u8; 1] = [GOODBYE];
 
-    /// Takes the first word out of what has come up to now, if the whole word has.
+    /// Takes the first message from the bytes received up to now, if it is complete.
     pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Self> {
         match *bytes.first()? {
             GOODBYE => Some(Self::Goodbye),
             PLAN => {
                 let plan = Plan::from_bytes(bytes.get(1..LENGTH)?);
                 bytes.drain(..LENGTH);
-                Some(plan.map_or(Self::Gibberish, Self::Plan))
+                Some(plan.map_or(Self::Unreadable, Self::Plan))
             }
-            _ => Some(Self::Gibberish),
+            _ => Some(Self::Unreadable),
         }
     }
 }
@@ -152,12 +152,12 @@ mod tests {
     }
 
     fn of(on_loss: OnLoss, grace_s: u64, remaining: f64) -> Plan {
-        let manner = Manner {
+        let loss_policy = LossPolicy {
             on_loss,
             grace: Duration::from_secs(grace_s),
             ttl: Duration::from_secs(32),
         };
-        Plan::of(manner, NOW, Duration::from_secs_f64(remaining))
+        Plan::of(loss_policy, NOW, Duration::from_secs_f64(remaining))
     }
 
     #[test]
@@ -195,28 +195,31 @@ mod tests {
         let sent: Vec<u8> = plans
             .iter()
             .flat_map(|plan| plan.to_bytes())
-            .chain(Word::GOODBYE)
+            .chain(Message::GOODBYE)
             .collect();
         for size in 1..=sent.len() {
-            let (mut buffer, mut words) = (Vec::new(), Vec::new());
+            let (mut buffer, mut messages) = (Vec::new(), Vec::new());
             for piece in sent.chunks(size) {
                 buffer.extend(piece);
-                while let Some(word) = Word::take(&mut buffer) {
-                    words.push(word);
-                    if word == Word::Goodbye {
+                while let Some(message) = Message::take(&mut buffer) {
+                    messages.push(message);
+                    if message == Message::Goodbye {
                         break;
                     }
                 }
             }
-            let [first, never, last, goodbye] = words[..] else {
-                panic!("{size}: {words:?}");
+            let [first, never, last, goodbye] = messages[..] else {
+                panic!("{size}: {messages:?}");
             };
-            assert_eq!([first, last], [Word::Plan(plans[0]), Word::Plan(plans[2])]);
-            assert_eq!(goodbye, Word::Goodbye);
-            assert_eq!(never, Word::Plan(Plan::NEVER));
+            assert_eq!(
+                [first, last],
+                [Message::Plan(plans[0]), Message::Plan(plans[2])]
+            );
+            assert_eq!(goodbye, Message::Goodbye);
+            assert_eq!(never, Message::Plan(Plan::NEVER));
         }
-        assert_eq!(Word::take(&mut vec![b'x']), Some(Word::Gibberish));
+        assert_eq!(Message::take(&mut vec![b'x']), Some(Message::Unreadable));
         // A writer that was stopped in the middle has told nothing yet.
-        assert_eq!(Word::take(&mut sent[..LENGTH - 1].to_vec()), None);
+        assert_eq!(Message::take(&mut sent[..LENGTH - 1].to_vec()), None);
     }
 }

@@ -1,5 +1,5 @@
-//! What a person sees who waits for a lock: who has it, on how many nodes, for how long still, and the time that has
-//! passed. In a pipe there is nothing to see, but for one line with `--verbose`.
+//! The progress line for a person who waits for a lock: the holder, on how many nodes, for how much longer, and the
+//! time waited. If standard error is no terminal, there is only one line, with `--verbose`.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::durations;
 use crate::name::Name;
 use crate::output;
 
-/// How often the nodes are asked for the sake of the display.
+/// How often the nodes are asked for the display.
 const FRESH: Duration = Duration::from_secs(1);
 
 pub(crate) struct Progress<'a> {
     name: &'a Name,
     started: Instant,
-    /// Only on a terminal, and only once there is something to wait for.
+    /// Only on a terminal, from the first display on.
     bar: Option<ProgressBar>,
     /// What the nodes said, and when.
     last: Option<(String, Instant)>,
@@ -35,7 +35,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Called after every attempt that was refused.
+    /// Shows or updates the line.
     pub(crate) fn show(&mut self, manager: &LockManager) {
         if !stderr().is_terminal() {
             if self.last.is_none() && log::log_enabled!(log::Level::Info) {
@@ -64,7 +64,7 @@ impl<'a> Progress<'a> {
         bar.tick();
     }
 
-    /// Leaves nothing on the screen.
+    /// Removes the line from the screen.
     pub(crate) fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -81,7 +81,7 @@ fn bar() -> ProgressBar {
     }
 }
 
-/// One line without the time that has passed.
+/// The line without the time waited.
 fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
     let status = match status {
         Ok(status) => status,

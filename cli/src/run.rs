@@ -1,4 +1,4 @@
-//! `redlatch run`: takes the lock, runs the command, gives the lock back.
+//! `redlatch run`: takes the lock, runs the command, releases the lock.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -11,24 +11,24 @@ use crate::command;
 use crate::config::{self, Config};
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, no_system};
+use crate::hold_time::HoldTime;
 use crate::log_lines;
 use crate::nodes;
 use crate::output;
-use crate::plan::Manner;
-use crate::supervise::{End, Policy, Supervisor};
+use crate::plan::LossPolicy;
+use crate::supervise::{End, Supervisor, Task};
 use crate::terminal::Terminal;
-use crate::times::Times;
-use crate::waiting::{self, Acquired, Wish};
+use crate::waiting::{self, Acquired, Request};
 use crate::watchdog::Watchdog;
 
-/// As the library's `lock` waits.
+/// The default of the library's `lock`.
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Returns the exit code.
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
-    let times = Times::choose(
+    let hold_time = HoldTime::choose(
         arguments.ttl.or(config.ttl),
         arguments.max_hold.or(config.max_hold),
     )?;
@@ -42,35 +42,35 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     }
     let (sender, events) = channel();
     event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
-    let wish = Wish {
+    let request = Request {
         manager: &manager,
         name: &arguments.name,
-        times,
+        hold_time,
         wait: (!arguments.no_wait).then(|| arguments.wait.or(config.wait).unwrap_or(WAIT)),
         held_code: arguments.conflict_exit_code,
     };
-    let held = match waiting::acquire(&wish, &events, sender.clone())? {
+    let held = match waiting::acquire(&request, &events, sender.clone())? {
         Acquired::Held(held) => held,
         Acquired::Interrupted(code) => return Ok(code),
     };
     let lost = sender.clone();
     held.on_lost(move |cause| {
-        // Nobody listens once the command has ended.
+        // Once the command has ended, nobody receives events.
         lost.send(Event::Lost(cause)).ok();
     });
-    match under_lock(arguments, &held, &events, times.ttl, |pid| {
+    match under_lock(arguments, &held, &events, hold_time.ttl, |pid| {
         event::watch(pid, sender)
     }) {
         Ok(end) => Ok(give_back(arguments, held, end)),
         Err(failure) => {
-            // The command did not run, so its failure says more than that of giving back.
+            // The command did not run, so its failure matters more than one of the release.
             held.unlock().ok();
             Err(failure)
         }
     }
 }
 
-/// The fenced protocol if either of both asks for it.
+/// The fenced protocol if the flag or the configuration asks for it.
 pub(crate) fn protocol(is_fenced: bool, config: &Config) -> Protocol {
     if is_fenced {
         return Protocol::Fenced;
@@ -91,17 +91,17 @@ fn under_lock(
     if let Some(terminal) = &terminal {
         terminal.hand_to(group.group());
     }
-    let policy = Policy {
+    let task = Task {
         name: &arguments.name,
         held,
-        manner: Manner {
+        loss_policy: LossPolicy {
             on_loss: arguments.on_loss,
             grace: arguments.grace,
             ttl,
         },
     };
-    // Before the command is there, or it could outlive the lock while nobody watches.
-    let supervisor = Supervisor::new(policy, &mut group, terminal);
+    // The supervisor starts before the command. Otherwise the command could outlive the lock unwatched.
+    let supervisor = Supervisor::new(task, &mut group, terminal);
     // This process may have been stopped up to now.
     let started = held.check().map_err(Failure::from).and_then(|()| {
         command::spawn(
@@ -118,7 +118,7 @@ fn under_lock(
             return Err(failure);
         }
     };
-    // Should there be no thread for it, the watchdog goes away without a goodbye, and the command with it.
+    // If no thread can be started for it, the watchdog is dropped without a goodbye, and kills the command.
     watch(command).map_err(|error| no_system("thread", &error))?;
     let end = supervisor.wait(events, command);
     group.dismiss();

@@ -1,4 +1,4 @@
-//! The time from the start of the command to its end: signals are forwarded, and a loss ends the command.
+//! Supervises the command from its start to its end: forwards signals, and ends the command on a loss.
 
 use std::sync::mpsc::Receiver;
 use std::time::Instant;
@@ -14,15 +14,15 @@ use crate::durations;
 use crate::event::Event;
 use crate::name::Name;
 use crate::output;
-use crate::plan::{Manner, Plan};
+use crate::plan::{LossPolicy, Plan};
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Watchdog;
 
-/// What the command runs under, and what is done on a loss.
-pub(crate) struct Policy<'a> {
+/// The lock of the command, and what to do on a loss.
+pub(crate) struct Task<'a> {
     pub(crate) name: &'a Name,
     pub(crate) held: &'a LockGuard,
-    pub(crate) manner: Manner,
+    pub(crate) loss_policy: LossPolicy,
 }
 
 /// How the command ended.
@@ -34,47 +34,43 @@ pub(crate) enum End {
     Unguarded(u8),
 }
 
-/// Who waits for the end of the command.
+/// Waits for the end of the command, and handles events meanwhile.
 pub(crate) struct Supervisor<'a> {
-    policy: Policy<'a>,
+    task: Task<'a>,
     group: &'a mut Watchdog,
     terminal: Option<Terminal>,
-    /// What the watchdog was told last.
+    /// The last plan sent to the watchdog.
     plan: Plan,
-    /// When it is told the next time.
+    /// When the next plan is sent.
     tell_at: Option<Instant>,
     /// When the group gets KILL, after a loss.
     kill_at: Option<Instant>,
     is_lost: bool,
-    job: Job,
+    job_control: JobControl,
 }
 
-/// What has happened that matters when the command is stopped.
+/// The state of job control, for when the command is stopped.
 #[derive(Debug, Default)]
-struct Job {
+struct JobControl {
     /// TSTP was passed on.
     stops_too: bool,
     wants_terminal: bool,
-    /// With TSTP to its own group, this process gets one itself, which is not for the command.
+    /// This process has sent TSTP to its own group, so the next TSTP is its own and not for the command.
     expects_tstp: bool,
 }
 
 impl<'a> Supervisor<'a> {
-    /// From here on the watchdog ends the group if nothing more is heard of this process.
-    pub(crate) fn new(
-        policy: Policy<'a>,
-        group: &'a mut Watchdog,
-        terminal: Option<Terminal>,
-    ) -> Self {
+    /// Sends the first plan. From then on the watchdog ends the group if this process sends no further plan.
+    pub(crate) fn new(task: Task<'a>, group: &'a mut Watchdog, terminal: Option<Terminal>) -> Self {
         let mut supervisor = Self {
-            policy,
+            task,
             group,
             terminal,
             plan: Plan::NEVER,
             tell_at: None,
             kill_at: None,
             is_lost: false,
-            job: Job::default(),
+            job_control: JobControl::default(),
         };
         supervisor.put_off();
         supervisor
@@ -85,7 +81,7 @@ impl<'a> Supervisor<'a> {
         self.group.group()
     }
 
-    /// Returns when the command has ended. All it does is to wait for events.
+    /// Handles events until the command has ended.
     pub(crate) fn wait(mut self, events: &Receiver<Event>, command: Pid) -> End {
         loop {
             let event = self.next(events);
@@ -110,7 +106,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The next event, or none when there is something to do.
+    /// The next event, or none when a time has come to act.
     fn next(&self, events: &Receiver<Event>) -> Option<Event> {
         let Some(deadline) = self.tell_at.into_iter().chain(self.kill_at).min() else {
             // The sender of the signals lives as long as this process.
@@ -120,16 +116,16 @@ impl<'a> Supervisor<'a> {
         events.recv_timeout(left).ok()
     }
 
-    /// Tells the watchdog until when the command may go on.
+    /// Tells the watchdog until when the command may run.
     fn put_off(&mut self) {
         self.tell_at = None;
-        if self.is_lost || self.policy.manner.on_loss == OnLoss::Ignore {
+        if self.is_lost || self.task.loss_policy.on_loss == OnLoss::Ignore {
             return;
         }
-        // Read before what is left, which is never less then.
+        // The clock is read before the remaining time, so that the sum of both is never too late.
         let now = clock::since_boot();
-        let remaining = self.policy.held.remaining();
-        self.tell(Plan::of(self.policy.manner, now, remaining));
+        let remaining = self.task.held.remaining();
+        self.tell(Plan::of(self.task.loss_policy, now, remaining));
         self.tell_at = clock::now().checked_add(Plan::lasts(remaining));
     }
 
@@ -138,8 +134,8 @@ impl<'a> Supervisor<'a> {
         self.group.tell(plan);
     }
 
-    /// After the time that the watchdog was told, it has begun to end the command, so this is a loss, whatever becomes of
-    /// the lock.
+    /// If the time of the last plan has passed, the watchdog has begun to end the command. That counts as a loss, even
+    /// if the lock is still held.
     fn notice_standstill(&mut self) {
         if !self.is_lost && clock::since_boot() >= self.plan.first() {
             self.lose("redlatch was stopped, or had no processor, for too long to renew it");
@@ -147,12 +143,12 @@ impl<'a> Supervisor<'a> {
     }
 
     fn is_ending(&self) -> bool {
-        self.is_lost && self.policy.manner.on_loss != OnLoss::Ignore
+        self.is_lost && self.task.loss_policy.on_loss != OnLoss::Ignore
     }
 
     fn end(self, code: u8) -> End {
         if self.is_ending() {
-            // What the command has left behind would go on without a lock.
+            // Processes that the command has left behind would run without a lock.
             self.group.kill(self.terminal.as_ref());
         }
         if self.is_lost {
@@ -166,7 +162,7 @@ impl<'a> Supervisor<'a> {
         match signal {
             SIGCONT => {
                 // With `fg`, this process is in the foreground.
-                if self.job.wants_terminal && self.terminal.is_none() {
+                if self.job_control.wants_terminal && self.terminal.is_none() {
                     self.terminal = Terminal::find_anyhow();
                 }
                 if let Some(terminal) = &self.terminal {
@@ -174,9 +170,9 @@ impl<'a> Supervisor<'a> {
                 }
                 self.group.signal(Signal::CONT);
             }
-            SIGTSTP if self.job.expects_tstp => self.job.expects_tstp = false,
+            SIGTSTP if self.job_control.expects_tstp => self.job_control.expects_tstp = false,
             _ => {
-                self.job.stops_too |= signal == SIGTSTP;
+                self.job_control.stops_too |= signal == SIGTSTP;
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.group.signal(signal);
                 }
@@ -188,9 +184,9 @@ impl<'a> Supervisor<'a> {
     fn stop(&mut self, signal: i32) {
         match signal {
             SIGTTIN | SIGTTOU if self.terminal.is_none() => {
-                // It wants the terminal after all, which was left to those behind it in a pipeline, or which this process
-                // has not got, as it was started in the background.
-                self.job.wants_terminal = true;
+                // The command needs the terminal. It was left to the other programs of a pipeline, or this process was
+                // started in the background and does not have it.
+                self.job_control.wants_terminal = true;
                 self.terminal = Terminal::find_anyhow();
                 if let Some(terminal) = &self.terminal {
                     terminal.hand_to(self.group());
@@ -199,44 +195,46 @@ impl<'a> Supervisor<'a> {
                     self.stand_still(terminal::stop_in_background);
                 }
             }
-            // The shell gets its prompt when this process stops as well, and with `fg` comes a CONT. Should the lock be
-            // lost by then, that is told next.
+            // The shell shows its prompt when this process stops as well, and `fg` sends a CONT. If the lock is lost by
+            // then, the loss is the next event.
             _ if self.is_ending() => {}
             _ if self.terminal.is_some() => {
-                self.job.expects_tstp = true;
+                self.job_control.expects_tstp = true;
                 self.stand_still(terminal::stop_job);
             }
-            _ if self.job.stops_too => self.stand_still(terminal::stop_here),
+            _ if self.job_control.stops_too => self.stand_still(terminal::stop_here),
             _ => {}
         }
     }
 
-    /// Stops this process as the command is stopped. That needs no end while it does nothing: it goes on together with this
-    /// process, which looks then whether there still is a lock.
+    /// Stops this process because the command is stopped. A stopped command does nothing, so the watchdog must not end
+    /// it. The command goes on together with this process, which then checks the lock.
     fn stand_still(&mut self, stop: impl FnOnce()) {
         self.tell(Plan::NEVER);
         stop();
         self.put_off();
     }
 
-    /// The lock is lost, or to be taken for lost. Of a loss after that there is nothing more to say.
+    /// Acts on the loss of the lock, once.
     fn lose(&mut self, cause: &str) {
         if self.is_lost {
             return;
         }
         self.is_lost = true;
         self.tell_at = None;
-        let Policy { name, manner, .. } = self.policy;
-        match manner.on_loss {
+        let Task {
+            name, loss_policy, ..
+        } = self.task;
+        match loss_policy.on_loss {
             OnLoss::Term => {
                 self.group.signal(Signal::TERM);
                 // A command that is stopped gets its signals when it goes on.
                 self.group.signal(Signal::CONT);
-                // Should this process be stopped meanwhile.
-                let kill_at = clock::since_boot().saturating_add(manner.grace);
+                // The watchdog sends KILL if this process is stopped meanwhile.
+                let kill_at = clock::since_boot().saturating_add(loss_policy.grace);
                 self.tell(Plan::kill_at(kill_at));
-                self.kill_at = clock::now().checked_add(manner.grace);
-                let grace = durations::exact(manner.grace);
+                self.kill_at = clock::now().checked_add(loss_policy.grace);
+                let grace = durations::exact(loss_policy.grace);
                 output::complain(&format!(
                     "lost the lock {name}: {cause}; the command gets TERM, and KILL after {grace}"
                 ));
@@ -253,14 +251,14 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The command may have become another user's, as `sudo` does. The group always has a member that gets signals, so
-    /// nothing else tells.
+    /// A command that runs as another user, as `sudo` does, can't be sent signals. Sending to the group does not fail,
+    /// because it has other members, so this is checked for the command alone.
     fn tell_if_out_of_reach(&self, command: Pid) {
-        let is_to_end = self.policy.manner.on_loss != OnLoss::Ignore;
+        let is_to_end = self.task.loss_policy.on_loss != OnLoss::Ignore;
         if is_to_end && test_kill_process(command) == Err(Errno::PERM) {
             output::complain(&format!(
                 "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
-                self.policy.name,
+                self.task.name,
                 command.as_raw_nonzero()
             ));
         }

@@ -1,4 +1,5 @@
-//! The terminal: who may read from it and gets its Ctrl-C, so that interactive commands work under a lock.
+//! The foreground of the terminal: the process group that may read and gets Ctrl-C. So interactive commands work under
+//! a lock.
 
 use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
@@ -7,15 +8,15 @@ use rustix::fs::{FileType, fstat};
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_current_process_group, kill_process};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-/// The terminal that this process was in the foreground of.
+/// The terminal in whose foreground this process was.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     tty: File,
 }
 
 impl Terminal {
-    /// Finds the terminal, if this process is in its foreground and there is nobody behind it in a pipeline
-    /// (`redlatch run … | less`) who needs the terminal more.
+    /// Finds the terminal, if this process is in its foreground. In a pipeline (`redlatch run … | less`), the last
+    /// program needs the terminal more, so there is none.
     pub(crate) fn find() -> Option<Self> {
         let is_interactive = stdin().is_terminal() || stdout().is_terminal();
         if !is_interactive || is_pipe() {
@@ -24,13 +25,13 @@ impl Terminal {
         Self::find_anyhow()
     }
 
-    /// Finds the terminal whoever else is in its foreground beside this process.
+    /// Finds the terminal if this process is in its foreground, also within a pipeline.
     pub(crate) fn find_anyhow() -> Option<Self> {
         let tty = open()?;
         is_in_front(&tty, getpgrp()).then_some(Self { tty })
     }
 
-    /// Puts a process group into the foreground in place of this one, if this one is there.
+    /// Puts a process group into the foreground, if this process's group is there.
     pub(crate) fn hand_to(&self, group: Pid) {
         if is_in_front(&self.tty, getpgrp()) {
             tcsetpgrp(&self.tty, group).ok();
@@ -38,8 +39,8 @@ impl Terminal {
     }
 }
 
-/// Puts another process group into the foreground in place of this one. Only a process that is in the foreground may do
-/// so without being stopped for it, which is why the watchdog gives back what `redlatch` has handed over.
+/// Puts another process group into the foreground in place of this one. Only a process in the foreground may do so
+/// without being stopped, so the watchdog has to return the terminal that `redlatch` handed over.
 pub(crate) fn give_back(group: Pid) {
     if let Some(tty) = open()
         && is_in_front(&tty, getpgrp())
@@ -53,15 +54,15 @@ pub(crate) fn stop_here() {
     kill_process(getpid(), Signal::STOP).ok();
 }
 
-/// Stops the process group of this process as Ctrl-Z would have done, had the group of the command not been in the
-/// foreground in its place: the script or the pipeline that this process is a part of. This one catches TSTP.
+/// Stops the process group of this process, which may be a script or a pipeline, as Ctrl-Z would if it were in the
+/// foreground. This process catches TSTP, so it stops itself.
 pub(crate) fn stop_job() {
     kill_current_process_group(Signal::TSTP).ok();
     stop_here();
 }
 
-/// Stops the process group of this process as the system does with who reads from a terminal in the background. A group
-/// that no shell could continue goes on.
+/// Stops the process group of this process, as the system stops a background process that reads from the terminal. A
+/// group that no shell could continue is not stopped.
 pub(crate) fn stop_in_background() {
     kill_current_process_group(Signal::TTIN).ok();
 }

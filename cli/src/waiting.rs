@@ -1,4 +1,4 @@
-//! Getting the lock: the library waits for it on a thread, and this one for signals, which end the waiting.
+//! Acquires the lock: the library waits for it on a thread, while this thread waits for signals, which end the wait.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -12,55 +12,55 @@ use crate::clock;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system};
+use crate::hold_time::HoldTime;
 use crate::name::Name;
 use crate::progress::Progress;
 use crate::terminal;
-use crate::times::Times;
 
-/// How often a person who waits sees how much time has passed.
+/// How often the progress line is updated.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Which lock, and how badly it is wanted.
-pub(crate) struct Wish<'a> {
+/// Which lock to acquire, and how.
+pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) name: &'a Name,
-    pub(crate) times: Times,
-    /// None is one attempt.
+    pub(crate) hold_time: HoldTime,
+    /// None means one attempt.
     pub(crate) wait: Option<Duration>,
     pub(crate) held_code: u8,
 }
 
-/// How the waiting ended.
+/// How the wait ended.
 pub(crate) enum Acquired {
     Held(LockGuard),
     /// By a signal, which has this exit code. No lock is held.
     Interrupted(u8),
 }
 
-/// Waits until the lock is ours, the time is over, or a signal comes.
+/// Waits until the lock is acquired, the time is over, or a signal comes.
 pub(crate) fn acquire(
-    wish: &Wish<'_>,
+    request: &Request<'_>,
     events: &Receiver<Event>,
     sender: Sender<Event>,
 ) -> Result<Acquired, Failure> {
     let started = clock::now();
     let cancel = Cancel::new();
-    let caller = wish.call(&cancel, sender)?;
-    let mut progress = Progress::new(wish.name, started);
+    let caller = request.call(&cancel, sender)?;
+    let mut progress = Progress::new(request.name, started);
     let mut interrupted = None;
     loop {
         match events.recv_timeout(TICK) {
             Ok(Event::Answered) | Err(RecvTimeoutError::Disconnected) => break,
             Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
-            // These are for a command, and there is none yet.
+            // These concern the command, which does not run yet.
             Ok(Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_)) => {}
             Ok(Event::Signal(signal)) => {
                 interrupted.get_or_insert(code_of_signal(signal));
                 cancel.cancel();
             }
             Err(RecvTimeoutError::Timeout) => {
-                if interrupted.is_none() && wish.manager.stats().attempts > 0 {
-                    progress.show(wish.manager);
+                if interrupted.is_none() && request.manager.stats().attempts > 0 {
+                    progress.show(request.manager);
                 }
             }
         }
@@ -70,34 +70,34 @@ pub(crate) fn acquire(
         .join()
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     if let Some(code) = interrupted {
-        // A lock that was got meanwhile is given back: nothing was done under it.
+        // A lock that was acquired meanwhile is released by the drop.
         drop(result);
         return Ok(Acquired::Interrupted(code));
     }
-    let held = result.map_err(|error| refusal(wish, error))?;
+    let held = result.map_err(|error| refusal(request, error))?;
     let waited = durations::rough(clock::now().saturating_duration_since(started));
-    info!("got the lock {} after {waited}", wish.name);
+    info!("got the lock {} after {waited}", request.name);
     Ok(Acquired::Held(held))
 }
 
-/// What the thread that waits has got.
+/// The thread that waits for the lock.
 type Caller = JoinHandle<Result<LockGuard, Error>>;
 
-/// Tells that the call has ended, also by a panic.
+/// Sends an event when the call has ended, also after a panic.
 struct Announced(Sender<Event>);
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        // Somebody listens for as long as this process runs.
+        // The receiver lives as long as this process.
         self.0.send(Event::Answered).ok();
     }
 }
 
-impl Wish<'_> {
-    /// Has the library wait for the lock on a thread, which tells when it has ended. The guard renews the lock from then on.
+impl Request<'_> {
+    /// Calls the library on a thread, which sends an event when the call has ended. The lock is renewed from then on.
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());
-        let (Times { ttl, max_hold }, wait) = (self.times, self.wait);
+        let (HoldTime { ttl, max_hold }, wait) = (self.hold_time, self.wait);
         let cancel = cancel.clone();
         let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
         let call = move || {
@@ -116,14 +116,14 @@ impl Wish<'_> {
     }
 }
 
-fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
+fn refusal(request: &Request<'_>, error: Error) -> Failure {
     if let Error::InvalidTtl { reason, .. } = &error
-        && wish.times.max_hold == Some(wish.times.ttl)
+        && request.hold_time.max_hold == Some(request.hold_time.ttl)
     {
-        // The ttl follows from --max-hold here, and is not what was typed.
+        // Here the ttl comes from --max-hold, so the message names that.
         return Failure::usage(format!(
             "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
-            durations::exact(wish.times.ttl)
+            durations::exact(request.hold_time.ttl)
         ));
     }
     let Error::Held { nodes, .. } = &error else {
@@ -131,18 +131,18 @@ fn refusal(wish: &Wish<'_>, error: Error) -> Failure {
     };
     let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
     let count = nodes.iter().filter(|report| is_held(&report.vote)).count();
-    let waited = wish.wait.map_or(String::new(), |wait| {
+    let waited = request.wait.map_or(String::new(), |wait| {
         format!(", after {} of waiting", durations::exact(wait))
     });
-    let advice = if wish.wait.is_some() {
+    let advice = if request.wait.is_some() {
         "wait longer with --wait"
     } else {
         "wait with --wait"
     };
     let message = format!(
         "another holder has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'",
-        wish.name,
+        request.name,
         nodes.len()
     );
-    Failure::new(wish.held_code, message)
+    Failure::new(request.held_code, message)
 }

@@ -1,13 +1,13 @@
-//! The process that kills the command should `redlatch` itself be killed, so that it does not go on without a lock.
+//! The process that kills the command if `redlatch` itself is killed, so that the command does not run without a lock.
 //!
-//! It leads the process group that the command then joins. So it never has to be told whom to watch, there is no moment
-//! at which the command runs unwatched, and while it lives no other group can get its number. Its standard input is a pipe
-//! whose other end only `redlatch` has: a goodbye dismisses it, and the end of the input without one means that `redlatch` is
-//! gone. And should `redlatch` be there and stand still, it does not renew the lock, so it tells every now and then until
-//! when the command may go on (`plan.rs`): when that time comes and nothing else was told, the group is ended.
+//! It leads the process group that the command then joins. So it needs no process id of the command, the command never
+//! runs unwatched, and no other group can get the same number while it lives. Its standard input is a pipe whose other
+//! end only `redlatch` has. A goodbye dismisses it; the end of the input without a goodbye means that `redlatch` is
+//! gone. A `redlatch` that is stopped renews no lock either. So `redlatch` regularly sends a plan that says until when
+//! the command may run (`plan.rs`). If that time comes without a new plan, the watchdog ends the group.
 //!
-//! What it can't do: kill processes that have left the group (`setsid`), or anything after having been killed itself. So
-//! it is not called `redlatch` among the processes, lest a `killall -9 redlatch` find both.
+//! It can't kill processes that have left the group (`setsid`), and can do nothing after it was killed itself. So its
+//! process name is not `redlatch`, because `killall -9 redlatch` would kill both.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -25,27 +25,27 @@ use rustix::process::{
 use signal_hook::consts::signal;
 
 use crate::clock;
-use crate::plan::{LENGTH, Plan, Word};
+use crate::plan::{LENGTH, Message, Plan};
 use crate::terminal::{self, Terminal};
 
-/// Calls for the watchdog. It is no subcommand: nobody is meant to type it.
+/// The argument that starts the watchdog. It is no subcommand, because users should not call it.
 pub(crate) const ARGUMENT: &str = "__watchdog";
 
-/// What it says when it is ready.
+/// Sent by the watchdog when it is ready.
 const READY: u8 = b'r';
 
-/// How long it has to do what it was told to do, which takes it milliseconds. If it is stopped, or gone, nothing waits for
-/// it any longer.
+/// How long `redlatch` waits for the watchdog to end, which takes milliseconds unless the watchdog was stopped or
+/// killed.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How late it may notice that the machine was suspended: a wait does not count that time.
+/// How late the end of a suspension is noticed: a wait does not count the time of the suspension.
 const LONGEST_NAP: Duration = Duration::from_millis(50);
 
-/// How long a group has from TERM to KILL when the time for both has passed, since the machine was suspended or the watchdog
-/// stopped. It is also the time in which `redlatch`, if it is well, says how to go on.
+/// How long a group has from TERM to KILL if the time for both has passed, because the machine was suspended or the
+/// watchdog stopped. Within this time, a `redlatch` that runs sends a new plan.
 const LATE_GRACE: Duration = Duration::from_millis(100);
 
-/// Signals that are meant for the command and come to its whole group.
+/// Signals for the command that its whole group gets, so the watchdog too.
 const NOT_FOR_IT: [i32; 14] = [
     signal::SIGHUP,
     signal::SIGINT,
@@ -63,17 +63,17 @@ const NOT_FOR_IT: [i32; 14] = [
     signal::SIGTTOU,
 ];
 
-/// The watchdog as `redlatch` sees it. When this goes away without [`dismiss`](Self::dismiss), so does the group.
+/// The watchdog as `redlatch` sees it. A drop without [`dismiss`](Self::dismiss) kills the group.
 pub(crate) struct Watchdog {
     process: Child,
     input: Option<ChildStdin>,
-    /// Nothing more comes from it but its end, when this process ends.
+    /// Only its end matters, which comes when the watchdog has ended.
     output: ChildStdout,
     is_dismissed: bool,
 }
 
 impl Watchdog {
-    /// Starts it, and returns when it withstands what is sent to the group.
+    /// Starts the watchdog, and returns when it catches the signals of the group.
     pub(crate) fn start() -> io::Result<Self> {
         let mut command = Command::new(own_program()?);
         command
@@ -91,7 +91,7 @@ impl Watchdog {
         if let Some(mut output) = output
             && output.read_exact(&mut ready).is_ok()
             && ready == [READY]
-            // If it is stopped, nothing waits until it reads.
+            // Writes don't block, so that a stopped watchdog delays nothing.
             && input.as_ref().is_some_and(|input| ioctl_fionbio(input, true).is_ok())
         {
             return Ok(Self {
@@ -111,16 +111,17 @@ impl Watchdog {
         Pid::from_child(&self.process)
     }
 
-    /// Sends a signal to the command and to what it has started. The group has a member until it is waited for, so its
-    /// number is of no other.
+    /// Sends a signal to the command and to what it has started. The watchdog is a member until it is waited for, so no
+    /// other group has the number.
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process_group(self.group(), signal).ok();
     }
 
-    /// Tells it what to do unless it is told something else in time.
+    /// Sends a plan, which holds until the next one.
     pub(crate) fn tell(&mut self, plan: Plan) {
         if let Some(input) = &mut self.input {
-            // It may be gone, or have been stopped for so long that the pipe is full. Then it can do nothing anyway.
+            // A failed write means that the watchdog is gone, or was stopped until the pipe was full. Then it can do
+            // nothing anyway.
             input.write_all(&plan.to_bytes()).ok();
         }
     }
@@ -128,33 +129,34 @@ impl Watchdog {
     /// Kills the command, what it has started, and the watchdog.
     pub(crate) fn kill(&mut self, terminal: Option<&Terminal>) {
         if terminal.is_some() && self.input.take().is_some() {
-            // It gives the terminal back, and then it kills the group.
+            // The watchdog returns the terminal, and then kills the group.
             self.let_end();
         }
-        // Whatever has become of it, the command must not go on.
+        // Even if the watchdog could not act, the command must end.
         self.signal(Signal::KILL);
     }
 
-    /// Sends it away; what is left of the group is left alone. It gives the terminal back, if the group has it.
+    /// Dismisses the watchdog. It returns the terminal, if the group has it, and leaves the rest of the group alone.
     pub(crate) fn dismiss(&mut self) {
         if let Some(mut input) = self.input.take() {
-            if input.write_all(&Word::GOODBYE).is_err() {
-                // It is gone, or the pipe is full: without a goodbye it would end what is to be left alone.
+            if input.write_all(&Message::GOODBYE).is_err() {
+                // The watchdog is gone, or the pipe is full. Without a goodbye it would kill the rest of the group, so
+                // it is killed.
                 kill_process(self.group(), Signal::KILL).ok();
             }
             self.is_dismissed = true;
         }
     }
 
-    /// Gives it the time to end, now that its input is closed.
+    /// Waits for the end of the watchdog, whose input is closed.
     fn let_end(&self) {
-        // It is stopped if its group is. It has not been waited for, so its number is of no other.
+        // The watchdog is stopped if its group is. It has not been waited for, so no other process has its number.
         kill_process(self.group(), Signal::CONT).ok();
         let deadline = clock::now().checked_add(PATIENCE);
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(clock::now()));
             let timeout = Timespec::try_from(left.unwrap_or_default()).ok();
-            // The other end is closed when it has ended.
+            // The other end of the pipe is closed when the watchdog has ended.
             let mut output = [PollFd::new(&self.output, PollFlags::empty())];
             if poll(&mut output, timeout.as_ref()) != Err(Errno::INTR) {
                 return;
@@ -165,11 +167,11 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // Closed before it is waited for: without a goodbye, this is what makes it kill its group.
+        // The input is closed before the wait: without a goodbye, that makes the watchdog kill its group.
         drop(self.input.take());
         self.let_end();
         if self.is_dismissed {
-            // Not the group: what is left of it was left alone on purpose.
+            // Only the watchdog: the rest of the group is left alone on purpose.
             kill_process(self.group(), Signal::KILL).ok();
         } else {
             self.signal(Signal::KILL);
@@ -181,7 +183,7 @@ impl Drop for Watchdog {
 /// The watchdog itself.
 pub(crate) fn main() -> ExitCode {
     let caller = std::env::args().nth(2).and_then(|group| group.parse().ok());
-    // Else it was called by hand, and the group is someone's pipeline.
+    // Otherwise it was called by hand, and the group is another pipeline.
     if getpgrp() != getpid() {
         return ExitCode::from(crate::failure::USAGE);
     }
@@ -189,7 +191,7 @@ pub(crate) fn main() -> ExitCode {
     rustix::thread::set_name(c"lock-watchdog").ok();
     let heard = Arc::new(AtomicBool::new(false));
     for signal in NOT_FOR_IT {
-        // Caught, and not ignored, which is the same for it.
+        // The signals are caught, which has the same effect here as ignoring them.
         if signal_hook::flag::register(signal, Arc::clone(&heard)).is_err() {
             return ExitCode::from(crate::failure::SYSTEM);
         }
@@ -205,17 +207,17 @@ pub(crate) fn main() -> ExitCode {
     if is_dismissed {
         return ExitCode::SUCCESS;
     }
-    // It is a member itself, so nothing comes after this.
+    // The watchdog is a member itself, so this ends it too.
     kill_current_process_group(Signal::KILL).ok();
     ExitCode::from(crate::failure::SYSTEM)
 }
 
-/// What it was told up to now.
+/// The messages up to now.
 struct Orders {
     plan: Plan,
-    /// Of the present plan.
+    /// Whether the TERM of the present plan was sent.
     has_sent_term: bool,
-    /// What has come of the next word.
+    /// The bytes of the next message, as far as received.
     part: Vec<u8>,
 }
 
@@ -229,57 +231,57 @@ impl Default for Orders {
     }
 }
 
-/// How a look at the input came out.
-enum Heard {
+/// The result of a look at the input.
+enum Input {
     Goodbye,
-    /// Nobody can say anything any more.
+    /// The input has ended.
     End,
-    /// Nothing, or a plan.
+    /// No message, or a new plan.
     More,
 }
 
 /// Waits for the goodbye, and returns false when the group is to be killed instead.
 fn is_dismissed(orders: &mut Orders) -> bool {
     loop {
-        // First what has been said, as it may put off what is due.
+        // Messages are read first, because a new plan may replace one whose time has come.
         match orders.listen() {
-            Heard::Goodbye => return true,
-            Heard::End => return false,
-            Heard::More if orders.is_kill_due() => return false,
-            Heard::More => {}
+            Input::Goodbye => return true,
+            Input::End => return false,
+            Input::More if orders.is_kill_due() => return false,
+            Input::More => {}
         }
     }
 }
 
 impl Orders {
-    /// Waits until something comes, or is to be done.
-    fn listen(&mut self) -> Heard {
+    /// Waits until a message comes, or the plan's time has come.
+    fn listen(&mut self) -> Input {
         let input = io::stdin();
         let timeout = Timespec::try_from(self.left()).ok();
         let timeout = timeout.filter(|_| self.plan != Plan::NEVER);
         let mut inputs = [PollFd::new(&input, PollFlags::IN)];
         match poll(&mut inputs, timeout.as_ref()) {
-            Ok(0) | Err(Errno::INTR) => return Heard::More,
+            Ok(0) | Err(Errno::INTR) => return Input::More,
             Ok(_) => {}
-            Err(_) => return Heard::End,
+            Err(_) => return Input::End,
         }
         let mut bytes = [0; 256];
         match rustix::io::read(&input, &mut bytes) {
-            Err(Errno::INTR) => return Heard::More,
-            Ok(0) | Err(_) => return Heard::End,
+            Err(Errno::INTR) => return Input::More,
+            Ok(0) | Err(_) => return Input::End,
             Ok(count) => self.part.extend(bytes.iter().take(count)),
         }
-        while let Some(word) = Word::take(&mut self.part) {
-            match word {
-                Word::Plan(plan) => (self.plan, self.has_sent_term) = (plan, false),
-                Word::Goodbye => return Heard::Goodbye,
-                Word::Gibberish => return Heard::End,
+        while let Some(message) = Message::take(&mut self.part) {
+            match message {
+                Message::Plan(plan) => (self.plan, self.has_sent_term) = (plan, false),
+                Message::Goodbye => return Input::Goodbye,
+                Message::Unreadable => return Input::End,
             }
         }
-        Heard::More
+        Input::More
     }
 
-    /// For how long to wait.
+    /// How long to wait.
     fn left(&self) -> Duration {
         let next = if self.has_sent_term {
             self.plan.kill_at
@@ -289,13 +291,13 @@ impl Orders {
         next.saturating_sub(clock::since_boot()).min(LONGEST_NAP)
     }
 
-    /// Sends TERM when it is due, and tells when KILL is.
+    /// Sends TERM when it is due. Returns whether KILL is due.
     fn is_kill_due(&mut self) -> bool {
         let now = clock::since_boot();
         let has_term = self.plan.term_at < self.plan.kill_at;
         if has_term && !self.has_sent_term && now >= self.plan.term_at {
             self.has_sent_term = true;
-            // It is a member itself, and takes no notice. A command that is stopped gets its signals when it goes on.
+            // The watchdog is a member itself, and catches TERM. A stopped command gets its signals when it goes on.
             kill_current_process_group(Signal::TERM).ok();
             kill_current_process_group(Signal::CONT).ok();
             if now >= self.plan.kill_at {
@@ -306,7 +308,7 @@ impl Orders {
     }
 }
 
-/// On Linux the file that this process runs, even if it was replaced meanwhile.
+/// The program of this process; on Linux even if its file was replaced meanwhile.
 fn own_program() -> io::Result<PathBuf> {
     if cfg!(target_os = "linux") {
         return Ok("/proc/self/exe".into());

@@ -1,4 +1,4 @@
-//! The clock of a test: it stands still until it is moved.
+//! `FakeClock`: the clock of a test, which stands still until it is moved.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::{self as clock, Timestamp, VirtualTime};
 
 /// A clock for unit tests that stands still until it is moved.
 ///
-/// Fake nodes made on it and every manager and guard over those nodes read this clock and no other,
-/// so that a test sees "the lease has run out" at once and without sleeping. Two things move it:
+/// Fake nodes made on it, and every manager and guard over those nodes, read only this clock. So a test can let a lease
+/// expire without sleeping. Two things move it:
 ///
 /// - [`advance`](Self::advance), called by the test;
 /// - a wait: a retry delay, or a node that hangs until the node timeout, moves the clock to
@@ -37,22 +37,22 @@ use super::{self as clock, Timestamp, VirtualTime};
 /// # Ok::<(), redlatch::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct FakeClock(Arc<Mutex<State>>);
+pub struct FakeClock(Arc<Mutex<FakeTime>>);
 
-/// Far from what time can count, so that sums with it don't overflow.
+/// Far below the largest time, so that sums with it don't overflow.
 const END: Duration = Duration::from_hours(100 * 365 * 24);
 
 #[derive(Default)]
-struct State {
+struct FakeTime {
     now: Duration,
-    jobs: Vec<Job>,
-    /// Where an advance that is under way goes.
+    jobs: Vec<ScheduledJob>,
+    /// The target of an advance that is under way.
     horizon: Option<Duration>,
     /// The thread that is running jobs.
     runner: Option<ThreadId>,
 }
 
-struct Job {
+struct ScheduledJob {
     due: Duration,
     run: clock::Job,
 }
@@ -65,16 +65,16 @@ impl FakeClock {
 
     /// Moves the clock forward by `span`, and with it the nodes, managers and guards that live on it.
     ///
-    /// What they had scheduled for the time in between happens now, on the calling thread: with a lock that is [kept
-    /// alive](crate::KeepAlive) that is a renewal for each third of its ttl, so that a step of many days takes long. The clock
-    /// ends at 100 years.
+    /// Their scheduled work for that time is done now, on the calling thread. A lock that is [kept
+    /// alive](crate::KeepAlive) is renewed for each third of its ttl, so a step of many days takes long. The clock
+    /// stops at 100 years.
     pub fn advance(&self, span: Duration) {
         let target = self.0.lock().now.saturating_add(span);
         self.advance_to(target.min(END));
     }
 
-    /// Moves the clock forward by `span` as if the machine had been suspended for so long: what was scheduled for the time
-    /// in between, such as the renewal of a lock that is [kept alive](crate::KeepAlive), happens at its end.
+    /// Moves the clock forward by `span` as if the machine had been suspended meanwhile. Work that was scheduled for
+    /// that time, such as the renewal of a lock that is [kept alive](crate::KeepAlive), is done at its end.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -120,17 +120,16 @@ impl FakeClock {
         };
         state.now = state.now.max(job.due);
         state.runner = Some(thread::current().id());
-        // At its end, what is scheduled then is for later.
+        // Once the target is reached, new jobs are for later.
         state.horizon = (job.due < target).then_some(target);
         drop(state);
-        // Reset also when the job panics, as a program's logger may make it.
+        // Reset even if the job panics, as a program's logger may.
         let _running = Running(self);
         (job.run)();
         true
     }
 
-    /// Whether the caller is a scheduled job. It plays another thread, so its waits must not take the time of the one
-    /// that moves the clock.
+    /// Whether the caller is a scheduled job. A job stands for another thread, so its waits must not move the clock.
     pub(crate) fn is_in_job(&self) -> bool {
         self.0.lock().runner == Some(thread::current().id())
     }
@@ -145,7 +144,7 @@ impl VirtualTime for FakeClock {
         Timestamp(self.elapsed())
     }
 
-    /// Not `advance`, whose end a wait may pass.
+    /// Not `advance`: a wait may go beyond the end of an advance.
     fn sleep_until(&self, until: Timestamp) {
         self.advance_to(until.0);
     }
@@ -159,15 +158,15 @@ impl VirtualTime for FakeClock {
     fn schedule(&self, delay: Duration, run: clock::Job) {
         let mut state = self.0.lock();
         let due = state.now.saturating_add(delay);
-        // A job that schedules its successor (a probe) runs once or twice in an advance, be it one of years.
+        // A job that schedules itself again, such as a probe, runs once or twice in an advance, even in one of years.
         let due = state.horizon.map_or(due, |horizon| due.max(horizon));
-        state.jobs.push(Job { due, run });
+        state.jobs.push(ScheduledJob { due, run });
     }
 
     fn schedule_exactly(&self, delay: Duration, run: clock::Job) {
         let mut state = self.0.lock();
         let due = state.now.saturating_add(delay);
-        state.jobs.push(Job { due, run });
+        state.jobs.push(ScheduledJob { due, run });
     }
 }
 
@@ -182,9 +181,9 @@ impl Drop for Running<'_> {
     }
 }
 
-impl State {
+impl FakeTime {
     /// The earliest job that is due by `target`, or by now if a job has moved the clock beyond it.
-    fn take_due(&mut self, target: Duration) -> Option<Job> {
+    fn take_due(&mut self, target: Duration) -> Option<ScheduledJob> {
         if self.runner.is_some() {
             return None;
         }

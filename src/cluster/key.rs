@@ -4,7 +4,7 @@ use super::Cluster;
 use crate::error::Error;
 use crate::fencing::{FENCE, MARKER};
 
-/// Keys are short; a bound keeps a mistake (a file's content as a name) from going to five servers.
+/// Keys are short. The bound stops a mistake, such as a file's content as a name, before it is sent to the servers.
 const LONGEST_KEY: usize = 64 * 1024;
 
 impl Cluster {
@@ -13,7 +13,7 @@ impl Cluster {
         [self.options.key_prefix.as_str(), resource].concat()
     }
 
-    /// The key of a resource, if it can have one.
+    /// The key of a resource, if its name is valid.
     pub(crate) fn checked_key(&self, resource: &str) -> Result<String, Error> {
         let key = self.key(resource);
         if resource.is_empty() || key.len() > LONGEST_KEY {
@@ -31,22 +31,22 @@ impl Cluster {
     }
 }
 
-/// What is in the keys that the library has beside the key of a lock: who waits for it and their bell, and what later
-/// versions keep there.
+/// Part of every key that the library keeps beside the key of a lock: its waiting clients and their wake-up list, and
+/// what later versions add.
 const BESIDE: &str = ":redlatch:";
 
-/// Whether no lock can have a name with this prefix.
-pub(crate) fn rules_all_names_out(prefix: &str) -> bool {
+/// Whether no name is valid with this prefix.
+pub(crate) fn forbids_all_names(prefix: &str) -> bool {
     prefix.contains(BESIDE)
 }
 
-/// Why no lock can have this key, if none can: it may be one that the library keeps beside another lock.
+/// Why no lock can have this key, if so: the library may keep it beside another lock.
 ///
-/// The rule is about whole keys, because a prefix and a name can make such a key together, and because clients with
-/// different prefixes share the servers. It is the same for both protocols, because managers of both share locks as well: a
-/// classic lock that is called `x:fence` would be where the counter of `x` belongs, so that nobody could take `x` by the
-/// fenced protocol, and to release `x:fence` by its value would delete the counter, with which the order of tokens stands.
-/// A program that changes its protocol must not find then that it can't have its names.
+/// The rule is about whole keys, because a prefix and a name together can make such a key, and because clients with
+/// different prefixes share the servers. It is the same for both protocols, because managers of both can share locks. A
+/// classic lock `x:fence` would occupy the key of the counter of `x`, so that nobody could take `x` by the fenced
+/// protocol. A release of `x:fence` by its value would delete the counter, and with it the order of tokens. And a
+/// program that changes its protocol must be able to keep its names.
 fn objection(key: &str) -> Option<&'static str> {
     if key.ends_with(MARKER) {
         Some("keys that end in `redlatch:node` are the markers of nodes in the fenced protocol")

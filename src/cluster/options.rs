@@ -1,4 +1,4 @@
-//! What a manager was told, and what follows from it.
+//! The options of a manager, and what is computed from them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::fanout::Fanout;
 use crate::fencing::{Protocol, Rules};
 use crate::quorum::{self, Term};
 
-/// What the rounds need to know.
+/// The checked options of a manager.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) key_prefix: String,
@@ -45,12 +45,12 @@ impl Options {
         quorum::drift(ttl, self.drift_factor)
     }
 
-    /// A ttl that is valid for so long, and hardly longer.
+    /// The shortest ttl, up to rounding, whose validity is this long.
     pub(crate) fn ttl_for(&self, validity: Duration) -> Duration {
         quorum::ttl_for(validity, self.drift_factor)
     }
 
-    /// What all clients of the fenced protocol have to agree on; none with the classic one.
+    /// The settings that all clients of the fenced protocol have to share; none with the classic protocol.
     pub(crate) fn rules(&self, nodes: usize) -> Option<Rules> {
         let rules = || {
             Rules::new(
@@ -63,7 +63,7 @@ impl Options {
         (self.protocol == Protocol::Fenced).then(rules)
     }
 
-    /// What a caller who asks for this ttl gets.
+    /// The ttl in whole milliseconds, and the validity that it gives.
     pub(crate) fn term(&self, ttl: Duration) -> Result<Term, Error> {
         let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
         if ttl > self.max_ttl {

@@ -1,4 +1,4 @@
-//! Waiting while another process holds the lock: one node is asked, and wakes one who waits when it is given back.
+//! The wait while another process holds the lock: at one node, which wakes a waiting client when the lock is released.
 
 use std::time::Duration;
 
@@ -8,34 +8,35 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::node::wait::{Heard, Manner, State};
 
-/// How often the one node is asked before all of them are: the key that is there may be left over, and nobody's lock.
+/// How often the one node is asked before all nodes are: its key may be a remainder without a majority, and nobody's
+/// lock.
 const MOST_POLLS: u32 = 8;
 
-/// How many hints in succession are heeded that come to nothing.
+/// How many hints in succession may fail before the next one is ignored.
 const MOST_HINTS: u32 = 3;
 
-/// How long one who has just had the lock waits for word of another one, who was woken but may not have come yet.
+/// How long a client that has just had the lock waits for the client that it woke to ask for the lock.
 const POLITENESS: Duration = Duration::from_millis(10);
 
-/// How long after its time to live a key is gone here, and on the nodes that were asked for it a little later.
+/// How long after its time to live the key is gone here, and on the nodes that set it a little later.
 const PRECISION: Duration = Duration::from_millis(2);
 
-/// The waiting of one call for a lock that another process holds.
+/// The wait of one call for a lock that another process holds.
 pub(crate) struct Wait<'c> {
     cluster: &'c Cluster,
     key: &'c str,
     patience: &'c Patience,
-    /// How many hints in succession have come to nothing.
+    /// How many hints in succession led to no lock.
     hints: u32,
 }
 
-/// What follows a look at the one node.
+/// The next step after a look at the one node.
 enum Next {
-    /// It may grant the lock now.
+    /// An attempt: the node may grant the lock now.
     Attempt,
     /// Another look.
     Look,
-    /// Some time, and then all nodes are asked.
+    /// A sleep, and then an attempt at all nodes.
     Sleep,
 }
 
@@ -49,8 +50,8 @@ impl<'c> Wait<'c> {
         }
     }
 
-    /// Waits until an attempt makes sense: the first node would grant the lock, or says that it was given back, or too much
-    /// time has gone by. Returns the order of that attempt.
+    /// Waits until an attempt makes sense: the first node would grant the lock, or reports its release, or too much
+    /// time has passed. Returns the order of that attempt.
     pub(crate) fn wait(&mut self, mut manner: Manner) -> Result<Order, Error> {
         let cluster = self.cluster;
         let fanout = cluster.options.fanout;
@@ -63,7 +64,7 @@ impl<'c> Wait<'c> {
                     return Ok(Order::by_arbiter(fanout));
                 }
                 Next::Look => self.hints = 0,
-                // Hints that come to nothing are no better than none.
+                // After that many failed hints, a further one is treated like none.
                 Next::Attempt | Next::Sleep => {
                     self.hints = 0;
                     self.patience.sleep(&cluster.clock, cluster.delay()?);
@@ -77,14 +78,14 @@ impl<'c> Wait<'c> {
         Ok(Order::of(fanout))
     }
 
-    /// Looks at the lock on the first node that answers, and waits for its release there, or for as long as the key is there,
-    /// or for `delay`.
+    /// Looks at the lock on the first node that answers. Waits there for its release, for the end of the key, or for
+    /// `delay`.
     fn poll(&self, delay: Duration, manner: Manner) -> Next {
         let cluster = self.cluster;
         let left = || self.patience.left(&cluster.clock);
         let delay = delay.min(left());
         let closed = cluster.each().filter(|node| node.is_closed());
-        // One that hangs may take what is left of the time.
+        // A node that hangs may use up the remaining time.
         let mut asked = closed.take_while(|_| !left().is_zero());
         let look = asked.find_map(|node| {
             let listener = node.listener();
@@ -102,9 +103,9 @@ impl<'c> Wait<'c> {
             (State::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
         };
         let over = cluster.clock.now().saturating_add(span);
-        // A server may be late to say that the time is over, and that must not make us late.
+        // A server may be late to report that the wait is over. This bound keeps the caller from being late with it.
         let longest = left().saturating_add(PRECISION);
-        let given_up = self.patience.cancel.as_ref().map(Cancel::word);
+        let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
         match listener.map(|listener| listener.listen(self.key, span, longest, given_up)) {
             Some(Heard::Release) => {
                 cluster.stats.woken.count();
@@ -169,7 +170,7 @@ mod tests {
             order
         }
 
-        /// Lets somebody have the lock everywhere for so long.
+        /// Gives the lock to another holder on all nodes, for `ttl`.
         fn hold(&self, ttl: Duration) {
             for node in &self.nodes {
                 node.hold("job", "another", ttl);

@@ -1,4 +1,4 @@
-//! Ending a wait for a lock from another thread.
+//! `Cancel`: ends a wait for a lock from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 
-/// How often a call that can be cancelled looks whether it is.
+/// How often a call that can be cancelled checks whether it was.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
-/// Ends the waiting of calls for locks from another thread: of a program that shuts down, or gets a signal.
+/// Ends calls that wait for a lock, from another thread: when a program shuts down, or gets a signal.
 ///
-/// Clones are the same. Give it to [`LockRequest::cancelled_by`](crate::LockRequest::cancelled_by), for as many calls as you
-/// like. A call that waits notices within 50 ms and fails with [`Error::Cancelled`](crate::Error::Cancelled); one that is
-/// asking the nodes ends its round first, which may still get the lock, and else leaves no key behind.
+/// Clones are the same `Cancel`. Give it to [`LockRequest::cancelled_by`](crate::LockRequest::cancelled_by), for as
+/// many calls as you like. A call that waits notices within 50 ms and fails with
+/// [`Error::Cancelled`](crate::Error::Cancelled); a call that is asking the nodes ends its round first, which may
+/// still get the lock, and else leaves no key behind.
 ///
 /// ```
 /// use std::thread;
@@ -39,31 +40,31 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Makes one that nobody has cancelled.
+    /// Makes a `Cancel` that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cancels the calls that have it, now and from now on. Nothing undoes that.
+    /// Cancels all calls that have it, those that wait now and those that begin later. This can't be undone.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
     }
 
-    /// Whether it was cancelled.
+    /// Returns whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// What those look at who wait where this type is not known.
-    pub(crate) fn word(&self) -> &AtomicBool {
+    /// For rooms below, which don't know this type.
+    pub(crate) fn flag(&self) -> &AtomicBool {
         &self.is_cancelled
     }
 }
 
-/// For how long one call waits: until its time is over, or until it is cancelled.
+/// How long one call waits: until its end, or until it is cancelled.
 #[derive(Debug, Clone)]
 pub(crate) struct Patience {
-    /// None is for ever.
+    /// None means without a bound.
     pub(crate) end: Option<Timestamp>,
     pub(crate) cancel: Option<Cancel>,
 }
@@ -73,7 +74,7 @@ impl Patience {
         self.cancel.as_ref().is_some_and(Cancel::is_cancelled)
     }
 
-    /// How much time is left: none once it is cancelled.
+    /// The time that is left: zero once it is cancelled.
     pub(crate) fn left(&self, clock: &Clock) -> Duration {
         if self.is_cancelled() {
             return Duration::ZERO;

@@ -1,4 +1,4 @@
-//! Who has just woken another one and asks for the same lock again lets that one go first.
+//! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,14 +7,15 @@ use std::time::Duration;
 use crate::clock::Timestamp;
 use crate::node::wait::Manner;
 
-/// How long after a release one who asks again is polite.
+/// How long after a release a client that asks again is polite.
 const POLITE_FOR: Duration = Duration::from_millis(5);
 
-/// The locks that were given back a moment ago and for which somebody was woken. Who asks for one of them again lets
-/// that one go first.
+/// The locks that were released a moment ago, and whose release woke another client. A thread that asks for one of them
+/// again lets that client have it first.
 pub(crate) struct Courtesy {
     hasher: RandomState,
-    /// Until when who asks is polite, in nanoseconds, by a part of the hash. Two locks that share one do no harm.
+    /// Until when a thread that asks is polite, in nanoseconds, by a part of the key's hash. Two locks with the same
+    /// part only make a thread polite without need.
     until: [AtomicU64; 64],
 }
 
@@ -28,7 +29,7 @@ impl Default for Courtesy {
 }
 
 impl Courtesy {
-    pub(crate) fn owe(&self, key: &str, now: Timestamp) {
+    pub(crate) fn note_release(&self, key: &str, now: Timestamp) {
         let until = now.saturating_add(POLITE_FOR).as_nanos();
         self.place(key).store(until, Ordering::Relaxed);
     }
@@ -56,7 +57,7 @@ mod tests {
     fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
         let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
         assert_eq!(courtesy.manner("job", now), Manner::Eager);
-        courtesy.owe("job", now);
+        courtesy.note_release("job", now);
         let others = (0..1_000).map(|n| format!("job-{n}"));
         let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
         let others: Vec<String> = others.collect();
@@ -69,7 +70,7 @@ mod tests {
         assert_eq!(courtesy.manner("job", now), Manner::Polite);
         assert_eq!(courtesy.manner("job", now), Manner::Eager);
 
-        courtesy.owe("job", now);
+        courtesy.note_release("job", now);
         let late = now.saturating_add(POLITE_FOR);
         assert_eq!(courtesy.manner("job", late), Manner::Eager);
     }

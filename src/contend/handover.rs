@@ -1,4 +1,4 @@
-//! Pure: how often, and for how long, a lock goes from thread to thread of one manager without going back to the servers.
+//! Pure: how often, and for how long, a lock passes from thread to thread of one manager without a release.
 //!
 //! After lock cohorting: Dice, Marathe and Shavit, "Lock Cohorting", 2012.
 
@@ -6,27 +6,27 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// The largest number of times. With the fenced protocol, the tokens that are set apart run ahead of the clock by so many
-/// microseconds.
+/// The largest number of times. With the fenced protocol, one token is reserved for each, and the last is ahead of the
+/// clock by as many microseconds.
 pub(crate) const MOST_TIMES: u32 = 1000;
 
-/// What the builder allows.
+/// The bounds that the builder was given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowance {
     pub(crate) times: u32,
     pub(crate) time: Duration,
 }
 
-/// What is left of it for one lock.
+/// What is left of the allowance for one lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cohort {
     times: u32,
-    /// After that, the lock goes back to the servers.
+    /// From then on, the lock is released instead.
     until: Timestamp,
 }
 
 impl Allowance {
-    /// For a lock that was taken from the servers then.
+    /// The allowance of a lock that was acquired at `since`.
     pub(crate) fn begin(self, since: Timestamp) -> Cohort {
         Cohort {
             times: self.times,
@@ -36,16 +36,16 @@ impl Allowance {
 }
 
 impl Cohort {
-    /// What is left when the lock is handed over now; none if it may not be.
+    /// What is left after a hand-over now; none if the lock may not be handed over.
     pub(crate) fn next(self, now: Timestamp) -> Option<Self> {
         let times = self.times.checked_sub(1)?;
         (now < self.until).then_some(Self { times, ..self })
     }
 }
 
-/// Whether enough of the validity remains for one who asked for so much.
-pub(crate) fn is_enough(remaining: Duration, wished: Duration) -> bool {
-    !remaining.is_zero() && remaining.saturating_mul(2) >= wished
+/// Whether enough validity remains for a thread that requested this much.
+pub(crate) fn is_enough(remaining: Duration, requested: Duration) -> bool {
+    !remaining.is_zero() && remaining.saturating_mul(2) >= requested
 }
 
 #[cfg(test)]

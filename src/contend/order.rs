@@ -4,8 +4,8 @@ use crate::fanout::Fanout;
 
 /// In which order the nodes are asked in one attempt.
 ///
-/// While others want the lock as well, one node that all of them ask first is the arbiter: only who is granted that one
-/// goes on to the others, so that contenders don't split the votes.
+/// Under contention, the node that all contenders ask first is the arbiter: only the contender that gets its vote asks
+/// the other nodes, so that contenders don't split the votes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
     fanout: Fanout,
@@ -29,12 +29,12 @@ impl Order {
         }
     }
 
-    /// Whether the attempt ends where the first node that answers does not grant.
+    /// Whether the attempt ends if the first node that answers does not grant.
     pub(crate) fn is_by_arbiter(self) -> bool {
         self.is_by_arbiter
     }
 
-    /// How many nodes are asked before any reply is read, when one has granted, or none.
+    /// How many nodes are asked before any reply is read, depending on whether a node has granted yet.
     pub(crate) fn together(self, has_one: bool) -> usize {
         match self.fanout {
             Fanout::Sequential => 1,

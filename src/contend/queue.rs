@@ -1,4 +1,5 @@
-//! Threads of one manager that want the same lock: first in, first out, and only the first one talks to the servers.
+//! The queue for threads of one manager that want the same lock: first in, first out, and only the first talks to the
+//! servers.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -8,41 +9,41 @@ use std::time::Duration;
 use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::clock::Timestamp;
 
-/// How often those who wait look whether the lock of the holder has ended, at least.
+/// The longest time between two looks of a waiting thread at whether the holder's lock has ended.
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
-/// An empty queue keeps no more room than for this many lines.
+/// A queue that gets emptier shrinks to room for this many lines.
 const ROOM: usize = 64;
 
-/// What a queue is for.
+/// The types that a queue is used with.
 pub(crate) trait Tenant: Sized {
     /// A lock that is held.
     type Lock: Clone;
-    /// What goes from a thread to the next one, if the lock does not go back to the servers in between.
+    /// What a thread hands to the next one, when the lock is handed over without a release.
     type Guard;
-    /// What an attempt met.
+    /// The error of an attempt.
     type Error: Clone;
-    /// What one who waits asks for.
-    type Wish;
+    /// What a waiting thread asks for.
+    type Demand;
 
-    /// When a lock is over.
+    /// When the validity of a lock ends.
     fn end(lock: &Self::Lock) -> Timestamp;
 }
 
-/// Time as the threads in a line see it.
-pub(crate) trait Time<T: Tenant> {
+/// The clock and the waiting of a thread in a line, which tests and models replace.
+pub(crate) trait WaitClock<T: Tenant> {
     fn now(&self) -> Timestamp;
 
-    /// Whether the one who waits has given up.
+    /// Whether the waiting thread was cancelled.
     fn has_given_up(&self) -> bool {
         false
     }
 
-    /// Waits until it is called or `until` has come; may return early.
-    fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
+    /// Waits until the thread is admitted or `until` has come; may return early.
+    fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
 }
 
-/// The lines of a manager: one for each resource that a thread holds, asks for or waits for, and nothing for any other.
+/// The lines of a manager: one for each resource that a thread holds, asks for or waits for.
 pub(crate) struct Queue<T: Tenant> {
     lines: Mutex<Lines<T>>,
     process: u32,
@@ -54,28 +55,28 @@ pub(crate) struct Lines<T: Tenant> {
 }
 
 struct Line<T: Tenant> {
-    /// Whose turn it is.
+    /// The number of the present turn.
     turn: u64,
-    /// What the one whose turn it is has got.
+    /// The lock of the thread whose turn it is, once it has one.
     lock: Option<T::Lock>,
-    /// What its last attempt met.
+    /// The error of its last attempt.
     met: Option<T::Error>,
     waiting: VecDeque<Arc<Waiter<T>>>,
 }
 
 struct Waiter<T: Tenant> {
-    wish: T::Wish,
-    called: Condvar,
-    call: Mutex<Option<Call<T>>>,
+    demand: T::Demand,
+    admitted: Condvar,
+    admission: Mutex<Option<Admission<T>>>,
 }
 
-/// Tells one who waits that it has the turn.
-struct Call<T: Tenant> {
+/// Tells a waiting thread that it has the turn.
+struct Admission<T: Tenant> {
     turn: u64,
     guard: Option<T::Guard>,
 }
 
-/// The right to talk to the servers about a resource. When it is dropped, the next one has it.
+/// The right to talk to the servers about a resource. Its drop gives it to the next thread.
 pub(crate) struct Turn<T: Tenant> {
     queue: Arc<Queue<T>>,
     resource: Arc<str>,
@@ -83,13 +84,13 @@ pub(crate) struct Turn<T: Tenant> {
 }
 
 /// A turn, and what was handed over with it.
-pub(crate) type Entered<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
+pub(crate) type TurnAndGuard<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
 
-/// Why it did not come to be one's turn in time.
+/// Why a thread did not get the turn in time.
 pub(crate) struct Refusal<T: Tenant> {
     /// The lock that a thread of this manager has.
     pub(crate) lock: Option<T::Lock>,
-    /// What the thread whose turn it is met, if it has no lock.
+    /// The last error of the thread whose turn it is, if it has no lock.
     pub(crate) met: Option<T::Error>,
 }
 
@@ -104,8 +105,8 @@ impl<T: Tenant> Queue<T> {
         })
     }
 
-    /// Takes the turn if nobody is there.
-    pub(crate) fn step_in(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<T>> {
+    /// Takes the turn if the resource has no line.
+    pub(crate) fn try_enter(self: &Arc<Self>, resource: &Arc<str>) -> Option<Turn<T>> {
         let mut lines = self.lines.lock();
         let number = lines.next_turn();
         match lines.by_resource.entry(Arc::clone(resource)) {
@@ -118,23 +119,23 @@ impl<T: Tenant> Queue<T> {
         }
     }
 
-    /// Waits for the turn until the time is over, or for ever.
+    /// Waits for the turn until `end`, or without a bound.
     pub(crate) fn enter(
         self: &Arc<Self>,
         resource: &Arc<str>,
-        wish: T::Wish,
+        demand: T::Demand,
         end: Option<Timestamp>,
-        time: &impl Time<T>,
-    ) -> Result<Entered<T>, Refusal<T>> {
-        if let Some(turn) = self.step_in(resource) {
+        time: &impl WaitClock<T>,
+    ) -> Result<TurnAndGuard<T>, Refusal<T>> {
+        if let Some(turn) = self.try_enter(resource) {
             return Ok((turn, None));
         }
         let waiter = Arc::new(Waiter {
-            wish,
-            called: Condvar::new(),
-            call: Mutex::new(None),
+            demand,
+            admitted: Condvar::new(),
+            admission: Mutex::new(None),
         });
-        let place = Place {
+        let place = PlaceInLine {
             queue: self,
             resource,
             waiter,
@@ -159,15 +160,15 @@ impl<T: Tenant> Queue<T> {
         }
     }
 
-    /// Calls the next one, or ends the line.
+    /// Gives the turn to the next thread, or ends the line.
     fn pass(&self, resource: &str, number: u64) {
         let mut lines = self.lines.lock();
         let next = lines.next_turn();
         let Some(line) = lines.line_of(resource, number) else {
-            // Somebody else has taken it, because the lock was over.
+            // Another thread has taken the turn, because the lock had ended.
             return;
         };
-        if !line.call(next, |_| Some(None)) {
+        if !line.admit_first(next, |_| Some(None)) {
             lines.end(resource);
         }
     }
@@ -179,7 +180,7 @@ impl<T: Tenant> Lines<T> {
         self.turns
     }
 
-    /// The line in which it is that one's turn.
+    /// The line of a resource, if this is still its turn.
     fn line_of(&mut self, resource: &str, turn: u64) -> Option<&mut Line<T>> {
         let line = self.by_resource.get_mut(resource)?;
         (line.turn == turn).then_some(line)
@@ -210,23 +211,27 @@ impl<T: Tenant> Line<T> {
         self.met = None;
     }
 
-    /// Gives the first one the turn, and what this makes for it; nothing happens if it makes nothing. Returns whether
-    /// somebody was called.
-    fn call(&mut self, turn: u64, make: impl FnOnce(&T::Wish) -> Option<Option<T::Guard>>) -> bool {
+    /// Gives the turn to the first waiting thread, with what `make` makes for it. If `make` returns none, nothing
+    /// happens. Returns whether a thread got the turn.
+    fn admit_first(
+        &mut self,
+        turn: u64,
+        make: impl FnOnce(&T::Demand) -> Option<Option<T::Guard>>,
+    ) -> bool {
         let Some(first) = self.waiting.front() else {
             return false;
         };
-        let Some(guard) = make(&first.wish) else {
+        let Some(guard) = make(&first.demand) else {
             return false;
         };
-        *first.call.lock() = Some(Call { turn, guard });
-        first.called.notify_one();
+        *first.admission.lock() = Some(Admission { turn, guard });
+        first.admitted.notify_one();
         self.waiting.pop_front();
         self.begin(turn);
         true
     }
 
-    /// Whether the one whose turn it is has had a lock that is over.
+    /// Whether the thread whose turn it is had a lock whose validity has ended.
     fn is_over(&self, now: Timestamp) -> bool {
         self.lock.as_ref().is_some_and(|lock| T::end(lock) <= now)
     }
@@ -248,29 +253,34 @@ impl<T: Tenant> Line<T> {
     }
 }
 
-/// A place in a line. Who leaves it without having taken the turn that it was called for passes that on.
-struct Place<'q, T: Tenant> {
+/// The place of a thread in a line. If the thread leaves without taking a turn that it was given, the drop passes the
+/// turn on.
+struct PlaceInLine<'q, T: Tenant> {
     queue: &'q Arc<Queue<T>>,
     resource: &'q Arc<str>,
     waiter: Arc<Waiter<T>>,
 }
 
-impl<T: Tenant> Place<'_, T> {
-    fn wait(self, end: Option<Timestamp>, time: &impl Time<T>) -> Result<Entered<T>, Refusal<T>> {
+impl<T: Tenant> PlaceInLine<'_, T> {
+    fn wait(
+        self,
+        end: Option<Timestamp>,
+        time: &impl WaitClock<T>,
+    ) -> Result<TurnAndGuard<T>, Refusal<T>> {
         let mut is_in_line = false;
         loop {
-            // Before the lock, because to look at a clock of a test takes its time.
+            // Read before the mutex is locked, because reading a test's clock can take time.
             let now = time.now();
             let mut lines = self.queue.lines.lock();
-            if let Some(call) = self.waiter.call.lock().take() {
-                let turn = self.queue.turn(self.resource, call.turn);
+            if let Some(admission) = self.waiter.admission.lock().take() {
+                let turn = self.queue.turn(self.resource, admission.turn);
                 drop(lines);
-                return Ok((turn, call.guard));
+                return Ok((turn, admission.guard));
             }
             let turn = lines.next_turn();
             let line = match lines.by_resource.entry(Arc::clone(self.resource)) {
                 Entry::Occupied(line) => line.into_mut(),
-                // The last one has gone before this one was in the line.
+                // The line has ended before this thread was in it.
                 Entry::Vacant(line) => {
                     line.insert(Line::new(turn));
                     drop(lines);
@@ -289,7 +299,7 @@ impl<T: Tenant> Place<'_, T> {
                 return Ok((self.queue.turn(self.resource, turn), None));
             }
             if end.is_some_and(|end| end <= now) || time.has_given_up() {
-                // In the same step, so that nothing is handed to one who is about to leave.
+                // Under the same mutex, so that nothing is handed to a thread that is about to leave.
                 line.remove(&self.waiter);
                 return Err(line.refusal());
             }
@@ -299,29 +309,29 @@ impl<T: Tenant> Place<'_, T> {
             let until = over
                 .filter(|_| is_first)
                 .map_or(until, |over| over.min(until));
-            time.pause(&self.waiter.called, &mut lines, until);
+            time.pause(&self.waiter.admitted, &mut lines, until);
         }
     }
 }
 
-impl<T: Tenant> Drop for Place<'_, T> {
+impl<T: Tenant> Drop for PlaceInLine<'_, T> {
     fn drop(&mut self) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.by_resource.get_mut(self.resource) {
             line.remove(&self.waiter);
         }
-        let call = self.waiter.call.lock().take();
+        let admission = self.waiter.admission.lock().take();
         drop(lines);
-        if let Some(call) = call {
-            // First, because it gives the lock back.
-            drop(call.guard);
-            self.queue.pass(self.resource, call.turn);
+        if let Some(admission) = admission {
+            // The guard is dropped first, because its drop releases the lock.
+            drop(admission.guard);
+            self.queue.pass(self.resource, admission.turn);
         }
     }
 }
 
 impl<T: Tenant> Turn<T> {
-    /// Tells those who wait what was got. What was met on the way there is over.
+    /// Tells the waiting threads that this turn has a lock. Earlier errors no longer matter.
     pub(crate) fn got(&self, lock: T::Lock) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
@@ -330,15 +340,15 @@ impl<T: Tenant> Turn<T> {
         }
     }
 
-    /// Tells those who wait that the lock is being given back, so that nobody takes it for one that is over.
-    pub(crate) fn gives_back(&self) {
+    /// Tells the waiting threads that the release has begun, so that none takes the turn because the validity ends.
+    pub(crate) fn release_begins(&self) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
             line.lock = None;
         }
     }
 
-    /// Tells those who wait what was met.
+    /// Tells the waiting threads the error of an attempt.
     pub(crate) fn met(&self, error: &T::Error) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
@@ -346,19 +356,19 @@ impl<T: Tenant> Turn<T> {
         }
     }
 
-    /// Gives the next one the turn and a guard with it, if there is one and `make` makes one for it. Returns whether that
-    /// was so; then it is nobody's turn here any more.
-    pub(crate) fn hand_over(&self, make: impl FnOnce(&T::Wish) -> Option<T::Guard>) -> bool {
+    /// Gives the turn to the next thread together with a guard, if a thread waits and `make` makes a guard for it.
+    /// Returns whether it did; if so, this turn is over.
+    pub(crate) fn hand_over(&self, make: impl FnOnce(&T::Demand) -> Option<T::Guard>) -> bool {
         let mut lines = self.queue.lines.lock();
         let next = lines.next_turn();
         let line = lines.line_of(&self.resource, self.number);
-        line.is_some_and(|line| line.call(next, |wish| make(wish).map(Some)))
+        line.is_some_and(|line| line.admit_first(next, |demand| make(demand).map(Some)))
     }
 }
 
 impl<T: Tenant> Drop for Turn<T> {
     fn drop(&mut self) {
-        // In a forked child, a thread that it does not have may hold the lines for ever.
+        // In a forked child, the mutex may stay locked by a thread of the parent.
         if std::process::id() == self.queue.process {
             self.queue.pass(&self.resource, self.number);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
-use self::queue::{Lines, Queue, Tenant, Time, Turn};
+use self::queue::{Lines, Queue, Tenant, Turn, WaitClock};
 use self::sync::{Condvar, MutexGuard};
 use crate::clock::Timestamp;
 use crate::sync::model as sync;
@@ -27,14 +27,14 @@ impl Tenant for Model {
     type Lock = Timestamp;
     type Guard = Baton;
     type Error = ();
-    type Wish = ();
+    type Demand = ();
 
     fn end(lock: &Timestamp) -> Timestamp {
         *lock
     }
 }
 
-/// What is handed over; counts how often it was given back in place of being received.
+/// What is handed over; counts how often it was released because nobody received it.
 struct Baton {
     given_back: Arc<AtomicUsize>,
     is_received: bool,
@@ -57,34 +57,34 @@ impl Drop for Baton {
     }
 }
 
-/// Waits until it is called, and would wait for ever.
+/// Waits until it is called, without a bound.
 struct Patient;
 
-impl Time<Model> for Patient {
+impl WaitClock<Model> for Patient {
     fn now(&self) -> Timestamp {
         at(0)
     }
 
-    fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<Model>>, _: Timestamp) {
-        called.wait(lines);
+    fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<Model>>, _: Timestamp) {
+        admitted.wait(lines);
     }
 }
 
-/// One for whom time goes by: each pause is a nanosecond. After two of them, it waits until it is called.
+/// A thread for which time passes: each pause takes a nanosecond. After two pauses, it waits until it is admitted.
 #[derive(Default)]
 struct Hasty(Cell<u64>);
 
-impl Time<Model> for Hasty {
+impl WaitClock<Model> for Hasty {
     fn now(&self) -> Timestamp {
         at(self.0.get())
     }
 
-    fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<Model>>, _: Timestamp) {
+    fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<Model>>, _: Timestamp) {
         let now = self.0.replace(self.0.get().wrapping_add(1));
         if now < 2 {
             lines.bump();
         } else {
-            called.wait(lines);
+            admitted.wait(lines);
         }
     }
 }
@@ -92,14 +92,14 @@ impl Time<Model> for Hasty {
 /// Patient, and says when it is in the line.
 struct Announcing(Arc<Word>);
 
-impl Time<Model> for Announcing {
+impl WaitClock<Model> for Announcing {
     fn now(&self) -> Timestamp {
         at(0)
     }
 
-    fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<Model>>, _: Timestamp) {
+    fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<Model>>, _: Timestamp) {
         self.0.give();
-        called.wait(lines);
+        admitted.wait(lines);
     }
 }
 
@@ -129,7 +129,7 @@ fn at(nanos: u64) -> Timestamp {
 struct Scene {
     queue: Arc<Queue<Model>>,
     resource: Arc<str>,
-    /// Whether somebody is where only one may be.
+    /// Whether a thread is in the section where only one may be.
     is_taken: Arc<AtomicBool>,
     /// Who was there, in order.
     visits: Arc<std::sync::Mutex<Vec<u32>>>,
@@ -145,8 +145,8 @@ impl Scene {
         }
     }
 
-    fn step_in(&self) -> Turn<Model> {
-        self.queue.step_in(&self.resource).unwrap()
+    fn try_enter(&self) -> Turn<Model> {
+        self.queue.try_enter(&self.resource).unwrap()
     }
 
     fn come(&self) {
@@ -158,7 +158,7 @@ impl Scene {
     }
 
     /// Waits in the line and is there for a moment. Returns whether it came to that.
-    fn visit(&self, who: u32, end: Option<u64>, time: &impl Time<Model>) -> bool {
+    fn visit(&self, who: u32, end: Option<u64>, time: &impl WaitClock<Model>) -> bool {
         let entered = self.queue.enter(&self.resource, (), end.map(at), time);
         let Ok((turn, baton)) = entered else {
             return false;
@@ -178,7 +178,7 @@ impl Scene {
     }
 }
 
-/// Goes through all interleavings in which no more than three times a thread has to stop where it could have gone on.
+/// Checks all interleavings with at most three preemptions of a thread.
 fn check(model: impl Fn(Scene) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -188,7 +188,7 @@ fn check(model: impl Fn(Scene) + Sync + Send + 'static) {
 #[test]
 fn a_turn_goes_to_one_after_the_other() {
     check(|scene| {
-        let turn = scene.step_in();
+        let turn = scene.try_enter();
         scene.come();
         let visitors = [1, 2].map(|who| {
             let scene = scene.clone();
@@ -210,7 +210,7 @@ fn nobody_has_to_be_there_first() {
             let scene = scene.clone();
             thread::spawn(move || assert!(scene.visit(who, None, &Patient)))
         });
-        if let Some(turn) = scene.queue.step_in(&scene.resource) {
+        if let Some(turn) = scene.queue.try_enter(&scene.resource) {
             scene.come();
             scene.go();
             drop(turn);
@@ -225,7 +225,7 @@ fn nobody_has_to_be_there_first() {
 #[test]
 fn who_is_in_the_line_first_is_first() {
     check(|scene| {
-        let turn = scene.step_in();
+        let turn = scene.try_enter();
         let is_in_line = Arc::new(Word(sync::Mutex::new(false), Condvar::new()));
         let first = thread::spawn({
             let (scene, is_in_line) = (scene.clone(), Arc::clone(&is_in_line));
@@ -253,7 +253,7 @@ fn who_is_in_the_line_first_is_first() {
 #[test]
 fn one_whose_time_is_over_takes_no_call_along() {
     check(|scene| {
-        let turn = scene.step_in();
+        let turn = scene.try_enter();
         scene.come();
         let hasty = thread::spawn({
             let scene = scene.clone();
@@ -275,7 +275,7 @@ fn one_whose_time_is_over_takes_no_call_along() {
 fn check_late(act: impl Fn(Turn<Model>, &Arc<AtomicUsize>) + Sync + Send + 'static) {
     check(move |scene| {
         let given_back = Arc::new(AtomicUsize::new(0));
-        let turn = scene.step_in();
+        let turn = scene.try_enter();
         turn.got(at(1));
         let heirs = [
             thread::spawn({
@@ -312,7 +312,7 @@ fn what_is_handed_over_too_late_goes_to_one_of_those_who_wait_or_to_nobody() {
 #[test]
 fn what_is_handed_over_is_received_though_another_one_leaves_at_that_moment() {
     check(|scene| {
-        let turn = scene.step_in();
+        let turn = scene.try_enter();
         scene.come();
         let hasty = thread::spawn({
             let scene = scene.clone();

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
-use crate::contend::queue::{Lines, Queue, Tenant, Time, Turn};
+use crate::contend::queue::{Lines, Queue, Tenant, Turn, WaitClock};
 use crate::sync::{Condvar, MutexGuard};
 
 enum Test {}
@@ -18,14 +18,14 @@ impl Tenant for Test {
     type Lock = Timestamp;
     type Guard = Baton;
     type Error = &'static str;
-    type Wish = u32;
+    type Demand = u32;
 
     fn end(lock: &Timestamp) -> Timestamp {
         *lock
     }
 }
 
-/// What is handed over; tells when it is given back.
+/// What is handed over; notes its release.
 #[derive(Default)]
 struct Baton(Arc<AtomicBool>);
 
@@ -37,20 +37,20 @@ impl Drop for Baton {
 
 struct Real(Clock);
 
-impl Time<Test> for Real {
+impl WaitClock<Test> for Real {
     fn now(&self) -> Timestamp {
         self.0.now()
     }
 
-    fn pause(&self, called: &Condvar, lines: &mut MutexGuard<'_, Lines<Test>>, until: Timestamp) {
-        self.0.nap(called, lines, until);
+    fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<Test>>, until: Timestamp) {
+        self.0.nap(admitted, lines, until);
     }
 }
 
-/// Panics while it waits, after something was done.
+/// Runs an action when the thread waits, and panics then.
 struct Panicking<F>(RefCell<Option<F>>);
 
-impl<F: FnOnce()> Time<Test> for Panicking<F> {
+impl<F: FnOnce()> WaitClock<Test> for Panicking<F> {
     fn now(&self) -> Timestamp {
         Timestamp::from_nanos(0)
     }
@@ -70,7 +70,7 @@ fn soon(span: Duration) -> Timestamp {
     real().now().saturating_add(span)
 }
 
-/// Waits until so many threads are in the lines.
+/// Waits until this number of threads is in the lines.
 #[track_caller]
 fn await_waiting(queue: &Queue<Test>, count: usize) {
     let end = soon(Duration::from_mins(1));
@@ -130,7 +130,7 @@ fn queue() -> (Arc<Queue<Test>>, Arc<str>) {
 #[test]
 fn threads_have_the_turn_in_the_order_in_which_they_came() {
     let (queue, resource) = queue();
-    let turn = queue.step_in(&resource).unwrap();
+    let turn = queue.try_enter(&resource).unwrap();
     let order = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let visitors = (0..64).map(|who| {
         let (queue2, resource, order) = (queue.clone(), resource.clone(), order.clone());
@@ -155,7 +155,7 @@ fn threads_have_the_turn_in_the_order_in_which_they_came() {
 #[test]
 fn one_whose_time_is_over_is_told_what_is_in_the_way_and_leaves_nothing() {
     let (queue, resource) = queue();
-    let turn = queue.step_in(&resource).unwrap();
+    let turn = queue.try_enter(&resource).unwrap();
     let refusal = |span| {
         let entered = queue.enter(&resource, 1, Some(soon(span)), &real());
         let refusal = entered.err().unwrap();
@@ -170,13 +170,13 @@ fn one_whose_time_is_over_is_told_what_is_in_the_way_and_leaves_nothing() {
     assert_eq!(queue.census()[..2], [1, 0]);
     drop(turn);
     assert_empty(&queue);
-    assert!(queue.step_in(&resource).is_some());
+    assert!(queue.try_enter(&resource).is_some());
 }
 
 #[test]
 fn a_lock_that_is_over_keeps_nobody_waiting_and_its_late_end_calls_nobody() {
     let (queue, resource) = queue();
-    let late = queue.step_in(&resource).unwrap();
+    let late = queue.try_enter(&resource).unwrap();
     late.got(soon(Duration::from_millis(30)));
     let first = Visitor::new(&queue, &resource);
     assert!(!first.has_entered());
@@ -195,13 +195,13 @@ fn a_lock_that_is_over_keeps_nobody_waiting_and_its_late_end_calls_nobody() {
 #[test]
 fn a_hand_over_goes_to_the_first_if_its_wish_is_granted() {
     let (queue, resource) = queue();
-    let turn = queue.step_in(&resource).unwrap();
+    let turn = queue.try_enter(&resource).unwrap();
     assert!(!turn.hand_over(|_| panic!("there is nobody")));
     let visitor = Visitor::new(&queue, &resource);
     await_waiting(&queue, 1);
-    assert!(!turn.hand_over(|wish| (*wish > 1).then(Baton::default)));
+    assert!(!turn.hand_over(|demand| (*demand > 1).then(Baton::default)));
     assert_eq!(queue.census()[..2], [1, 1]);
-    assert!(turn.hand_over(|wish| (*wish == 1).then(Baton::default)));
+    assert!(turn.hand_over(|demand| (*demand == 1).then(Baton::default)));
     // It is over for this one.
     assert!(!turn.hand_over(|_| panic!("twice")));
     drop(turn);
@@ -214,7 +214,7 @@ fn a_hand_over_goes_to_the_first_if_its_wish_is_granted() {
 #[track_caller]
 fn panic_in_the_line(act: impl FnOnce(Turn<Test>)) -> Visitor {
     let (queue, resource) = queue();
-    let turn = queue.step_in(&resource).unwrap();
+    let turn = queue.try_enter(&resource).unwrap();
     let behind = RefCell::new(None);
     let time = Panicking(RefCell::new(Some(|| {
         let visitor = Visitor::new(&queue, &resource);
@@ -259,7 +259,7 @@ fn thousands_of_resources_leave_no_room_behind() {
     let (queue, _) = queue();
     let name = |i: u32| -> Arc<str> { format!("job-{i}").into() };
     let mut turns: Vec<_> = (0..5_000)
-        .map(|i| queue.step_in(&name(i)).unwrap())
+        .map(|i| queue.try_enter(&name(i)).unwrap())
         .collect();
     let waiting = (0..200).map(|i| Visitor::new(&queue, &name(i)));
     let waiting: Vec<_> = waiting.collect();
@@ -281,7 +281,7 @@ fn thousands_of_resources_leave_no_room_behind() {
 #[test]
 fn what_was_met_before_the_lock_was_got_is_no_reason_while_it_is_given_back() {
     let (queue, resource) = queue();
-    let turn = queue.step_in(&resource).unwrap();
+    let turn = queue.try_enter(&resource).unwrap();
     let met = || {
         let now = Some(real().now());
         let refusal = queue.enter(&resource, 1, now, &real()).err().unwrap();
@@ -291,7 +291,7 @@ fn what_was_met_before_the_lock_was_got_is_no_reason_while_it_is_given_back() {
     assert_eq!(met(), (false, Some("no answer")));
     turn.got(soon(Duration::from_mins(1)));
     assert_eq!(met(), (true, None));
-    turn.gives_back();
+    turn.release_begins();
     assert_eq!(met(), (false, None));
     drop(turn);
     assert_empty(&queue);

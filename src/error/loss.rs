@@ -6,8 +6,8 @@ use super::{NodeReport, Reports};
 
 /// How a lock was lost, with what the nodes said.
 ///
-/// The reports are those of the round that told, or of the last renewal that failed. Where the clock alone told, there
-/// are none.
+/// The reports are those of the round that found the loss, or of the last renewal that failed. If only the clock showed
+/// the loss, there are none.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -28,8 +28,8 @@ use super::{NodeReport, Reports};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum LossCause {
-    /// The validity ended by the local clock, and nothing had extended it: nobody tried, or this process or its machine
-    /// stood still.
+    /// The validity ended by the local clock without an extension: nobody tried, or this process or its machine was
+    /// stopped.
     #[non_exhaustive]
     Expired {
         /// What each node said of an extension that came too late.
@@ -53,18 +53,19 @@ pub enum LossCause {
         /// What each node said to the last renewal.
         nodes: Vec<NodeReport>,
     },
-    /// It was held for as long as [`KeepAlive::max_hold`](crate::KeepAlive::max_hold) allows.
+    /// The lock was held for as long as [`KeepAlive::max_hold`](crate::KeepAlive::max_hold) allows.
     #[non_exhaustive]
     MaxHold {
         /// What each node said to the last renewal, if that failed.
         nodes: Vec<NodeReport>,
     },
-    /// Its guard gave it back, or made a [`Lease`](crate::Lease) of it. Only a [`LeaseWatch`](crate::LeaseWatch) is told.
+    /// Its guard released the lock, or turned it into a [`Lease`](crate::Lease). Only a
+    /// [`LeaseWatch`](crate::LeaseWatch) reports this.
     Released,
 }
 
 impl LossCause {
-    /// Returns what each node said; nothing where the clock alone told.
+    /// Returns what each node said; empty if only the clock showed the loss.
     pub fn nodes(&self) -> &[NodeReport] {
         match self {
             Self::Expired { nodes }

@@ -1,4 +1,4 @@
-//! Why a node gave no vote.
+//! `NodeError`: why a node gave no vote.
 
 use std::error::Error;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a node could not be asked, or why its answer was no vote.
+/// Why a node could not be asked, or why its answer is no vote.
 ///
-/// Its message has the cause in it, because a [`NodeReport`](super::NodeReport) prints the message alone. So
-/// [`source`](Error::source) goes on behind what the message says: it is the cause of the [`io::Error`] in the variant,
-/// which mostly has none.
+/// The message includes the cause, because a [`NodeReport`](super::NodeReport) prints only the message. So
+/// [`source`](Error::source) returns what the message leaves out: the cause of the [`io::Error`] in the variant, which
+/// mostly has none.
 // No `PartialEq`: an `io::Error` has none.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// The node did not answer within the node timeout; whether it did what it was asked is unknown.
+    /// The node did not answer within the node timeout. It may have executed the command or not.
     TimedOut,
     /// The node was left out because it failed a moment ago; it is tried again in the background.
     BreakerOpen {
@@ -33,20 +33,21 @@ pub enum NodeError {
         command: &'static str,
         /// The server's error code, such as `WRONGPASS`.
         code: String,
-        /// The rest of the server's message to a `SELECT`. That to an `AUTH` may have the password in it, and is left out.
+        /// The rest of the server's message to a `SELECT`. The message to an `AUTH` may repeat the password, and is
+        /// left out.
         message: String,
     },
-    /// The program's [`credentials`](crate::Builder::credentials) callback gave none.
+    /// The program's [`credentials`](crate::Builder::credentials) callback failed.
     NoCredentials {
-        /// What it gave instead.
+        /// The error of the callback.
         source: Arc<io::Error>,
     },
-    /// The connection was closed or reset before the first byte of the answer, as by a server that is restarted.
+    /// The connection was closed or reset before the first byte of the answer, for example by a restart of the server.
     Closed {
         /// What the operating system or the TLS library said.
         source: Arc<io::Error>,
     },
-    /// The connection broke within the answer.
+    /// The connection broke in the middle of the answer.
     Broken {
         /// What the operating system or the TLS library said.
         source: Arc<io::Error>,
@@ -58,50 +59,50 @@ pub enum NodeError {
         /// The rest of the server's message.
         message: String,
     },
-    /// The node's answer is not one to the command that was sent.
+    /// The node's answer does not fit the command that was sent.
     Protocol {
         /// What came instead.
         got: String,
     },
-    /// The key exists on the node and is no lock: it holds another type, or it never expires.
+    /// The key exists on the node but is no lock: it holds another type, or never expires.
     NotALock {
         /// Which of the two.
         reason: &'static str,
-        /// How many bytes the value has of a key that never expires, where the node was asked for that, as by
-        /// [`LockManager::status`](crate::LockManager::status). What they are is the business of the program that set it.
+        /// The length in bytes of the value of a key that never expires, if the node was asked for it, as
+        /// [`LockManager::status`](crate::LockManager::status) does. The value itself may be private to another
+        /// program.
         length: Option<usize>,
     },
     /// All connections of the node's pool were in use for half of the node timeout.
     PoolExhausted,
-    /// The node is the same server as another, which has voted: a server has one vote.
+    /// The node is the same server as another node, which has voted: a server has one vote.
     SameServer {
-        /// The other one.
+        /// The other node.
         other: Arc<str>,
     },
-    /// The server is a node of a Redis Cluster, where a key may move to another node, or be lost in a fail-over.
+    /// The server is a node of a Redis Cluster, where a key may move to another node, or get lost in a fail-over.
     InCluster,
-    /// With the fenced protocol: the server does not say which process it is, so nobody can tell whether it was
-    /// restarted.
+    /// With the fenced protocol: the server does not tell its run id, so a restart could not be noticed.
     Unidentified {
-        /// What it said in place of that.
+        /// What it answered instead.
         reason: String,
     },
     /// With the fenced protocol: the node abstains, because it may have forgotten locks.
     Quarantined {
-        /// For how long still.
+        /// For how much longer.
         remaining: Duration,
-        /// How that came.
+        /// Why it may have forgotten locks.
         cause: QuarantineCause,
     },
     /// With the fenced protocol: other clients have other settings.
     ///
-    /// Both texts are `nodes:quorum:max_ttl:quarantine:idle:version`, the three spans in milliseconds. The last two are of this
-    /// crate: for how long a counter is kept that nobody asks for, and which version of the protocol a client speaks. Markers
-    /// of before those were noted lack them.
+    /// Both texts are `nodes:quorum:max_ttl:quarantine:idle:version`, the three spans in milliseconds. `idle` is how
+    /// long an unused counter is kept, and `version` is that of the client's protocol. Markers of older versions of
+    /// this crate lack both.
     ConfigMismatch {
-        /// What this manager has.
+        /// The settings of this manager.
         ours: String,
-        /// What is written on the node.
+        /// The settings in the node's marker.
         theirs: String,
     },
     /// With the fenced protocol: the wall clocks of the node and of this machine differ by more than is allowed.
@@ -113,20 +114,20 @@ pub enum NodeError {
         /// How much is allowed: `max_ttl`.
         allowed: Duration,
     },
-    /// With the fenced protocol: the counter of the resource is ahead of the node's clock by more than any client could
-    /// have made it.
+    /// With the fenced protocol: the counter of the resource is further ahead of the node's clock than any client can
+    /// set it.
     FutureCounter {
         /// By how much.
         ahead: Duration,
     },
-    /// With the fenced protocol: a key that is reserved for it holds something else.
+    /// With the fenced protocol: a key that is reserved for the protocol holds another value.
     InvalidKey {
         /// The key.
         key: String,
         /// What is wrong with its value.
         reason: &'static str,
     },
-    /// The node is not fresh, so it can't be opened: it is or was in use.
+    /// The node is or was in use, so it is not fresh and can't be opened.
     Serving,
 }
 
@@ -136,7 +137,7 @@ pub enum NodeError {
 pub enum QuarantineCause {
     /// It has no marker of the fenced protocol: it is new, or was flushed, or restarted without persistence.
     Unmarked,
-    /// Its marker is that of another process: it was restarted with what it had persisted, restored from a snapshot, or
+    /// Its marker is that of another process: the node was restarted with persisted data, restored from a snapshot, or
     /// promoted.
     Reborn,
 }
@@ -153,6 +154,7 @@ impl fmt::Display for QuarantineCause {
 }
 
 impl fmt::Display for NodeError {
+    #[expect(clippy::too_many_lines, reason = "one arm a variant")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimedOut => f.write_str("no answer within the node timeout"),
@@ -241,9 +243,10 @@ impl fmt::Display for NodeError {
 const IN_CLUSTER: &str =
     "a node of a Redis Cluster, which does not vote: every node has to be an independent master";
 
-/// What an operator can do about an error that a server answers with.
+/// The advice for an operator about an error that a server answered.
 fn advice(code: &str, message: &str) -> &'static str {
-    // In a script, Redis has no code of its own for this: 7 says ERR, 6 the name and line of the script.
+    // For a refusal within a script, Redis has no error code: Redis 7 answers ERR, Redis 6 the name and line of the
+    // script.
     let is_forbidden = |text: &str| {
         let refusals = ["can't run this command", "ACL failure", "can't access"];
         refusals.iter().any(|words| text.contains(words))
@@ -269,26 +272,25 @@ fn advice(code: &str, message: &str) -> &'static str {
     }
 }
 
-/// Whether a server means the key and not the command: "No permissions to access a key", "… no permissions to access one of
-/// the keys used as arguments", "… can't access at least one of the keys mentioned in the command arguments".
+/// Whether a server refuses the key, and not the command: "No permissions to access a key", "… no permissions to access
+/// one of the keys used as arguments", "… can't access at least one of the keys mentioned in the command arguments".
 fn is_about_a_key(message: &str) -> bool {
     message.contains("access") && message.contains(" key")
 }
 
-/// What the algorithm makes of an error.
 impl NodeError {
     pub(crate) fn protocol(got: impl Into<String>) -> Self {
         Self::Protocol { got: got.into() }
     }
 
-    /// Whether it says something about the node, so that others are spared it for a while. What this process is short of
-    /// or can't tell, such as its pool, its file descriptors and its credentials, says nothing.
+    /// Whether the error is the node's fault, so that the breaker opens. A shortage in this process, of pooled
+    /// connections, file descriptors or credentials, is not.
     pub(crate) fn is_of_node(&self) -> bool {
         let is_short_of_something = matches!(self, Self::Connect { source } if is_local(source));
         !is_short_of_something && !matches!(self, Self::PoolExhausted | Self::NoCredentials { .. })
     }
 
-    /// Whether there is no connection any more on which an undo could go behind the command.
+    /// Whether the connection is gone, so that a release can't follow the command on it.
     pub(crate) fn is_broken(&self) -> bool {
         matches!(
             self,
@@ -296,8 +298,8 @@ impl NodeError {
         )
     }
 
-    /// Whether the connection ended before any of the answer came. On one that had been idle, that mostly means that the
-    /// server had closed it before, so that the command may be sent again, in the form that is made for it.
+    /// Whether the connection ended before the first byte of the answer. If the connection had been idle, the server
+    /// had probably closed it before, so the command may be sent again, in its form for that case.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed { .. })
     }
@@ -307,18 +309,18 @@ impl NodeError {
         matches!(self, Self::TimedOut)
     }
 
-    /// Whether the node was not asked because it had failed a moment ago. It is no vote against anybody: the node may
-    /// still be asked.
+    /// Whether the node was not asked because it had failed a moment ago. That is no vote against a majority: the node
+    /// may still be asked.
     pub(crate) fn is_left_out(&self) -> bool {
         matches!(self, Self::BreakerOpen { .. })
     }
 
-    /// Whether the node tells for certain that nobody has the lock on it: there is something else under the key.
+    /// Whether the node certainly counts for no holder, because its key is no lock.
     pub(crate) fn is_about_the_key(&self) -> bool {
         matches!(self, Self::NotALock { .. })
     }
 
-    /// Whether the user has no pattern for the key, whatever commands are allowed.
+    /// Whether the user's ACL has no pattern for the key, so that no command can use it.
     pub(crate) fn forbids_a_key(&self) -> bool {
         matches!(self, Self::Refused { code, message } if code == "NOPERM" && is_about_a_key(message))
     }

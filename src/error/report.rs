@@ -37,19 +37,19 @@ pub struct NodeReport {
     pub(crate) server: Option<Arc<str>>,
 }
 
-/// Takes all votes of a server but the first away: it has one, whatever the number of names it goes by.
+/// Leaves each server only its first vote: a server has one vote, even if several nodes are that server.
 pub(crate) fn one_vote_each(nodes: &mut [NodeReport]) {
     for i in 1..nodes.len() {
         let (before, rest) = nodes.split_at_mut(i);
         if let Some(report) = rest.first_mut() {
-            report.be_an_alias_of(before.iter());
+            report.fail_if_server_voted(before.iter());
         }
     }
 }
 
 impl NodeReport {
-    /// Makes the vote a failure if one of these is a vote of the same server.
-    pub(crate) fn be_an_alias_of<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
+    /// Makes the vote a failure if one of the others is a vote of the same server.
+    pub(crate) fn fail_if_server_voted<'a>(&mut self, mut others: impl Iterator<Item = &'a Self>) {
         if !self.vote.is_granted() || self.server.is_none() {
             return;
         }
@@ -67,25 +67,26 @@ impl NodeReport {
 pub enum Vote {
     /// The node did what it was asked: it set the key, or extended it.
     Granted,
-    /// The node was asked to give the lock back, and has deleted the key, which was ours.
+    /// The node was asked to release the lock, and has deleted the key, which was ours.
     Released,
     /// Someone else holds the key on this node.
     Held {
-        /// The time to live that the key has left on this node, where the node could still be asked.
+        /// The time to live that the key has left on this node, if the node could be asked for it.
         remaining: Option<Duration>,
     },
     /// With the fenced protocol: the proposed token was not above the node's counter.
     ///
-    /// Another client's clock is ahead, or a newer attempt came first. The manager tries again at once, with a token above.
+    /// Another client's clock is ahead, or a newer attempt came first. The manager tries again at once, with a larger
+    /// token.
     Stale {
         /// The node's counter.
         counter: FencingToken,
     },
-    /// The key to extend or delete is not on this node any more.
+    /// The key to extend or delete is no longer on this node.
     Missing,
-    /// The node was not asked because it had failed a moment ago, or could not be asked, or its answer was no vote.
+    /// The node was left out because it had failed a moment ago, or could not be asked, or its answer was no vote.
     Failed(NodeError),
-    /// The round was decided before it came to this node, or there is nothing of this lock on it.
+    /// The node was not asked: the round was decided before, or the node has no key of this lock.
     NotAsked,
 }
 
@@ -95,7 +96,7 @@ impl Vote {
         matches!(self, Self::Granted | Self::Released)
     }
 
-    /// Whether this is a fault of the node, as against an answer about the lock.
+    /// Whether this is a failure of the node, not an answer about the lock.
     pub(crate) fn is_failure(&self) -> bool {
         self.failure().is_some()
     }

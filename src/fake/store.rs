@@ -3,11 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use crate::wire::resp::{self, Reply, ServerError};
-
 use self::process::Process;
-use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
-use crate::node::identity::INTRODUCE;
+use crate::wire::resp::{self, Reply, ServerError};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
 
 #[cfg(test)]
 mod differential;

@@ -1,23 +1,24 @@
-//! The end of a guard: the lock goes back to the servers, or to the next thread.
+//! The end of a guard: it releases the lock, or hands it over to the next thread.
 
 use super::LockGuard;
 use crate::clock::Timestamp;
 use crate::contend::handover::is_enough;
 use crate::error::{LossCause, NodeReport};
-use crate::foreign::in_any_case;
+use crate::foreign::despite_panics;
 use crate::lease::state::Hook;
 use crate::protocol::Won;
 use crate::protocol::release::release;
 
 impl LockGuard {
-    /// Hands the lock over, or releases every node that may have our key, once; then what the nodes said is returned, and how
-    /// the lock was lost before that, if it was.
+    /// Hands the lock over, or releases it on every node that may have our key. Returns the votes of a release, and how
+    /// the lock was lost before it, if it was.
     pub(super) fn give_back(&mut self) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
-        self.owes = false;
+        self.must_release = false;
         if let Some(turn) = &self.turn {
-            turn.gives_back();
+            turn.release_begins();
         }
-        // First, so that no renewal is begun any more, and no watch says that the lock is there when it is not.
+        // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
+        // released.
         let ended = self.lease.end();
         self.shared.keeper.forget(&self.lease);
         if ended.loss.is_none() && self.hand_over(ended.deadline) {
@@ -29,17 +30,17 @@ impl LockGuard {
         let key = cluster.key(self.resource());
         let released = release(cluster, &self.lease, &key);
         if released.has_woken {
-            self.shared.courtesy.owe(&key, cluster.clock.now());
+            self.shared.courtesy.note_release(&key, cluster.clock.now());
         }
-        // The next one is called before anything that takes its time.
+        // The next thread gets its turn before the steps that may take time.
         self.turn = None;
         self.lease.given_back(&released.nodes);
         drop_hooks(ended.hooks);
         Some((ended.loss, released.nodes))
     }
 
-    /// Hands the lock to the next thread of this manager that waits for it, if that is allowed and worth it. Returns whether
-    /// there is one.
+    /// Hands the lock to the next waiting thread of this manager, if that is allowed and enough validity remains.
+    /// Returns whether it did.
     fn hand_over(&self, deadline: Timestamp) -> bool {
         let now = self.shared.cluster().clock.now();
         let cohort = self.cohort.and_then(|cohort| cohort.next(now));
@@ -50,7 +51,7 @@ impl LockGuard {
             if !is_enough(deadline.saturating_since(now), *validity) {
                 return None;
             }
-            // No longer than it was asked for.
+            // The next guard is valid for no longer than its thread asked for.
             let deadline = deadline.min(now.saturating_add(*validity));
             let won = Won {
                 lease: self.lease.successor(now, deadline),
@@ -62,19 +63,19 @@ impl LockGuard {
     }
 }
 
-/// Drops what hooks own, which may be anything.
+/// Drops the hooks. They own values of the program, whose drop may panic.
 pub(super) fn drop_hooks(hooks: Vec<Hook>) {
     for hook in hooks {
-        in_any_case(|| drop(hook));
+        despite_panics(|| drop(hook));
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.owes || self.shared.cluster().is_forked() {
+        if !self.must_release || self.shared.cluster().is_forked() {
             return;
         }
-        // Nothing in here is known to panic, and a second panic while unwinding would abort.
-        in_any_case(|| drop(self.give_back()));
+        // A second panic while unwinding would abort the program, so a panic must not leave this drop.
+        despite_panics(|| drop(self.give_back()));
     }
 }

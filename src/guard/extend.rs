@@ -1,4 +1,4 @@
-//! How a guard gets more time: one extension, or keep-alive from now on.
+//! How a guard gets more time: by one extension, or by keep-alive.
 
 use std::slice;
 use std::time::Duration;
@@ -13,14 +13,15 @@ use crate::renewal::{KeepAlive, due};
 impl LockGuard {
     /// Gives the lock a validity of `ttl` from now, less the drift.
     ///
-    /// All nodes are asked at once. A lease is never shortened: with a `ttl` below what is left, nothing changes. An
-    /// extension that fails deletes nothing, and unless it fails as `Lost` the lock stays ours for as long as it was.
+    /// All nodes are asked at once. A lease is never shortened: a `ttl` below the remaining time changes nothing. An
+    /// extension that fails deletes nothing, and unless the error is `Lost`, the lock keeps its former validity.
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when the validity ended before or meanwhile, or when a majority no longer has our key.
+    /// - [`Error::Lost`] when the validity ended before the call or during it, or when a majority no longer has our
+    ///   key.
     /// - [`Error::Unavailable`] when too few nodes answered to tell.
-    /// - [`Error::TooSlow`] when a majority did extend, but the new validity was used up by then.
+    /// - [`Error::TooSlow`] when a majority extended the lock, but so late that the new validity had ended.
     /// - [`Error::InvalidTtl`] as for [`LockManager::lock`](crate::LockManager::lock), and [`Error::Forked`] in a forked child.
     ///
     /// ```
@@ -36,7 +37,7 @@ impl LockGuard {
         self.extend_and_keep(ttl, None)
     }
 
-    /// Extends the lock, and has it renewed as `renewal` says from then on, if that says anything.
+    /// Extends the lock. From then on `renewal` replaces the keep-alive of the lock, if there is one.
     fn extend_and_keep(&self, ttl: Duration, renewal: Option<Renewal>) -> Result<(), Error> {
         let cluster = self.shared.cluster();
         cluster.refuse_fork()?;
@@ -44,11 +45,15 @@ impl LockGuard {
         self.check()?;
         let started = cluster.clock.now();
         let limit = renewal.map_or_else(|| self.lease.limit(), |renewal| renewal.until);
-        // What max_hold leaves, if that is less.
+        // The ttl is at most what max_hold leaves.
         let term = cluster.term_until(limit, ttl, started)?;
 
         let mut extension = Extension::new(cluster, &self.lease, term);
-        ask(cluster, slice::from_mut(&mut extension), &self.lease.owed);
+        ask(
+            cluster,
+            slice::from_mut(&mut extension),
+            &self.lease.may_have_key,
+        );
         let extended = extension.settle(started, cluster.clock.now(), renewal);
         if let Err(Error::Lost { .. }) = &extended {
             self.shared.keeper.watch(&self.lease);
@@ -59,16 +64,16 @@ impl LockGuard {
         extended
     }
 
-    /// Extends the lock by `ttl` and has it renewed from now on, as [`LockRequest::keep_alive`] does: for a guard that was
-    /// [adopted](crate::LockManager::adopt). In place of an earlier keep-alive, if there was one.
+    /// Extends the lock by `ttl` and renews it from now on, as [`LockRequest::keep_alive`] does, for a guard that was
+    /// [adopted](crate::LockManager::adopt). It replaces an earlier keep-alive.
     ///
     /// The time of [`KeepAlive::max_hold`] is counted from when this guard got the lock.
     ///
     /// # Errors
     ///
-    /// As for [`extend`](Self::extend); and [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts or of more
-    /// than `max_hold`, and when the lock was held for `max_hold` already, and [`Error::NoThread`]. Nothing has changed
-    /// then.
+    /// As for [`extend`](Self::extend). Also [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts or of
+    /// more than `max_hold`, and when the lock was held for `max_hold` already; and [`Error::NoThread`]. After these,
+    /// nothing has changed.
     ///
     /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
     pub fn keep_alive(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<(), Error> {
@@ -77,19 +82,19 @@ impl LockGuard {
         let renewal = self.renewal(term.ttl, keep_alive);
         let started = self.shared.cluster().clock.now();
         if renewal.until.is_some_and(|until| until <= started) {
-            let reason = "it was held for as long as max_hold already; allow more, or give it back";
+            let reason = "it was held for as long as max_hold already; allow more, or release it";
             let reason = reason.to_owned();
             return Err(Error::InvalidTtl { ttl, reason });
         }
         self.extend_and_keep(term.ttl, Some(renewal))?;
         self.shared.keeper.keep(&self.lease, due(started, term));
-        // Its time may have come meanwhile.
+        // The validity may have ended meanwhile.
         self.check()
     }
 
-    /// Has a lock renewed that was just got, as one of this term is.
-    pub(crate) fn keep_from_the_beginning(&self, term: Term, keep_alive: KeepAlive) {
-        // One that was handed over has less left, as if it had begun before.
+    /// Begins the keep-alive of a lock that was just acquired with this term.
+    pub(crate) fn begin_keep_alive(&self, term: Term, keep_alive: KeepAlive) {
+        // A lock that was handed over has less validity left, as if it had been acquired earlier.
         let began = self.lease.deadline().saturating_sub(term.validity);
         self.lease.keep(self.renewal(term.ttl, keep_alive));
         self.shared.keeper.keep(&self.lease, due(began, term));

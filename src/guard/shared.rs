@@ -1,4 +1,4 @@
-//! What a manager and all its guards have in common.
+//! What a manager and its guards share.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use crate::contend::handover::Allowance;
 use crate::contend::queue::Queue;
 use crate::renewal::Keeper;
 
-/// It ends with the last clone of the manager and the last guard.
+/// Dropped with the last clone of the manager or the last guard, whichever is later.
 pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     pub(crate) queue: Arc<Queue<LockGuard>>,
     pub(crate) courtesy: Courtesy,
-    /// How often and for how long a lock may go from thread to thread, if it may.
+    /// How often and for how long a lock may be handed over from thread to thread, if at all.
     pub(crate) handover: Option<Allowance>,
 }
 

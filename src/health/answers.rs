@@ -1,4 +1,4 @@
-//! From the answers of one server to what is known of it.
+//! Reads the answers of one server into facts about it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::facts::{ClockOffset, Facts, Quarantine};
 use super::info::{Info, printable};
 use crate::error::NodeError;
 
-/// What a server is asked.
+/// The questions to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     Marker,
@@ -16,7 +16,7 @@ pub(crate) enum Question {
     Time,
 }
 
-/// A reply of the type that belongs to the question.
+/// An answer of the right type for its question.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
     /// There is no such key.
@@ -25,19 +25,19 @@ pub(crate) enum Content {
     Text(String),
     /// What the server's wall clock shows, in microseconds since the Unix epoch.
     Time(u64),
-    /// An error that the server answers with.
+    /// An error answer of the server.
     Refusal(NodeError),
 }
 
-/// What a server has answered up to now.
+/// The answers of a server up to now.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    /// What is known without the text of `INFO` and the marker.
+    /// The facts that come neither from `INFO` nor from the marker.
     facts: Facts,
     marker: Option<Marker>,
     /// All sections, one after the other.
     info: Info,
-    /// What the node's wall clock showed, and how that compares with this client's.
+    /// The time of the node's wall clock, and its offset from this client's.
     time: Option<(u64, ClockOffset)>,
 }
 
@@ -70,13 +70,13 @@ impl Question {
 }
 
 impl Answers {
-    /// Whether there is any use in a further question.
+    /// Whether the server should be asked a further question.
     pub(crate) fn is_to_be_asked(&self) -> bool {
         self.facts.silence.is_none()
     }
 
-    /// Notes the answer, which came in the `elapsed` time since before the question was sent, when this client's wall clock
-    /// showed so many microseconds since the Unix epoch; or why there is none.
+    /// Records the answer to a question, with the time of this client's wall clock in microseconds since the Unix
+    /// epoch, or why there is no answer. `elapsed` is the time since before the question was sent.
     pub(crate) fn note(
         &mut self,
         question: Question,
@@ -113,7 +113,7 @@ impl Answers {
         }
     }
 
-    /// An error hides something, or it stands in the way of locks as well.
+    /// Records an error answer: it hides a fact, or a lock would get it as well.
     fn note_refusal(&mut self, question: Question, error: NodeError) {
         let code = if let NodeError::Refused { code, .. } = &error {
             code.as_str()
@@ -122,11 +122,11 @@ impl Answers {
         };
         match (question, code) {
             (Question::Marker, "WRONGTYPE") => self.marker = Some(Marker::Unreadable),
-            // Whoever may not touch the marker may not touch the locks either: their keys begin as its key does.
+            // A user without access to the marker has no access to the locks either: their keys have the same prefix.
             (Question::Marker, "NOPERM") if error.forbids_a_key() => {
                 self.facts.refusal.get_or_insert(error);
             }
-            // A command that is renamed or missing is an ERR. Without GET, there is no release.
+            // A renamed or missing command gives an ERR. `GET` is not in this arm: without it, no lock can be released.
             (_, "NOPERM") | (Question::Info(_) | Question::Time, "ERR") => {
                 let command = question.command();
                 if !self.facts.hidden.contains(&command) {
@@ -144,8 +144,8 @@ impl Answers {
         let info = &self.info;
         let (server, version) = info.server();
         let (role, master) = info.role();
-        // It stands in for a run_id that the server does not have, and not for one that could not be read. That of a
-        // replica is its master's.
+        // It replaces a run_id that the server does not have, but not one that could not be read. A replica has the
+        // replid of its master.
         let has_none = version.is_some() && role.as_deref() == Some("master");
         let replid = info.master_replid().filter(|_| has_none);
         let run_id = info.run_id().or(replid);
@@ -171,7 +171,8 @@ impl Answers {
     }
 }
 
-/// What the marker says of the process with this `run_id`, at `node_us` by the node's wall clock; and the settings in it.
+/// What the marker says about the process with this `run_id`, at `node_us` by the node's wall clock; and the settings
+/// in the marker.
 fn quarantine(
     marker: Option<Marker>,
     run_id: Option<&str>,
@@ -200,7 +201,7 @@ fn quarantine(
     (state, Some(printable(settings)))
 }
 
-/// Reads `run_id|settings|open_at_us|how`. Clients that are newer may have further words for the last part.
+/// Parses `run_id|settings|open_at_us|how`. Newer clients may have further values of `how`.
 fn read_marker(text: &str) -> Option<(&str, &str, u64)> {
     let mut parts = text.split('|');
     let (run_id, settings, open_at) = (parts.next()?, parts.next()?, parts.next()?);

@@ -7,19 +7,19 @@ use std::time::Duration;
 use crate::error::NodeError;
 use crate::fencing::Rules;
 
-/// What one node's server says about itself.
+/// What one node's server tells about itself.
 ///
-/// A field is `None` where the server did not say: the node did not answer, the user's ACL hides it, the server does not
-/// have it, or what it said makes no sense. Texts are the server's own, of at most 64 characters, with what can't be
-/// printed escaped as in a Rust string.
+/// A field is `None` if the node did not answer, the user's ACL hides it, the server does not have it, or its value
+/// makes no sense. Texts are the server's own, of at most 64 characters, with what can't be printed escaped as in a
+/// Rust string.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub(super) node: Arc<str>,
-    /// Why it is not asked any more.
+    /// Why the node gave no further answers.
     pub(super) silence: Option<NodeError>,
-    /// The error that it answers with, and that a lock would meet as well, such as `LOADING` or `NOAUTH`.
+    /// An error answer that a lock would get as well, such as `LOADING` or `NOAUTH`.
     pub(super) refusal: Option<NodeError>,
-    /// An answer that can't be read.
+    /// The error of an answer that can't be parsed.
     pub(super) unreadable: Option<NodeError>,
     /// The commands that the user may not use, or that the server does not have.
     pub(super) hidden: Vec<&'static str>,
@@ -35,8 +35,8 @@ pub(crate) struct Facts {
     pub(super) role: Option<String>,
     /// The master of a replica as `host:port`.
     pub(super) master: Option<String>,
-    /// What tells one process from another, and from the same server after a restart. A server without a `run_id`
-    /// (Dragonfly) is known by its `master_replid`, if it is a master.
+    /// Identifies the process; a restart changes it. A server without a `run_id` (Dragonfly) is identified by its
+    /// `master_replid`, if it is a master.
     pub(super) run_id: Option<String>,
     pub(super) uptime: Option<Duration>,
     /// What happens when the memory is full: `noeviction`, as it should be, or what deletes keys.
@@ -51,10 +51,10 @@ pub(crate) struct Facts {
     pub(super) settings: Option<String>,
 }
 
-/// How far the wall clock of a node is ahead of this client's.
+/// By how much the wall clock of a node is ahead of this client's.
 ///
-/// The node read its clock at some moment between the sending of the question and the receipt of the answer. The offset
-/// is the one to the middle of that time, and the uncertainty is half of it.
+/// The node read its clock between the sending of the command and the receipt of the answer. The offset is to the
+/// middle of that time, and the uncertainty is half of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClockOffset {
     /// Negative where the node's clock is behind.
@@ -62,18 +62,19 @@ pub(super) struct ClockOffset {
     pub(super) uncertainty: Duration,
 }
 
-/// What a node's marker says to clients that fence: the key `<key_prefix>redlatch:node`, which they put there.
+/// What a node's marker, the key `<key_prefix>redlatch:node`, says to clients of the fenced protocol, which wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quarantine {
-    /// No client that fences was ever here, or the node has forgotten. Its quarantine begins with the next lock.
+    /// No client of the fenced protocol has used the node, or the node has lost its data. Its quarantine begins with
+    /// the next lock.
     NoMarker,
-    /// The marker is of this process, and the node may vote.
+    /// The marker is of the present process, and the node may vote.
     Open,
-    /// The marker is of this process, which may have forgotten: the node does not vote yet.
+    /// The marker is of the present process, which may have forgotten locks: the node does not vote yet.
     Quarantined { remaining: Duration },
-    /// The marker is of an earlier process, or was copied from another one: quarantine begins with the next lock.
+    /// The marker is of an earlier process, or was copied from another server: quarantine begins with the next lock.
     OtherProcess,
-    /// What is under the key is no marker: the node does not vote until it is deleted.
+    /// The value of the key is no marker: the node does not vote until the key is deleted.
     Unreadable,
 }
 
@@ -85,12 +86,12 @@ pub(super) enum Fact {
 }
 
 impl Facts {
-    /// Whether it answers, and not with an error that a lock would meet as well.
+    /// Whether the node answers, without an error that a lock would get as well.
     pub(super) fn answers(&self) -> bool {
         self.failure().is_none() && self.refusal.is_none()
     }
 
-    /// Why it gave no answer, or no more. A server none of whose answers can be read has not answered.
+    /// Why the node gave no answer, or no further one. A server counts as silent if none of its answers can be parsed.
     pub(super) fn failure(&self) -> Option<&NodeError> {
         let nonsense = || {
             self.unreadable
@@ -100,7 +101,8 @@ impl Facts {
         self.silence.as_ref().or_else(nonsense)
     }
 
-    /// Whether its answers leave room for a vote for a client with these rules, or for one that does not fence.
+    /// Whether the node can vote, as far as its answers tell, for a client with these rules, or without rules for one
+    /// of the classic protocol.
     pub(super) fn can_vote(&self, own: Option<&Rules>) -> bool {
         let is_sentinel = self.mode.as_deref() == Some("sentinel");
         let is_closed = !matches!(self.quarantine, Some(Quarantine::Open) | None);
@@ -112,7 +114,7 @@ impl Facts {
         matches!(self.role.as_deref(), Some("replica" | "active_replica"))
     }
 
-    /// Why a client that fences by these rules, and takes its clock for right, gets no vote, beside what its marker says.
+    /// Why the node gives no vote to a client with these rules and a right clock, for reasons other than quarantine.
     pub(super) fn objection(&self, rules: &Rules) -> Option<NodeError> {
         if !self.answers() {
             return None;
@@ -151,7 +153,7 @@ impl Facts {
         }
     }
 
-    /// All facts under the names that are promised to programs. The name of the node is none of them.
+    /// All facts by the names that are promised to programs, without the name of the node.
     pub(super) fn named(&self) -> [(&'static str, Option<Fact>); 17] {
         let text = |text: &Option<String>| text.clone().map(Fact::Text);
         let error = self.failure().or(self.refusal.as_ref());
@@ -200,8 +202,8 @@ fn micros(span: Duration) -> Fact {
 }
 
 impl ClockOffset {
-    /// The offset, given that the node's clock showed `node_us` at some moment in the `elapsed` time before the client's
-    /// showed `client_us`, all in microseconds since the Unix epoch.
+    /// The offset of a node's clock that showed `node_us` at some moment within the `elapsed` time before the client's
+    /// clock showed `client_us`. Both are microseconds since the Unix epoch.
     pub(super) fn of(node_us: u64, client_us: u64, elapsed: Duration) -> Self {
         let uncertainty = elapsed.checked_div(2).unwrap_or_default();
         let half_us = u64::try_from(uncertainty.as_micros()).unwrap_or(u64::MAX);
@@ -223,7 +225,7 @@ impl ClockOffset {
         Duration::from_micros(self.ahead_us.unsigned_abs())
     }
 
-    /// What is certain of the difference.
+    /// The least difference that is certain.
     pub(super) fn at_least(self) -> Duration {
         self.by().saturating_sub(self.uncertainty)
     }

@@ -1,4 +1,4 @@
-//! Every finding: when there is one, how bad it is, what it says, and what to do.
+//! All findings: the condition, the severity, the message and the advice of each.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -10,10 +10,11 @@ use super::facts::{ClockOffset, Facts, Quarantine};
 use crate::error::NodeError;
 use crate::fencing::Rules;
 
-/// Clocks that are certainly further apart than this are not synchronised.
+/// Clocks that certainly differ by more than this are not synchronised.
 const LARGEST_CLOCK_OFFSET: Duration = Duration::from_secs(1);
 
-/// Something that is wrong, or that could not be seen. Its `Display` is one line: where, what, and what to do.
+/// A problem, or something that could not be examined. Its `Display` is one line: the nodes, the message and the
+/// advice.
 ///
 /// ```
 /// # use redlatch::LockManager;
@@ -60,8 +61,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Everything that is to be said about the nodes, the worst first: for a client with these rules, or for one that does not
-/// fence.
+/// All findings about the nodes, the worst first, for a client with these rules, or without rules for one of the
+/// classic protocol.
 pub(super) fn find(
     nodes: &[Facts],
     own: Option<&Rules>,
@@ -106,7 +107,7 @@ fn no_majority(voters: usize, quorum: usize) -> Option<Finding> {
     Some(finding("no_majority", Critical, message, advice))
 }
 
-/// One finding for each server that several nodes are.
+/// One finding for each server that is named more than once.
 fn same_servers(nodes: &[Facts]) -> impl Iterator<Item = Finding> {
     nodes.iter().enumerate().filter_map(|(i, node)| {
         let run_id = node.run_id.as_deref()?;
@@ -145,7 +146,7 @@ fn settings_differ(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
     })
 }
 
-/// A node that forgets matters to a client that does not fence: nothing keeps the node from voting twice.
+/// Only for the classic protocol: there, nothing keeps a node that has forgotten its keys from voting twice.
 fn forgets(nodes: &[Facts], own: Option<&Rules>) -> Option<Finding> {
     let has_no_aof = |node: &Facts| matches!(node.persistence, Some("off" | "rdb"));
     let nodes = names(nodes, |node| has_no_aof(node) && node.can_vote(None));
@@ -218,8 +219,8 @@ fn unreachable(node: &Facts) -> Option<Finding> {
     Some(finding("unreachable", Warning, error?.to_string(), advice))
 }
 
-/// The node answers with an error that locks would meet as well, or it does not vote for a client with these rules and
-/// the clock of this one.
+/// The node answers with an error that a lock would get as well, or its facts rule out a vote for a client with these
+/// rules.
 fn refuses(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
     let objection = own.and_then(|rules| node.objection(rules));
     let refusal = node.refusal.clone().filter(|_| node.failure().is_none());
@@ -235,7 +236,7 @@ fn not_standalone(node: &Facts) -> Option<Finding> {
     Some(finding("not_standalone", Warning, message, advice))
 }
 
-/// The node counts as one that can vote.
+/// A node with an unknown role counts as one that can vote.
 fn unknown_role(node: &Facts) -> Option<Finding> {
     let role = node.role.as_deref().filter(|role| *role != "master")?;
     if node.is_replica() {
@@ -264,7 +265,7 @@ fn clock_differs(node: &Facts) -> Option<Finding> {
     Some(finding("clock_differs", Warning, message, advice))
 }
 
-/// The node has no vote, for a time, for clients that fence.
+/// The node abstains for clients of the fenced protocol.
 fn quarantined(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
     const NEXT: &str = "it may have forgotten locks, and its quarantine begins with the next lock";
     const TAKE_ONE: &str =
@@ -297,7 +298,7 @@ fn unreadable(node: &Facts) -> Option<Finding> {
     Some(finding("unreadable", Warning, error.to_string(), advice))
 }
 
-/// An ACL hides something, or a command is renamed. What stands in the way of everything hides everything, too.
+/// An ACL hides a fact, or a command is renamed. A node without usable answers has its own finding instead.
 fn hidden(node: &Facts) -> Option<Finding> {
     if !node.answers() || node.hidden.is_empty() {
         return None;
@@ -307,7 +308,7 @@ fn hidden(node: &Facts) -> Option<Finding> {
     Some(finding("hidden", Notice, message, advice))
 }
 
-/// Those of which something is true.
+/// The names of the nodes for which `is_it` holds.
 fn names(nodes: &[Facts], is_it: impl Fn(&Facts) -> bool) -> Vec<Arc<str>> {
     let nodes = nodes.iter().filter(|node| is_it(node));
     nodes.map(|node| Arc::clone(&node.node)).collect()

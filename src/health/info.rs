@@ -1,4 +1,4 @@
-//! The text that a server answers `INFO` with.
+//! The text of a server's answer to `INFO`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::shown;
 /// No name, version or mode is longer.
 const LONGEST_TEXT: usize = 64;
 
-/// Sections: lines of `name:value` between headings that begin with `#`. It may be anything, since a server wrote it.
+/// Sections: lines of `name:value` between headings that begin with `#`. A server wrote the text, so it is not trusted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Info(String);
 
@@ -40,7 +40,8 @@ impl Info {
 
     /// Of `INFO server`: what the server is, and its version.
     pub(super) fn server(&self) -> (Option<String>, Option<String>) {
-        // All of them give a version of Redis, for clients that look at it; their own comes first.
+        // All of these servers also give a version of Redis, for compatibility, so their own version is looked for
+        // first.
         let own = [
             ("valkey", "valkey_version"),
             ("Dragonfly", "dragonfly_version"),
@@ -81,7 +82,7 @@ impl Info {
         self.id("master_replid")
     }
 
-    /// A name that can be compared: one word, and not of zeros, which stand for none.
+    /// An id that can be compared: one word. Only zeros mean that there is none.
     fn id(&self, name: &str) -> Option<&str> {
         self.field(name).filter(|id| {
             let is_word = id.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -89,7 +90,7 @@ impl Info {
         })
     }
 
-    /// Of `INFO replication`: what it is there, and its master as `host:port` if it copies from one.
+    /// Of `INFO replication`: the role, and the master of a replica as `host:port`.
     pub(super) fn role(&self) -> (Option<String>, Option<String>) {
         match self.field("role") {
             Some("slave" | "replica") => (Some("replica".into()), self.master()),
@@ -106,7 +107,7 @@ impl Info {
     /// Of `INFO memory`.
     pub(super) fn eviction(&self) -> Option<String> {
         let policy = self.text("maxmemory_policy");
-        // Dragonfly's word for it, beside which older ones have no policy.
+        // Dragonfly's field for it; older versions have no policy.
         policy.or_else(|| match self.field("cache_mode")? {
             "cache" => Some("cache_mode".into()),
             "store" => Some("noeviction".into()),
@@ -114,12 +115,12 @@ impl Info {
         })
     }
 
-    /// Of `INFO persistence`. Snapshots are there when one was taken in this life of the server, or is being taken.
+    /// Of `INFO persistence`. Snapshots count if this process has taken one, or is taking one.
     pub(super) fn persistence(&self) -> Option<&'static str> {
         let is_positive = |name| self.number(name).is_some_and(|number| number > 0);
         let has_snapshots = is_positive("rdb_saves")
             || is_positive("rdb_bgsave_in_progress")
-            // It is -1 before the first.
+            // The field is -1 before the first snapshot.
             || self.number("rdb_last_bgsave_time_sec").is_some();
         match (self.number("aof_enabled")?, has_snapshots) {
             (0, false) => Some("off"),
@@ -130,14 +131,13 @@ impl Info {
         }
     }
 
-    /// Of `INFO persistence`: whether the last snapshot or write failed. Redis then accepts no writes, unless it is told
-    /// to.
+    /// Of `INFO persistence`: whether the last snapshot or write failed. By default, Redis then refuses writes.
     pub(super) fn fails_to_save(&self) -> bool {
         self.is("rdb_last_bgsave_status", "err") || self.is("aof_last_write_status", "err")
     }
 }
 
-/// A server's word as it can be shown: in one line, of bounded length.
+/// A text of a server made printable: in one line, of bounded length.
 pub(super) fn printable(text: &str) -> String {
     shown::text(text.as_bytes())
         .chars()

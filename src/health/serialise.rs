@@ -1,4 +1,4 @@
-//! Health as data for other programs. The names are a promise; what is not known is null.
+//! Health as data for other programs. The names of the fields are a promise; unknown values are null.
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 

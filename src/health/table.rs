@@ -1,4 +1,4 @@
-//! The table, the findings and the verdict, for a person who was just woken up.
+//! `Health` as text for people: the table, the findings and the verdict.
 
 use std::fmt;
 use std::time::Duration;
@@ -60,7 +60,7 @@ fn margin(failures: i64) -> String {
 }
 
 fn row(node: &Facts) -> Row {
-    // A node that did not answer has a dash where one that answers has "unknown".
+    // An unknown fact is a dash for a silent node, and "unknown" for a node that answers.
     let (state, unknown) = match node.state() {
         "up" => ("up", "unknown"),
         "refuses" => ("REFUSES", "unknown"),

@@ -18,6 +18,7 @@ fn assert_found(node: Facts, severity: Severity, expected: &[&str]) {
     assert_eq!(health.severity, severity);
 }
 
+#[expect(clippy::too_many_lines, reason = "one list of all cases")]
 #[test]
 fn a_finding_says_where_what_and_what_to_do() {
     use Severity::{Critical, Ok, Warning};
@@ -180,6 +181,7 @@ fn clocks_differ_when_they_certainly_do() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one list of all cases")]
 #[test]
 fn a_node_that_clients_with_fencing_leave_out_says_for_how_long() {
     let rules = Rules {

@@ -1,4 +1,4 @@
-//! The end of a lock under every interleaving with what else is learned of it at that moment, by loom: the same file once
+//! The end of a lock under every interleaving with renewals, extensions and watches, by loom: the same source file once
 //! more, over loom's locks.
 
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! What a guard, its watches and the background threads share of one lock: until when it is valid, and how it was lost.
+//! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
+//! and how it was lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Sequence, Ordering};
 use std::time::Duration;
 
-// For the model as well, which has this file under another name.
+// With a path, because the model includes this file under another name.
 #[path = "state/record.rs"]
 mod record;
 
@@ -17,43 +18,43 @@ use crate::stats::Recorder;
 use crate::token::Token;
 use crate::verdict::{self, Verdict};
 
-/// What is called when a lock is lost.
+/// Called when a lock is lost.
 pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
 
-/// How long before the end of the validity those who wait for a loss are told, so that they know by then.
+/// How long before the end of the validity a loss is reported, so that the program knows in time.
 const NOTICE: Duration = Duration::from_millis(1);
 
-/// How often the child of a fork looks, to which nothing is told.
+/// How often a waiting thread in the child of a fork looks at the clock: nobody wakes it.
 const FORKED_NAP: Duration = Duration::from_millis(20);
 
-/// What tells a lock from all others.
+/// The values that identify one lock.
 #[derive(Clone, Copy)]
 pub(crate) struct Tokens {
     /// The value of the key.
     pub(crate) token: Token,
     /// With the fenced protocol, the holder's token.
     pub(crate) fencing: Option<FencingToken>,
-    /// What the nodes' counters have: the largest token of those to whom the lock may be handed over.
+    /// The value of the nodes' counters: the largest token that is reserved for hand-overs of the lock.
     pub(crate) claim: Option<FencingToken>,
 }
 
 /// How a lock is kept alive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Renewal {
-    /// What each renewal asks for.
+    /// The ttl of each renewal.
     pub(crate) ttl: Duration,
     /// The end that `max_hold` sets.
     pub(crate) until: Option<Timestamp>,
 }
 
-/// A lock that was acquired or adopted.
+/// The state of a lock that was acquired or adopted.
 pub(crate) struct LeaseState {
-    /// Tells this lock from all others of the process.
+    /// A number that no other lock of this process has.
     pub(crate) number: u64,
     pub(crate) resource: Arc<str>,
     pub(crate) tokens: Tokens,
-    /// Where a key of this lock may be, in the order of the nodes.
-    pub(crate) owed: Box<[bool]>,
+    /// For each node in the canonical order, whether it may have the key of this lock.
+    pub(crate) may_have_key: Box<[bool]>,
     clock: Clock,
     /// The process that holds it.
     process: u32,
@@ -61,29 +62,29 @@ pub(crate) struct LeaseState {
     since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<Inner>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    /// Why it is over, if it is. Nothing undoes that.
+struct Inner {
+    /// How the lock ended, if it has. It is never reset.
     loss: Option<LossCause>,
     renewal: Option<Renewal>,
-    /// What the nodes said to the last renewal, if it failed.
+    /// The votes on the last renewal, if it failed.
     failed: Box<[NodeReport]>,
     hooks: Vec<Hook>,
-    /// Where it is counted what becomes of the lock, once a program has it.
+    /// The counters for the end of the lock, from when a program has it until its end is counted.
     recorder: Option<Arc<Recorder>>,
 }
 
-/// What a lock was when its guard gave it up.
+/// A lock at the moment when its guard ended it.
 pub(crate) struct Ended {
-    /// How it was lost before, if it was.
+    /// How the lock was lost before that, if it was.
     pub(crate) loss: Option<LossCause>,
     /// When the validity would have ended; long ago if the lock was lost.
     pub(crate) deadline: Timestamp,
-    /// To be dropped when nothing is to be done any more: what they own may take its time, or panic.
+    /// The caller drops them last: the drop of what they own may take time, or panic.
     pub(crate) hooks: Vec<Hook>,
 }
 
@@ -92,7 +93,7 @@ impl LeaseState {
         clock: &Clock,
         resource: &Arc<str>,
         tokens: Tokens,
-        owed: Box<[bool]>,
+        may_have_key: Box<[bool]>,
         (since, deadline): (Timestamp, Timestamp),
     ) -> Self {
         static NUMBERS: Sequence = Sequence::new(0);
@@ -100,17 +101,17 @@ impl LeaseState {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             resource: Arc::clone(resource),
             tokens,
-            owed,
+            may_have_key,
             clock: clock.clone(),
             process: std::process::id(),
             since,
             deadline: AtomicU64::new(deadline.as_nanos()),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(Inner::default()),
             changed: Condvar::new(),
         }
     }
 
-    /// The same lock for the next holder, who has it from now on until `deadline`.
+    /// The same lock for the next holder, from `now` until `deadline`.
     pub(crate) fn successor(&self, now: Timestamp, deadline: Timestamp) -> Self {
         let fencing = self.tokens.fencing.map(FencingToken::next);
         let tokens = Tokens {
@@ -122,7 +123,7 @@ impl LeaseState {
             &self.clock,
             &self.resource,
             tokens,
-            self.owed.clone(),
+            self.may_have_key.clone(),
             times,
         )
     }
@@ -142,8 +143,8 @@ impl LeaseState {
             return Ok(());
         }
         match self.loss_at(now) {
-            Some(cause) => Err(self.lost(cause)),
-            // Extended just now.
+            Some(cause) => Err(self.lost_error(cause)),
+            // It was extended since the deadline was read.
             None => Ok(()),
         }
     }
@@ -153,7 +154,7 @@ impl LeaseState {
         let end = self.clock.now().checked_add(timeout);
         loop {
             let now = self.clock.now();
-            if let Some(cause) = self.loss_soon_after(now) {
+            if let Some(cause) = self.loss_soon(now) {
                 return Some(cause);
             }
             if end.is_some_and(|end| now >= end) {
@@ -165,15 +166,15 @@ impl LeaseState {
             }
             let mut state = self.state.lock();
             if state.loss.is_none() {
-                let told = self.told_at();
-                let until = end.map_or(told, |end| end.min(told));
+                let notice = self.loss_notice_at();
+                let until = end.map_or(notice, |end| end.min(notice));
                 nap(&self.clock, &self.changed, &mut state, until);
             }
         }
     }
 
-    /// Takes in what the nodes said to an extension that `started` then, asked for this term, and whose last reply came by
-    /// `now`. If it succeeds, the lock is renewed as `renewal` says from now on, if that says anything.
+    /// Applies the votes on an extension by this term, which began at `started` and got its last reply by `now`. If it
+    /// succeeds, `renewal` replaces the keep-alive of the lock, if there is one.
     pub(crate) fn extended(
         &self,
         started: Timestamp,
@@ -184,11 +185,11 @@ impl LeaseState {
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
         if let Some(cause) = &state.loss {
-            return Err(self.lost(cause.clone()));
+            return Err(self.lost_error(cause.clone()));
         }
         if now >= self.deadline() {
-            // The keys may be there, but in between they may not have been.
-            let cause = self.cause_of_the_end(&mut state, nodes);
+            // The nodes may have extended keys, but the lock may have been another holder's in between.
+            let cause = self.end_cause(&mut state, nodes);
             return Err(self.lose(&mut state, cause));
         }
         match verdict::of_held(&nodes) {
@@ -223,28 +224,28 @@ impl LeaseState {
         Ok(())
     }
 
-    /// Notes what the nodes said to a renewal that failed.
-    pub(crate) fn not_renewed(&self, nodes: &[NodeReport]) {
+    /// Keeps the votes on a renewal that failed, for the cause of a later loss.
+    pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
         self.state.lock().failed = nodes.into();
     }
 
-    /// When so much time of holding is over.
+    /// When the lock has been held for `limit`.
     pub(crate) fn held_for(&self, limit: Duration) -> Option<Timestamp> {
         self.since.checked_add(limit)
     }
 
-    /// Has it renewed as this says from now on.
+    /// Sets the keep-alive of the lock.
     pub(crate) fn keep(&self, renewal: Renewal) {
         self.renew_as(&mut self.state.lock(), renewal);
     }
 
-    /// With `max_hold`, it ends when that is reached, if it would last longer.
-    fn renew_as(&self, state: &mut MutexGuard<'_, State>, renewal: Renewal) {
+    /// With `max_hold`, the validity ends no later than that.
+    fn renew_as(&self, state: &mut MutexGuard<'_, Inner>, renewal: Renewal) {
         state.renewal = Some(renewal);
         if let Some(until) = renewal.until {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
         }
-        // Those who wait may have another end to wait for.
+        // The end may have changed, so threads that wait for it look again.
         self.changed.notify_all();
     }
 
@@ -254,14 +255,14 @@ impl LeaseState {
         renewal.and_then(|renewal| renewal.until)
     }
 
-    /// How it is to be renewed; none when it is not, or when `max_hold` leaves nothing to renew.
+    /// The keep-alive of the lock, if it has one and `max_hold` leaves time for a renewal.
     pub(crate) fn renewal(&self) -> Option<Renewal> {
         let renewal = self.state.lock().renewal?;
         let is_at_the_limit = renewal.until.is_some_and(|until| self.deadline() >= until);
         (!is_at_the_limit).then_some(renewal)
     }
 
-    /// Whether somebody is to be told of a loss.
+    /// Whether there are hooks to call on a loss.
     pub(crate) fn has_hooks(&self) -> bool {
         !self.state.lock().hooks.is_empty()
     }
@@ -271,33 +272,33 @@ impl LeaseState {
         self.state.lock().loss.is_some()
     }
 
-    /// Has this called when the lock is lost.
+    /// Adds a hook to call when the lock is lost.
     pub(crate) fn on_lost(&self, hook: Hook) {
         self.state.lock().hooks.push(hook);
     }
 
-    /// A hook that is still to be called. There is none any more when the lock is given back.
+    /// Takes the next hook to call. After the guard has ended the lock, there is none.
     pub(crate) fn next_hook(&self) -> Option<Hook> {
         let mut state = self.state.lock();
         let is_any = !state.hooks.is_empty();
         is_any.then(|| state.hooks.remove(0))
     }
 
-    /// When those who wait for a loss are told at the latest.
-    pub(crate) fn told_at(&self) -> Timestamp {
+    /// When the loss is reported at the latest: shortly before the validity ends.
+    pub(crate) fn loss_notice_at(&self) -> Timestamp {
         self.deadline().saturating_sub(NOTICE)
     }
 
-    /// Ends it, because its guard gives it back.
+    /// Ends the lock, because its guard releases it, hands it over or turns it into a lease.
     pub(crate) fn end(&self) -> Ended {
         let now = self.clock.now();
-        // In one step: what a renewal finds before it is known here, and what it finds after it concerns no guard of this
-        // lock. Whoever gets the lock handed over finds that with a renewal or an extension of its own.
+        // All in one step under the mutex. A loss that a renewal finds before is seen here; a loss found later concerns
+        // no guard any more. After a hand-over, the next holder finds a loss by its own renewal or extension.
         let mut state = self.state.lock();
-        self.note_the_end(&mut state, now, Duration::ZERO);
+        self.note_end(&mut state, now, Duration::ZERO);
         let (loss, deadline) = (state.loss.clone(), self.deadline());
         if loss.is_none() {
-            // The error is for those who hold watches.
+            // Nobody here needs the error; watches see the cause.
             let _told = self.lose(&mut state, LossCause::Released);
         }
         let hooks = std::mem::take(&mut state.hooks);
@@ -312,44 +313,45 @@ impl LeaseState {
         Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
     }
 
-    /// How it was lost, if it was by `now`.
+    /// How the lock was lost, if it was by `now`.
     pub(crate) fn loss_at(&self, now: Timestamp) -> Option<LossCause> {
         self.loss_by(now, Duration::ZERO)
     }
 
-    /// As [`Self::loss_at`], a little before the end: what those who wait for a loss are told.
-    pub(crate) fn loss_soon_after(&self, now: Timestamp) -> Option<LossCause> {
+    /// As [`Self::loss_at`], but shortly before the end of the validity already: for waits and hooks.
+    pub(crate) fn loss_soon(&self, now: Timestamp) -> Option<LossCause> {
         self.loss_by(now, NOTICE)
     }
 
-    /// How it was lost; when no more than `notice` of the validity is left at the latest, and for ever then.
+    /// How the lock was lost. It counts as lost, from then on, as soon as no more than `notice` of the validity is
+    /// left.
     fn loss_by(&self, now: Timestamp, notice: Duration) -> Option<LossCause> {
         if self.is_forked() {
             let is_over = self.deadline().saturating_since(now) <= notice;
             if is_over {
-                // For ever, as in the parent.
+                // Once lost, a lock stays lost, as in the parent.
                 self.deadline.store(0, Ordering::Release);
             }
             return is_over.then(|| LossCause::Expired { nodes: Vec::new() });
         }
         let mut state = self.state.lock();
-        self.note_the_end(&mut state, now, notice);
+        self.note_end(&mut state, now, notice);
         state.loss.clone()
     }
 
     /// Loses the lock if no more than `notice` of the validity is left.
-    fn note_the_end(&self, state: &mut MutexGuard<'_, State>, now: Timestamp, notice: Duration) {
+    fn note_end(&self, state: &mut MutexGuard<'_, Inner>, now: Timestamp, notice: Duration) {
         if state.loss.is_none() && self.deadline().saturating_since(now) <= notice {
-            let cause = self.cause_of_the_end(state, Vec::new());
-            // The error is for those who ask next.
+            let cause = self.end_cause(state, Vec::new());
+            // Nobody here needs the error; the next call returns the cause.
             let _told = self.lose(state, cause);
         }
     }
 
-    /// Why the validity has come to its end. The nodes are those of an extension that came too late.
-    fn cause_of_the_end(
+    /// Why the validity has ended. `nodes` are the votes on an extension that came too late.
+    fn end_cause(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, Inner>,
         mut nodes: Vec<NodeReport>,
     ) -> LossCause {
         let failed = std::mem::take(&mut state.failed).into_vec();
@@ -367,22 +369,22 @@ impl LeaseState {
         }
     }
 
-    /// Whether this is the child of a fork. There, a thread that it does not have may hold the lock of the state for ever.
+    /// Whether this is the child of a fork. There, the mutex may stay locked by a thread of the parent.
     fn is_forked(&self) -> bool {
         std::process::id() != self.process
     }
 
-    fn lose(&self, state: &mut MutexGuard<'_, State>, cause: LossCause) -> Error {
+    fn lose(&self, state: &mut MutexGuard<'_, Inner>, cause: LossCause) -> Error {
         state.loss = Some(cause.clone());
         state.renewal = None;
         self.deadline.store(0, Ordering::Release);
         self.changed.notify_all();
         self.tell_loss(state, &cause);
-        self.lost(cause)
+        self.lost_error(cause)
     }
 
-    /// What a caller is told of a loss.
-    pub(crate) fn lost(&self, cause: LossCause) -> Error {
+    /// The error for a caller.
+    pub(crate) fn lost_error(&self, cause: LossCause) -> Error {
         let resource = Arc::clone(&self.resource);
         Error::Lost { resource, cause }
     }

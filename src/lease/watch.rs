@@ -1,4 +1,4 @@
-//! A look at a lock for those who don't hold its guard.
+//! `LeaseWatch`: tells threads without the guard whether the lock is held.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::fencing::FencingToken;
 
 /// Tells whether a lock is still held, to threads that do not have its guard.
 ///
-/// Made by [`LockGuard::watch`](crate::LockGuard::watch). It is cheap to clone and to ask, keeps neither the lock nor the
-/// manager, and asks no server. When the guard gives the lock back it tells [`LossCause::Released`].
+/// Made by [`LockGuard::watch`](crate::LockGuard::watch). It is cheap to clone and to ask, keeps neither the lock nor
+/// the manager alive, and asks no server. When the guard releases the lock, it reports [`LossCause::Released`].
 ///
 /// ```
 /// # use std::time::Duration;
@@ -47,7 +47,8 @@ impl LeaseWatch {
         Self { state }
     }
 
-    /// When the validity ends; for the simulation's witness, which looks between any two steps and may not read a clock.
+    /// When the validity ends. For the simulation's witness, which looks between any two steps and may not read a
+    /// clock.
     #[cfg(test)]
     pub(crate) fn deadline(&self) -> crate::clock::Timestamp {
         self.state.deadline()
@@ -58,8 +59,7 @@ impl LeaseWatch {
         &self.state.resource
     }
 
-    /// Returns the fencing token, for those who write, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token)
-    /// does.
+    /// Returns the fencing token for writes, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token) does.
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.state.tokens.fencing
     }
@@ -73,15 +73,16 @@ impl LeaseWatch {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`] when it is not, be it that the guard gave it back.
+    /// [`Error::Lost`] when it is not, also after the guard released it.
     pub fn check(&self) -> Result<(), Error> {
         self.state.check()
     }
 
-    /// Waits until the lock is not held any more, for `timeout` at most; returns how that came, or none if it is still
-    /// held. [`Duration::MAX`] means without a bound.
+    /// Waits until the lock is no longer held, for `timeout` at most; returns the cause, or none if it is still held.
+    /// [`Duration::MAX`] means without a bound.
     ///
-    /// As with [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), this is a millisecond before the validity ends.
+    /// As with [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), it returns a millisecond before the validity
+    /// ends.
     pub fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
         self.state.wait_lost(timeout)
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use super::call::Call;
+use super::call_record::CallRecord;
 use crate::clock::{Clock, Timestamp};
 use crate::contend::arbiter::Wait;
 use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
-use crate::contend::queue::{Lines, Refusal, Time, Turn};
+use crate::contend::queue::{Lines, Refusal, Turn, WaitClock};
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::guard::LockGuard;
 use crate::node::Node;
@@ -22,23 +22,23 @@ use crate::sync::{Condvar, MutexGuard};
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
 
-/// What one who has waited for other threads has got.
-enum Entered {
+/// What a thread gets at the end of its wait in this process's queue.
+enum FromQueue {
     /// The turn to ask the servers.
-    First(Turn<LockGuard>),
-    /// The lock, from the thread before.
-    Holder(LockGuard),
+    Turn(Turn<LockGuard>),
+    /// The lock, handed over by the thread that held it.
+    Guard(LockGuard),
 }
 
 /// What a call asks for.
-struct Wish {
+struct LockParams {
     resource: Arc<str>,
     term: Term,
     keep_alive: Option<KeepAlive>,
     patience: Patience,
 }
 
-impl Wish {
+impl LockParams {
     fn cancelled(&self) -> Error {
         Error::Cancelled {
             resource: Arc::clone(&self.resource),
@@ -47,60 +47,61 @@ impl Wish {
     }
 }
 
-/// What can be asked for beside the lock.
+/// The options of a call that only some callers set.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked {
+pub(super) struct LockOptions {
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) cancel: Option<Cancel>,
 }
 
 impl LockManager {
-    /// Attempts until one succeeds or the time is over. With keep-alive, whoever asks has had that checked.
+    /// Makes attempts until one succeeds or the time is over. The caller has checked that keep-alive is possible with
+    /// this ttl.
     pub(super) fn acquire(
         &self,
         resource: &str,
         ttl: Duration,
         timeout: Duration,
-        options: &Asked,
+        options: &LockOptions,
     ) -> Result<LockGuard, Error> {
         let cluster = self.cluster();
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
         let key = cluster.checked_key(resource)?;
-        let wish = Wish {
+        let params = LockParams {
             resource: resource.into(),
             term,
             keep_alive: options.keep_alive,
             patience: Patience {
-                // None where the sum is beyond what time can count.
+                // None, which is no bound, if the sum overflows.
                 end: cluster.clock.now().checked_add(timeout),
                 cancel: options.cancel.clone(),
             },
         };
-        let mut call = Call::begin(cluster, resource, ttl);
-        let turn = match self.line_up(&wish, &mut call)? {
-            Entered::Holder(guard) => return Ok(guard),
-            Entered::First(turn) => turn,
+        let mut record = CallRecord::begin(cluster, resource, ttl);
+        let turn = match self.wait_in_queue(&params, &mut record)? {
+            FromQueue::Guard(guard) => return Ok(guard),
+            FromQueue::Turn(turn) => turn,
         };
         let manner = if timeout.is_zero() {
             Manner::Eager
         } else {
             self.shared.courtesy.manner(&key, cluster.clock.now())
         };
-        let guard = self.take(&wish, &key, manner, &turn, &mut call)?;
+        let guard = self.take(&params, &key, manner, &turn, &mut record)?;
         Ok(guard.with_turn(Some(turn)))
     }
 
     /// Makes attempts, and waits between them.
     fn take(
         &self,
-        wish: &Wish,
+        params: &LockParams,
         key: &str,
         manner: Manner,
         turn: &Turn<LockGuard>,
-        call: &mut Call<'_>,
+        record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
-        let (cluster, patience) = (self.cluster(), &wish.patience);
+        let (cluster, patience) = (self.cluster(), &params.patience);
         let mut wait = Wait::new(cluster, key, patience);
         let all = Order::of(cluster.options.fanout);
         let mut order = match manner {
@@ -110,14 +111,14 @@ impl LockManager {
         let mut raised = 0_u32;
         loop {
             if patience.is_cancelled() {
-                return Err(call.refused(wish.cancelled()));
+                return Err(record.refused(params.cancelled()));
             }
-            let error = match call.attempted(self.attempt(wish, key, order)) {
+            let error = match record.attempted(self.attempt(params, key, order)) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
-            // Not contention: the next proposal is one that the nodes can grant.
-            if was_ill_proposed(&error) && raised < MOST_RAISES {
+            // This is no contention: the nodes can grant the next proposal, so there is nothing to wait for.
+            if needs_another_token(&error) && raised < MOST_RAISES {
                 raised = raised.saturating_add(1);
                 continue;
             }
@@ -127,7 +128,7 @@ impl LockManager {
                 if order == all && !patience.is_cancelled() {
                     return Err(error);
                 }
-                // Of the last attempt each node is to say something.
+                // The error of the last attempt reports on every node.
                 order = all;
                 continue;
             }
@@ -140,72 +141,75 @@ impl LockManager {
         }
     }
 
-    /// Makes one attempt, and a guard of what it has got.
-    fn attempt(&self, wish: &Wish, key: &str, order: Order) -> Result<LockGuard, Error> {
+    /// Makes one attempt, and a guard if it wins.
+    fn attempt(&self, params: &LockParams, key: &str, order: Order) -> Result<LockGuard, Error> {
         let (cluster, handover) = (self.cluster(), self.shared.handover);
-        let won = attempt(cluster, &wish.resource, key, wish.term, order, handover)?;
+        let won = attempt(cluster, &params.resource, key, params.term, order, handover)?;
         let guard = LockGuard::new(&self.shared, won);
-        if let Some(keep_alive) = wish.keep_alive {
-            guard.keep_from_the_beginning(wish.term, keep_alive);
+        if let Some(keep_alive) = params.keep_alive {
+            guard.begin_keep_alive(params.term, keep_alive);
         }
-        // The last look at the clock. A guard that is dropped gives everything back.
+        // The clock is read last, so that no slow step above hides an expired lock. A dropped guard releases it.
         if !guard.remaining().is_zero() {
             return Ok(guard);
         }
         let elapsed = cluster.clock.now().saturating_since(guard.since());
         Err(Error::TooSlow {
-            resource: Arc::clone(&wish.resource),
+            resource: Arc::clone(&params.resource),
             waited: elapsed,
             elapsed,
             nodes: guard.votes().to_vec(),
         })
     }
 
-    /// Waits until no other thread of this manager has the lock or asks for it.
-    fn line_up(&self, wish: &Wish, call: &mut Call<'_>) -> Result<Entered, Error> {
+    /// Waits in the queue of this process until no other thread has the lock or asks for it.
+    fn wait_in_queue(
+        &self,
+        params: &LockParams,
+        record: &mut CallRecord<'_>,
+    ) -> Result<FromQueue, Error> {
         let (cluster, queue) = (self.cluster(), &self.shared.queue);
-        if let Some(turn) = queue.step_in(&wish.resource) {
-            return Ok(Entered::First(turn));
+        if let Some(turn) = queue.try_enter(&params.resource) {
+            return Ok(FromQueue::Turn(turn));
         }
         cluster.stats.queued.count();
-        let validity = wish.term.validity;
+        let validity = params.term.validity;
         let waiting = Waiting {
             clock: &cluster.clock,
-            patience: &wish.patience,
+            patience: &params.patience,
         };
-        let (turn, guard) = match queue.enter(&wish.resource, validity, wish.patience.end, &waiting)
-        {
-            Ok(entered) => entered,
-            Err(refusal) => {
-                let error = if wish.patience.is_cancelled() {
-                    wish.cancelled()
-                } else {
-                    self.refused(&wish.resource, refusal)
-                };
-                return Err(call.refused(error));
-            }
-        };
+        let (turn, guard) =
+            match queue.enter(&params.resource, validity, params.patience.end, &waiting) {
+                Ok(entered) => entered,
+                Err(refusal) => {
+                    let error = if params.patience.is_cancelled() {
+                        params.cancelled()
+                    } else {
+                        self.refused(&params.resource, refusal)
+                    };
+                    return Err(record.refused(error));
+                }
+            };
         let Some(guard) = guard else {
-            return Ok(Entered::First(turn));
+            return Ok(FromQueue::Turn(turn));
         };
-        if let Some(keep_alive) = wish.keep_alive {
-            guard.keep_from_the_beginning(wish.term, keep_alive);
+        if let Some(keep_alive) = params.keep_alive {
+            guard.begin_keep_alive(params.term, keep_alive);
         }
         if guard.remaining().is_zero() {
-            // It has taken its time to come here. The guard gives the lock back.
-            return Ok(Entered::First(turn));
+            // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
+            return Ok(FromQueue::Turn(turn));
         }
         cluster.stats.handed_over.count();
-        call.acquired(&guard);
-        Ok(Entered::Holder(guard.with_turn(Some(turn))))
+        record.acquired(&guard);
+        Ok(FromQueue::Guard(guard.with_turn(Some(turn))))
     }
 
-    /// Why a thread that has waited for others gets no lock.
+    /// The error for a thread that waited for other threads until its time was over.
     fn refused(&self, resource: &Arc<str>, refusal: Refusal<LockGuard>) -> Error {
         if let (None, Some(error)) = (refusal.lock, refusal.met) {
             return error;
         }
-        // Nobody had to be asked.
         let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
         let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
         Error::Held {
@@ -216,13 +220,13 @@ impl LockManager {
     }
 }
 
-/// A thread of a manager waits on its clock.
+/// The clock and the patience of a thread that waits in the queue.
 struct Waiting<'w> {
     clock: &'w Clock,
     patience: &'w Patience,
 }
 
-impl Time<LockGuard> for Waiting<'_> {
+impl WaitClock<LockGuard> for Waiting<'_> {
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -233,17 +237,17 @@ impl Time<LockGuard> for Waiting<'_> {
 
     fn pause(
         &self,
-        called: &Condvar,
+        admitted: &Condvar,
         lines: &mut MutexGuard<'_, Lines<LockGuard>>,
         until: Timestamp,
     ) {
-        self.clock.nap(called, lines, until);
+        self.clock.nap(admitted, lines, until);
     }
 }
 
-/// Whether nodes would have granted another fencing token: a larger one, or that of this machine's clock, which the last
-/// one was ahead of.
-fn was_ill_proposed(error: &Error) -> bool {
+/// Whether nodes would have granted another fencing token: a larger one, or a smaller one if the last one was too far
+/// ahead of the clocks.
+fn needs_another_token(error: &Error) -> bool {
     let (Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) = error else {
         return false;
     };

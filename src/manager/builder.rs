@@ -15,7 +15,7 @@ use crate::wire::{Credentials, Source};
 mod build;
 mod spec;
 
-use self::spec::Spec;
+use self::spec::NodeSpec;
 
 /// Makes a [`LockManager`](crate::LockManager). Every problem is reported by [`build`](Self::build), which connects to nothing.
 ///
@@ -41,7 +41,7 @@ use self::spec::Spec;
 #[derive(Debug, Clone)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct Builder {
-    nodes: Vec<Spec>,
+    nodes: Vec<NodeSpec>,
     pool_size: u32,
     default_ttl: Option<Duration>,
     #[cfg(feature = "tls-rustls")]
@@ -69,10 +69,10 @@ impl Default for Builder {
 impl Builder {
     /// Adds the server at `url`: `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path`.
     ///
-    /// The order of the nodes does not matter: all managers ask them in one canonical order. All clients must name
-    /// the same nodes, and in the same way (a host name and its address are two names).
+    /// The order of the nodes does not matter: all managers ask them in one canonical order. All clients must name the
+    /// same nodes in the same way: a host name and its address are two names.
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
-        self.nodes.push(Spec::parse(url.as_ref()));
+        self.nodes.push(NodeSpec::parse(url.as_ref()));
         self
     }
 
@@ -82,23 +82,23 @@ impl Builder {
         I: IntoIterator,
         I::Item: AsRef<str>,
     {
-        let specs = urls.into_iter().map(|url| Spec::parse(url.as_ref()));
+        let specs = urls.into_iter().map(|url| NodeSpec::parse(url.as_ref()));
         self.nodes.extend(specs);
         self
     }
 
-    /// Adds the server of a `redis::Client`, with its login, database and TCP settings. The certificates in a client can't be
-    /// read: a client with certificates is refused, and [`tls`](Self::tls) takes them.
+    /// Adds the server of a `redis::Client`, with its login, database and TCP settings. The certificates inside a
+    /// client can't be read, so a client with certificates is refused. Give certificates to [`tls`](Self::tls).
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a client is handed over, as a URL is"
     )]
     pub fn client(mut self, client: redis::Client) -> Self {
-        self.nodes.push(Spec::from_client(&client));
+        self.nodes.push(NodeSpec::from_client(&client));
         self
     }
 
-    /// Sets how `rediss://` nodes prove who they are, and how this program does.
+    /// Sets how `rediss://` nodes prove their identity, and how this program proves its own.
     ///
     /// Defaults to [`Tls::default`]: the certificates that the operating system trusts, none of this program's own, and the
     /// names in the URLs.
@@ -108,15 +108,17 @@ impl Builder {
         self
     }
 
-    /// Sets where the user and the password of a node come from, for those that change: it is asked at each new connection,
-    /// with the name of the node as `host:port`. A node whose URL has a password of its own keeps that.
+    /// Sets a callback that gives the user and the password of a node, for credentials that change. It is called at
+    /// each new connection, with the name of the node as `host:port`. A node whose URL has a password keeps that
+    /// password.
     ///
-    /// The callback runs on the thread that needs the connection, whose time is running: it has to answer at once, from
-    /// memory, and must not use the manager, which would ask it again. It makes an error with [`io::Error::other`]; that
-    /// becomes [`NodeError::NoCredentials`](crate::NodeError::NoCredentials), and so does a panic. Servers that end connections
-    /// when a password changes cost one new connection; those that don't keep the ones that there are.
+    /// The callback runs on the thread that needs the connection, within its node timeout. It has to answer at once,
+    /// from memory, and must not use the manager, which would call it again. An error, made with [`io::Error::other`],
+    /// and a panic become [`NodeError::NoCredentials`](crate::NodeError::NoCredentials). A server that closes
+    /// connections when a password changes costs one new connection; on other servers, the existing connections stay in
+    /// use.
     ///
-    /// Defaults to what is in the URLs.
+    /// Defaults to the user and password in the URL.
     ///
     /// ```
     /// use redlatch::{Credentials, LockManager};
@@ -138,17 +140,17 @@ impl Builder {
 
     /// Adds a fake node, for tests.
     pub fn fake(mut self, node: &FakeNode) -> Self {
-        self.nodes.push(Spec::Fake(node.clone()));
+        self.nodes.push(NodeSpec::Fake(node.clone()));
         self
     }
 
     /// Adds fake nodes, for tests.
     pub fn fakes(mut self, nodes: &[FakeNode]) -> Self {
-        self.nodes.extend(nodes.iter().cloned().map(Spec::Fake));
+        self.nodes.extend(nodes.iter().cloned().map(NodeSpec::Fake));
         self
     }
 
-    /// Sets what is put before each resource name to make its key. All clients must use the same.
+    /// Sets the prefix that makes a key of a resource name. All clients must use the same prefix.
     ///
     /// Defaults to nothing.
     pub fn key_prefix(mut self, prefix: &str) -> Self {
@@ -176,9 +178,9 @@ impl Builder {
 
     /// Sets the bounds of the random delay between two attempts, at most 1 h.
     ///
-    /// While another process has the lock, it is between two looks at one node. A release wakes one who waits before it is
-    /// over; who was not woken, because the holder is a client of another kind or the server does not allow it, finds out
-    /// after the delay, or when the key expires.
+    /// While another process has the lock, it is the delay between two looks at one node. A release wakes a waiting
+    /// client earlier. A client that is not woken, because the holder uses another library or the ACL forbids it, looks
+    /// again after the delay, or when the key expires.
     ///
     /// Defaults to 50 ms and 250 ms.
     pub fn retry_delay(mut self, min: Duration, max: Duration) -> Self {
@@ -189,7 +191,7 @@ impl Builder {
 
     /// Sets the number of connections to each node, 1 to 10,000. A thread uses one at a time, for a round trip.
     ///
-    /// Only a release or an extension that finds none free for half a node timeout makes one beside the pool.
+    /// Only a release or an extension that finds no free connection for half a node timeout opens one outside the pool.
     ///
     /// Defaults to 10.
     pub fn pool_size(mut self, size: u32) -> Self {
@@ -197,7 +199,7 @@ impl Builder {
         self
     }
 
-    /// Sets the time to live of a [`request`](crate::LockManager::request) that does not say.
+    /// Sets the time to live of a [`request`](crate::LockManager::request) that sets none.
     ///
     /// Defaults to 30 s, or `max_ttl` if that is shorter.
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
@@ -205,9 +207,9 @@ impl Builder {
         self
     }
 
-    /// Sets the share of a ttl by which the clocks of client and nodes may drift apart in its course, from 0 to below 1.
+    /// Sets the part of a ttl by which the clocks of client and nodes may drift apart during it, from 0 to below 1.
     ///
-    /// Defaults to 0.01. The constant 2 ms comes on top.
+    /// Defaults to 0.01. A constant of 2 ms is added.
     pub fn drift_factor(mut self, factor: f64) -> Self {
         self.options.drift_factor = factor;
         self
@@ -221,8 +223,8 @@ impl Builder {
         self
     }
 
-    /// Sets how locks are asked for. All clients that rely on fencing tokens have to use [`Protocol::Fenced`], with the same
-    /// nodes, `max_ttl` and `drift_factor`.
+    /// Sets the protocol of the locks. All clients that rely on fencing tokens have to use [`Protocol::Fenced`], with
+    /// the same nodes, `max_ttl` and `drift_factor`.
     ///
     /// Defaults to [`Protocol::Classic`], the published algorithm.
     pub fn protocol(mut self, protocol: Protocol) -> Self {
@@ -230,8 +232,8 @@ impl Builder {
         self
     }
 
-    /// Sets in which order the nodes are asked for a lock: one after the other, or all at once where nobody else seems to
-    /// want it. Each manager may have its own.
+    /// Sets in which order the nodes are asked for a lock: one after the other, or all at once unless there is
+    /// contention. Each manager may have its own order.
     ///
     /// Defaults to [`Fanout::Sequential`].
     pub fn fanout(mut self, fanout: Fanout) -> Self {
@@ -239,20 +241,23 @@ impl Builder {
         self
     }
 
-    /// Lets a lock go from thread to thread of this manager without going back to the servers: `max_times` in succession at
-    /// most, 1 to 1000, and for no longer than `max_time` from when it was taken. Not done unless set.
+    /// Lets a lock pass from thread to thread of this manager without a round over the servers: at most `max_times` in
+    /// succession, 1 to 1000, and no longer than `max_time` after it was taken. Off by default.
     ///
-    /// A guard that is given back hands the lock to the thread that has waited longest for it here, if at least half of the
-    /// validity that this one asked for remains. That thread gets a guard of its own, which is valid for what remains and no
-    /// longer than it asked for; with [`Protocol::Fenced`] it has a larger fencing token, one of `max_times` that were set
-    /// apart when the lock was taken; of fewer, and so less often, while locks are taken so fast that the tokens that were set
-    /// apart in vain run ahead of the clock by more than the drift of [`max_ttl`](Self::max_ttl): 36 s, unless you set it, and
-    /// 3 ms with one of 100 ms. The clock gives back a million tokens a second. All of them have the same [`token`](crate::LockGuard::token): to the servers, they are
-    /// one holder, and if the process dies, others wait for the time to live that the first of them has asked for.
+    /// The end of a guard hands the lock to the thread of this manager that has waited longest for it. At least half of
+    /// the validity that this thread asked for has to remain. That thread gets a guard of its own, valid for what
+    /// remains and no longer than it asked for. To the servers, all of these guards are one holder with one
+    /// [`token`](crate::LockGuard::token): if the process dies, others wait for the time to live that the first of them
+    /// asked for.
     ///
-    /// It saves the round trips, and it is unfair: while threads of this manager wait, other processes wait as well, for the
-    /// time of `max_times` more holders or for `max_time`, whichever is over first. Among the threads it is first in, first out.
-    /// The idea is that of lock cohorting (Dice, Marathe and Shavit, 2012).
+    /// With [`Protocol::Fenced`], each of these guards has a larger fencing token than the one before. The attempt that
+    /// takes the lock reserves `max_times` tokens. It reserves fewer, so that fewer hand-overs are possible, while
+    /// unused reserved tokens are ahead of the clock by more than the drift of [`max_ttl`](Self::max_ttl): 36 s by
+    /// default, and 3 ms with a `max_ttl` of 100 ms. The clock catches up with a million tokens a second.
+    ///
+    /// It saves round trips, but is unfair: while threads of this manager wait, other processes wait for `max_times`
+    /// more holders or for `max_time`, whichever ends first. The threads get the lock in the order in which they asked.
+    /// The idea is lock cohorting (Dice, Marathe and Shavit, 2012).
     ///
     /// ```
     /// # use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What operators ask of a manager: what is under a key, what is wrong with which node, what was counted.
+//! The verbs for operators: the status of a lock, its release by token, the health of the nodes, the counters.
 
 use super::LockManager;
 use crate::error::Error;
@@ -10,25 +10,26 @@ use crate::stats::{Stats, Waits};
 use crate::status::LockStatus;
 
 impl LockManager {
-    /// Looks who holds the lock on `resource`, and for how long, without touching it.
+    /// Tells who holds the lock on `resource`, and for how long, without changing anything.
     ///
-    /// It is for people and for monitoring. Whoever wants the lock asks for it: between a look and what follows,
-    /// everything may change, and [`try_lock`](Self::try_lock) looks as well.
+    /// It is for people and for monitoring. To take the lock, call [`try_lock`](Self::try_lock): the status may be out
+    /// of date as soon as it is returned.
     ///
-    /// Every node is asked for the value of the key and the time to live it has left, by a script that only reads: no key
-    /// is set, no time to live changes, and no holder or contender is delayed or refused. All nodes are asked before any
-    /// reply is read, so it takes one round trip. A node that does not answer costs one node timeout, and one more where
-    /// its connection can't be made. Nodes that failed a moment ago are left out
-    /// ([`NodeError::BreakerOpen`](crate::NodeError::BreakerOpen)) as long as the others are enough to tell who holds the lock or that it is free, and
-    /// else are asked in a second round.
+    /// Every node is asked for the value of the key and the time to live it has left, by a script that only reads: no
+    /// key is set, no time to live changes, and no holder or contender is delayed or refused. All nodes are asked
+    /// before any reply is read, so it takes one round trip. A node that does not answer costs one node timeout, and
+    /// one more where its connection can't be made. Nodes that failed a moment ago are left out
+    /// ([`NodeError::BreakerOpen`](crate::NodeError::BreakerOpen)) if the others are enough to tell who holds the lock
+    /// or that it is free. Otherwise they are asked in a second round.
     ///
-    /// A key that never expires counts for nobody, whatever its value, and neither does one of another type: they are
-    /// no locks, and [`lock`](Self::lock) is refused by them as well.
+    /// A key that never expires, or that holds another type, is no lock and counts for no holder. [`lock`](Self::lock)
+    /// can't get a vote where there is such a key.
     ///
     /// # Errors
     ///
-    /// Nodes that fail are not an error but a [`View`](crate::View) each, and [`LockStatus::Unknown`] if too many do. Without asking
-    /// any: [`Error::InvalidResource`] for an empty name or one beyond 64 KiB, [`Error::Forked`] in a forked child.
+    /// A node that fails is no error, but has a [`View`](crate::View) that says so; if too many fail, the status is
+    /// [`LockStatus::Unknown`]. Without asking any node: [`Error::InvalidResource`] for an empty name or one above 64
+    /// KiB, [`Error::Forked`] in a forked child.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -50,19 +51,20 @@ impl LockManager {
         protocol::look::status(self.cluster(), resource)
     }
 
-    /// Gives back the lock on `resource` that has this token, as an operator does whose holder is gone for good.
+    /// Releases the lock on `resource` that has this token, for an operator who knows that its holder no longer runs.
     ///
-    /// [`LockManager::status`] tells the token, and this takes it as it is told, with the escapes of [`View`](crate::View) for
-    /// values of other programs. Whoever holds the lock goes on in the belief that it has it, until it
-    /// extends it or its validity ends; so this is for holders that certainly don't run any more. A key with another token
-    /// is left alone. Where the holder is a guard of this very manager, its other threads go on waiting for that guard. Use the [`Protocol`](crate::Protocol) of the holder: one that fences sets its key again after a release
-    /// by a classic manager, if it still runs.
+    /// [`LockManager::status`] tells the token, and this method takes it as shown there, with the escapes of
+    /// [`View`](crate::View) for values of other programs. A holder that still runs believes that it has the lock until
+    /// it extends it or its validity ends. So call this only for a holder that certainly no longer runs. A key with
+    /// another token is left alone. If the holder is a guard of this manager, its other threads go on waiting for that
+    /// guard. Use the [`Protocol`](crate::Protocol) of the holder: after a release by a classic manager, a fenced
+    /// holder that still runs sets its key again.
     ///
     /// # Errors
     ///
     /// - [`Error::Lost`] when a majority of the nodes does not have this token: there was no such lock, or it has ended.
     /// - [`Error::Unavailable`] when too few nodes answered to tell.
-    /// - [`Error::InvalidToken`] for what stands for no value, or for the beginning of one only.
+    /// - [`Error::InvalidToken`] for a text that shows no value, or only the beginning of one.
     /// - [`Error::InvalidResource`] for a name that can't be locked, and [`Error::Forked`] in a forked child.
     ///
     /// ```
@@ -83,24 +85,25 @@ impl LockManager {
         protocol::release::release_by_token(self.cluster(), resource, token)
     }
 
-    /// Looks at every node, and tells what is wrong with it and what to do.
+    /// Examines every node, and tells what is wrong with it and what to do.
     ///
     /// It is for people and for monitoring: print it, or branch on [`Health::severity`] and [`Health::margin`].
     ///
     /// Every node is asked for `INFO` (the sections server, replication, memory and persistence), `TIME`, and the value
     /// of the key `<key_prefix>redlatch:node`. Nothing is changed on any node, and no lock is read. What the user's ACL
-    /// forbids is unknown, and a [`Finding`](crate::Finding) with the code `hidden`; it stands in the way of nothing else.
+    /// forbids to read is unknown, and reported by a [`Finding`](crate::Finding) with the code `hidden`; everything
+    /// else is examined.
     ///
-    /// Each question goes to all nodes before any reply is read, also to nodes that failed a moment ago and that
-    /// [`lock`](Self::lock) leaves out, so it takes six round trips. A node that does not answer is asked nothing more:
-    /// it costs one node timeout, and one more where its connection can't be made. At worst, where nodes answer just in
-    /// time, each question takes a node timeout. A node that answers is no longer left out, and one that is silent is, as
-    /// with any other command.
+    /// Each question goes to all nodes before any reply is read, so it takes six round trips. Nodes that failed a
+    /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked
+    /// nothing more: it costs one node timeout, and one more where its connection can't be made. At worst, where nodes
+    /// answer just in time, each question takes a node timeout. As with any other command, a node that answers is no
+    /// longer left out, and a node that is silent is left out from then on.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with the nodes is no error but a [`Finding`](crate::Finding) each. [`Error::Forked`] in a forked
-    /// child, without asking any.
+    /// Problems of the nodes are no error: each is a [`Finding`](crate::Finding). [`Error::Forked`] in a forked child,
+    /// without asking any node.
     ///
     /// ```
     /// use redlatch::Severity;
@@ -127,15 +130,15 @@ impl LockManager {
     /// Opens the nodes of a brand-new deployment of [`Protocol::Fenced`](crate::Protocol::Fenced), so that they vote at
     /// once.
     ///
-    /// A node without a marker may have forgotten locks, so it abstains for `max_ttl` and the drift. Nobody but its
-    /// operator knows that it is new. Call this once, when no client uses the nodes yet; or leave it, and wait.
+    /// A node without a marker may have forgotten locks, so it abstains for `max_ttl` and the drift. Only its operator
+    /// knows that it is new. Call this once, before any client uses the nodes; or don't call it, and wait.
     ///
-    /// It is refused, and changes nothing, unless every node answers and is fresh: without a marker, or abstaining for want
-    /// of one. A node that is in use is not fresh, and neither is one that was restarted and still has its keys. Should a
-    /// node fail while it is being opened, those that were opened before it are closed again.
+    /// It is refused, and changes nothing, unless every node answers and is fresh: it has no marker, or abstains
+    /// because it had none. A node in use is not fresh, and neither is a node that was restarted and still has its
+    /// keys. If a node fails while it is being opened, the nodes opened before it are closed again.
     ///
-    /// Nodes that have lost everything look fresh. Don't call it after all of them were flushed, or restarted without
-    /// persistence: locks of before may still be valid. To wait is always right.
+    /// Nodes that have lost all data look fresh. Don't call it after they were flushed, or restarted without
+    /// persistence: earlier locks may still be valid. Waiting is always safe.
     ///
     /// # Errors
     ///
@@ -164,11 +167,11 @@ impl LockManager {
         protocol::open::open(self.cluster())
     }
 
-    /// Returns what this manager and its clones have done up to now, and how long calls for locks took.
+    /// Returns what this manager and its clones have done up to now, and how long their calls for locks took.
     ///
-    /// It asks no server and waits for nobody. Counting is always on: a counter takes 3 ns and a wait time 13 ns, and a manager
-    /// takes 27 kB more from its first lock on. In a forked child it is what the parent had counted by then, without the wait
-    /// times.
+    /// It asks no server and does not block. Counting is always on: a counter takes 3 ns and a wait time 13 ns, and a
+    /// manager takes 27 kB more from its first lock on. In a forked child it returns what the parent had counted before
+    /// the fork, without the wait times.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -187,7 +190,7 @@ impl LockManager {
         let cluster = self.cluster();
         let nodes = cluster.each().map(|node| node.stats.snapshot(node.name()));
         let waits = if cluster.is_forked() {
-            // A thread that the child does not have may be at them.
+            // A thread of the parent may have held their mutex at the fork, and nobody unlocks it in the child.
             Waits::unknown()
         } else {
             cluster.stats.waits.snapshot()

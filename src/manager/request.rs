@@ -1,9 +1,9 @@
-//! A request for a lock, for when its name and ttl are not all there is to say.
+//! A request for a lock with more options than its name and ttl.
 
 use std::time::{Duration, Instant};
 
 use super::LockManager;
-use super::acquire::Asked;
+use super::acquire::LockOptions;
 use crate::clock;
 use crate::contend::cancel::Cancel;
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub struct LockRequest<'a> {
     manager: &'a LockManager,
     resource: &'a str,
     ttl: Option<Duration>,
-    asked: Asked,
+    options: LockOptions,
 }
 
 impl<'a> LockRequest<'a> {
@@ -35,7 +35,7 @@ impl<'a> LockRequest<'a> {
             manager,
             resource,
             ttl: None,
-            asked: Asked::default(),
+            options: LockOptions::default(),
         }
     }
 
@@ -47,7 +47,7 @@ impl<'a> LockRequest<'a> {
         self
     }
 
-    /// Has the lock renewed in the background for as long as the guard is there, or up to a limit; see [`KeepAlive`].
+    /// Renews the lock in the background for as long as the guard exists, or up to a limit; see [`KeepAlive`].
     ///
     /// Defaults to a lock that ends with its time to live, unless it is extended.
     ///
@@ -61,15 +61,15 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
-        self.asked.keep_alive = Some(keep_alive);
+        self.options.keep_alive = Some(keep_alive);
         self
     }
 
-    /// Lets another thread end the waiting for the lock; see [`Cancel`].
+    /// Lets another thread end the wait for the lock; see [`Cancel`].
     ///
-    /// A call that was cancelled before it begins asks no node. Defaults to a call that waits for as long as it is told.
+    /// A call that was cancelled before it begins asks no node. Defaults to a wait that only its timeout ends.
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
-        self.asked.cancel = Some(cancel.clone());
+        self.options.cancel = Some(cancel.clone());
         self
     }
 
@@ -113,9 +113,9 @@ impl<'a> LockRequest<'a> {
         self.acquire(clock::until_instant(deadline))
     }
 
-    /// Checks what was asked for before anything is sent.
+    /// Checks the options before anything is sent.
     fn acquire(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        let keep_alive = self.asked.keep_alive;
+        let keep_alive = self.options.keep_alive;
         let limit = keep_alive.and_then(KeepAlive::limit);
         let default = self.manager.cluster().options.default_ttl;
         let fitting = limit.map_or(default, |limit| default.min(limit));
@@ -124,6 +124,6 @@ impl<'a> LockRequest<'a> {
             self.manager.shared.keeper.prepare(ttl, keep_alive)?;
         }
         self.manager
-            .acquire(self.resource, ttl, timeout, &self.asked)
+            .acquire(self.resource, ttl, timeout, &self.options)
     }
 }

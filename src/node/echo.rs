@@ -2,7 +2,7 @@
 
 use crate::wire::resp::{self, Reply, ServerError};
 
-use super::command::Packed;
+use crate::wire::pack::Packed;
 use crate::wire::transport::HIDDEN;
 
 /// Arguments that are shorter are words and small numbers, which errors are made of, and no token of anyone is.
@@ -18,6 +18,15 @@ pub(super) fn kind(reply: &Reply) -> String {
         Reply::Bulk(bytes) => format!("a string of {} bytes", bytes.len()),
         Reply::Array(items) => format!("an array of {}", items.len()),
         Reply::Error(_) => "an error".into(),
+    }
+}
+
+/// Whether a reply is an error, or one of several.
+pub(super) fn has_error(reply: &Reply) -> bool {
+    match reply {
+        Reply::Error(_) => true,
+        Reply::Array(replies) => replies.iter().any(has_error),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => false,
     }
 }
 
@@ -45,8 +54,7 @@ fn arguments(sent: &Packed) -> Vec<String> {
     let commands = std::iter::once(sent).chain(sent.others());
     let mut all = Vec::new();
     for command in commands {
-        let packed = command.short();
-        let words = resp::words(&packed).unwrap_or_default();
+        let words = resp::words(command.short()).unwrap_or_default();
         // An error is text, so what is not can't be in it.
         let texts = words
             .into_iter()

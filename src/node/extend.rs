@@ -4,13 +4,13 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
 use super::Node;
-use super::ask_all::{ask_all, own_key_vote};
-use super::call::Call;
-use super::command::Packed;
+use super::release::own_key_vote;
+use super::request::{Kind, Request};
+use super::together::exchange_all;
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
+use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 /// More would take longer than a command may: on the server, and on a link of 10 Mbit/s.
 pub(crate) const MOST_AT_ONCE: usize = 128;
@@ -28,10 +28,12 @@ pub(crate) fn extend_all<'n>(
     command: &Packed,
     locks: usize,
 ) -> Vec<Vec<NodeReport>> {
-    let insist = |node| Ok(Call::insistent(node));
-    let answers = ask_all(nodes.clone(), command, insist, |call, again| {
-        call.reply(again, |reply| Votes::read(reply, locks))
-    });
+    let request = Request {
+        packed: command,
+        kind: Kind::Insistent,
+    };
+    let read = |_: &Node, reply: &Reply| Votes::read(reply, locks);
+    let answers = exchange_all(nodes.clone(), &request, read);
     let answers: Vec<NodeAnswer<'n>> = nodes
         .zip(answers)
         .map(|((node, _), answer)| match answer {

@@ -1,92 +1,18 @@
-//! The fenced protocol on one node: its commands, and what the node answers to them.
+//! What a node answers to the commands of the fenced protocol; and how nodes are opened.
 
 use std::time::Duration;
 
-use crate::wire::resp::{Reply, ServerError};
-
-use super::ask_all::{ask_all, not_ours};
-use super::call::Call;
-use super::command::{Command, Packed, eval, millis};
-use super::script::Script;
+use super::command::eval;
+use super::release::not_ours;
+use super::request::{Kind, Request};
+use super::together::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
-use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
+use crate::fencing::{FencingToken, Rules};
+use crate::wire::pack::{Packed, Word, millis};
+use crate::wire::resp::{Reply, ServerError};
+use crate::wire::scripts::fenced::OPEN;
 use crate::wire::transport::clean;
-
-// Which process executes a script is asked within it. What is known of a connection may be of a process that is gone: a
-// proxy may keep the connection when another one comes.
-pub(crate) const ACQUIRE: &str = concat!(
-    include_str!("server.lua"),
-    include_str!("fenced_acquire.lua")
-);
-pub(crate) const EXTEND: &str = concat!(
-    include_str!("server.lua"),
-    include_str!("fenced_extend.lua")
-);
-pub(crate) const RELEASE: &str = concat!(
-    include_str!("give_back.lua"),
-    include_str!("fenced_release.lua")
-);
-pub(crate) const OPEN: &str = concat!(include_str!("server.lua"), include_str!("open.lua"));
-
-static ACQUIRE_SCRIPT: Script = Script::new(ACQUIRE, || digest(ACQUIRE));
-static EXTEND_SCRIPT: Script = Script::new(EXTEND, || digest(EXTEND));
-static RELEASE_SCRIPT: Script = Script::new(RELEASE, || digest(RELEASE));
-
-/// The scripts that are called by their digests.
-pub(crate) static SCRIPTS: [&Script; 3] = [&ACQUIRE_SCRIPT, &EXTEND_SCRIPT, &RELEASE_SCRIPT];
-
-fn digest(text: &str) -> String {
-    redis::Script::new(text).get_hash().to_owned()
-}
-
-/// What an attempt sends beside its key and value.
-#[derive(Clone, Copy)]
-pub(crate) struct Fence<'a> {
-    pub(crate) rules: &'a Rules,
-    /// The largest of the lock.
-    pub(crate) token: FencingToken,
-    /// How many below it are the lock's as well.
-    pub(crate) reserve: u32,
-}
-
-impl Fence<'_> {
-    /// Asks for the lock; `again` if the first command may have been executed, so that our own key is a vote.
-    pub(super) fn acquire(&self, attempt: &Command<'_>, ttl: Duration, again: bool) -> Packed {
-        let counter = Rules::fence(attempt.key);
-        let keys = [attempt.key, counter.as_str(), self.rules.marker.as_str()];
-        let mut cmd = ACQUIRE_SCRIPT.call(&keys);
-        cmd.arg(attempt.token);
-        cmd.arg(millis(ttl)).arg(u64::from(self.token));
-        cmd.arg(millis(self.rules.quarantine))
-            .arg(millis(FENCE_IDLE));
-        cmd.arg(&self.rules.config).arg(u8::from(again));
-        cmd.arg(self.reserve);
-        Packed::of_script("acquire", &ACQUIRE_SCRIPT, &cmd)
-    }
-
-    /// Extends, or sets the key again where it is gone and nobody else can have had it.
-    pub(super) fn extend(&self, attempt: &Command<'_>, ttl: Duration) -> Packed {
-        let counter = Rules::fence(attempt.key);
-        let keys = [attempt.key, counter.as_str(), self.rules.marker.as_str()];
-        let mut cmd = EXTEND_SCRIPT.call(&keys);
-        cmd.arg(attempt.token);
-        cmd.arg(millis(ttl)).arg(u64::from(self.token));
-        cmd.arg(millis(FENCE_IDLE));
-        Packed::of_script("extend", &EXTEND_SCRIPT, &cmd)
-    }
-
-    /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
-    pub(super) fn release(&self, attempt: &Command<'_>) -> Packed {
-        let counter = Rules::fence(attempt.key);
-        let mut cmd = RELEASE_SCRIPT.call(&[attempt.key, &counter]);
-        cmd.arg(attempt.token);
-        cmd.arg(self.token.tombstone());
-        cmd.arg(millis(self.rules.quarantine))
-            .arg(millis(FENCE_IDLE));
-        Packed::of_script("release", &RELEASE_SCRIPT, &cmd)
-    }
-}
 
 /// What is done about the marker of a node that may never have been in use.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,14 +27,20 @@ pub(crate) enum Opening {
 
 impl Opening {
     pub(crate) fn command(self, rules: &Rules) -> Packed {
-        let mut cmd = eval(OPEN, &[&rules.marker]);
-        cmd.arg(match self {
+        let action = Word::from(match self {
             Self::Look => "look",
             Self::Open => "open",
             Self::Close => "close",
         });
-        cmd.arg(millis(rules.quarantine)).arg(&rules.config);
-        Packed::new("open", &cmd)
+        let (marker, config) = (rules.marker.as_str(), rules.config.as_str());
+        let rest = [
+            "1".into(),
+            marker.into(),
+            action,
+            millis(rules.quarantine),
+            config.into(),
+        ];
+        Packed::new("open", &eval(OPEN, rest))
     }
 }
 
@@ -119,15 +51,19 @@ pub(crate) fn open_all<'n>(
     opening: Opening,
 ) -> Vec<NodeReport> {
     let command = opening.command(rules);
+    let request = Request {
+        packed: &command,
+        kind: Kind::Look,
+    };
     let all = nodes.clone().map(|node| (node, true));
-    let answers = ask_all(all, &command, Call::new, |call, again| {
-        call.reply(again, answer)
-    });
+    let read = |node: &Node, reply: &Reply| {
+        let counter = rules.marker.clone();
+        Some(node.read(answer(reply)?, rules, counter))
+    };
+    let answers = exchange_all(all, &request, read);
     let reports = nodes.zip(answers.into_iter().flatten());
     let reports = reports.map(|(node, answer)| {
-        let vote = answer.result.map_or_else(Vote::Failed, |answer| {
-            node.read(answer, rules, rules.marker.clone())
-        });
+        let vote = answer.result.unwrap_or_else(Vote::Failed);
         node.report(vote, answer.elapsed, answer.server)
     });
     let mut reports: Vec<NodeReport> = reports.collect();

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::wire::resp::Reply;
-
-use super::ask_all::ask_all;
-use super::call::Call;
-use super::command::Packed;
+use super::request::{Kind, Request};
+use super::together::exchange_all;
 use super::{Node, command, refusal};
 use crate::health::Facts;
 use crate::health::answers::{Answers, Content, Question};
+use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 /// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
 /// many round trips as questions. A node that is silent is asked nothing more.
@@ -24,15 +23,15 @@ pub(crate) fn question_all<'n>(
     for question in Question::ALL {
         let command = packed(question, marker_key);
         let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
-        let replies = ask_all(
-            nodes.clone().zip(asked),
-            &command,
-            Call::new,
-            |call, again| {
-                let reply = call.reply_aside(again, |reply| read(question, reply))?;
-                Ok((reply, call.wall_micros()))
-            },
-        );
+        let request = Request {
+            packed: &command,
+            kind: Kind::Question,
+        };
+        let reply = |node: &Node, reply: &Reply| {
+            let content = read(question, reply)?;
+            Some((content, node.clock.wall_micros()))
+        };
+        let replies = exchange_all(nodes.clone().zip(asked), &request, reply);
         for (answers, reply) in all.iter_mut().zip(replies) {
             if let Some(reply) = reply {
                 answers.note(question, reply.elapsed, reply.result);

@@ -8,18 +8,8 @@ use std::sync::Arc;
 
 use crate::wire::resp::Reply;
 
-use super::command::{Packed, eval};
-
-/// Asks for the id, and for no more: `INFO` itself may be longer than any reply that is read.
-pub(crate) const INTRODUCE: &str =
-    concat!(include_str!("server.lua"), include_str!("introduce.lua"));
-
 /// Longer than any that is known.
 const LONGEST: usize = 64;
-
-pub(super) fn question() -> Packed {
-    Packed::new("introduce", &eval(INTRODUCE, &[]))
-}
 
 /// What a server says of itself.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
-use super::ask_all::ask_all;
-use super::call::Call;
-use super::command::Packed;
+use super::request::{Kind, Request};
+use super::together::exchange_all;
 use super::{Node, refusal};
 use crate::error::NodeError;
 use crate::shown;
 use crate::status::{NodeStatus, View};
+use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 /// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
 ///
@@ -21,9 +20,8 @@ pub(crate) fn inspect_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Vec<Option<NodeStatus>> {
-    let answers = ask_all(nodes.clone(), command, Call::new, |call, again| {
-        call.reply(again, view)
-    });
+    let read = |_: &Node, reply: &Reply| view(reply);
+    let answers = exchange_all(nodes.clone(), &look(command), read);
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
         let view = answer.result.unwrap_or_else(View::Failed);
@@ -37,9 +35,8 @@ pub(crate) fn inspect_with_counter<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Vec<Option<(NodeStatus, Option<u64>)>> {
-    let answers = ask_all(nodes.clone(), command, Call::new, |call, again| {
-        call.reply(again, view_and_counter)
-    });
+    let read = |_: &Node, reply: &Reply| view_and_counter(reply);
+    let answers = exchange_all(nodes.clone(), &look(command), read);
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
         let (view, counter) = match answer.result {
@@ -49,6 +46,11 @@ pub(crate) fn inspect_with_counter<'n>(
         Some((node.status(view, answer.elapsed, answer.server), counter))
     });
     statuses.collect()
+}
+
+fn look(packed: &Packed) -> Request<'_> {
+    let kind = Kind::Look;
+    Request { packed, kind }
 }
 
 fn view_and_counter(reply: &Reply) -> Option<(View, Option<u64>)> {

@@ -22,9 +22,9 @@ use rustix::net::{
 };
 
 use super::acquire::{Attempt, acquire_vote};
-use super::ask_all::{own_key_vote, release_all};
 use super::command::{Command, probe};
 use super::extend::extend_all;
+use super::release::{own_key_vote, release_all};
 use super::slot::{Readiness, Slot, Slots};
 use super::{Node, Setup, is_alive};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};

@@ -2,18 +2,20 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
 
-use crate::wire::resp::Reply;
 use r2d2::{ManageConnection, PooledConnection};
 
-use super::command::Packed;
-use super::identity::{self, Introduction};
-use super::script::Script;
+use super::command;
+use super::identity::Introduction;
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
+use crate::wire::scripts::Script;
 use crate::wire::transport::Transport;
 
 /// A place for one connection. r2d2 makes it empty and without I/O; the thread that checks it out connects.
@@ -22,25 +24,64 @@ pub(crate) struct Slot {
     connection: Option<Box<Connection>>,
 }
 
+/// A slot in use.
+pub(super) enum Place {
+    /// Of the pool.
+    Pooled(PooledConnection<Slots>),
+    /// Beside the pool, and gone with its use.
+    Own(Slot),
+}
+
+impl Deref for Place {
+    type Target = Slot;
+
+    fn deref(&self) -> &Slot {
+        match self {
+            Self::Pooled(slot) => slot,
+            Self::Own(slot) => slot,
+        }
+    }
+}
+
+impl DerefMut for Place {
+    fn deref_mut(&mut self) -> &mut Slot {
+        match self {
+            Self::Pooled(slot) => slot,
+            Self::Own(slot) => slot,
+        }
+    }
+}
+
 struct Connection {
     transport: Box<dyn Transport>,
     /// Commands that were sent and whose replies were not read.
     in_flight: u32,
     /// The node's generation when it was opened.
     generation: u64,
-    /// Whether the first reply is still to come, in which the server says who it is.
-    is_asked: bool,
-    /// What tells the server from others, if it has said that. It may be gone by now, and another be in its place behind the
-    /// same connection: nothing that is sent depends on it.
-    run_id: Option<Arc<str>>,
-    /// What the server answered to the question who it is, if it was an error.
-    refusal: Option<Reply>,
+    server: Server,
+    replies: Replies,
     /// Those that were sent on it, and are called by their digests from then on.
     scripts: Vec<&'static Script>,
-    /// What went wrong when the answer to that question was read, until someone is told.
-    fault: Option<NodeError>,
-    /// A receive failed: the next bytes would belong to a command that nobody waits for any more.
-    spent: bool,
+}
+
+/// What is known of the server at the other end. It may be gone by now, and another be in its place behind the same
+/// connection: nothing that is sent depends on it.
+enum Server {
+    /// It was asked who it is. The answer comes before any other reply.
+    Asked,
+    /// What tells it from others, if it has said that.
+    Known(Option<Arc<str>>),
+    /// It answered with this error, which may be its last word.
+    Refused(Reply),
+}
+
+/// Whether a reply that comes belongs to the oldest command that was sent.
+enum Replies {
+    InOrder,
+    /// A receive failed, and nobody was told yet.
+    Failed(NodeError),
+    /// A receive failed: the next bytes would belong to a command that nobody waits for any more. An undo may still be sent.
+    OutOfOrder,
 }
 
 impl Slot {
@@ -72,23 +113,24 @@ impl Slot {
             transport,
             in_flight: 0,
             generation,
-            is_asked: true,
-            run_id: None,
-            refusal: None,
+            server: Server::Asked,
+            replies: Replies::InOrder,
             scripts: Vec::new(),
-            fault: None,
-            spent: false,
         }));
         connection
-            .send(&identity::question(), deadline)
+            .send(&command::introduce(), deadline)
             .inspect_err(|_| self.close())
     }
 
     /// Makes sure that no reply is read from this connection any more; an undo may still be sent.
     pub(crate) fn distrust(&mut self) {
         if let Some(connection) = &mut self.connection {
-            connection.spent = true;
+            connection.replies = Replies::OutOfOrder;
         }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.connection.is_some()
     }
 
     pub(crate) fn close(&mut self) {
@@ -97,7 +139,10 @@ impl Slot {
 
     /// The run id of the server at the other end, where it is known.
     pub(crate) fn run_id(&self) -> Option<&Arc<str>> {
-        self.connection.as_ref()?.run_id.as_ref()
+        match &self.connection.as_ref()?.server {
+            Server::Known(run_id) => run_id.as_ref(),
+            Server::Asked | Server::Refused(_) => None,
+        }
     }
 
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
@@ -140,13 +185,14 @@ impl Slot {
     /// undo may still be sent behind the command.
     pub(crate) fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         let connection = self.connection.as_mut().ok_or_else(no_connection)?;
-        if let Some(fault) = connection.fault.take() {
-            return Err(fault);
+        match mem::replace(&mut connection.replies, Replies::OutOfOrder) {
+            Replies::InOrder => {
+                connection.replies = Replies::InOrder;
+                connection.reply(deadline)
+            }
+            Replies::Failed(error) => Err(error),
+            Replies::OutOfOrder => Err(no_connection()),
         }
-        if connection.spent {
-            return Err(no_connection());
-        }
-        connection.reply(deadline)
     }
 }
 
@@ -168,15 +214,17 @@ impl Connection {
 
     /// Reads the answer to the question that was sent first on this connection.
     fn hear_introduction(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
-        if !std::mem::take(&mut self.is_asked) {
+        if !matches!(self.server, Server::Asked) {
             return Ok(());
         }
+        self.server = Server::Known(None);
         let reply = self.recv(deadline)?;
         match Introduction::read(&reply) {
-            Introduction::RunId(run_id) => self.run_id = Some(run_id),
-            Introduction::Unknown => self.refusal = Some(reply).filter(is_refusal),
+            Introduction::RunId(run_id) => self.server = Server::Known(Some(run_id)),
+            Introduction::Unknown if is_refusal(&reply) => self.server = Server::Refused(reply),
+            Introduction::Unknown => {}
             Introduction::Cluster => {
-                self.spent = true;
+                self.replies = Replies::OutOfOrder;
                 return Err(NodeError::InCluster);
             }
         }
@@ -187,41 +235,53 @@ impl Connection {
         if !self.transport.is_ready(until) {
             return false;
         }
-        // What has come may be no more than the first answer. What goes wrong with it is told to who reads the next.
-        let is_first = self.is_asked;
-        if is_first {
-            self.fault = self.hear_introduction(deadline).err();
+        if !matches!(self.server, Server::Asked) {
+            return true;
         }
-        !is_first || self.fault.is_some() || self.transport.is_ready(until)
+        // What has come may be no more than the first answer. Whoever reads next is told what goes wrong with it.
+        if let Err(error) = self.hear_introduction(deadline) {
+            self.replies = Replies::Failed(error);
+            return true;
+        }
+        self.transport.is_ready(until)
     }
 
     fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         self.hear_introduction(deadline)?;
-        match (self.recv(deadline), self.refusal.take()) {
+        let reply = self.recv(deadline);
+        let Server::Refused(_) = self.server else {
+            return reply;
+        };
+        match (reply, mem::replace(&mut self.server, Server::Known(None))) {
             // A server that takes nobody in says so once, and closes.
-            (Err(error), Some(refusal)) if error.is_closed() => Ok(refusal),
+            (Err(error), Server::Refused(last)) if error.is_closed() => Ok(last),
             (reply, _) => reply,
         }
     }
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        let reply = self
-            .transport
-            .recv(deadline)
-            .inspect_err(|_| self.spent = true)?;
+        let reply = self.transport.recv(deadline);
+        let reply = reply.inspect_err(|_| self.replies = Replies::OutOfOrder)?;
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.in_flight == 0 && self.transport.has_surplus() {
-            self.spent = true;
+            self.replies = Replies::OutOfOrder;
             return Err(NodeError::protocol("more than the reply to what was sent"));
         }
         Ok(reply)
+    }
+
+    /// Whether another command may be sent on it: all that was sent is answered.
+    fn is_idle(&self) -> bool {
+        self.in_flight == 0 && matches!(self.replies, Replies::InOrder)
     }
 }
 
 /// What is sent for a command, given the scripts that the server was sent before.
 fn bytes_for<'c>(command: &'c Packed, scripts: &mut Vec<&'static Script>) -> Cow<'c, [u8]> {
     match command.script() {
-        Some(script) if scripts.iter().any(|known| ptr::eq(*known, script)) => command.short(),
+        Some(script) if scripts.iter().any(|known| ptr::eq(*known, script)) => {
+            Cow::Borrowed(command.short())
+        }
         Some(script) => {
             scripts.push(script);
             command.in_full()
@@ -250,33 +310,6 @@ pub(crate) enum Readiness {
     Closed,
 }
 
-/// Where the slot of a call is from.
-pub(super) enum Place {
-    Pooled(PooledConnection<Slots>),
-    /// Beside the pool, and gone with the call.
-    Own(Slot),
-}
-
-impl Deref for Place {
-    type Target = Slot;
-
-    fn deref(&self) -> &Slot {
-        match self {
-            Self::Pooled(slot) => slot,
-            Self::Own(slot) => slot,
-        }
-    }
-}
-
-impl DerefMut for Place {
-    fn deref_mut(&mut self) -> &mut Slot {
-        match self {
-            Self::Pooled(slot) => slot,
-            Self::Own(slot) => slot,
-        }
-    }
-}
-
 /// Makes empty slots for r2d2.
 #[derive(Debug)]
 pub(crate) struct Slots;
@@ -296,10 +329,8 @@ impl ManageConnection for Slots {
     /// Called at check-in. A connection with a reply outstanding would hand it to the next user as the answer to
     /// another command, so it goes; the slot itself stays good for another connection.
     fn has_broken(&self, slot: &mut Slot) -> bool {
-        if slot
-            .connection
-            .as_ref()
-            .is_some_and(|connection| connection.in_flight > 0 || connection.spent)
+        if let Some(connection) = &slot.connection
+            && !connection.is_idle()
         {
             slot.close();
         }

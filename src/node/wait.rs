@@ -5,13 +5,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
 use super::Node;
 use super::command;
-
-/// The shortest time that a server can be asked to block for; zero stands for no bound.
-const SHORTEST: Duration = Duration::from_millis(1);
+use super::exchange::Exchange;
+use super::request::{Kind, Request};
+use crate::wire::resp::Reply;
 
 /// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
 const TICK: Duration = Duration::from_millis(100);
@@ -91,11 +89,12 @@ impl Node {
             span => span.saturating_add(self.timeout),
         };
         let command = command::look(key, announced, manner == Manner::Polite);
-        let again = || command.clone();
-        let mut call = self.call().ok()?;
-        call.send(&command, &again).ok()?;
+        let request = Request {
+            packed: &command,
+            kind: Kind::Glance,
+        };
         // A server that refuses, or is loading, has answered.
-        let read = |reply: &Reply| {
+        let read = |_: &Self, reply: &Reply| {
             let is_refused = matches!(reply, Reply::Error(_));
             if is_refused {
                 Some(None)
@@ -103,11 +102,11 @@ impl Node {
                 look(reply).map(Some)
             }
         };
-        call.reply(&again, read).ok().flatten()
+        Exchange::with(self, &request, read).result.ok().flatten()
     }
 }
 
-impl<'n> Listener<'n> {
+impl Listener<'_> {
     /// Waits for word of a release, for `span`, for no longer than `longest` in all, and not beyond the moment when it is
     /// `given_up`. Keeps a connection busy meanwhile.
     pub(crate) fn listen(
@@ -115,23 +114,24 @@ impl<'n> Listener<'n> {
         key: &str,
         span: Duration,
         longest: Duration,
-        given_up: Option<&'n AtomicBool>,
+        given_up: Option<&AtomicBool>,
     ) -> Heard {
-        if span < SHORTEST {
+        if span < command::SHORTEST_LISTENING {
             return Heard::Failed;
         }
-        let over = self.node.now().saturating_add(span);
-        let again = || {
-            let left = over.saturating_since(self.node.now());
-            command::listen(key, left.max(SHORTEST))
-        };
+        let until = self.node.now().saturating_add(span);
         let late = TICK.saturating_add(self.node.timeout);
-        let patience = span.saturating_add(late).min(longest);
-        let reply = self.node.call().and_then(|mut call| {
-            call.send_blocking(&again(), &again, patience, given_up)?;
-            call.reply(&again, |reply| Some(reply.clone()))
-        });
-        match reply {
+        let request = Request {
+            packed: &command::listen(key, span),
+            kind: Kind::Listen {
+                key,
+                until,
+                patience: span.saturating_add(late).min(longest),
+                given_up,
+            },
+        };
+        let read = |_: &Node, reply: &Reply| Some(reply.clone());
+        match Exchange::with(self.node, &request, read).result {
             Ok(Reply::Array(_)) => Heard::Release,
             Ok(Reply::Nil) => Heard::Nothing,
             Ok(reply) => {

@@ -1,4 +1,4 @@
-//! One attempt: a round over the nodes, and the verdict on it.
+//! One attempt to take a lock: a round over the nodes, and the verdict on it.
 //!
 //! After the Redis documentation page "Distributed Locks with Redis"; `docs/algorithm.md` says why each step is as it is.
 
@@ -12,17 +12,17 @@ use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::{LeaseState, Tokens};
 use crate::node::acquire::{Attempt, acquire_all};
-use crate::node::ask_all::release_all;
 use crate::node::command::Command;
-use crate::node::fenced::Fence;
+use crate::node::fence::Fence;
+use crate::node::release::release_all;
 use crate::node::{Ballot, Node};
 use crate::quorum::Term;
 use crate::token::Token;
 use crate::verdict::{self, Tally};
 
-/// Makes one attempt, with a token of its own: one round over the nodes, and if it fails the release of what it left.
+/// Makes one attempt with a new token: one round over the nodes, and if it fails, a release of the keys that it set.
 ///
-/// The lock is as good as its validity, which the caller looks at last.
+/// The lock may have expired already: the caller checks its validity last.
 pub(crate) fn attempt(
     cluster: &Cluster,
     resource: &Arc<str>,
@@ -40,7 +40,7 @@ pub(crate) fn attempt(
     };
     let attempt = Attempt::new(command, term.ttl);
 
-    // Before the first send, so that the time of the round is taken off the validity.
+    // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let ballots = round(cluster, &attempt, order);
     let votes = ballots.iter().map(|ballot| &ballot.report.vote);
@@ -51,32 +51,32 @@ pub(crate) fn attempt(
             claim: fence.map(|fence| fence.token),
         };
         let times = (started, started.saturating_add(term.validity));
-        let owed = ballots.iter().map(|ballot| ballot.owed).collect();
+        let may_have_key = ballots.iter().map(|ballot| ballot.may_have_key).collect();
         return Ok(Won {
-            lease: LeaseState::new(&cluster.clock, resource, tokens, owed, times),
+            lease: LeaseState::new(&cluster.clock, resource, tokens, may_have_key, times),
             votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
             cohort: handover.map(|allowance| allowance.begin(started)),
         });
     }
 
     learn(cluster, &ballots);
-    let owed = ballots.iter().map(|ballot| ballot.owed);
-    let released = release_all(cluster.each().zip(owed), attempt.release()).nodes;
+    let may_have_key = ballots.iter().map(|ballot| ballot.may_have_key);
+    let released = release_all(cluster.each().zip(may_have_key), attempt.release()).nodes;
     let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
-    let waited = cluster.clock.glance().saturating_since(started);
-    Err(verdict::why_not(resource, waited, nodes))
+    let waited = cluster.clock.now_for_records().saturating_since(started);
+    Err(verdict::attempt_error(resource, waited, nodes))
 }
 
-/// Proposes a fencing token, with as many set apart below it as the lock may be handed over; fewer where that would run too
-/// far ahead of the clock.
+/// Proposes a fencing token, and reserves one below it for each possible hand-over; fewer if they would be too far
+/// ahead of the clock.
 fn propose(
     cluster: &Cluster,
     mut handover: Option<Allowance>,
 ) -> (Option<Fence<'_>>, Option<Allowance>) {
-    let wished = handover.map_or(0, |some| some.times);
+    let requested = handover.map_or(0, |some| some.times);
     let fence = cluster.rules.as_ref().map(|rules| {
         let wall = cluster.clock.wall_micros();
-        let (token, reserve) = cluster.proposals.next(wall, wished, rules.lead);
+        let (token, reserve) = cluster.proposals.next(wall, requested, rules.lead);
         Fence {
             rules,
             token,
@@ -95,7 +95,7 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
     let votes = || ballots.iter().map(|ballot| &ballot.report.vote);
     let is_skewed = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::ClockSkew { .. }));
     if votes().any(is_skewed) {
-        // Whoever is ahead: it may have been this machine's clock of a while ago.
+        // Whichever clock is ahead now, the last proposal may come from an earlier wrong time of this machine's clock.
         proposals.reset();
     }
     for vote in votes() {
@@ -105,7 +105,7 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
     }
 }
 
-/// Asks the nodes in this order, until a majority is impossible.
+/// Asks the nodes in this order, until no majority is possible.
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
 fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> {
@@ -123,8 +123,8 @@ fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> 
     }
     let (left_out, closed): (Vec<usize>, Vec<usize>) =
         (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
-    // Nodes that were not asked since they came up have not begun their quarantine. They do so now, with those that
-    // abstain, and not when these vote again.
+    // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
+    // been restarted with it: all are asked now, so that their quarantines run at the same time.
     let is_worth_it = |tally: Tally| !tally.is_lost() || tally.has_an_abstention();
     round.ask_in(order, &closed, attempt, is_worth_it);
     round.ask_in(order, &left_out, attempt, Tally::is_open);
@@ -138,7 +138,7 @@ struct Round<'m> {
 }
 
 impl Round<'_> {
-    /// Asks these nodes in this order, for as long as there is something to gain.
+    /// Asks these nodes in this order, while the votes of further nodes matter.
     fn ask_in(
         &mut self,
         order: Order,
@@ -177,13 +177,13 @@ impl Round<'_> {
         }
     }
 
-    /// Puts a node's ballot to the others, if it was asked.
+    /// Adds the ballot of a node that was asked.
     fn cast(&mut self, place: usize, ballot: Option<Ballot>) {
         let Some(mut ballot) = ballot else {
             return;
         };
         let others = self.ballots.iter().map(|other| &other.report);
-        ballot.report.be_an_alias_of(others);
+        ballot.report.fail_if_server_voted(others);
         if let Some(empty) = self.ballots.get_mut(place) {
             *empty = ballot;
         }
@@ -198,7 +198,8 @@ impl Round<'_> {
     }
 }
 
-/// Puts into a node's vote what its answer to the release has told about the key that was in the way.
+/// Updates a node's vote of an attempt that failed: the answer to the release shows the other holder's key and its time
+/// to live.
 fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
     let mut report = ballot.report;
     if matches!(report.vote, Vote::Held { .. }) {

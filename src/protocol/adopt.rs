@@ -1,4 +1,4 @@
-//! Taking a lock over from another holder.
+//! Adopts a lock from another holder.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,15 +25,15 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     }
 
     let started = cluster.clock.now();
-    let asked = cluster.each().zip(lease.owed().iter().copied());
+    let asked = cluster.each().zip(lease.may_have_key().iter().copied());
     let answers = asked.zip(look_at(cluster, &key, lease));
     let votes = answers.map(|((node, _), answer)| match answer {
         Some(status) => vote(status, lease.token()),
-        // There may be a key, but what undoes it is on its way.
+        // This node may have the key, but its release is under way, so it does not count.
         None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
     });
     let votes = votes.collect();
-    let waited = cluster.clock.glance().saturating_since(started);
+    let waited = cluster.clock.now_for_records().saturating_since(started);
     let drift = |ttl| cluster.options.drift(ttl);
     let (votes, validity) = verdict::adopt(&resource, waited, votes, drift)?;
     let deadline = started.saturating_add(validity);
@@ -41,18 +41,24 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         let cause = LossCause::Expired { nodes: votes };
         return Err(Error::Lost { resource, cause });
     }
-    let owed = lease.owed().into();
+    let may_have_key = lease.may_have_key().into();
     let times = (started, deadline);
     Ok(Won {
-        lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), owed, times),
+        lease: LeaseState::new(
+            &cluster.clock,
+            &resource,
+            lease.tokens(),
+            may_have_key,
+            times,
+        ),
         votes,
         cohort: None,
     })
 }
 
-/// What the nodes have that may have a key of the lease.
+/// The status of the key on the nodes that may have the key of the lease.
 fn look_at(cluster: &Cluster, key: &str, lease: &Lease) -> Vec<Option<NodeStatus>> {
-    let asked = cluster.each().zip(lease.owed().iter().copied());
+    let asked = cluster.each().zip(lease.may_have_key().iter().copied());
     let command = command::inspect(key);
     let Some(token) = lease.fencing_token() else {
         return inspect_all(asked, &command);
@@ -60,7 +66,7 @@ fn look_at(cluster: &Cluster, key: &str, lease: &Lease) -> Vec<Option<NodeStatus
     let command = command.followed_by(vec![command::get(&Rules::fence(key))]);
     let answers = inspect_with_counter(asked, &command).into_iter();
     let known = |(mut status, counter): (NodeStatus, Option<u64>)| {
-        // A token that this node has not granted, and that a later one need not be larger than.
+        // This node has not granted the token of the lease, and it could grant later holders a smaller one.
         let is_forged = counter.is_none_or(|counter| counter < u64::from(token));
         if is_forged && matches!(status.view, View::Held { .. }) {
             status.view = View::Free;
@@ -70,10 +76,10 @@ fn look_at(cluster: &Cluster, key: &str, lease: &Lease) -> Vec<Option<NodeStatus
     answers.map(|answer| answer.map(known)).collect()
 }
 
-/// Whether the lease can be of these nodes.
+/// Refuses a lease that can't be of these nodes.
 fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
     let invalid = |reason: String| Err(Error::InvalidLease { reason });
-    let (theirs, ours) = (lease.owed().len(), cluster.nodes().len());
+    let (theirs, ours) = (lease.may_have_key().len(), cluster.nodes().len());
     if theirs != ours {
         return invalid(format!(
             "it is of a deployment of {theirs} nodes, and this manager has {ours}; give all clients the same nodes"
@@ -90,7 +96,7 @@ fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
     }
 }
 
-/// What a node's view says of the lock with this token, and for how long the node goes on having it.
+/// The vote of a node for the lock with this token, and for how long it will have the key.
 fn vote(status: NodeStatus, own: &str) -> (NodeReport, Duration) {
     let mut left = Duration::ZERO;
     let vote = match status.view {

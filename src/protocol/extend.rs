@@ -1,4 +1,4 @@
-//! Extending locks: one of a guard, or many that are renewed in one round over the nodes.
+//! Extends locks: the lock of one guard, or many locks that are renewed in one round over the nodes.
 
 use std::sync::Arc;
 
@@ -6,9 +6,9 @@ use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::{LeaseState, Renewal};
-use crate::node::command::Packed;
 use crate::node::extend::extend_all;
 use crate::quorum::Term;
+use crate::wire::pack::Packed;
 
 /// The extension of one lock.
 pub(crate) struct Extension<'l> {
@@ -29,8 +29,8 @@ impl<'l> Extension<'l> {
         }
     }
 
-    /// Takes in what the nodes have said to an extension that `started` then. If it succeeds, the lock is renewed as
-    /// `renewal` says from now on, if that says anything.
+    /// Applies the votes on this extension, which began at `started`. If it succeeds, `renewal` replaces the keep-alive
+    /// of the lock, if there is one.
     pub(crate) fn settle(
         self,
         started: Timestamp,
@@ -42,7 +42,7 @@ impl<'l> Extension<'l> {
     }
 }
 
-/// Asks these nodes, in one write to each for all locks.
+/// Asks these nodes, with one write to each node for all locks.
 pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension<'_>], asked: &[bool]) {
     let mut commands = extensions.iter().map(|extension| {
         super::command(cluster, extension.lease, &extension.key).extend(extension.term.ttl)
@@ -55,11 +55,15 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension<'_>], asked: &[
     let answers = extend_all(nodes.clone(), &command, extensions.len());
     for (extension, answers) in extensions.iter_mut().zip(answers) {
         extension.nodes = answers;
-        let owed = extension.lease.owed.iter();
-        let reports = extension.nodes.iter_mut().zip(nodes.clone()).zip(owed);
-        for ((report, (node, asked)), owed) in reports {
-            // A node that was left out may well have the key.
-            if *owed && !asked {
+        let may_have_key = extension.lease.may_have_key.iter();
+        let reports = extension
+            .nodes
+            .iter_mut()
+            .zip(nodes.clone())
+            .zip(may_have_key);
+        for ((report, (node, asked)), may_have_key) in reports {
+            // A node that was left out may still have the key, so its vote is unknown and not against us.
+            if *may_have_key && !asked {
                 let failure = node.recent_failure().unwrap_or_default();
                 report.vote = Vote::Failed(NodeError::BreakerOpen { failure });
             }

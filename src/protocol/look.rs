@@ -1,16 +1,17 @@
-//! Looking at a lock without touching it.
+//! Reads the status of a lock without changing it.
 
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::node::Node;
-use crate::node::command::{self, Packed};
+use crate::node::command;
 use crate::node::inspect::inspect_all;
 use crate::status::{LockStatus, NodeStatus};
 use crate::verdict;
+use crate::wire::pack::Packed;
 
-/// Asks the nodes what is under the key of a resource.
+/// Asks the nodes for the value and the time to live of a resource's key.
 pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Error> {
     let command = command::inspect(&cluster.checked_key(resource)?);
     let drift = |ttl| cluster.options.drift(ttl);
@@ -23,11 +24,11 @@ pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Er
     Ok(verdict::of_views(nodes, drift))
 }
 
-/// Asks the nodes that did not fail lately, or all if these are no majority.
+/// Asks the nodes that did not fail lately, or all nodes if these are no majority.
 fn look(cluster: &Cluster, command: &Packed) -> Vec<NodeStatus> {
     let heed_breakers = cluster.heeds_breakers();
     let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
-    // Looked up once, because a breaker may close meanwhile.
+    // Read once, because a breaker may close during the round.
     let failures: Vec<Option<Arc<str>>> = cluster.each().map(failure).collect();
     let asked = failures.iter().map(Option::is_none);
     let answers = inspect_all(cluster.each().zip(asked), command);

@@ -1,4 +1,4 @@
-//! Opening the nodes of a brand-new deployment.
+//! Opens the nodes of a brand-new deployment of the fenced protocol.
 
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
@@ -19,8 +19,8 @@ pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {
     if all(&nodes) {
         return Ok(());
     }
-    // Those that someone else has opened meanwhile stay open: that caller was told so. A node that can't be reached now
-    // stays open too, which does no harm: it has nothing to forget.
+    // Nodes that another client has opened meanwhile stay open: that client was told that they are. A node that can't
+    // be reached now stays open too. That does no harm, because it has granted no lock that it could have forgotten.
     let is_others = |report: &NodeReport| {
         let vote = &report.vote;
         matches!(vote, Vote::Failed(NodeError::Serving))

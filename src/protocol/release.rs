@@ -1,4 +1,4 @@
-//! Giving a lock back on every node that may have a key of it.
+//! Releases a lock on every node that may have its key.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::lease::state::LeaseState;
-use crate::node::ask_all::{Released, release_all};
 use crate::node::command::Command;
-use crate::node::fenced::Fence;
+use crate::node::fence::Fence;
+use crate::node::release::{Released, release_all};
 use crate::shown;
 use crate::verdict;
 
 /// Releases the lock of a guard.
 pub(crate) fn release(cluster: &Cluster, lease: &Arc<LeaseState>, key: &str) -> Released {
     let command = super::command(cluster, lease, key).release();
-    release_all(super::owed(cluster, lease), &command)
+    release_all(super::nodes_with_key(cluster, lease), &command)
 }
 
-/// Releases the lock that has this token, whoever holds it.
+/// Releases the lock with this token, whoever holds it.
 pub(crate) fn release_by_token(
     cluster: &Cluster,
     resource: &str,
@@ -36,9 +36,9 @@ pub(crate) fn release_by_token(
         token: &value,
         fence,
     };
-    let started = cluster.clock.glance();
+    let started = cluster.clock.now_for_records();
     let everywhere = cluster.each().map(|node| (node, true));
     let nodes = release_all(everywhere, &command.release()).nodes;
-    let waited = cluster.clock.glance().saturating_since(started);
+    let waited = cluster.clock.now_for_records().saturating_since(started);
     verdict::confirm(&resource.into(), waited, nodes).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Locks in the order in which something is due for them, and the thread that does it.
+//! A queue of locks by the time at which background work is due, and the thread that does the work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -10,25 +10,25 @@ use parking_lot::Mutex;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::lease::state::LeaseState;
 
-/// What is done in the background for a lock.
+/// The kinds of background work for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     Renew,
-    /// To call the hooks when the lock is lost.
+    /// Calls the hooks when the lock is lost.
     Watch,
 }
 
 /// The two agendas of a manager. Their threads start when they are first needed, and end with the manager.
 pub(super) struct Agendas {
     renewals: Agenda,
-    /// Beside the other, so that neither a node that hangs nor a program's hook delays what the other does.
+    /// A separate thread, so that a node that hangs delays no hook, and a slow hook delays no renewal.
     losses: Agenda,
 }
 
 impl Default for Agendas {
     fn default() -> Self {
         Self {
-            // A loss has still to be told, and a lock that is lost is not renewed any more.
+            // A lost lock is no longer renewed, but its hooks still have to be called.
             renewals: Agenda::new("redlatch-keeper", |lease| !lease.is_lost()),
             losses: Agenda::new("redlatch-losses", LeaseState::has_hooks),
         }
@@ -46,7 +46,7 @@ impl Agendas {
 
 pub(super) struct Agenda {
     name: &'static str,
-    /// Whether there is still something to do for a lock.
+    /// Whether there is still work to do for a lock.
     is_wanted: fn(&LeaseState) -> bool,
     timers: OnceLock<Timers>,
     queue: Mutex<Queue>,
@@ -54,11 +54,11 @@ pub(super) struct Agenda {
 
 #[derive(Default)]
 struct Queue {
-    /// By when it is due, and the number of the lock.
+    /// The locks by due time and number.
     due: BTreeMap<(Timestamp, u64), Arc<LeaseState>>,
-    /// When each lock is due, by its number.
+    /// The due time of each lock, by its number.
     places: HashMap<u64, Timestamp>,
-    /// The wake that is to come. Others were planned for what is not due so soon any more.
+    /// The next wake. Timers for other wakes are out of date and do nothing.
     wake: Option<Wake>,
     /// How many wakes were planned.
     wakes: u64,
@@ -68,8 +68,8 @@ struct Queue {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Wake {
     pub(super) at: Timestamp,
-    /// Tells it from others at the same time, which were replaced: on real time each looks every 50 ms for as long as it is
-    /// current.
+    /// Tells it from earlier plans for the same time: a timer of the system checks every 50 ms whether its wake is still
+    /// the next one.
     number: u64,
 }
 
@@ -83,9 +83,10 @@ impl Agenda {
         }
     }
 
-    /// The thread, which is started now if it is not there.
+    /// Returns the thread, and starts it if it does not run.
     ///
-    /// It has to be there before anything is queued: a wake that is planned and never comes would be waited for.
+    /// The thread has to exist before work is planned. Otherwise a wake would be planned and never armed, and later
+    /// plans would rely on it.
     pub(super) fn start(&self, clock: &Clock) -> io::Result<&Timers> {
         if let Some(timers) = self.timers.get() {
             return Ok(timers);
@@ -98,11 +99,11 @@ impl Agenda {
         self.timers.get()
     }
 
-    /// Has something done for a lock at that time, in place of an earlier plan, unless there is nothing to do any more.
-    /// Returns the wake that this takes, if no other comes before it.
+    /// Plans the work for a lock at that time, in place of an earlier plan, unless there is no more work for it. Returns the
+    /// wake that the caller has to arm, if no earlier one is planned.
     pub(super) fn put(&self, lease: &Arc<LeaseState>, at: Timestamp) -> Option<Wake> {
         let mut queue = self.queue.lock();
-        // The lease itself is in the caller's hands, so that this drops no lock's last part.
+        // The caller has another reference, so this drops no lease under the mutex.
         drop(queue.remove(lease.number));
         if (self.is_wanted)(lease) {
             queue.due.insert((at, lease.number), Arc::clone(lease));
@@ -113,7 +114,7 @@ impl Agenda {
 
     /// Drops the plan for a lock.
     pub(super) fn remove(&self, lease: &LeaseState) {
-        // Nothing was ever planned without a thread, and most managers have none.
+        // Without a thread nothing was ever planned. Most managers have none, and skip the mutex.
         if self.timers.get().is_none() {
             return;
         }
@@ -121,18 +122,18 @@ impl Agenda {
         drop(removed);
     }
 
-    /// Whether something is planned for a lock.
+    /// Whether work is planned for a lock.
     pub(super) fn has(&self, lease: &LeaseState) -> bool {
         self.queue.lock().places.contains_key(&lease.number)
     }
 
-    /// Whether no other wake has been planned meanwhile.
+    /// Whether this is still the next wake: an earlier one may have been planned since.
     pub(super) fn is_current(&self, wake: Wake) -> bool {
         self.queue.lock().wake == Some(wake)
     }
 
-    /// Takes the locks that are due by now, and those that `soon` says may as well be taken: so much before they are due,
-    /// and `at_most` so much.
+    /// Takes the locks that are due, and those that are due within the span that `soon` returns for them, which is at
+    /// most `at_most`.
     pub(super) fn take_due(
         &self,
         now: Timestamp,
@@ -153,7 +154,7 @@ impl Agenda {
         taken.collect()
     }
 
-    /// The next wake, if it is not planned.
+    /// The next wake, unless it is planned already.
     pub(super) fn next_wake(&self) -> Option<Wake> {
         self.queue.lock().next_wake()
     }

@@ -8,7 +8,7 @@ use super::agenda::Purpose;
 use super::schedule::{due, pause};
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause};
-use crate::foreign::in_any_case;
+use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES};
@@ -16,62 +16,76 @@ use crate::protocol::extend::{Extension, ask};
 use crate::verdict::{self, Verdict};
 
 impl Background {
-    /// Renews locks, as many in one write as have their keys on the same nodes.
+    /// Renews locks. One write to a node renews all locks whose keys are on the same nodes.
     ///
-    /// First on the nodes that have not failed lately, which does not wait. The locks for which these are not enough come
-    /// later, the most urgent first: each time that costs a node timeout, and in between comes what has become due.
+    /// First only on the nodes that have not failed lately, so without a wait for a failed node. The locks that get no
+    /// majority there are asked about on all nodes, the most urgent first. Each such round can cost a node timeout, so
+    /// locks that become due meanwhile are renewed in between.
     pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Arc<LeaseState>>) {
-        let mut left = self.renew_where_it_is_quick(due);
+        let mut left = self.renew_on_healthy_nodes(due);
         while let Some(chunk) = next_chunk(&mut left) {
-            // The program's logger may panic, and the locks have to be renewed.
-            in_any_case(|| {
+            // The program's logger may panic, and the other locks have to be renewed nevertheless.
+            despite_panics(|| {
                 let started = self.cluster.clock.now();
                 let mut rounds = self.begin(&chunk, started);
-                let Some(owed) = rounds.first().map(|round| round.lease.owed.clone()) else {
+                let Some(may_have_key) =
+                    rounds.first().map(|round| round.lease.may_have_key.clone())
+                else {
                     return;
                 };
-                ask(&self.cluster, &mut rounds, &owed);
+                ask(&self.cluster, &mut rounds, &may_have_key);
                 for round in rounds {
                     self.settle(round, started);
                 }
             });
-            self.repeat_others(&chunk);
-            // Not sooner than they are due: one that has just failed would be asked about without a pause.
+            self.plan_those_not_asked(&chunk);
+            // No head start here: it would repeat a renewal that has just failed without a pause.
             let due = self.take_due(Duration::ZERO);
-            left.extend(self.renew_where_it_is_quick(due));
+            left.extend(self.renew_on_healthy_nodes(due));
         }
     }
 
-    /// Asks only the nodes that have not failed lately. Returns the locks for which they were not enough.
-    fn renew_where_it_is_quick(
+    /// Asks only the nodes that have not failed lately. Returns the locks that got no majority there.
+    fn renew_on_healthy_nodes(
         self: &Arc<Self>,
         mut due: Vec<Arc<LeaseState>>,
     ) -> Vec<Arc<LeaseState>> {
         let mut undecided = Vec::new();
         while let Some(chunk) = next_chunk(&mut due) {
             let mut open = Vec::new();
-            in_any_case(|| open = self.renew_quickly(&chunk));
+            despite_panics(|| open = self.renew_chunk_on_healthy_nodes(&chunk));
             let is_open =
                 |lease: &Arc<LeaseState>| open.iter().any(|other| Arc::ptr_eq(lease, other));
             let (later, others): (Vec<_>, Vec<_>) = chunk.into_iter().partition(is_open);
             undecided.extend(later);
-            self.repeat_others(&others);
+            self.plan_those_not_asked(&others);
         }
         undecided
     }
 
-    fn renew_quickly(self: &Arc<Self>, chunk: &[Arc<LeaseState>]) -> Vec<Arc<LeaseState>> {
+    fn renew_chunk_on_healthy_nodes(
+        self: &Arc<Self>,
+        chunk: &[Arc<LeaseState>],
+    ) -> Vec<Arc<LeaseState>> {
         let started = self.cluster.clock.now();
         let mut rounds = self.begin(chunk, started);
-        let Some(owed) = rounds.first().map(|round| &round.lease.owed) else {
+        let Some(may_have_key) = rounds.first().map(|round| &round.lease.may_have_key) else {
             return Vec::new();
         };
-        let is_closed = |(node, owed): (&Node, &bool)| node.is_closed() && *owed;
-        let closed: Vec<bool> = self.cluster.each().zip(owed).map(is_closed).collect();
+        let is_closed = |(node, may_have_key): (&Node, &bool)| node.is_closed() && *may_have_key;
+        let closed: Vec<bool> = self
+            .cluster
+            .each()
+            .zip(may_have_key)
+            .map(is_closed)
+            .collect();
         if !closed.contains(&true) {
             return rounds.iter().map(|round| Arc::clone(round.lease)).collect();
         }
-        let is_whole = closed.iter().zip(owed).all(|(closed, owed)| closed == owed);
+        let is_whole = closed
+            .iter()
+            .zip(may_have_key)
+            .all(|(closed, may_have_key)| closed == may_have_key);
         ask(&self.cluster, &mut rounds, &closed);
         let mut open = Vec::new();
         for round in rounds {
@@ -84,17 +98,17 @@ impl Background {
         open
     }
 
-    /// Plans what is still to be renewed and was not planned, because it was not asked about.
-    fn repeat_others(self: &Arc<Self>, locks: &[Arc<LeaseState>]) {
+    /// Plans the renewal of locks that were not asked about, because the round stopped early.
+    fn plan_those_not_asked(self: &Arc<Self>, locks: &[Arc<LeaseState>]) {
         let now = self.cluster.clock.now();
         for lease in locks {
             if !self.agendas.of(Purpose::Renew).has(lease) {
-                self.repeat(lease, now);
+                self.retry_soon(lease, now);
             }
         }
     }
 
-    /// What to ask for these locks, as far as they are still to be renewed.
+    /// The extensions for those of these locks that are still kept alive.
     fn begin<'h>(
         self: &Arc<Self>,
         locks: &'h [Arc<LeaseState>],
@@ -113,12 +127,12 @@ impl Background {
             return None;
         }
         let ttl = lease.renewal()?.ttl;
-        // An error means that max_hold leaves no time to speak of.
+        // An error means that max_hold leaves too little time for an extension.
         let term = self.cluster.term_until(lease.limit(), ttl, now).ok()?;
         Some(Extension::new(&self.cluster, lease, term))
     }
 
-    /// Takes in what came of a renewal, and plans the next one.
+    /// Applies the result of a renewal, and plans the next one.
     fn settle(self: &Arc<Self>, extension: Extension<'_>, started: Timestamp) {
         let now = self.cluster.clock.now();
         let (lease, term) = (extension.lease, extension.term);
@@ -129,24 +143,24 @@ impl Background {
             }
             Err(Error::Unavailable { nodes, .. } | Error::TooSlow { nodes, .. }) => {
                 self.cluster.stats.failed_renewals.count();
-                lease.not_renewed(&nodes);
-                self.repeat(lease, now);
+                lease.note_failed_renewal(&nodes);
+                self.retry_soon(lease, now);
             }
-            // It was given back meanwhile.
+            // Its guard released it meanwhile.
             Err(Error::Lost {
                 cause: LossCause::Released,
                 ..
             }) => {}
-            // Lost, which is told there.
+            // The lock is lost; `retry_soon` has its hooks called.
             Err(_) => {
                 self.cluster.stats.failed_renewals.count();
-                self.repeat(lease, now);
+                self.retry_soon(lease, now);
             }
         }
     }
 
-    /// Plans another renewal soon; or has it told that the lock is lost.
-    fn repeat(self: &Arc<Self>, lease: &Arc<LeaseState>, now: Timestamp) {
+    /// Plans another renewal after a pause, or has the hooks called if the lock is lost.
+    fn retry_soon(self: &Arc<Self>, lease: &Arc<LeaseState>, now: Timestamp) {
         if lease.loss_at(now).is_some() {
             return self.watch(lease);
         }
@@ -157,18 +171,21 @@ impl Background {
     }
 }
 
-/// Whether further answers can decide it.
+/// Whether answers of further nodes can decide it.
 fn is_open(extension: &Extension<'_>) -> bool {
     verdict::of_held(&extension.nodes) == Verdict::Unknown
 }
 
-/// Takes locks that can go in one write: the most urgent, and others whose keys are on the same nodes.
+/// Takes locks for one write: the most urgent lock, and others whose keys are on the same nodes.
 fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> {
     locks.sort_by_key(|lease| lease.deadline());
-    let owed = locks.first()?.owed.clone();
+    let may_have_key = locks.first()?.may_have_key.clone();
     let (mut count, mut bytes) = (0_usize, 0_usize);
     let fits = |lease: &mut Arc<LeaseState>| {
-        if lease.owed != owed || (count > 0 && bytes >= MOST_BYTES) || count >= MOST_AT_ONCE {
+        if lease.may_have_key != may_have_key
+            || (count > 0 && bytes >= MOST_BYTES)
+            || count >= MOST_AT_ONCE
+        {
             return false;
         }
         count = count.saturating_add(1);

@@ -1,22 +1,22 @@
-//! Pure: for how long a lock is kept, and when it is renewed.
+//! Pure: `KeepAlive`, and the times at which locks are renewed.
 
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::quorum::Term;
 
-/// Has a lock renewed in the background, for a holder that does not know how long its work takes.
+/// Renews a lock in the background, for a holder that does not know how long its work takes.
 ///
-/// The lock is renewed when about a third of its time to live is over, from one background thread for all locks of a manager,
-/// and up to the moment when the guard gives it back. A renewal that fails for want of answers is repeated while the lock
-/// is valid. One that finds that a majority of the nodes no longer has the lock ends it at once.
+/// The lock is renewed when about a third of its time to live is over, until the guard releases it. One background
+/// thread renews all locks of a manager. If too few nodes answer, the renewal is repeated while the lock is valid. If a
+/// majority of the nodes no longer has the lock, it is lost at once.
 ///
-/// A holder that hangs would keep its lock for ever, so the algorithm asks for a limit: give one with
-/// [`max_hold`](Self::max_hold), or say that there is none with [`unbounded`](Self::unbounded).
+/// A holder that hangs would keep its lock without a bound, so the algorithm asks for a limit: set one with
+/// [`max_hold`](Self::max_hold), or opt out with [`unbounded`](Self::unbounded).
 ///
-/// The lock can still be lost. [`LockGuard::check`](crate::LockGuard::check) tells at each step of the work, and
-/// [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), [`LockGuard::on_lost`](crate::LockGuard::on_lost) and
-/// [`LeaseWatch`](crate::LeaseWatch) tell those who wait for it.
+/// The lock can still be lost. Call [`LockGuard::check`](crate::LockGuard::check) at each step of the work, or be
+/// notified by [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), [`LockGuard::on_lost`](crate::LockGuard::on_lost)
+/// or a [`LeaseWatch`](crate::LeaseWatch).
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,14 +45,14 @@ pub struct KeepAlive {
 
 impl KeepAlive {
     /// Keeps the lock for `limit` at most, counted from before the attempt that got it. Then it is lost
-    /// ([`LossCause::MaxHold`](crate::LossCause::MaxHold)), and soon after free for others, whether its holder still runs
-    /// or not.
+    /// ([`LossCause::MaxHold`](crate::LossCause::MaxHold)), and soon after free for others, even if its holder still
+    /// runs.
     pub fn max_hold(limit: Duration) -> Self {
         let max_hold = Some(limit);
         Self { max_hold }
     }
 
-    /// Keeps the lock for as long as its guard is there and this process runs.
+    /// Keeps the lock for as long as its guard exists and this process runs.
     pub fn unbounded() -> Self {
         Self { max_hold: None }
     }
@@ -62,31 +62,30 @@ impl KeepAlive {
     }
 }
 
-/// With keep-alive, the ttl is at least so many node timeouts: renewals have to have time to fail and be repeated.
+/// With keep-alive, the ttl is at least this many node timeouts, so that a renewal has time to fail and be repeated.
 pub(crate) const FEWEST_TIMEOUTS: u32 = 3;
 
-/// And the validity, which is less by the drift, so many.
+/// With keep-alive, the validity (the ttl less the drift) is at least this many node timeouts.
 pub(crate) const FEWEST_VALID_TIMEOUTS: u32 = 2;
 
-/// When a lease of this term that began then has to be renewed.
+/// When a lease of this term that began at `started` has to be renewed.
 pub(crate) fn due(started: Timestamp, term: Term) -> Timestamp {
     started.saturating_add(term.validity.checked_div(3).unwrap_or_default())
 }
 
-/// By how much sooner a lock of this ttl is renewed if others are as well: a few writes for many locks cost less than one
-/// for each.
+/// How much earlier a lock of this ttl may be renewed together with others: one write for many locks costs less than a
+/// write for each.
 pub(crate) fn head_start(ttl: Duration) -> Duration {
     let part = ttl.checked_div(32).unwrap_or_default();
     part.min(LONGEST_HEAD_START)
 }
 
-/// How long to wait after a renewal that failed, when so much of the validity is left.
+/// How long to wait after a failed renewal, with `left` of the validity remaining.
 pub(crate) fn pause(left: Duration) -> Duration {
     let part = left.checked_div(8).unwrap_or_default();
     part.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
 }
 
-/// The longest head start.
 pub(crate) const LONGEST_HEAD_START: Duration = Duration::from_millis(250);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What is counted all the time: some atomic numbers, and a histogram behind a mutex.
+//! The counters behind `Stats`: atomic numbers, and a histogram behind a mutex.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +47,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// What was counted up to now, with those of the nodes.
+    /// The counters up to now, with those of the nodes.
     pub(crate) fn snapshot(&self, nodes: Vec<NodeStats>, waits: WaitTimes) -> Stats {
         Stats {
             attempts: self.attempts.get(),
@@ -83,7 +83,7 @@ pub(crate) struct NodeRecorder {
 }
 
 impl NodeRecorder {
-    /// Counts what the node said to an attempt.
+    /// Counts the node's vote on an attempt.
     pub(crate) fn voted(&self, report: &NodeReport) {
         match &report.vote {
             Vote::Granted => self.granted.count(),
@@ -109,10 +109,10 @@ impl NodeRecorder {
 /// Longer waits count as this long, in microseconds: an hour.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// How exact a wait is kept.
+/// Significant decimal digits of a recorded wait.
 const DIGITS: u8 = 2;
 
-/// How long calls took. It takes no memory to speak of before the first.
+/// How long calls took. The histogram is only allocated for the first.
 #[derive(Debug, Default)]
 pub(crate) struct Waits(Mutex<Option<Histogram<u64>>>);
 
@@ -128,7 +128,7 @@ impl Waits {
         }
     }
 
-    /// None of them.
+    /// The wait times where they can't be read.
     pub(crate) fn unknown() -> WaitTimes {
         WaitTimes { histogram: None }
     }

@@ -1,4 +1,4 @@
-//! What a manager has done, as data for other programs. The names are a promise.
+//! `Stats` as data for other programs. The names of the fields are a promise.
 
 use std::time::Duration;
 

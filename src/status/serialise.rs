@@ -1,4 +1,4 @@
-//! The status of a lock as data for other programs. The names are a promise; what is not known is null.
+//! The status of a lock as data for other programs. The names of the fields are a promise; unknown values are null.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Serialize for NodeStatus {
     }
 }
 
-/// What a failure is called, and its text where the name does not say it all.
+/// The name of a failure, and its text if the name does not tell everything.
 fn failure(error: &NodeError) -> (&'static str, Option<String>) {
     if let NodeError::NotALock { length, .. } = error {
         let never_expires = length.is_some();

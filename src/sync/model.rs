@@ -15,7 +15,7 @@ pub(crate) struct MutexGuard<'m, T> {
 
 pub(crate) struct Condvar(loom::sync::Condvar);
 
-/// Ends only when it is told to, so that a word that is lost shows.
+/// Ends only when it is notified, so that a lost notification fails the model.
 pub(crate) fn nap<T>(_: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, _: Timestamp) {
     condvar.wait(guard);
 }

@@ -164,7 +164,7 @@ fn an_attempt_is_won_by_a_majority_and_over_when_none_is_possible() {
 fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
     each_round(&mut |round| {
         let without_faults = round.len() - count(round, &[Nothing, Spared]);
-        let error = why_not(&"job".into(), Duration::ZERO, reports(round));
+        let error = attempt_error(&"job".into(), Duration::ZERO, reports(round));
         let is_held = matches!(error, Error::Held { .. });
         assert_eq!(is_held, is_majority(round, without_faults), "{round:?}");
         assert!(is_held || matches!(error, Error::Unavailable { .. }));

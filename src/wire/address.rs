@@ -15,6 +15,7 @@ use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 use super::connection::Connection;
 use super::credentials::{Credentials, Source, ask};
 use super::lookup::Resolver;
+use super::pack::pack;
 use super::stream::{Plain, Stream};
 #[cfg(feature = "tls-rustls")]
 use super::tls::{self, TlsStream};
@@ -303,14 +304,13 @@ fn login(
     let mut commands = Vec::new();
     let mut sent = Vec::new();
     if let Some(credentials) = credentials {
-        credentials.auth().write_packed_command(&mut commands);
+        commands.append(&mut credentials.auth());
         sent.push("AUTH");
     }
     if settings.db() != 0 {
-        let mut select = redis::cmd("SELECT");
-        select
-            .arg(settings.db())
-            .write_packed_command(&mut commands);
+        let database = settings.db().to_string();
+        let mut select = pack(&["SELECT".into(), database.as_str().into()]);
+        commands.append(&mut select);
         sent.push("SELECT");
     }
     if sent.is_empty() {

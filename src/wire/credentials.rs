@@ -4,8 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use redis::Cmd;
-
+use super::pack::pack;
 use crate::error::NodeError;
 use crate::foreign::unless_it_panics;
 
@@ -55,10 +54,13 @@ impl Credentials {
         &self.password
     }
 
-    pub(super) fn auth(&self) -> Cmd {
-        let mut auth = redis::cmd("AUTH");
-        auth.arg(&self.user).arg(&self.password);
-        auth
+    /// The command that logs in.
+    pub(super) fn auth(&self) -> Vec<u8> {
+        let (auth, password) = ("AUTH".into(), self.password.as_str().into());
+        match &self.user {
+            Some(user) => pack(&[auth, user.as_str().into(), password]),
+            None => pack(&[auth, password]),
+        }
     }
 }
 

@@ -61,6 +61,7 @@ impl Section {
 
 impl Witness {
     /// Takes the next event of a worker.
+    #[expect(clippy::too_many_lines, reason = "one arm an event")]
     pub(crate) fn hear(&mut self, worker: u32, event: Event) {
         match event {
             Event::Locked {

@@ -145,6 +145,10 @@ impl Plan {
         Self::with(seed, kind, (nodes, clients, 1), rng)
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the whole plan of a seed, in the order of its draws"
+    )]
     fn with(
         seed: u64,
         kind: Kind,

@@ -115,10 +115,10 @@ impl VirtualTime for ClientTime {
     fn now(&self) -> Timestamp {
         // Before the reading: one that is old when it is used is played by the pause before the next step.
         self.world.step();
-        self.glance()
+        self.now_for_records()
     }
 
-    fn glance(&self) -> Timestamp {
+    fn now_for_records(&self) -> Timestamp {
         let state = self.world.state();
         Timestamp::from_nanos(state.clients[self.client].clock.shows(state.now))
     }

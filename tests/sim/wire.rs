@@ -2,9 +2,8 @@
 
 use crate::wire::resp;
 
-use crate::node::command::{EXTEND, INSPECT, LOOK, PROBE, RELEASE, RETAKE};
-use crate::node::fenced;
-use crate::node::identity::INTRODUCE;
+use crate::wire::scripts::fenced;
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
 
 /// A command on its way.
 #[derive(Clone, Debug)]

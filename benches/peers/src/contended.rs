@@ -86,6 +86,7 @@ fn witness(servers: &[Server]) -> PathBuf {
     servers[0].dir().join("witness")
 }
 
+#[expect(clippy::too_many_lines, reason = "one table, row by row")]
 fn print(report: &mut Report, names: [&'static str; 2], crowd: &str, crowds: &[(Who, Crowd)]) {
     let rate = |wanted: fn(Who) -> bool| {
         let found = crowds.iter().find(|(who, _)| wanted(*who));

@@ -64,6 +64,7 @@ const LINE: u32 = 24;
 const LABELS: u32 = 170;
 
 /// The text of an SVG.
+#[expect(clippy::too_many_lines, reason = "one picture, from top to bottom")]
 pub(crate) fn draw(title: &str, unit: &str, dots: &[Dot]) -> String {
     let lines = u32::try_from(dots.len()).unwrap();
     let mut svg = String::new();

@@ -1,4 +1,4 @@
-//! What can't be done is said in one line that names the mend, has an exit code of its own, and leaves no lock.
+//! What can't be done is said in one line that says what to do, has an exit code of its own, and leaves no lock.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use crate::process::{Ended, Nodes, bare, end_of};
 
 /// One line, this exit code, nothing on standard output, and this in the line.
 #[track_caller]
-fn assert_refused(ended: &Ended, code: i32, mend: &str) {
+fn assert_refused(ended: &Ended, code: i32, advice: &str) {
     assert_eq!(ended.code, Some(code), "{ended:?}");
     assert_eq!(ended.stdout, "", "{ended:?}");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
@@ -16,9 +16,10 @@ fn assert_refused(ended: &Ended, code: i32, mend: &str) {
         ended.stderr.starts_with("redlatch: ") && ended.stderr.ends_with('\n'),
         "{ended:?}"
     );
-    assert!(ended.stderr.contains(mend), "{mend}: {ended:?}");
+    assert!(ended.stderr.contains(advice), "{advice}: {ended:?}");
 }
 
+#[expect(clippy::too_many_lines, reason = "one list of all cases")]
 #[test]
 fn usage_that_is_wrong_is_64() {
     let nodes = Nodes::start(3);
@@ -105,9 +106,9 @@ fn usage_that_is_wrong_is_64() {
             "redlatch status",
         ),
     ];
-    for (arguments, mend) in cases {
+    for (arguments, advice) in cases {
         let ended = end_of(&mut nodes.redlatch(arguments));
-        assert_refused(&ended, 64, mend);
+        assert_refused(&ended, 64, advice);
         assert!(!ended.stderr.contains("builder"), "{ended:?}");
         assert!(
             nodes.servers.iter().all(|server| server.keys() == 0),
@@ -139,7 +140,7 @@ fn a_command_that_does_not_exist_is_127_and_one_that_can_not_be_run_is_126() {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
     let text = |path: &std::path::Path| path.display().to_string();
-    for (command, code, mend) in [
+    for (command, code, advice) in [
         ("no-such-command".to_owned(), 127, "PATH"),
         ("/no/such/command".to_owned(), 127, "name"),
         (String::new(), 127, "name"),
@@ -149,7 +150,7 @@ fn a_command_that_does_not_exist_is_127_and_one_that_can_not_be_run_is_126() {
         ("/".to_owned(), 126, "rights"),
     ] {
         let ended = end_of(&mut nodes.redlatch(&["run", "job", "--", &command]));
-        assert_refused(&ended, code, mend);
+        assert_refused(&ended, code, advice);
         assert_eq!(nodes.locked(), 0, "{command}");
     }
 }
@@ -169,7 +170,7 @@ fn without_servers_each_way_to_name_them_is_told() {
 
 #[test]
 fn servers_that_can_not_be_used_are_64_and_their_urls_are_not_repeated() {
-    for (urls, mend) in [
+    for (urls, advice) in [
         ("redis://s3cret@", "node 1"),
         ("redis://a,mysql://u:s3cret@b", "node 2"),
         ("redis://a redis://:s3cret@a", "twice"),
@@ -177,7 +178,7 @@ fn servers_that_can_not_be_used_are_64_and_their_urls_are_not_repeated() {
         ("redis://:s3cret@a:0", "port 0"),
     ] {
         let ended = end_of(bare(&["status", "job"]).env("REDLATCH_NODES", urls));
-        assert_refused(&ended, 64, mend);
+        assert_refused(&ended, 64, advice);
         assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
     }
 }

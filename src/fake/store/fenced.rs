@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
 use super::{Entry, Store, error, integer, refusal, until, why_not};
-use crate::node::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, SCRIPTS};
+use crate::wire::resp::Reply;
+use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, SCRIPTS};
 
 #[cfg(test)]
 mod differential;
@@ -125,6 +124,10 @@ impl Store {
         );
     }
 
+    #[expect(
+        clippy::too_many_lines,
+        reason = "in the order of the script that it plays"
+    )]
     fn fenced_acquire(
         &mut self,
         [lock, counter_key, marker_key]: [&str; 3],

@@ -7,7 +7,7 @@ use crate::wire::resp::Reply;
 use redis::Value;
 
 use super::Store;
-use crate::node::command::{EXTEND, INSPECT, PROBE, RELEASE, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, PROBE, RELEASE, RETAKE};
 
 /// The keys with their values and ends.
 pub(super) type State = BTreeMap<String, (String, Duration)>;

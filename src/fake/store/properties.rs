@@ -9,7 +9,8 @@ use proptest::sample::{Index, select};
 
 use super::frame::{check, check_words, is_error, occupied, pack, state};
 use super::*;
-use crate::node::command::{Command, Packed, inspect, probe};
+use crate::node::command::{Command, inspect, probe};
+use crate::wire::pack::Packed;
 
 /// Some day in this century.
 const NOW: Duration = Duration::from_secs(1_700_000_000);

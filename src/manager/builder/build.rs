@@ -1,13 +1,13 @@
-//! Making a manager: what was given is checked, and the nodes are put in their canonical order.
+//! `Builder::build`: checks the options, and puts the nodes into their canonical order.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Builder;
-use super::spec::Spec;
+use super::spec::NodeSpec;
 use crate::clock::{Clock, Timers, one_thread, wait_for};
 use crate::cluster::Options;
-use crate::cluster::key::rules_all_names_out;
+use crate::cluster::key::forbids_all_names;
 use crate::contend::handover::MOST_TIMES;
 use crate::error::Error;
 use crate::fake::FakeClock;
@@ -18,13 +18,14 @@ use crate::process;
 use crate::wire::address::Means;
 use crate::wire::transport::Connect;
 
-/// A lock that is held for longer than a year is not a lease.
+/// A lock that is held for more than a year is not a lease.
 const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
-/// With the fenced protocol a token may be ahead by the longest ttl, and counters have to outlive that twice.
+/// With the fenced protocol a token may be ahead of the clock by the longest ttl. Counters are kept for a day, and have
+/// to outlive that time twice.
 const LONGEST_FENCED_TTL: Duration = Duration::from_hours(11);
 /// The longest node timeout and retry delay.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// Below, no round trip is sure to be made, even to this machine.
+/// A shorter timeout can end before a round trip within one machine does.
 const SHORTEST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 const LARGEST_POOL: u32 = 10_000;
 
@@ -33,14 +34,14 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConfig`], with what is wrong and what to do; [`Error::Forked`] in the child of a process that has built
-    /// a manager.
+    /// [`Error::InvalidConfig`], which tells what is wrong and what to do; [`Error::Forked`] in the child of a process
+    /// that has built a manager.
     ///
     /// # Panics
     ///
     /// Where the operating system can't start a thread.
     pub fn build(self) -> Result<LockManager, Error> {
-        let mut specs: Vec<(String, Spec)> = Vec::with_capacity(self.nodes.len());
+        let mut specs: Vec<(String, NodeSpec)> = Vec::with_capacity(self.nodes.len());
         for (i, spec) in self.nodes.iter().enumerate() {
             let number = i.saturating_add(1);
             let identity = spec
@@ -61,15 +62,15 @@ impl Builder {
         if specs.is_empty() {
             return Err(invalid("no nodes: give at least one with `node(url)`"));
         }
-        // The canonical order: contenders that ask in the same order always have a winner.
+        // The canonical order: if all contenders ask in the same order, one of them wins.
         specs.sort_by(|(a, _), (b, _)| a.cmp(b));
 
         let clock = common_clock(&specs)?;
-        // All that can be wrong is found before there is a thread.
+        // All options are checked before a thread is started.
         self.checked_options()?;
         let means = self.means(&specs)?;
         process::claim()?;
-        // The system's resolver can hang, and then only lookups should wait for it.
+        // Lookups have a thread of their own, because the system's resolver can hang.
         let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
         let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
         let timeout = self.options.node_timeout;
@@ -84,12 +85,15 @@ impl Builder {
         self.assemble(nodes, clock)
     }
 
-    /// What connections to these nodes are made with.
+    /// The TLS setup and the credentials for connections to these nodes.
     #[cfg_attr(
         not(feature = "tls-rustls"),
-        expect(clippy::unnecessary_wraps, reason = "certificates may be no good")
+        expect(
+            clippy::unnecessary_wraps,
+            reason = "with TLS, certificates can be invalid"
+        )
     )]
-    fn means(&self, specs: &[(String, Spec)]) -> Result<Means, Error> {
+    fn means(&self, specs: &[(String, NodeSpec)]) -> Result<Means, Error> {
         #[cfg(not(feature = "tls-rustls"))]
         let _ = specs;
         Ok(Means {
@@ -103,7 +107,7 @@ impl Builder {
         })
     }
 
-    /// Makes the manager over nodes that are in the canonical order, each a name and what connects to it.
+    /// Makes the manager over nodes in the canonical order, each with its name and its connector.
     pub(crate) fn assemble(
         self,
         nodes: Vec<(Arc<str>, Box<dyn Connect>)>,
@@ -126,7 +130,7 @@ impl Builder {
                 })
             })
             .collect();
-        // The slots are being made there; else the first lock could find none.
+        // The slots are made on that thread; without this wait, the first lock could find none.
         wait_for(&thread);
         Ok(LockManager::with_nodes(
             nodes,
@@ -168,7 +172,7 @@ impl Builder {
             "max_ttl: with Protocol::Fenced it must be at most 11 h, because counters are kept for a day",
         )?;
         require(
-            !rules_all_names_out(&options.key_prefix),
+            !forbids_all_names(&options.key_prefix),
             "key_prefix: keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another",
         )?;
         let handover = self.handover;
@@ -194,7 +198,7 @@ impl Builder {
 }
 
 /// The clock that all nodes are on.
-fn common_clock(specs: &[(String, Spec)]) -> Result<Clock, Error> {
+fn common_clock(specs: &[(String, NodeSpec)]) -> Result<Clock, Error> {
     let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
     let first = clocks.next().flatten();
     let same = |other: Option<&FakeClock>| match (first, other) {

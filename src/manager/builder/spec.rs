@@ -11,9 +11,9 @@ use crate::fake::{FakeClock, FakeNode};
 use crate::wire::address::{Address, Means, NEEDS_TLS};
 use crate::wire::transport::Connect;
 
-/// A node as it was given, or why it can't be used. Holds a password, so it says no more than the name.
+/// A node as it was given, or why it can't be used. It can hold a password, so its `Debug` shows only the name.
 #[derive(Clone)]
-pub(super) enum Spec {
+pub(super) enum NodeSpec {
     Server(Box<Result<Address, String>>),
     Fake(FakeNode),
 }
@@ -21,16 +21,16 @@ pub(super) enum Spec {
 const EXPECTED: &str = "expected redis://[user:password@]host[:port][/db], rediss://… or unix:///path \
                         (percent-encode special characters of a password)";
 
-/// What is wrong with a URL that redis does not take. Nothing of the URL is in it, because that may be a password.
-fn fault_of(url: &str) -> &'static str {
+/// What is wrong with a URL that the redis crate refuses. The text repeats no part of the URL, which may be a password.
+fn problem_of(url: &str) -> &'static str {
     if url.is_empty() {
-        return "there is nothing";
+        return "the URL is empty";
     }
     let Some((scheme, rest)) = url.split_once("://") else {
         return "the scheme is missing, redis:// or another one";
     };
     if rest.contains("://") {
-        return "there is more than one URL in it; give each one by itself";
+        return "it has more than one URL in it; give each URL by itself";
     }
     let scheme = scheme.to_ascii_lowercase();
     if scheme.contains("sentinel") {
@@ -40,9 +40,9 @@ fn fault_of(url: &str) -> &'static str {
     match scheme.as_str() {
         "redis" | "rediss" | "valkey" | "valkeys" => {}
         "unix" | "redis+unix" | "valkey+unix" => {
-            return "the path is not absolute, or what is behind it is wrong";
+            return "the path is not absolute, or the part after it is wrong";
         }
-        _ => return "the scheme is none of a Redis server",
+        _ => return "the scheme is not that of a Redis server",
     }
     let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if behind.contains('@') {
@@ -63,22 +63,22 @@ fn fault_of(url: &str) -> &'static str {
         return "the port is not a number from 1 to 65535";
     }
     if host == "0.0.0.0" || in_brackets == "[::]" {
-        return "0.0.0.0 and [::] are what a server listens on, and no address of it";
+        return "0.0.0.0 and [::] are addresses to listen on, and not the address of a server";
     }
     let (path, query) = behind.split_once('?').unwrap_or((behind, ""));
     let db = path.trim_matches('/');
     if !db.is_empty() && db.parse::<i64>().is_err() {
-        return "the database, behind the slash, is not a number";
+        return "the database, after the slash, is not a number";
     }
     if !query.is_empty() {
-        return "what is behind the question mark is wrong; it can be protocol=resp2 or protocol=resp3";
+        return "the part after the question mark is wrong; it can be protocol=resp2 or protocol=resp3";
     }
     "the host, the user or the password has characters in it that can't be there"
 }
 
-impl Spec {
+impl NodeSpec {
     pub(super) fn parse(url: &str) -> Self {
-        // The error of redis is left out: nothing of a URL, which can hold a password, may come into a message.
+        // The error of the redis crate is left out, because it may repeat a part of the URL, which can hold a password.
         let has_fragment = redis::parse_redis_url(url).is_some_and(|url| url.fragment().is_some());
         let address = match redis::Client::open(url) {
             Ok(client) if has_fragment && !url.ends_with("#insecure") => {
@@ -89,7 +89,7 @@ impl Spec {
             Err(_) if url.starts_with("rediss://") && cfg!(not(feature = "tls-rustls")) => {
                 Err(NEEDS_TLS.into())
             }
-            Err(_) => Err(format!("{}; {EXPECTED}", fault_of(url))),
+            Err(_) => Err(format!("{}; {EXPECTED}", problem_of(url))),
         };
         Self::Server(Box::new(address))
     }
@@ -108,7 +108,7 @@ impl Spec {
         }
     }
 
-    /// What two specs of one server have in common, and what the canonical order sorts by.
+    /// A text that is equal for two specs of one server. The canonical order sorts by it.
     pub(super) fn identity(&self) -> Result<String, String> {
         match self {
             Self::Server(address) => address
@@ -159,7 +159,7 @@ impl Spec {
     }
 }
 
-impl fmt::Debug for Spec {
+impl fmt::Debug for NodeSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
     }

@@ -136,8 +136,8 @@ fn nothing_that_a_node_of_a_cluster_replies_counts() {
     let now = Clock::system().now();
     let cluster = Reply::Text("CLUSTER".into());
     let mut slot = asked(vec![cluster, Reply::Okay, Reply::Okay]);
-    let fault = slot.recv(now).unwrap_err();
-    assert!(matches!(fault, NodeError::InCluster), "{fault}");
+    let error = slot.recv(now).unwrap_err();
+    assert!(matches!(error, NodeError::InCluster), "{error}");
     assert!(slot.recv(now).is_err());
     assert!(!Slots.has_broken(&mut slot));
     assert_eq!(slot.check(0), Readiness::Empty);

@@ -95,13 +95,13 @@ fn malformed_urls_are_named_by_their_place_and_never_shown() {
 #[test]
 fn what_is_wrong_with_a_url_is_said_without_any_of_it() {
     for (url, what) in [
-        ("", "nothing"),
+        ("", "empty"),
         ("hunter2", "scheme is missing"),
         ("hunter2:6379", "scheme is missing"),
         ("redis://:hunter2@a:1,redis://b:2", "more than one URL"),
         ("127.0.0.1:6379", "scheme is missing"),
         (":hunter2@host:6379", "scheme is missing"),
-        ("http://:hunter2@host", "scheme is none"),
+        ("http://:hunter2@host", "scheme is not"),
         ("redis-sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
         ("redis+sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
         ("redis://", "host is missing"),
@@ -113,8 +113,8 @@ fn what_is_wrong_with_a_url_is_said_without_any_of_it() {
         ("redis://:hunter2@[::1]:port", "port"),
         ("redis://:hunter2@fe80::1:6379", "brackets"),
         ("redis://:hunter2@host/mymaster", "database"),
-        ("redis://:hunter2@0.0.0.0:6379", "listens on"),
-        ("redis://:hunter2@[::]:6379", "listens on"),
+        ("redis://:hunter2@0.0.0.0:6379", "addresses to listen on"),
+        ("redis://:hunter2@[::]:6379", "addresses to listen on"),
         ("redis://:hunter2@host?protocol=5", "question mark"),
         ("redis://:hunt/er2@host", "password"),
         ("redis://:hunter2@ho st", "characters"),

@@ -142,7 +142,7 @@ fn listed(heading: &str) -> HashSet<String> {
         .unwrap()
         .lines()
         .filter(|line| line.starts_with("| `"));
-    let cells = rows.flat_map(|row| row.split('|').nth(1));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
     let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
     names.map(str::to_owned).collect()
 }

@@ -268,6 +268,7 @@ fn to_look_changes_no_key_no_time_and_no_lock() {
     guard.unlock().unwrap();
 }
 
+#[expect(clippy::too_many_lines, reason = "one list of all cases")]
 #[cfg(feature = "serde")]
 #[test]
 fn as_json_it_has_what_is_known_under_names_that_stay() {

@@ -58,6 +58,7 @@ fn one(texts: &[&'static str]) -> impl Strategy<Value = Word> + use<> {
     select(texts.to_vec()).prop_map(Word::Text)
 }
 
+#[expect(clippy::too_many_lines, reason = "one list of all commands")]
 fn step() -> impl Strategy<Value = Vec<Word>> {
     use Word::{OwnMarker, Text, Token, Tombstone};
     let lock = || select(vec![("a", "a:fence"), ("b", "b:fence")]);

@@ -1,4 +1,4 @@
-//! One call for a lock, as the counters, the log and the spans are told of it.
+//! The record of one call for a lock, for the counters, the log and the spans.
 
 use std::time::Duration;
 
@@ -9,38 +9,38 @@ use crate::guard::LockGuard;
 use crate::log_lines;
 use crate::spans::LockSpan;
 
-/// A call that is under way. When it is dropped without a lock, it has failed as its last attempt did.
-pub(super) struct Call<'a> {
+/// The record of a call that is under way. Its drop counts how the call ended: by default, as its last attempt did.
+pub(super) struct CallRecord<'a> {
     cluster: &'a Cluster,
     resource: &'a str,
     started: Timestamp,
     attempts: u32,
     is_contended: bool,
-    outcome: Outcome,
+    outcome: CallOutcome,
     span: LockSpan,
 }
 
-/// What a call has come to.
+/// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum CallOutcome {
     Acquired,
     Held,
     Unavailable,
     TooSlow,
     Cancelled,
-    /// For want of randomness, or by a panic.
+    /// No random bytes for a token, or a panic.
     Failed,
 }
 
-impl<'a> Call<'a> {
+impl<'a> CallRecord<'a> {
     pub(super) fn begin(cluster: &'a Cluster, resource: &'a str, ttl: Duration) -> Self {
         Self {
             cluster,
             resource,
-            started: cluster.clock.glance(),
+            started: cluster.clock.now_for_records(),
             attempts: 0,
             is_contended: false,
-            outcome: Outcome::Failed,
+            outcome: CallOutcome::Failed,
             span: LockSpan::enter(resource, ttl),
         }
     }
@@ -52,7 +52,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Takes in what an attempt came to.
+    /// Records the result of an attempt.
     pub(super) fn attempted(
         &mut self,
         result: Result<LockGuard, Error>,
@@ -69,14 +69,14 @@ impl<'a> Call<'a> {
         result.map_err(|error| error.after(self.waited()))
     }
 
-    /// Takes in that there is a lock.
+    /// Records that the call got the lock.
     pub(super) fn acquired(&mut self, guard: &LockGuard) {
         let waited = self.waited();
         let recorder = &self.cluster.stats;
         recorder.acquired.count();
         recorder.waits.record(waited);
         guard.count();
-        self.outcome = Outcome::Acquired;
+        self.outcome = CallOutcome::Acquired;
         if self.attempts <= 1 {
             log_lines::acquired(self.resource, waited);
         } else {
@@ -84,7 +84,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Takes in that it did not come to an attempt, and why.
+    /// Records why the call ends without a further attempt.
     pub(super) fn refused(&mut self, error: Error) -> Error {
         (self.outcome, _) = outcome_of(&error);
         error.after(self.waited())
@@ -92,7 +92,7 @@ impl<'a> Call<'a> {
 
     /// How long the caller has waited by now.
     fn waited(&self) -> Duration {
-        let now = self.cluster.clock.glance();
+        let now = self.cluster.clock.now_for_records();
         now.saturating_since(self.started)
     }
 
@@ -100,12 +100,12 @@ impl<'a> Call<'a> {
         let (outcome, nodes) = outcome_of(error);
         self.outcome = outcome;
         self.count_votes(nodes);
-        if outcome == Outcome::Held {
+        if outcome == CallOutcome::Held {
             self.met(nodes);
         }
     }
 
-    /// Notes the first time that there is another holder.
+    /// Counts and logs contention once a call.
     fn met(&mut self, nodes: &[NodeReport]) {
         let is_held = |report: &NodeReport| matches!(report.vote, Vote::Held { .. });
         if !self.is_contended && nodes.iter().any(is_held) {
@@ -116,36 +116,36 @@ impl<'a> Call<'a> {
     }
 }
 
-fn outcome_of(error: &Error) -> (Outcome, &[NodeReport]) {
+fn outcome_of(error: &Error) -> (CallOutcome, &[NodeReport]) {
     if let Error::Held { nodes, .. } = error {
-        (Outcome::Held, nodes)
+        (CallOutcome::Held, nodes)
     } else if let Error::Unavailable { nodes, .. } = error {
-        (Outcome::Unavailable, nodes)
+        (CallOutcome::Unavailable, nodes)
     } else if let Error::TooSlow { nodes, .. } = error {
-        (Outcome::TooSlow, nodes)
+        (CallOutcome::TooSlow, nodes)
     } else if let Error::Cancelled { .. } = error {
-        (Outcome::Cancelled, &[])
+        (CallOutcome::Cancelled, &[])
     } else {
-        (Outcome::Failed, &[])
+        (CallOutcome::Failed, &[])
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for CallRecord<'_> {
     fn drop(&mut self) {
         let recorder = &self.cluster.stats;
         match self.outcome {
-            Outcome::Held => recorder.failed_held.count(),
-            Outcome::Unavailable => recorder.failed_unavailable.count(),
-            Outcome::TooSlow => recorder.failed_too_slow.count(),
-            Outcome::Acquired | Outcome::Cancelled | Outcome::Failed => {}
+            CallOutcome::Held => recorder.failed_held.count(),
+            CallOutcome::Unavailable => recorder.failed_unavailable.count(),
+            CallOutcome::TooSlow => recorder.failed_too_slow.count(),
+            CallOutcome::Acquired | CallOutcome::Cancelled | CallOutcome::Failed => {}
         }
         self.span.end(match self.outcome {
-            Outcome::Acquired => "acquired",
-            Outcome::Held => "held",
-            Outcome::Unavailable => "unavailable",
-            Outcome::TooSlow => "too slow",
-            Outcome::Cancelled => "cancelled",
-            Outcome::Failed => "failed",
+            CallOutcome::Acquired => "acquired",
+            CallOutcome::Held => "held",
+            CallOutcome::Unavailable => "unavailable",
+            CallOutcome::TooSlow => "too slow",
+            CallOutcome::Cancelled => "cancelled",
+            CallOutcome::Failed => "failed",
         });
     }
 }

@@ -5,18 +5,18 @@ use std::time::Duration;
 use crate::durations;
 use crate::failure::Failure;
 
-/// The time to live that is chosen where none is given.
+/// The time to live where none is given.
 const TTL: Duration = Duration::from_secs(30);
 
 /// For how long the lock is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Times {
+pub(crate) struct HoldTime {
     pub(crate) ttl: Duration,
     pub(crate) max_hold: Option<Duration>,
 }
 
-impl Times {
-    /// Chooses what was not said.
+impl HoldTime {
+    /// Chooses the defaults.
     pub(crate) fn choose(
         ttl: Option<Duration>,
         max_hold: Option<Duration>,
@@ -45,9 +45,9 @@ mod tests {
     fn the_ttl_is_30_s_or_max_hold_if_that_is_shorter() {
         let seconds = |n: Option<u64>| n.map(Duration::from_secs);
         let choose = |ttl, max_hold| {
-            let times = Times::choose(seconds(ttl), seconds(max_hold));
-            times
-                .map(|times| times.ttl.as_secs())
+            let hold_time = HoldTime::choose(seconds(ttl), seconds(max_hold));
+            hold_time
+                .map(|hold_time| hold_time.ttl.as_secs())
                 .map_err(|failure| failure.code)
         };
         assert_eq!(choose(None, None), Ok(30));

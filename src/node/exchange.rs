@@ -1,0 +1,296 @@
+//! One exchange: a request to one node and the reply to it, by one deadline.
+//!
+//! The states of an exchange, and what leads from one to the next:
+//!
+//! | state | event | next state |
+//! |---|---|---|
+//! | `NoSlot` | a slot of the pool is free | `Idle` |
+//! | `NoSlot` | none comes free within half of the node timeout | `Idle` on a slot beside the pool, if the request insists; else `Ended` |
+//! | `Idle` | the request is sent on the open connection in the slot | `Sent`, warm |
+//! | `Idle` | there is none, or it turns out to be closed: the request is sent on a new one | `Sent`, fresh |
+//! | `Idle` | that fails | `Ended`, and the node has executed nothing |
+//! | `Sent` | a reply | `Ended` |
+//! | `Sent`, warm or with repetitions left | the connection is closed before any of the reply came: said again on a new one | `Sent`, fresh |
+//! | `Sent` | the server lacks the script: said again on the same connection | `Sent` |
+//! | `Sent` | anything else goes wrong | `Ended`, with the undo behind the request where the connection is still open |
+//!
+//! Each function of [`Exchange`] is one line or two of the table: it takes the exchange in that state to the next, and leaves
+//! it alone in any other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::request::Request;
+use super::slot::{Place, Slot};
+use super::turn::{Connection, LOOK, Turn};
+use super::{Node, echo};
+use crate::clock::Timestamp;
+use crate::error::NodeError;
+use crate::wire::resp::Reply;
+use crate::wire::scripts;
+
+/// One exchange with one node. See the table above.
+pub(super) enum Exchange<'x, T> {
+    NoSlot(&'x Node, &'x Request<'x>),
+    Idle(Turn<'x>),
+    Sent(Sent<'x>),
+    Ended(Answer<T>),
+}
+
+/// A request that was sent, and its reply was not read.
+pub(super) struct Sent<'x> {
+    turn: Turn<'x>,
+    connection: Connection,
+    /// Up to when something to receive was waited for.
+    looked_until: Timestamp,
+    /// How often the request may still be said again when a connection made for it breaks.
+    repetitions: u32,
+    first_failure: Option<Box<NodeError>>,
+}
+
+/// What came of an exchange.
+pub(super) struct Answer<T> {
+    pub(super) result: Result<T, NodeError>,
+    pub(super) elapsed: Duration,
+    /// The run id of the server that answered, where it is known.
+    pub(super) server: Option<Arc<str>>,
+    /// Whether the node may have executed the request and was not sent the undo.
+    pub(super) is_owed: bool,
+    /// Why the request had to be sent more than once, if it had.
+    pub(super) first_failure: Option<Box<NodeError>>,
+}
+
+impl<'x, T> Exchange<'x, T> {
+    /// The whole exchange with one node.
+    pub(super) fn with(
+        node: &'x Node,
+        request: &'x Request<'x>,
+        read: impl Fn(&Node, &Reply) -> Option<T>,
+    ) -> Answer<T> {
+        let begun = Self::NoSlot(node, request);
+        begun.wait_for_a_slot().send().receive(read).answer()
+    }
+
+    pub(super) fn begin(node: &'x Node, request: &'x Request<'x>) -> Self {
+        Self::NoSlot(node, request).look_for_a_slot()
+    }
+
+    /// Takes a slot that is free now, if there is one.
+    pub(super) fn look_for_a_slot(self) -> Self {
+        let Self::NoSlot(node, request) = self else {
+            return self;
+        };
+        let started = node.now();
+        match node.pool.try_get() {
+            Some(slot) => Self::Idle(Turn::new(node, request, Place::Pooled(slot), started)),
+            None => self,
+        }
+    }
+
+    /// Waits for a slot for half of the node timeout; the other half is for the node.
+    pub(super) fn wait_for_a_slot(self) -> Self {
+        let Self::NoSlot(node, request) = self else {
+            return self;
+        };
+        let started = node.now();
+        let half = node.timeout.checked_div(2).unwrap_or_default();
+        let slot = match node.pool.get_timeout(half) {
+            Ok(slot) => Place::Pooled(slot),
+            Err(_) if request.insists() => Place::Own(Slot::default()),
+            Err(_) => {
+                let elapsed = node.now().saturating_since(started);
+                return Self::Ended(Answer::failed(NodeError::PoolExhausted, elapsed));
+            }
+        };
+        Self::Idle(Turn::new(node, request, slot, started))
+    }
+
+    /// Sends the request, and connects if need be.
+    pub(super) fn send(self) -> Self {
+        let Self::Idle(mut turn) = self else {
+            return self;
+        };
+        match turn.send() {
+            Ok(connection) => Self::Sent(Sent {
+                connection,
+                looked_until: turn.started,
+                repetitions: turn.request.repetitions(),
+                first_failure: None,
+                turn,
+            }),
+            Err(error) => Self::Ended(Answer {
+                server: turn.server(),
+                ..Answer::failed(error, turn.elapsed())
+            }),
+        }
+    }
+
+    /// Receives the reply if that needs no waiting beyond `patience`, or no time is left to wait.
+    pub(super) fn look(
+        self,
+        patience: Duration,
+        read: impl Fn(&Node, &Reply) -> Option<T>,
+    ) -> Self {
+        let Self::Sent(mut sent) = self else {
+            return self;
+        };
+        if sent.has_come(patience) || sent.is_overdue() {
+            Self::Ended(sent.receive(read))
+        } else {
+            Self::Sent(sent)
+        }
+    }
+
+    /// Receives the reply.
+    pub(super) fn receive(self, read: impl Fn(&Node, &Reply) -> Option<T>) -> Self {
+        let Self::Sent(sent) = self else {
+            return self;
+        };
+        Self::Ended(sent.receive(read))
+    }
+
+    pub(super) fn has_no_slot(&self) -> bool {
+        matches!(self, Self::NoSlot(..))
+    }
+
+    /// Whether it has a slot, and no answer yet.
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self, Self::Idle(_) | Self::Sent(_))
+    }
+
+    /// Whether the request can be sent without connecting.
+    pub(super) fn is_warm(&self) -> bool {
+        matches!(self, Self::Idle(turn) if turn.slot.is_open())
+    }
+
+    /// What came of it. One that was not brought to its end has got no answer in time.
+    pub(super) fn answer(self) -> Answer<T> {
+        if let Self::Ended(answer) = self {
+            answer
+        } else {
+            Answer::failed(NodeError::TimedOut, Duration::ZERO)
+        }
+    }
+}
+
+impl Sent<'_> {
+    /// Waits for the reply for no longer than `patience`; returns whether reading it is not going to wait.
+    fn has_come(&mut self, patience: Duration) -> bool {
+        // Each time is later than the last, also where time stands still for whoever waits.
+        let from = self.turn.node.now().max(self.looked_until);
+        self.looked_until = from.saturating_add(patience).min(self.turn.deadline);
+        let deadline = self.turn.soon();
+        self.turn.slot.is_ready(self.looked_until, deadline)
+    }
+
+    /// Whether it was waited for up to the deadline, or nobody wants to know any more.
+    fn is_overdue(&self) -> bool {
+        self.looked_until >= self.turn.deadline || self.turn.node.clock.has_ended()
+    }
+
+    fn receive<T>(mut self, read: impl Fn(&Node, &Reply) -> Option<T>) -> Answer<T> {
+        let reply = self.reply();
+        if self.connection == Connection::Fresh && reply.as_ref().is_ok_and(echo::has_error) {
+            // A server that has enough clients says so and closes. In the pool, the connection would look as if the
+            // server had been restarted, and cost the others that still work.
+            self.turn.slot.distrust();
+        }
+        let result = reply.and_then(|reply| self.read(&reply, read));
+        self.tell(result.as_ref().err());
+        let is_undone = result.as_ref().is_err_and(|error| self.turn.undo(error));
+        Answer {
+            result,
+            elapsed: self.turn.elapsed(),
+            server: self.turn.server(),
+            is_owed: !is_undone,
+            first_failure: self.first_failure,
+        }
+    }
+
+    fn recv(&mut self) -> Result<Reply, NodeError> {
+        if let Some(given_up) = self.turn.request.given_up() {
+            while !self.has_come(LOOK) && !self.is_overdue() {
+                if given_up.load(Ordering::Acquire) {
+                    // The connection is closed, because the reply is still to come.
+                    return Err(NodeError::TimedOut);
+                }
+            }
+        }
+        self.turn.recv()
+    }
+
+    /// The reply, after as many repetitions as are allowed.
+    fn reply(&mut self) -> Result<Reply, NodeError> {
+        let mut reply = self.recv();
+        while let Err(error) = &reply
+            && error.is_closed()
+            && (self.connection == Connection::Warm || self.repetitions > 0)
+        {
+            self.repetitions = self.repetitions.saturating_sub(1);
+            let failure = || Box::new(error.clone());
+            self.first_failure.get_or_insert_with(failure);
+            if self.connection == Connection::Warm {
+                self.turn.node.retire(self.turn.generation);
+            }
+            self.connection = Connection::Fresh;
+            reply = self.turn.say_again().and_then(|()| self.recv());
+        }
+        if reply.as_ref().is_ok_and(scripts::is_missing) {
+            self.turn.send_the_script_again()?;
+            reply = self.recv();
+        }
+        reply
+    }
+
+    /// A reply that `read` makes nothing of is a fault.
+    fn read<T>(
+        &mut self,
+        reply: &Reply,
+        read: impl Fn(&Node, &Reply) -> Option<T>,
+    ) -> Result<T, NodeError> {
+        let turn = &mut self.turn;
+        let result = if echo::has_error(reply) {
+            read(turn.node, &echo::without_echo(reply, turn.request.packed))
+        } else {
+            read(turn.node, reply)
+        };
+        result.ok_or_else(|| {
+            // Nothing that comes on this connection can be trusted any more.
+            turn.slot.distrust();
+            NodeError::protocol(echo::kind(reply))
+        })
+    }
+
+    /// Tells the span, the other connections and the breaker what came of it.
+    fn tell(&self, error: Option<&NodeError>) {
+        let Turn { node, request, .. } = self.turn;
+        let Some(error) = error else {
+            self.turn.span.answered();
+            if !request.is_aside() {
+                node.answered();
+            }
+            return;
+        };
+        self.turn.span.failed(error);
+        if error.is_broken() {
+            node.retire(self.turn.generation);
+        }
+        if !(request.is_aside() && matches!(error, NodeError::Protocol { .. })) {
+            self.turn.note(error);
+        }
+    }
+}
+
+impl<T> Answer<T> {
+    /// That of a node that has executed nothing.
+    fn failed(error: NodeError, elapsed: Duration) -> Self {
+        Self {
+            result: Err(error),
+            elapsed,
+            server: None,
+            is_owed: false,
+            first_failure: None,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The commands of the fenced protocol.
+
+use std::time::Duration;
+
+use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
+use crate::wire::pack::{Packed, millis};
+use crate::wire::scripts::fenced as scripts;
+
+/// The key of a lock, and the value that its holder has there.
+type KeyAndValue<'a> = (&'a str, &'a [u8]);
+
+/// What an attempt sends beside its key and value.
+#[derive(Clone, Copy)]
+pub(crate) struct Fence<'a> {
+    pub(crate) rules: &'a Rules,
+    /// The largest of the lock.
+    pub(crate) token: FencingToken,
+    /// How many below it are the lock's as well.
+    pub(crate) reserve: u32,
+}
+
+impl Fence<'_> {
+    /// Asks for the lock; `again` if the first command may have been executed, so that our own key is a vote.
+    pub(super) fn acquire(
+        &self,
+        (key, value): KeyAndValue<'_>,
+        ttl: Duration,
+        again: bool,
+    ) -> Packed {
+        let counter = Rules::fence(key);
+        let rest = [
+            "3".into(),
+            key.into(),
+            counter.as_str().into(),
+            self.rules.marker.as_str().into(),
+            value.into(),
+            millis(ttl),
+            u64::from(self.token).into(),
+            millis(self.rules.quarantine),
+            millis(FENCE_IDLE),
+            self.rules.config.as_str().into(),
+            if again { "1" } else { "0" }.into(),
+            u64::from(self.reserve).into(),
+        ];
+        Packed::call("acquire", &scripts::ACQUIRE_SCRIPT, &rest)
+    }
+
+    /// Extends, or sets the key again where it is gone and nobody else can have had it.
+    pub(super) fn extend(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
+        let counter = Rules::fence(key);
+        let rest = [
+            "3".into(),
+            key.into(),
+            counter.as_str().into(),
+            self.rules.marker.as_str().into(),
+            value.into(),
+            millis(ttl),
+            u64::from(self.token).into(),
+            millis(FENCE_IDLE),
+        ];
+        Packed::call("extend", &scripts::EXTEND_SCRIPT, &rest)
+    }
+
+    /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
+    pub(super) fn release(&self, (key, value): KeyAndValue<'_>) -> Packed {
+        let counter = Rules::fence(key);
+        let rest = [
+            "2".into(),
+            key.into(),
+            counter.as_str().into(),
+            value.into(),
+            self.token.tombstone().into(),
+            millis(self.rules.quarantine),
+            millis(FENCE_IDLE),
+        ];
+        Packed::call("release", &scripts::RELEASE_SCRIPT, &rest)
+    }
+}

@@ -1,0 +1,107 @@
+//! Giving a lock back on the nodes, and what the scripts say of a key that is not ours.
+
+use std::time::Duration;
+
+use super::exchange::Answer;
+use super::request::{Kind, Request};
+use super::together::exchange_all;
+use super::{Node, refused};
+use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
+use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
+
+/// What came of a release.
+pub(crate) struct Released {
+    /// What each node said, in order; those that are not asked have nothing of this lock.
+    pub(crate) nodes: Vec<NodeReport>,
+    /// Whether a node has woken somebody who waits for the lock.
+    pub(crate) has_woken: bool,
+}
+
+/// Sends a packed release to every node that is asked, before it reads any reply: one round trip for all. The first one
+/// of the canonical order, which those who wait ask, comes last.
+///
+/// Neither a breaker nor a pool without a free connection stands in its way: a node that has our key must hear of it.
+pub(crate) fn release_all<'n>(
+    nodes: impl DoubleEndedIterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+) -> Released {
+    let request = Request {
+        packed: command,
+        kind: Kind::Insistent,
+    };
+    let read = |_: &Node, reply: &Reply| release_reply(reply);
+    let answers = exchange_all(nodes.clone().rev(), &request, read);
+    let mut has_woken = false;
+    let reports = nodes.zip(answers.into_iter().rev());
+    let reports = reports.map(|((node, _), answer)| {
+        let Some(answer) = answer else {
+            return node.report(Vote::NotAsked, Duration::ZERO, None);
+        };
+        has_woken |= matches!(&answer.result, Ok(reply) if reply.has_woken);
+        let (elapsed, server) = (answer.elapsed, answer.server.clone());
+        node.report(vote(answer), elapsed, server)
+    });
+    let mut nodes: Vec<NodeReport> = reports.collect();
+    one_vote_each(&mut nodes);
+    Released { nodes, has_woken }
+}
+
+/// What one node answers to a release.
+struct ReleaseReply {
+    vote: Vote,
+    has_woken: bool,
+}
+
+/// One node's vote. When the command was sent twice because the connection broke, the first may have deleted the key, so
+/// that the second finds none or a successor's: then nobody can tell.
+fn vote(answer: Answer<ReleaseReply>) -> Vote {
+    let vote = answer.result.map_or_else(Vote::Failed, |reply| reply.vote);
+    match (answer.first_failure, &vote) {
+        (Some(failure), Vote::Missing | Vote::Held { .. }) => Vote::Failed(*failure),
+        _ => vote,
+    }
+}
+
+/// Reads the reply of release.lua.
+fn release_reply(reply: &Reply) -> Option<ReleaseReply> {
+    let has_woken = *reply == Reply::Int(2);
+    let vote = match own_key_vote(reply) {
+        Some(Vote::Granted) => Vote::Released,
+        None if has_woken => Vote::Released,
+        vote => vote?,
+    };
+    Some(ReleaseReply { vote, has_woken })
+}
+
+/// Reads what extend.lua answers for one lock, and release.lua where nobody was woken.
+pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
+    let why_not = match reply {
+        Reply::Int(1) => return Some(Vote::Granted),
+        Reply::Error(error) => return Some(refused(error)),
+        Reply::Array(items) => items.as_slice(),
+        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Bulk(_) | Reply::Int(_) => &[],
+    };
+    match why_not {
+        [Reply::Int(-2)] => Some(Vote::Missing),
+        [Reply::Int(pttl)] => not_ours(*pttl),
+        _ => None,
+    }
+}
+
+/// Reads what the scripts say of a key that is not ours.
+pub(super) fn not_ours(pttl: i64) -> Option<Vote> {
+    match pttl {
+        -1 => Some(not_a_lock("never expires")),
+        -3 => Some(not_a_lock("holds a value of another type")),
+        0.. => Some(Vote::Held {
+            remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
+        }),
+        _ => None,
+    }
+}
+
+fn not_a_lock(reason: &'static str) -> Vote {
+    let length = None;
+    Vote::Failed(NodeError::NotALock { reason, length })
+}

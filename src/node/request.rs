@@ -1,0 +1,124 @@
+//! What is asked of a node, and the rules that go with it: how it is said again, and what it does to a node not to answer.
+
+use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::command::{self, Command};
+use crate::clock::Timestamp;
+use crate::wire::pack::Packed;
+
+/// A packed command, or several of one kind, and its rules.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) packed: &'a Packed,
+    pub(super) kind: Kind<'a>,
+}
+
+/// How requests differ. What they have in common is in [`exchange`](super::exchange).
+#[derive(Clone, Copy)]
+pub(super) enum Kind<'a> {
+    /// Asks for a vote. It must not be executed twice, so it is said again in another form, and what nobody answers is undone.
+    Acquire {
+        command: Command<'a>,
+        ttl: Duration,
+        undo: &'a Packed,
+    },
+    /// Extends or releases: a node that has our key must hear of it, also when all connections of the pool are in use.
+    Insistent,
+    /// Looks at keys, or at the marker of a node.
+    Look,
+    /// Asks what the server says of itself. A server that answers may have its writes paused, so the answer does not mean
+    /// that it is of use to locks; nor does an answer that can't be read mean the contrary.
+    Question,
+    /// Looks for a moment, on behalf of who waits or of the breaker.
+    Glance,
+    /// Blocks until a lock is released, or until a time. Its silence is no fault of the node.
+    Listen {
+        key: &'a str,
+        until: Timestamp,
+        patience: Duration,
+        /// Set when nobody wants the answer any more.
+        given_up: Option<&'a AtomicBool>,
+    },
+}
+
+/// What bounds an exchange.
+pub(super) enum Bound {
+    /// One node timeout, the wait for a slot included.
+    FromTheBeginning,
+    /// So much from the moment when it is sent.
+    FromTheSend(Option<Duration>),
+}
+
+/// A connection that breaks again and again is not worth more.
+const REPETITIONS: u32 = 3;
+
+impl Request<'_> {
+    /// The command for another connection, when the first one broke before it answered.
+    pub(super) fn again(&self, now: Timestamp) -> Cow<'_, Packed> {
+        match &self.kind {
+            Kind::Acquire { command, ttl, .. } => Cow::Owned(command.retake(*ttl)),
+            Kind::Listen { key, until, .. } => {
+                Cow::Owned(command::listen(key, until.saturating_since(now)))
+            }
+            Kind::Insistent | Kind::Look | Kind::Question | Kind::Glance => {
+                Cow::Borrowed(self.packed)
+            }
+        }
+    }
+
+    /// What takes back a command whose outcome is unknown.
+    pub(super) fn undo(&self) -> Option<&Packed> {
+        if let Kind::Acquire { undo, .. } = self.kind {
+            Some(undo)
+        } else {
+            None
+        }
+    }
+
+    /// Whether it gets a connection beside the pool when none of the pool comes free.
+    pub(super) fn insists(&self) -> bool {
+        matches!(self.kind, Kind::Insistent)
+    }
+
+    pub(super) fn bound(&self) -> Bound {
+        match self.kind {
+            Kind::Acquire { .. } | Kind::Glance => Bound::FromTheBeginning,
+            Kind::Insistent | Kind::Look | Kind::Question => Bound::FromTheSend(None),
+            Kind::Listen { patience, .. } => Bound::FromTheSend(Some(patience)),
+        }
+    }
+
+    /// How often it may be said again when also a connection that was made for it breaks.
+    pub(super) fn repetitions(&self) -> u32 {
+        match self.kind {
+            Kind::Insistent | Kind::Look | Kind::Question => REPETITIONS,
+            Kind::Acquire { .. } | Kind::Glance | Kind::Listen { .. } => 0,
+        }
+    }
+
+    /// Whether no answer in time says little about the node: a good part of the time was gone before that was asked, or it
+    /// may take its time.
+    pub(super) fn excuses_silence(&self, waited: Duration, timeout: Duration) -> bool {
+        match self.kind {
+            Kind::Acquire { .. } | Kind::Glance => waited.saturating_mul(4) > timeout,
+            Kind::Insistent | Kind::Look | Kind::Question => false,
+            Kind::Listen { .. } => true,
+        }
+    }
+
+    /// What is set when nobody wants the answer any more, if that may come.
+    pub(super) fn given_up(&self) -> Option<&AtomicBool> {
+        if let Kind::Listen { given_up, .. } = self.kind {
+            given_up
+        } else {
+            None
+        }
+    }
+
+    /// Whether the answer says nothing about what the node is to locks.
+    pub(super) fn is_aside(&self) -> bool {
+        matches!(self.kind, Kind::Question)
+    }
+}

@@ -1,0 +1,169 @@
+//! A slot that is checked out for a request: connects, sends, says it again and takes it back, all by one deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Node;
+use super::request::{Bound, Request};
+use super::slot::{Place, Readiness};
+use crate::clock::Timestamp;
+use crate::error::NodeError;
+use crate::spans::NodeSpan;
+use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
+
+/// A slot that is checked out for a request. Dropping it puts the slot back, without the connection if a reply is
+/// outstanding.
+pub(super) struct Turn<'x> {
+    pub(super) node: &'x Node,
+    pub(super) request: &'x Request<'x>,
+    pub(super) slot: Place,
+    /// That of the connections that the node has now, or of the one in the slot.
+    pub(super) generation: u64,
+    pub(super) started: Timestamp,
+    /// Since when the slot is checked out. What is done for other nodes before the request is sent is not held against
+    /// this one.
+    since: Timestamp,
+    pub(super) deadline: Timestamp,
+    /// Whether no answer in time says little about the node.
+    excuses_silence: bool,
+    pub(super) span: NodeSpan,
+}
+
+/// How often it is looked whether a request is given up.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// Of an earlier request. The server may have closed it meanwhile.
+    Warm,
+    /// Made for this request.
+    Fresh,
+}
+
+impl<'x> Turn<'x> {
+    pub(super) fn new(
+        node: &'x Node,
+        request: &'x Request<'x>,
+        mut slot: Place,
+        started: Timestamp,
+    ) -> Self {
+        let generation = node.generation();
+        if slot.check(generation) == Readiness::Closed {
+            node.retire(generation);
+        }
+        let since = node.now();
+        let waited = since.saturating_since(started);
+        Self {
+            node,
+            request,
+            slot,
+            generation,
+            started,
+            since,
+            deadline: started,
+            excuses_silence: request.excuses_silence(waited, node.timeout),
+            span: NodeSpan::new(&node.name),
+        }
+    }
+
+    pub(super) fn send(&mut self) -> Result<Connection, NodeError> {
+        self.span.command(self.request.packed.name());
+        self.set_the_deadline();
+        self.send_on_some_connection().inspect_err(|error| {
+            self.span.failed(error);
+            self.note(error);
+        })
+    }
+
+    fn set_the_deadline(&mut self) {
+        let now = self.node.now();
+        self.deadline = match self.request.bound() {
+            Bound::FromTheBeginning => {
+                let lost = now.saturating_since(self.since);
+                self.started = self.started.saturating_add(lost);
+                self.started.saturating_add(self.node.timeout)
+            }
+            Bound::FromTheSend(span) => now.saturating_add(span.unwrap_or(self.node.timeout)),
+        };
+    }
+
+    fn send_on_some_connection(&mut self) -> Result<Connection, NodeError> {
+        if !self.slot.is_open() {
+            self.connect_and_send(self.request.packed)?;
+            return Ok(Connection::Fresh);
+        }
+        match self.slot.send(self.request.packed, self.deadline) {
+            Err(error) if error.is_closed() => {
+                self.node.retire(self.generation);
+                self.say_again()?;
+                Ok(Connection::Fresh)
+            }
+            sent => sent.map(|()| Connection::Warm),
+        }
+    }
+
+    pub(super) fn say_again(&mut self) -> Result<(), NodeError> {
+        self.connect_and_send(&self.request.again(self.node.now()))
+    }
+
+    fn connect_and_send(&mut self, packed: &Packed) -> Result<(), NodeError> {
+        self.slot.close();
+        self.generation = self.node.generation();
+        let deadline = self.soon();
+        let transport = self.node.connector.connect(deadline)?;
+        self.slot.open(transport, self.generation, deadline)?;
+        self.slot.send(packed, deadline)
+    }
+
+    /// Tells the node's breaker.
+    pub(super) fn note(&self, error: &NodeError) {
+        if !(self.excuses_silence && error.is_silence()) {
+            self.node.note(error);
+        }
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.node.now().saturating_since(self.started)
+    }
+
+    /// To a server that was sent it before and has forgotten it. On the same connection: it has done nothing yet.
+    pub(super) fn send_the_script_again(&mut self) -> Result<(), NodeError> {
+        self.slot.forget_scripts();
+        let again = self.request.again(self.node.now());
+        self.slot.send(&again, self.deadline)
+    }
+
+    /// The deadline for all but the waiting for a reply to begin: no later than a node timeout from now, where somebody may
+    /// give the request up.
+    pub(super) fn soon(&self) -> Timestamp {
+        if self.request.given_up().is_none() {
+            return self.deadline;
+        }
+        let span = self.node.timeout.saturating_add(LOOK);
+        self.node.now().saturating_add(span).min(self.deadline)
+    }
+
+    pub(super) fn recv(&mut self) -> Result<Reply, NodeError> {
+        let deadline = self.soon();
+        self.slot.recv_all(self.request.packed.count(), deadline)
+    }
+
+    /// Sends what undoes a request whose outcome is unknown behind it, on the same connection: on another one it could
+    /// arrive first, and the key would stay. Closes the connection. Returns whether the server is going to see the undo.
+    pub(super) fn undo(&mut self, error: &NodeError) -> bool {
+        let Some(undo) = self.request.undo() else {
+            return false;
+        };
+        // Nobody is going to read whether the server has the script.
+        self.slot.forget_scripts();
+        let is_sent = !error.is_broken() && self.slot.send(undo, self.deadline).is_ok();
+        self.slot.close();
+        is_sent
+    }
+
+    /// The run id of the server, where it is known.
+    pub(super) fn server(&self) -> Option<Arc<str>> {
+        self.slot.run_id().cloned()
+    }
+}

@@ -1,0 +1,267 @@
+//! Commands as they go over the wire: each an array of bulk strings, in version 2 of the protocol of Redis.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::scripts::Script;
+
+/// One word of a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Word<'a> {
+    Bytes(&'a [u8]),
+    Number(u64),
+}
+
+/// Whole milliseconds, as Redis counts them: a part of one is not promised to anyone.
+pub(crate) fn millis(span: Duration) -> Word<'static> {
+    Word::Number(whole_millis(span))
+}
+
+pub(crate) fn whole_millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The bytes of a command of these words.
+pub(crate) fn pack(words: &[Word<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(room(words));
+    push_line(&mut bytes, b'*', words.len());
+    push_all(&mut bytes, words);
+    bytes
+}
+
+/// A packed command, or several of one kind that go in one write.
+#[derive(Clone)]
+pub(crate) struct Packed {
+    /// What it does, for people.
+    name: &'static str,
+    bytes: Vec<u8>,
+    /// Where the bytes call a script by its digest.
+    call: Option<Call>,
+    /// Those that go behind it.
+    others: Vec<Self>,
+}
+
+/// How a script is called by its digest.
+#[derive(Clone, Copy)]
+struct Call {
+    script: &'static Script,
+    /// How many words the command has.
+    words: usize,
+    /// Where the words behind the digest begin.
+    rest_at: usize,
+}
+
+impl Packed {
+    pub(crate) fn new(name: &'static str, words: &[Word<'_>]) -> Self {
+        Self {
+            name,
+            bytes: pack(words),
+            call: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// Runs a script that is called by its digest where the server has it. The words are those behind the digest: the
+    /// number of keys, the keys and the arguments.
+    pub(crate) fn call(name: &'static str, script: &'static Script, rest: &[Word<'_>]) -> Self {
+        let words = rest.len().saturating_add(2);
+        let mut bytes = head(words, [b"EVALSHA", script.digest().as_bytes()], room(rest));
+        let rest_at = bytes.len();
+        push_all(&mut bytes, rest);
+        Self {
+            name,
+            bytes,
+            call: Some(Call {
+                script,
+                words,
+                rest_at,
+            }),
+            others: Vec::new(),
+        }
+    }
+
+    /// What it does, for people.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The same with other commands of its kind behind it.
+    pub(crate) fn followed_by(mut self, others: Vec<Self>) -> Self {
+        self.others = others;
+        self
+    }
+
+    /// How many they are.
+    pub(crate) fn count(&self) -> usize {
+        self.others.len().saturating_add(1)
+    }
+
+    /// The commands that go behind it.
+    pub(crate) fn others(&self) -> &[Self] {
+        &self.others
+    }
+
+    /// The script that it runs, if that can be called by its digest.
+    pub(crate) fn script(&self) -> Option<&'static Script> {
+        self.call.map(|call| call.script)
+    }
+
+    /// What is sent to a server that has the script, where it runs one.
+    pub(crate) fn short(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What is sent to a server that may not have the script.
+    pub(crate) fn in_full(&self) -> Cow<'_, [u8]> {
+        let Some(call) = self.call else {
+            return Cow::Borrowed(&self.bytes);
+        };
+        let rest = self.bytes.get(call.rest_at..).unwrap_or_default();
+        let text = call.script.text().as_bytes();
+        let mut bytes = head(call.words, [b"EVAL", text], rest.len());
+        bytes.extend_from_slice(rest);
+        Cow::Owned(bytes)
+    }
+}
+
+/// The beginning of a command of so many words, with room for the rest.
+fn head(words: usize, first: [&[u8]; 2], room_behind: usize) -> Vec<u8> {
+    let first = first.map(Word::Bytes);
+    let mut bytes = Vec::with_capacity(room(&first).saturating_add(room_behind));
+    push_line(&mut bytes, b'*', words);
+    push_all(&mut bytes, &first);
+    bytes
+}
+
+/// What the words take at most, and the line before them.
+fn room(words: &[Word<'_>]) -> usize {
+    let line = LONGEST_NUMBER.saturating_add(3);
+    let of_word = |word: &Word<'_>| match word {
+        Word::Bytes(bytes) => bytes.len(),
+        Word::Number(_) => LONGEST_NUMBER,
+    };
+    let of_words = words.iter().map(of_word);
+    of_words.fold(line, |sum, word| {
+        sum.saturating_add(word).saturating_add(WORD)
+    })
+}
+
+/// What a word of ordinary length takes beside itself.
+const WORD: usize = 10;
+
+/// The digits of the largest number of 64 bits.
+const LONGEST_NUMBER: usize = 20;
+
+fn push_all(bytes: &mut Vec<u8>, words: &[Word<'_>]) {
+    let mut buffer = [0; LONGEST_NUMBER];
+    for word in words {
+        let word = match word {
+            Word::Bytes(word) => word,
+            Word::Number(number) => digits(*number, &mut buffer),
+        };
+        push_line(bytes, b'$', word.len());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+}
+
+fn push_line(bytes: &mut Vec<u8>, mark: u8, number: usize) {
+    let number = u64::try_from(number).unwrap_or(u64::MAX);
+    bytes.push(mark);
+    bytes.extend_from_slice(digits(number, &mut [0; LONGEST_NUMBER]));
+    bytes.extend_from_slice(b"\r\n");
+}
+
+fn digits(mut number: u64, buffer: &mut [u8; LONGEST_NUMBER]) -> &[u8] {
+    let mut begin = LONGEST_NUMBER;
+    for digit in buffer.iter_mut().rev() {
+        *digit = u8::try_from(number % 10)
+            .unwrap_or_default()
+            .saturating_add(b'0');
+        number /= 10;
+        begin = begin.saturating_sub(1);
+        if number == 0 {
+            break;
+        }
+    }
+    buffer.get(begin..).unwrap_or_default()
+}
+
+impl<'a> From<&'a [u8]> for Word<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl<'a> From<&'a str> for Word<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Bytes(text.as_bytes())
+    }
+}
+
+impl From<u64> for Word<'_> {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::resp;
+    use super::super::scripts::fenced;
+    use super::*;
+
+    /// As the redis crate packs them.
+    fn by_redis(words: &[Word<'_>]) -> Vec<u8> {
+        let mut cmd = redis::Cmd::new();
+        for word in words {
+            match word {
+                Word::Bytes(bytes) => cmd.arg(bytes),
+                Word::Number(number) => cmd.arg(number),
+            };
+        }
+        cmd.get_packed_command()
+    }
+
+    #[test]
+    fn numbers_are_packed_to_their_last_digit() {
+        for number in [0, 1, 9, 10, 99, 100, 30_000, u64::MAX - 1, u64::MAX] {
+            let words = [Word::from("INCRBY"), number.into()];
+            assert_eq!(pack(&words), by_redis(&words), "{number}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_redis_crate_packs_the_same(
+            words in vec(prop_oneof![
+                vec(any::<u8>(), 0..300).prop_map(Ok),
+                any::<u64>().prop_map(Err),
+            ], 1..12)
+        ) {
+            let words: Vec<Word<'_>> = words
+                .iter()
+                .map(|word| word.as_ref().map_or_else(|number| Word::from(*number), |word| word.as_slice().into()))
+                .collect();
+            let bytes = pack(&words);
+            prop_assert_eq!(&bytes, &by_redis(&words));
+            prop_assert_eq!(resp::words(&bytes).map(|words| words.len()), Some(words.len()));
+        }
+
+        #[test]
+        fn a_script_is_called_by_its_digest_or_sent_in_full_with_the_same_arguments(
+            rest in vec(vec(any::<u8>(), 0..40), 0..9)
+        ) {
+            let rest: Vec<Word<'_>> = rest.iter().map(|word| word.as_slice().into()).collect();
+            let packed = Packed::call("acquire", &fenced::ACQUIRE_SCRIPT, &rest);
+            let script = &fenced::ACQUIRE_SCRIPT;
+            let by_digest = [&[Word::from("EVALSHA"), script.digest().into()], &rest[..]].concat();
+            let in_full = [&[Word::from("EVAL"), script.text().into()], &rest[..]].concat();
+            prop_assert_eq!(packed.short(), by_redis(&by_digest));
+            prop_assert_eq!(&*packed.in_full(), by_redis(&in_full));
+        }
+    }
+}
