@@ -18,11 +18,12 @@
 //! it alone in any other.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::request::Request;
 use super::slot::{Place, Slot};
-use super::turn::{Connection, Turn};
+use super::turn::{Connection, LOOK, Turn};
 use super::{Node, echo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -176,7 +177,7 @@ impl Sent<'_> {
         // Each time is later than the last, also where time stands still for whoever waits.
         let from = self.turn.node.now().max(self.looked_until);
         self.looked_until = from.saturating_add(patience).min(self.turn.deadline);
-        let deadline = self.turn.deadline;
+        let deadline = self.turn.soon();
         self.turn.slot.is_ready(self.looked_until, deadline)
     }
 
@@ -204,9 +205,21 @@ impl Sent<'_> {
         }
     }
 
+    fn recv(&mut self) -> Result<Reply, NodeError> {
+        if let Some(given_up) = self.turn.request.given_up() {
+            while !self.has_come(LOOK) && !self.is_overdue() {
+                if given_up.load(Ordering::Acquire) {
+                    // The connection is closed, because the reply is still to come.
+                    return Err(NodeError::TimedOut);
+                }
+            }
+        }
+        self.turn.recv()
+    }
+
     /// The reply, after as many repetitions as are allowed.
     fn reply(&mut self) -> Result<Reply, NodeError> {
-        let mut reply = self.turn.recv();
+        let mut reply = self.recv();
         while let Err(error) = &reply
             && error.is_closed()
             && (self.connection == Connection::Warm || self.turn.repetitions > 0)
@@ -218,11 +231,11 @@ impl Sent<'_> {
                 self.turn.node.retire(self.turn.generation);
             }
             self.connection = Connection::Fresh;
-            reply = self.turn.say_again().and_then(|()| self.turn.recv());
+            reply = self.turn.say_again().and_then(|()| self.recv());
         }
         if reply.as_ref().is_ok_and(scripts::is_missing) {
             self.turn.send_the_script_again()?;
-            reply = self.turn.recv();
+            reply = self.recv();
         }
         reply
     }

@@ -2,7 +2,7 @@
 //!
 //! What is heard is a hint: whoever hears something asks for the lock, and whoever hears nothing does so too, but later.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Node;
@@ -13,9 +13,6 @@ use crate::wire::resp::Reply;
 
 /// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
 const TICK: Duration = Duration::from_millis(100);
-
-/// How often one who listens looks whether it is to go on.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Who listens at a node.
 #[derive(Default)]
@@ -114,7 +111,7 @@ impl Listener<'_> {
         key: &str,
         span: Duration,
         longest: Duration,
-        given_up: Option<&dyn Fn() -> bool>,
+        given_up: Option<&AtomicBool>,
     ) -> Heard {
         if span < command::SHORTEST_LISTENING {
             return Heard::Failed;
@@ -127,22 +124,11 @@ impl Listener<'_> {
                 key,
                 until,
                 patience: span.saturating_add(late).min(longest),
+                given_up,
             },
         };
         let read = |_: &Node, reply: &Reply| Some(reply.clone());
-        let mut exchange = Exchange::NoSlot(self.node, &request)
-            .wait_for_a_slot()
-            .send();
-        if let Some(given_up) = given_up {
-            while exchange.is_under_way() {
-                exchange = exchange.look(LOOK, read);
-                if exchange.is_under_way() && given_up() {
-                    // The connection is closed, because the answer is still to come.
-                    return Heard::Failed;
-                }
-            }
-        }
-        match exchange.receive(read).answer().result {
+        match Exchange::with(self.node, &request, read).result {
             Ok(Reply::Array(_)) => Heard::Release,
             Ok(Reply::Nil) => Heard::Nothing,
             Ok(reply) => {
