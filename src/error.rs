@@ -186,13 +186,13 @@ impl fmt::Display for Error {
             ),
             Self::TooSlow {
                 resource,
+                waited,
                 elapsed,
                 nodes,
-                ..
             } => write!(
                 f,
                 "a majority granted the lock on {resource:?}, but its validity was used up after {elapsed:.1?}; \
-                 use a longer ttl: {}",
+                 use a longer ttl (waited {waited:.1?}): {}",
                 Reports(nodes)
             ),
             Self::Cancelled { resource, waited } => {

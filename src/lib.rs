@@ -55,7 +55,7 @@
 //! [`try_lock`](LockManager::try_lock) makes one round over the nodes, and [`try_lock_for`](LockManager::try_lock_for)
 //! and [`try_lock_until`](LockManager::try_lock_until) wait until a given end. While another process has the lock, one
 //! node is asked for it, with a [random delay](Builder::retry_delay) in between, and a release wakes a waiting client
-//! within milliseconds.
+//! within milliseconds. A [`Cancel`] ends a wait from another thread, for example when the program shuts down.
 //!
 //! **The time to live** is how long others wait if this process crashes. Choose a short one, but far above the node
 //! timeout times the number of nodes. A lock that is needed for longer has to be [extended](LockGuard::extend) in time,
@@ -91,7 +91,7 @@
 //!
 //! **Errors.** [`Error::Held`] is the normal "no": others have the lock. [`Error::Unavailable`] is an outage: too few
 //! nodes answer to tell whether the lock is free. [`Error::TooSlow`] means that a majority granted the lock too late,
-//! and [`Error::Lost`] that a guard's lock is no longer held.
+//! and [`Error::Lost`] that a guard's lock is no longer held. Where a node gave no vote, its [`NodeError`] says why.
 //!
 //! ```
 //! use std::time::Duration;
@@ -119,6 +119,9 @@
 //! # report(&manager)?;
 //! # Ok::<(), Error>(())
 //! ```
+//!
+//! **Connections.** [`Builder::credentials`] takes a callback for passwords that change. With the cargo feature
+//! `tls-rustls`, `Builder::tls` takes certificates.
 //!
 //! **Votes.** [`LockGuard::votes`] and every error that comes from a round have a [`NodeReport`] for each node: its
 //! name as `host:port`, its [`Vote`], and how long it took. Nodes that failed lately are left out while the others are
@@ -156,20 +159,20 @@
 //! # Cargo features
 //!
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
-//! - `cli`: the command `redlatch`, which runs a command under a lock. It adds nothing to the library.
 //! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`LockStatus`] and
 //!   [`Stats`] and their parts.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
 //!
 //! # More
 //!
-//! In the package: `docs/algorithm.md` (each step, each deviation from the Redis documentation page "Distributed Locks
-//! with Redis", and why), `docs/correctness.md` (what is promised, how that is checked, and what is not promised),
-//! `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or neither), `docs/batch-jobs.md` (long
-//! jobs in Rust and in shell, and what happens when a lock is lost), `docs/contention.md` (how waiting clients are
-//! woken, what that costs, and how fair it is), `docs/operations.md` (servers, ACL, changes, and what to do about each
-//! error), `docs/testing.md` (a complete example of a service under test), `docs/architecture.md` (modules and
-//! dependencies), and four programs in `examples/`.
+//! The command `redlatch`, which runs a command under a lock, is the package `redlatch-cli`. In the repository there are
+//! also four programs in `examples/`. In this package: `docs/algorithm.md` (each step, each deviation from the Redis
+//! documentation page "Distributed Locks with Redis", and why), `docs/correctness.md` (what is promised, how that is
+//! checked, and what is not promised), `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or
+//! neither), `docs/batch-jobs.md` (long jobs in Rust and in shell, and what happens when a lock is lost),
+//! `docs/contention.md` (how waiting clients are woken, what that costs, and how fair it is), `docs/operations.md`
+//! (servers, ACL, changes, and what to do about each error), `docs/testing.md` (a complete example of a service under
+//! test), and `docs/architecture.md` (modules and dependencies).
 
 mod clock;
 mod cluster;

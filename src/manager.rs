@@ -99,8 +99,9 @@ impl LockManager {
     /// The error of the last attempt: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]. A thread that
     /// waited behind another thread until its timeout gets that thread's error, or [`Error::Held`] without asking a
     /// node. Without any attempt: [`Error::InvalidTtl`] for a `ttl` of no more than the drift (1 % and 2 ms) or above
-    /// `max_ttl`, [`Error::InvalidResource`] for an empty name or one above 64 KiB, [`Error::Forked`] in a forked
-    /// child, [`Error::NoRandomness`] when the operating system gives no random bytes for a token.
+    /// `max_ttl`, [`Error::InvalidResource`] for a name that is empty, longer than 64 KiB, or reserved (`…:fence`,
+    /// `…redlatch:node`, or with `:redlatch:` in it), [`Error::Forked`] in a forked child, [`Error::NoRandomness`] when the
+    /// operating system gives no random bytes for a token.
     ///
     /// ```
     /// # use std::time::Duration;

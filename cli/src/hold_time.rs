@@ -13,6 +13,8 @@ const TTL: Duration = Duration::from_secs(30);
 pub(crate) struct HoldTime {
     pub(crate) ttl: Duration,
     pub(crate) max_hold: Option<Duration>,
+    /// Whether the ttl was not given, and is `max_hold` because that is shorter than the default.
+    pub(crate) ttl_is_from_max_hold: bool,
 }
 
 impl HoldTime {
@@ -33,6 +35,7 @@ impl HoldTime {
         Ok(Self {
             ttl: chosen,
             max_hold,
+            ttl_is_from_max_hold: ttl.is_none() && max_hold == Some(chosen),
         })
     }
 }

@@ -51,6 +51,8 @@ fn page() -> std::io::Result<Vec<u8>> {
         part.render_options_section(&mut sections)?;
         // Within the section of the subcommand.
         let sections = String::from_utf8_lossy(&sections).replace("\n.SH ", "\n.SS ");
+        // The synopsis leaves out the dashes that have to stand before the command.
+        let sections = sections.replace(" <\\fICOMMAND\\fR>", " \\-\\- <\\fICOMMAND\\fR>...");
         page.extend_from_slice(sections.as_bytes());
     }
     whole.render_extra_section(&mut page)?;
@@ -89,6 +91,7 @@ mod tests {
             assert!(page.contains(&format!("REDLATCH {name}")), "{name}");
         }
         assert!(page.contains("Exit codes of run"));
+        assert!(page.contains("<\\fINAME\\fR> \\-\\- <\\fICOMMAND\\fR>..."));
     }
 
     #[test]

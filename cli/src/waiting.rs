@@ -97,7 +97,7 @@ impl Request<'_> {
     /// Calls the library on a thread, which sends an event when the call has ended. The lock is renewed from then on.
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());
-        let (HoldTime { ttl, max_hold }, wait) = (self.hold_time, self.wait);
+        let (HoldTime { ttl, max_hold, .. }, wait) = (self.hold_time, self.wait);
         let cancel = cancel.clone();
         let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
         let call = move || {
@@ -118,9 +118,8 @@ impl Request<'_> {
 
 fn refusal(request: &Request<'_>, error: Error) -> Failure {
     if let Error::InvalidTtl { reason, .. } = &error
-        && request.hold_time.max_hold == Some(request.hold_time.ttl)
+        && request.hold_time.ttl_is_from_max_hold
     {
-        // Here the ttl comes from --max-hold, so the message names that.
         return Failure::usage(format!(
             "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
             durations::exact(request.hold_time.ttl)

@@ -16,9 +16,13 @@ impl Cluster {
     /// The key of a resource, if its name is valid.
     pub(crate) fn checked_key(&self, resource: &str) -> Result<String, Error> {
         let key = self.key(resource);
-        if resource.is_empty() || key.len() > LONGEST_KEY {
+        if resource.is_empty() {
+            let reason = String::from("the name is empty; give one");
+            return Err(Error::InvalidResource { reason });
+        }
+        if key.len() > LONGEST_KEY {
             let reason = format!(
-                "a name has 1 to {LONGEST_KEY} bytes with its prefix, this has {}",
+                "a name has at most {LONGEST_KEY} bytes with the key_prefix, this has {}; choose a shorter one",
                 key.len()
             );
             return Err(Error::InvalidResource { reason });

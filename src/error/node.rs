@@ -188,6 +188,9 @@ impl fmt::Display for NodeError {
                     ("SELECT", "NOPERM") => {
                         " (the user's ACL forbids it: allow SELECT, or leave the database out of the URL)"
                     }
+                    ("AUTH", "ERR") => {
+                        " (the server may have no password: if so, give none)"
+                    }
                     _ => advice(code, message),
                 };
                 write!(

@@ -28,8 +28,8 @@ impl LockManager {
     /// # Errors
     ///
     /// A node that fails is no error, but has a [`View`](crate::View) that says so; if too many fail, the status is
-    /// [`LockStatus::Unknown`]. Without asking any node: [`Error::InvalidResource`] for an empty name or one above 64
-    /// KiB, [`Error::Forked`] in a forked child.
+    /// [`LockStatus::Unknown`]. Without asking any node: [`Error::InvalidResource`] for a name that can't be
+    /// locked, [`Error::Forked`] in a forked child.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -77,8 +77,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
-    /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
+    /// As for [`LockManager::lock`]; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive,
+    /// [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// [`Error::NoThread`].
     pub fn lock(&self) -> Result<LockGuard, Error> {
         self.acquire(self.manager.cluster().options.acquire_timeout)
     }
@@ -87,8 +88,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
-    /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
+    /// As for [`LockManager::lock`]; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive,
+    /// [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// [`Error::NoThread`].
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
         self.acquire(Duration::ZERO)
     }
@@ -97,8 +99,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
-    /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
+    /// As for [`LockManager::lock`]; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive,
+    /// [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// [`Error::NoThread`].
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
         self.acquire(timeout)
     }
@@ -107,8 +110,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node
-    /// timeouts, or of more than `max_hold`, and [`Error::NoThread`].
+    /// As for [`LockManager::lock`]; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive,
+    /// [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// [`Error::NoThread`].
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
         self.acquire(clock::until_instant(deadline))
     }

@@ -24,7 +24,7 @@ fn assert_refused(ended: &Ended, code: i32, advice: &str) {
 fn usage_that_is_wrong_is_64() {
     let nodes = Nodes::start(3);
     let long = "x".repeat(70_000);
-    let cases: [(&[&str], &str); 31] = [
+    let cases: [(&[&str], &str); 32] = [
         (&[], "--help"),
         (&["dance"], "--help"),
         (&["run"], "<NAME>"),
@@ -85,6 +85,19 @@ fn usage_that_is_wrong_is_64() {
         (
             &["run", "--max-hold", "100ms", "job", "--", "true"],
             "--max-hold 100ms",
+        ),
+        (
+            &[
+                "run",
+                "--ttl",
+                "2h",
+                "--max-hold",
+                "2h",
+                "job",
+                "--",
+                "true",
+            ],
+            "invalid ttl of 7200s",
         ),
         (
             &["run", "--on-loss", "panic", "job", "--", "true"],

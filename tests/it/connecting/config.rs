@@ -235,10 +235,9 @@ fn a_prefix_does_not_make_an_empty_name_good() {
         .key_prefix("app:")
         .build()
         .unwrap();
-    assert!(matches!(
-        manager.try_lock("", MS(100)),
-        Err(Error::InvalidResource { .. })
-    ));
+    let error = manager.try_lock("", MS(100)).unwrap_err();
+    assert!(matches!(error, Error::InvalidResource { .. }), "{error}");
+    assert!(error.to_string().contains("the name is empty"), "{error}");
 }
 
 #[test]

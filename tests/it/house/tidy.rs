@@ -154,6 +154,24 @@ fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
     }
 }
 
+#[test]
+fn variants_with_fields_of_public_enums_are_non_exhaustive() {
+    for (name, text) in files("src", "rs") {
+        let (mut is_public, mut before) = (false, "");
+        for line in text.lines() {
+            if line.starts_with("pub enum ") || line == "}" {
+                is_public = line != "}";
+            }
+            // At this depth, `{` at the end begins a variant with named fields.
+            let is_variant = line.starts_with("    ") && line[4..].starts_with(char::is_uppercase);
+            if is_public && is_variant && line.ends_with(" {") {
+                assert_eq!(before, "    #[non_exhaustive]", "{name}: {line}");
+            }
+            before = line;
+        }
+    }
+}
+
 /// The folder of a test binary has the test of this name.
 #[track_caller]
 fn assert_is_there(folder: &str, test: &str) {

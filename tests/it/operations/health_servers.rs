@@ -295,6 +295,14 @@ fn a_server_that_demands_a_password_or_refuses_it_is_of_no_use() {
 }
 
 #[test]
+fn a_server_without_a_password_refuses_one_and_the_message_says_so() {
+    let server = Server::start();
+    let found = health(&manager([server.url().replace("//", "//:needless@")]));
+    let error = of(&found, &server, "error");
+    assert!(error.contains("may have no password"), "{found}");
+}
+
+#[test]
 fn markers_on_servers_are_read_whatever_is_under_the_key() {
     let mut servers = Server::cluster(5);
     let manager = on_servers(&servers);
