@@ -61,12 +61,12 @@ struct Server {
     clock: Clock,
     /// The same clock, if a test moves it.
     fake_clock: Option<FakeClock>,
-    state: Mutex<State>,
+    state: Mutex<NodeState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct NodeState {
     store: Store,
     /// How far the node's own clock is ahead.
     ahead: Duration,
@@ -117,9 +117,9 @@ impl FakeNode {
         let clock = fake_clock.clone().map_or_else(Clock::system, Clock::from);
         let now = Duration::from_nanos(clock.now().as_nanos());
         let process = Process::new(id, now, clock.wall_micros());
-        let state = State {
+        let state = NodeState {
             store: Store::of(process),
-            ..State::default()
+            ..NodeState::default()
         };
         Self {
             server: Arc::new(Server {
@@ -206,7 +206,7 @@ impl FakeNode {
         self.come_up(|_| ());
     }
 
-    fn come_up(&self, load: impl FnOnce(&mut State)) {
+    fn come_up(&self, load: impl FnOnce(&mut NodeState)) {
         let mut state = self.server.state.lock();
         load(&mut state);
         let now = self.time(&state);
@@ -279,13 +279,13 @@ impl FakeNode {
     }
 
     /// The node's own time.
-    fn time(&self, state: &MutexGuard<'_, State>) -> Duration {
+    fn time(&self, state: &MutexGuard<'_, NodeState>) -> Duration {
         let now = Duration::from_nanos(self.server.clock.now().as_nanos());
         now.saturating_add(state.ahead)
     }
 
     /// Executes one packed command; the reply goes to its connection, if that is still there.
-    fn execute(&self, state: &mut MutexGuard<'_, State>, connection: u64, command: &[u8]) {
+    fn execute(&self, state: &mut MutexGuard<'_, NodeState>, connection: u64, command: &[u8]) {
         let now = self.time(state);
         let value = state.store.execute(command, now);
         let delay = match state.fault {
@@ -300,7 +300,7 @@ impl FakeNode {
     }
 }
 
-impl State {
+impl NodeState {
     fn disconnect(&mut self) {
         self.connections.clear();
         self.backlog.clear();

@@ -192,8 +192,6 @@ mod process;
 mod protocol;
 mod quorum;
 mod renewal;
-#[cfg(test)]
-mod replaced;
 mod retry;
 mod shown;
 mod spans;

@@ -16,6 +16,7 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 pub(crate) mod acquire;
 mod breaker;
+mod checkout;
 pub(crate) mod command;
 mod echo;
 mod exchange;
@@ -25,27 +26,24 @@ pub(crate) mod fenced;
 pub(crate) mod health;
 mod identity;
 pub(crate) mod inspect;
+mod listeners;
+mod probe;
 pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
 mod slot;
 mod together;
-mod turn;
 pub(crate) mod wait;
 
-use self::breaker::{Breaker, Probe};
-use self::exchange::Exchange;
-use self::fenced::{Answer, Reading};
-use self::request::{Kind, Request};
+use self::breaker::Breaker;
+use self::listeners::Listeners;
 use self::slot::Slots;
-use self::wait::Listeners;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
-use crate::fencing::Rules;
 use crate::log_lines;
 use crate::stats::NodeRecorder;
-use crate::wire::resp::{Reply, ServerError};
+use crate::wire::resp::ServerError;
 use crate::wire::transport::{Connect, clean};
 
 /// A node: its connections, and what is known of its health.
@@ -147,16 +145,6 @@ impl Node {
         self.breaker.failure()
     }
 
-    /// What an answer of the fenced protocol means at this moment.
-    fn read(&self, answer: Answer, rules: &Rules, counter: String) -> Vote {
-        let reading = Reading {
-            rules,
-            counter,
-            wall_micros: self.clock.wall_micros(),
-        };
-        reading.vote(answer)
-    }
-
     /// Opens the breaker if the error is one of the node.
     fn note(&self, error: &NodeError) {
         if !error.is_of_node() {
@@ -175,30 +163,6 @@ impl Node {
         if self.breaker.close() {
             self.stats.closed.count();
             log_lines::node_closed(&self.name);
-        }
-    }
-
-    fn schedule(&self, probe: Probe) {
-        let me = Weak::clone(&self.me);
-        self.timers.after(probe.after, move || {
-            if let Some(node) = me.upgrade() {
-                node.probe(probe);
-            }
-        });
-    }
-
-    /// Sends a real command, off the callers' path: a stopped server still accepts connections.
-    fn probe(&self, probe: Probe) {
-        if !self.breaker.wants(probe) {
-            return;
-        }
-        let command = command::probe();
-        let request = Request::new(&command, Kind::Glance);
-        let answer = Exchange::with(self, &request, |_, reply| is_alive(reply));
-        if answer.result.is_err()
-            && let Some(next) = self.breaker.probe_failed(probe)
-        {
-            self.schedule(next);
         }
     }
 
@@ -231,19 +195,6 @@ impl Ballot {
     /// Whether the node was not asked because it failed a moment ago.
     pub(crate) fn is_left_out(&self) -> bool {
         self.report.vote.is_left_out()
-    }
-}
-
-/// Reads the reply to a probe. A server that refuses it with an error is alive too.
-fn is_alive(reply: &Reply) -> Option<()> {
-    match reply {
-        Reply::Int(1) | Reply::Error(_) => Some(()),
-        Reply::Nil
-        | Reply::Okay
-        | Reply::Text(_)
-        | Reply::Int(_)
-        | Reply::Bulk(_)
-        | Reply::Array(_) => None,
     }
 }
 

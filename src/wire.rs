@@ -17,7 +17,7 @@ pub(crate) mod stream;
 mod tls;
 pub(crate) mod transport;
 
+pub(crate) use self::credentials::CredentialSource;
 pub use self::credentials::Credentials;
-pub(crate) use self::credentials::Source;
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::Tls;

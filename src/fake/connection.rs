@@ -6,7 +6,7 @@ use std::io;
 use crate::wire::resp::Reply;
 use parking_lot::MutexGuard;
 
-use super::{FakeNode, Fault, State, refused};
+use super::{FakeNode, Fault, NodeState, refused};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::wire::transport::{Connect, Transport, closed, unconnected};
@@ -85,7 +85,7 @@ enum Incoming {
 
 impl FakeConnection {
     /// Waits until `until` at most for the next reply or the end of the connection.
-    fn wait(&self, state: &mut MutexGuard<'_, State>, until: Timestamp) -> Option<Incoming> {
+    fn wait(&self, state: &mut MutexGuard<'_, NodeState>, until: Timestamp) -> Option<Incoming> {
         let server = &self.node.server;
         loop {
             let Some(replies) = state.connections.get(&self.id) else {

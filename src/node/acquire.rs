@@ -6,7 +6,7 @@ use super::command::Command;
 use super::exchange::{Answer, Exchange};
 use super::request::{Kind, Request};
 use super::together::exchange_all;
-use super::{Ballot, Node, fenced, refused};
+use super::{Ballot, Node, refused};
 use crate::error::Vote;
 use crate::fencing::Rules;
 use crate::wire::pack::Packed;
@@ -51,7 +51,7 @@ impl<'a> Attempt<'a> {
             return acquire_vote(reply);
         };
         let counter = Rules::fence(self.command.key);
-        Some(node.read(fenced::answer(reply)?, fence.rules, counter))
+        node.fenced_vote(reply, fence.rules, counter)
     }
 }
 
@@ -60,13 +60,13 @@ impl Node {
     pub(crate) fn acquire(&self, attempt: &Attempt<'_>) -> Ballot {
         let request = attempt.request();
         let read = |node: &Node, reply: &Reply| attempt.vote(node, reply);
-        self.ballot(Exchange::with(self, &request, read))
+        self.ballot(Exchange::run(self, &request, read))
     }
 
     fn ballot(&self, answer: Answer<Vote>) -> Ballot {
         let vote = answer.result.unwrap_or_else(Vote::Failed);
         let report = self.report(vote, answer.elapsed, answer.server);
-        Ballot::new(report, answer.is_owed)
+        Ballot::new(report, answer.may_be_in_effect)
     }
 }
 

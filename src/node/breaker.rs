@@ -17,11 +17,11 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 pub(crate) struct Breaker {
     /// A copy of `state.failure.is_some()` for the callers' path.
     open: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BreakerState {
     failure: Option<Arc<str>>,
     /// Counts the openings, so that a probe of an earlier one knows that it is not wanted any more.
     opening: u64,

@@ -20,9 +20,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::checkout::{Checkout, ConnectionAge};
 use super::request::Request;
-use super::slot::{Place, Slot};
-use super::turn::{Connection, Turn};
+use super::slot::{Slot, SlotInUse};
 use super::{Node, echo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -32,15 +32,15 @@ use crate::wire::scripts;
 /// One exchange with one node. See the table above.
 pub(super) enum Exchange<'x, T> {
     NoSlot(&'x Node, &'x Request<'x>),
-    Idle(Turn<'x>),
+    Idle(Checkout<'x>),
     Sent(Sent<'x>),
     Ended(Answer<T>),
 }
 
 /// A request that was sent, and its reply was not read.
 pub(super) struct Sent<'x> {
-    turn: Turn<'x>,
-    connection: Connection,
+    checkout: Checkout<'x>,
+    age: ConnectionAge,
     /// Up to when something to receive was waited for.
     looked_until: Timestamp,
     first_failure: Option<Box<NodeError>>,
@@ -53,77 +53,82 @@ pub(super) struct Answer<T> {
     /// The run id of the server that answered, where it is known.
     pub(super) server: Option<Arc<str>>,
     /// Whether the node may have executed the request and was not sent the undo.
-    pub(super) is_owed: bool,
+    pub(super) may_be_in_effect: bool,
     /// Why the request had to be sent more than once, if it had.
     pub(super) first_failure: Option<Box<NodeError>>,
 }
 
 impl<'x, T> Exchange<'x, T> {
     /// The whole exchange with one node.
-    pub(super) fn with(
+    pub(super) fn run(
         node: &'x Node,
         request: &'x Request<'x>,
         read: impl Fn(&Node, &Reply) -> Option<T>,
     ) -> Answer<T> {
         let begun = Self::NoSlot(node, request);
-        begun.wait_for_a_slot().send().receive(read).answer()
+        begun.wait_for_slot().send().receive(read).answer()
     }
 
     pub(super) fn begin(node: &'x Node, request: &'x Request<'x>) -> Self {
-        Self::NoSlot(node, request).look_for_a_slot()
+        Self::NoSlot(node, request).try_slot()
     }
 
     /// Takes a slot that is free now, if there is one.
-    pub(super) fn look_for_a_slot(self) -> Self {
+    pub(super) fn try_slot(self) -> Self {
         let Self::NoSlot(node, request) = self else {
             return self;
         };
         let started = node.now();
         match node.pool.try_get() {
-            Some(slot) => Self::Idle(Turn::new(node, request, Place::Pooled(slot), started)),
+            Some(slot) => Self::Idle(Checkout::new(
+                node,
+                request,
+                SlotInUse::Pooled(slot),
+                started,
+            )),
             None => self,
         }
     }
 
     /// Waits for a slot for half of the node timeout; the other half is for the node.
-    pub(super) fn wait_for_a_slot(self) -> Self {
+    pub(super) fn wait_for_slot(self) -> Self {
         let Self::NoSlot(node, request) = self else {
             return self;
         };
         let started = node.now();
         let half = node.timeout.checked_div(2).unwrap_or_default();
         let slot = match node.pool.get_timeout(half) {
-            Ok(slot) => Place::Pooled(slot),
-            Err(_) if request.insists() => Place::Own(Slot::default()),
+            Ok(slot) => SlotInUse::Pooled(slot),
+            Err(_) if request.insists() => SlotInUse::Extra(Slot::default()),
             Err(_) => {
                 let elapsed = node.now().saturating_since(started);
                 return Self::Ended(Answer::failed(NodeError::PoolExhausted, elapsed));
             }
         };
-        Self::Idle(Turn::new(node, request, slot, started))
+        Self::Idle(Checkout::new(node, request, slot, started))
     }
 
     /// Sends the request, and connects if need be.
     pub(super) fn send(self) -> Self {
-        let Self::Idle(mut turn) = self else {
+        let Self::Idle(mut checkout) = self else {
             return self;
         };
-        match turn.send() {
-            Ok(connection) => Self::Sent(Sent {
-                connection,
-                looked_until: turn.started,
+        match checkout.send() {
+            Ok(age) => Self::Sent(Sent {
+                age,
+                looked_until: checkout.started,
                 first_failure: None,
-                turn,
+                checkout,
             }),
             Err(error) => Self::Ended(Answer {
-                server: turn.server(),
-                ..Answer::failed(error, turn.elapsed())
+                server: checkout.server(),
+                ..Answer::failed(error, checkout.elapsed())
             }),
         }
     }
 
     /// Receives the reply if that needs no waiting beyond `patience`, or no time is left to wait.
-    pub(super) fn look(
+    pub(super) fn poll(
         self,
         patience: Duration,
         read: impl Fn(&Node, &Reply) -> Option<T>,
@@ -157,7 +162,7 @@ impl<'x, T> Exchange<'x, T> {
 
     /// Whether the request can be sent without connecting.
     pub(super) fn is_warm(&self) -> bool {
-        matches!(self, Self::Idle(turn) if turn.slot.is_open())
+        matches!(self, Self::Idle(checkout) if checkout.slot.is_open())
     }
 
     /// What came of it. One that was not brought to its end has got no answer in time.
@@ -174,55 +179,60 @@ impl Sent<'_> {
     /// Waits for the reply for no longer than `patience`; returns whether reading it is not going to wait.
     fn has_come(&mut self, patience: Duration) -> bool {
         // Each time is later than the last, also where time stands still for whoever waits.
-        let from = self.turn.node.now().max(self.looked_until);
-        self.looked_until = from.saturating_add(patience).min(self.turn.deadline);
-        let deadline = self.turn.deadline;
-        self.turn.slot.is_ready(self.looked_until, deadline)
+        let from = self.checkout.node.now().max(self.looked_until);
+        self.looked_until = from.saturating_add(patience).min(self.checkout.deadline);
+        let deadline = self.checkout.deadline;
+        self.checkout.slot.is_ready(self.looked_until, deadline)
     }
 
     /// Whether it was waited for up to the deadline, or nobody wants to know any more.
     fn is_overdue(&self) -> bool {
-        self.looked_until >= self.turn.deadline || self.turn.node.clock.has_ended()
+        self.looked_until >= self.checkout.deadline || self.checkout.node.clock.has_ended()
     }
 
     fn receive<T>(mut self, read: impl Fn(&Node, &Reply) -> Option<T>) -> Answer<T> {
         let reply = self.reply();
-        if self.connection == Connection::Fresh && reply.as_ref().is_ok_and(echo::has_error) {
+        if self.age == ConnectionAge::Fresh && reply.as_ref().is_ok_and(echo::has_error) {
             // A server that has enough clients says so and closes. In the pool, the connection would look as if the
             // server had been restarted, and cost the others that still work.
-            self.turn.slot.distrust();
+            self.checkout.slot.distrust();
         }
         let result = reply.and_then(|reply| self.read(&reply, read));
         self.tell(result.as_ref().err());
-        let is_undone = result.as_ref().is_err_and(|error| self.turn.undo(error));
+        let is_undone = result
+            .as_ref()
+            .is_err_and(|error| self.checkout.undo(error));
         Answer {
             result,
-            elapsed: self.turn.elapsed(),
-            server: self.turn.server(),
-            is_owed: !is_undone,
+            elapsed: self.checkout.elapsed(),
+            server: self.checkout.server(),
+            may_be_in_effect: !is_undone,
             first_failure: self.first_failure,
         }
     }
 
     /// The reply, after as many repetitions as are allowed.
     fn reply(&mut self) -> Result<Reply, NodeError> {
-        let mut reply = self.turn.recv();
+        let mut reply = self.checkout.recv();
         while let Err(error) = &reply
             && error.is_closed()
-            && (self.connection == Connection::Warm || self.turn.repetitions > 0)
+            && (self.age == ConnectionAge::Warm || self.checkout.repetitions > 0)
         {
-            self.turn.repetitions = self.turn.repetitions.saturating_sub(1);
+            self.checkout.repetitions = self.checkout.repetitions.saturating_sub(1);
             let failure = || Box::new(error.clone());
             self.first_failure.get_or_insert_with(failure);
-            if self.connection == Connection::Warm {
-                self.turn.node.retire(self.turn.generation);
+            if self.age == ConnectionAge::Warm {
+                self.checkout.node.retire(self.checkout.generation);
             }
-            self.connection = Connection::Fresh;
-            reply = self.turn.say_again().and_then(|()| self.turn.recv());
+            self.age = ConnectionAge::Fresh;
+            reply = self
+                .checkout
+                .send_again()
+                .and_then(|()| self.checkout.recv());
         }
         if reply.as_ref().is_ok_and(scripts::is_missing) {
-            self.turn.send_the_script_again()?;
-            reply = self.turn.recv();
+            self.checkout.send_script_again()?;
+            reply = self.checkout.recv();
         }
         reply
     }
@@ -233,35 +243,38 @@ impl Sent<'_> {
         reply: &Reply,
         read: impl Fn(&Node, &Reply) -> Option<T>,
     ) -> Result<T, NodeError> {
-        let turn = &mut self.turn;
+        let checkout = &mut self.checkout;
         let result = if echo::has_error(reply) {
-            read(turn.node, &echo::without_echo(reply, turn.request.packed))
+            read(
+                checkout.node,
+                &echo::without_echo(reply, checkout.request.packed),
+            )
         } else {
-            read(turn.node, reply)
+            read(checkout.node, reply)
         };
         result.ok_or_else(|| {
             // Nothing that comes on this connection can be trusted any more.
-            turn.slot.distrust();
+            checkout.slot.distrust();
             NodeError::protocol(echo::kind(reply))
         })
     }
 
     /// Tells the span, the other connections and the breaker what came of it.
     fn tell(&self, error: Option<&NodeError>) {
-        let Turn { node, request, .. } = self.turn;
+        let Checkout { node, request, .. } = self.checkout;
         let Some(error) = error else {
-            self.turn.span.answered();
-            if !request.is_aside() {
+            self.checkout.span.answered();
+            if !request.is_about_health() {
                 node.answered();
             }
             return;
         };
-        self.turn.span.failed(error);
+        self.checkout.span.failed(error);
         if error.is_broken() {
-            node.retire(self.turn.generation);
+            node.retire(self.checkout.generation);
         }
-        if !(request.is_aside() && matches!(error, NodeError::Protocol { .. })) {
-            self.turn.note(error);
+        if !(request.is_about_health() && matches!(error, NodeError::Protocol { .. })) {
+            self.checkout.note(error);
         }
     }
 }
@@ -273,7 +286,7 @@ impl<T> Answer<T> {
             result: Err(error),
             elapsed,
             server: None,
-            is_owed: false,
+            may_be_in_effect: false,
             first_failure: None,
         }
     }

@@ -23,7 +23,7 @@ pub(crate) fn question_all<'n>(
     for question in Question::ALL {
         let command = packed(question, marker_key);
         let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
-        let request = Request::new(&command, Kind::Question);
+        let request = Request::new(&command, Kind::Health);
         let reply = |node: &Node, reply: &Reply| {
             let content = read(question, reply)?;
             Some((content, node.clock.wall_micros()))

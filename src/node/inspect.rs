@@ -21,7 +21,7 @@ pub(crate) fn inspect_all<'n>(
     command: &Packed,
 ) -> Vec<Option<NodeStatus>> {
     let read = |_: &Node, reply: &Reply| view(reply);
-    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Look), read);
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect), read);
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
         let view = answer.result.unwrap_or_else(View::Failed);
@@ -36,7 +36,7 @@ pub(crate) fn inspect_with_counter<'n>(
     command: &Packed,
 ) -> Vec<Option<(NodeStatus, Option<u64>)>> {
     let read = |_: &Node, reply: &Reply| view_and_counter(reply);
-    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Look), read);
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect), read);
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
         let (view, counter) = match answer.result {

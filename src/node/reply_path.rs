@@ -24,9 +24,10 @@ use rustix::net::{
 use super::acquire::{Attempt, acquire_vote};
 use super::command::{Command, probe};
 use super::extend::extend_all;
+use super::probe::is_alive;
 use super::release::{own_key_vote, release_all};
 use super::slot::{Readiness, Slot, Slots};
-use super::{Node, Setup, is_alive};
+use super::{Node, Setup};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::wire::connection::Connection;
@@ -37,12 +38,12 @@ pub(crate) mod answer;
 #[cfg(test)]
 mod properties;
 
-use self::answer::{Answer, Outcome, Question, Then};
+use self::answer::{Outcome, RawAnswer, Then, Verb};
 
 const TTL: Duration = Duration::from_mins(1);
 
 /// Checks what comes of an answer at the slot and at the node.
-pub(crate) fn check(answer: &Answer) {
+pub(crate) fn check(answer: &RawAnswer) {
     check_slot(answer);
     STAGE.with(|stages| match answer.then {
         Then::Silence | Then::End => stages.0.check(answer),
@@ -51,7 +52,7 @@ pub(crate) fn check(answer: &Answer) {
 }
 
 /// One reply is given out at most, and none after an error.
-fn check_slot(answer: &Answer) {
+fn check_slot(answer: &RawAnswer) {
     let clock = Clock::system();
     let deadline = clock.now().saturating_add(answer.then.timeout());
     let (socket, peer) = stage(answer, &clock).unwrap();
@@ -78,7 +79,7 @@ fn check_slot(answer: &Answer) {
 const INTRODUCTION: &[u8] = b"$3\r\nabc\r\n";
 
 /// A connected socket, with all the packets in it, and its other end.
-fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Connection<Plain>, OwnedFd)> {
+fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, OwnedFd)> {
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -98,11 +99,11 @@ fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Connection<Plain>, Owned
 }
 
 /// The vote that a reply is to the code under test.
-fn read(question: Question, reply: &Reply) -> Option<Outcome> {
+fn read(question: Verb, reply: &Reply) -> Option<Outcome> {
     match question {
-        Question::Acquire => acquire_vote(reply).as_ref().map(outcome),
-        Question::Release | Question::Extend => own_key_vote(reply).as_ref().map(outcome),
-        Question::Probe => is_alive(reply).map(|()| Outcome::Granted),
+        Verb::Acquire => acquire_vote(reply).as_ref().map(outcome),
+        Verb::Release | Verb::Extend => own_key_vote(reply).as_ref().map(outcome),
+        Verb::Probe => is_alive(reply).map(|()| Outcome::Granted),
     }
 }
 
@@ -158,10 +159,10 @@ impl Stage {
         }
     }
 
-    fn check(&self, answer: &Answer) {
-        if answer.question == Question::Probe && self.node.is_closed() {
+    fn check(&self, answer: &RawAnswer) {
+        if answer.question == Verb::Probe && self.node.is_closed() {
             // Without a connection, the breaker opens.
-            self.ask(Question::Acquire);
+            self.ask(Verb::Acquire);
         }
         let (socket, peer) = stage(answer, &self.clock).unwrap();
         *self.inbox.lock() = Some(socket);
@@ -181,13 +182,13 @@ impl Stage {
             // The node may have closed the connection, as it should if anything was wrong.
             send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).ok();
         }
-        assert_eq!(self.ask(Question::Acquire), Outcome::Broken, "{answer:?}");
-        if answer.question == Question::Acquire {
+        assert_eq!(self.ask(Verb::Acquire), Outcome::Broken, "{answer:?}");
+        if answer.question == Verb::Acquire {
             check_undo(&peer, outcome);
         }
     }
 
-    fn ask(&self, question: Question) -> Outcome {
+    fn ask(&self, question: Verb) -> Outcome {
         let command = Command {
             key: "job",
             token: b"token",
@@ -200,16 +201,16 @@ impl Stage {
             report.map_or(Outcome::NoReply, |report| outcome(&report.vote))
         };
         match question {
-            Question::Acquire => {
+            Verb::Acquire => {
                 let ballot = self.node.acquire(&Attempt::new(command, TTL));
                 outcome(&ballot.report.vote)
             }
-            Question::Release => only(release_all(node(), &release).nodes),
-            Question::Extend => {
+            Verb::Release => only(release_all(node(), &release).nodes),
+            Verb::Extend => {
                 let mut locks = extend_all(node(), &command.extend(TTL), 1);
                 only(locks.pop().unwrap_or_default())
             }
-            Question::Probe => {
+            Verb::Probe => {
                 self.probes.advance(Duration::from_secs(1));
                 if self.node.is_closed() {
                     Outcome::Granted

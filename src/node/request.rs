@@ -26,12 +26,12 @@ pub(super) enum Kind<'a> {
     /// Extends or releases: a node that has our key must hear of it, also when all connections of the pool are in use.
     Insistent,
     /// Looks at keys, or at the marker of a node.
-    Look,
+    Inspect,
     /// Asks what the server says of itself. A server that answers may have its writes paused, so the answer does not mean
     /// that it is of use to locks; nor does an answer that can't be read mean the contrary.
-    Question,
+    Health,
     /// Looks for a moment, on behalf of who waits or of the breaker.
-    Glance,
+    Brief,
     /// Blocks until a lock is released, or until a time. Its silence is no fault of the node.
     Listen {
         key: &'a str,
@@ -69,7 +69,7 @@ impl Request<'_> {
             Kind::Listen { key, until, .. } => {
                 Cow::Owned(command::listen(key, until.saturating_since(now)))
             }
-            Kind::Insistent | Kind::Look | Kind::Question | Kind::Glance => {
+            Kind::Insistent | Kind::Inspect | Kind::Health | Kind::Brief => {
                 Cow::Borrowed(self.packed)
             }
         }
@@ -91,14 +91,14 @@ impl Request<'_> {
 
     pub(super) fn patience(&self) -> Patience {
         match self.kind {
-            Kind::Acquire { .. } | Kind::Glance => Patience::Once,
-            Kind::Insistent | Kind::Look | Kind::Question => Patience::Repeated(REPETITIONS),
+            Kind::Acquire { .. } | Kind::Brief => Patience::Once,
+            Kind::Insistent | Kind::Inspect | Kind::Health => Patience::Repeated(REPETITIONS),
             Kind::Listen { patience, .. } => Patience::Long(patience),
         }
     }
 
     /// Whether the answer says nothing about what the node is to locks.
-    pub(super) fn is_aside(&self) -> bool {
-        matches!(self.kind, Kind::Question)
+    pub(super) fn is_about_health(&self) -> bool {
+        matches!(self.kind, Kind::Health)
     }
 }

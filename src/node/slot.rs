@@ -21,38 +21,38 @@ use crate::wire::transport::Transport;
 /// A place for one connection. r2d2 makes it empty and without I/O; the thread that checks it out connects.
 #[derive(Default)]
 pub(crate) struct Slot {
-    connection: Option<Box<Connection>>,
+    connection: Option<Box<OpenConnection>>,
 }
 
 /// A slot in use.
-pub(super) enum Place {
+pub(super) enum SlotInUse {
     /// Of the pool.
     Pooled(PooledConnection<Slots>),
     /// Beside the pool, and gone with its use.
-    Own(Slot),
+    Extra(Slot),
 }
 
-impl Deref for Place {
+impl Deref for SlotInUse {
     type Target = Slot;
 
     fn deref(&self) -> &Slot {
         match self {
             Self::Pooled(slot) => slot,
-            Self::Own(slot) => slot,
+            Self::Extra(slot) => slot,
         }
     }
 }
 
-impl DerefMut for Place {
+impl DerefMut for SlotInUse {
     fn deref_mut(&mut self) -> &mut Slot {
         match self {
             Self::Pooled(slot) => slot,
-            Self::Own(slot) => slot,
+            Self::Extra(slot) => slot,
         }
     }
 }
 
-struct Connection {
+struct OpenConnection {
     transport: Box<dyn Transport>,
     /// Commands that were sent and whose replies were not read.
     in_flight: u32,
@@ -109,7 +109,7 @@ impl Slot {
         generation: u64,
         deadline: Timestamp,
     ) -> Result<(), NodeError> {
-        let connection = self.connection.insert(Box::new(Connection {
+        let connection = self.connection.insert(Box::new(OpenConnection {
             transport,
             in_flight: 0,
             generation,
@@ -196,7 +196,7 @@ impl Slot {
     }
 }
 
-impl Connection {
+impl OpenConnection {
     fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
         let scripts = &mut self.scripts;
         let first = bytes_for(command, scripts);
@@ -213,7 +213,7 @@ impl Connection {
     }
 
     /// Reads the answer to the question that was sent first on this connection.
-    fn hear_introduction(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
+    fn read_introduction(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
         if !matches!(self.server, Server::Asked) {
             return Ok(());
         }
@@ -239,7 +239,7 @@ impl Connection {
             return true;
         }
         // What has come may be no more than the first answer. Whoever reads next is told what goes wrong with it.
-        if let Err(error) = self.hear_introduction(deadline) {
+        if let Err(error) = self.read_introduction(deadline) {
             self.replies = Replies::Failed(error);
             return true;
         }
@@ -247,7 +247,7 @@ impl Connection {
     }
 
     fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        self.hear_introduction(deadline)?;
+        self.read_introduction(deadline)?;
         let reply = self.recv(deadline);
         let Server::Refused(_) = self.server else {
             return reply;

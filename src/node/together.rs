@@ -40,7 +40,7 @@ pub(super) fn exchange_all<'n: 'x, 'x, T>(
             (0, None) => break,
             // Only now, with all others given back, to a node whose connections were all in use: whoever kept some while
             // it waits for others could wait for someone who does the same.
-            (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_a_slot),
+            (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_slot),
             // Nobody is left whom it could keep waiting.
             (1, None) => each(&mut all, |exchange| exchange.send().receive(&read)),
             // From those that have answered: a node that hangs must not keep the connections to the others busy. One is
@@ -48,12 +48,12 @@ pub(super) fn exchange_all<'n: 'x, 'x, T>(
             _ => {
                 let mut patience = PATIENCE;
                 each(&mut all, |exchange| {
-                    let exchange = exchange.look_for_a_slot();
+                    let exchange = exchange.try_slot();
                     if !exchange.is_under_way() {
                         return exchange;
                     }
                     let patience = std::mem::take(&mut patience);
-                    exchange.send().look(patience, &read)
+                    exchange.send().poll(patience, &read)
                 });
             }
         }

@@ -2,7 +2,6 @@
 //!
 //! What is heard is a hint: whoever hears something asks for the lock, and whoever hears nothing does so too, but later.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Node;
@@ -12,29 +11,21 @@ use super::request::{Kind, Request};
 use crate::wire::resp::Reply;
 
 /// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
-const TICK: Duration = Duration::from_millis(100);
+const SERVER_TICK: Duration = Duration::from_millis(100);
 
 /// How often one who listens looks whether it is to go on.
-const LOOK: Duration = Duration::from_millis(20);
-
-/// Who listens at a node.
-#[derive(Default)]
-pub(super) struct Listeners {
-    count: AtomicU32,
-    /// In which generation of the connections the node refused to block, and one more; or zero.
-    refused: AtomicU64,
-}
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a look at a lock has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    pub(crate) state: State,
+pub(crate) struct LookReply {
+    pub(crate) state: LockState,
     /// Whether somebody is going to be woken when the lock is given back.
     pub(crate) is_announced: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum LockState {
     /// The node would grant the lock.
     Free,
     /// So it would, and those who were to be woken don't listen: to be polite to them makes no sense.
@@ -47,16 +38,16 @@ pub(crate) enum State {
 
 /// Who waits though the lock is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum WhenFree {
     /// Nobody.
-    Eager,
+    Take,
     /// One who has just had it, and has woken another one.
-    Polite,
+    Yield,
 }
 
 /// What has come of listening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ListenOutcome {
     /// A release, it seems.
     Release,
     /// Nothing, for as long as it was listened.
@@ -73,26 +64,21 @@ pub(crate) struct Listener<'n> {
 impl Node {
     /// Lets one more listen, if half of the connections are left for others and the server does not forbid it.
     pub(crate) fn listener(&self) -> Option<Listener<'_>> {
-        if self.listeners.refused.load(Ordering::Relaxed) == self.generation().wrapping_add(1) {
-            return None;
-        }
         let most = self.pool.max_size() / 2;
-        let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
-        let count = &self.listeners.count;
-        let listens = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
-        // Only then, because one that is dropped is one less.
-        listens.is_ok().then(|| Listener { node: self })
+        let joined = self.listeners.join(most, self.generation());
+        // Made only then, because dropping a listener counts one less.
+        joined.then(|| Listener { node: self })
     }
 
     /// Asks the node for how long it has a lock. It is announced for `span` and a little more that somebody waits for it,
     /// unless that is zero; where there is no lock, only if it is waited politely. None if the node does not tell.
-    pub(crate) fn look(&self, key: &str, span: Duration, manner: Manner) -> Option<Look> {
+    pub(crate) fn look(&self, key: &str, span: Duration, when_free: WhenFree) -> Option<LookReply> {
         let announced = match span {
             Duration::ZERO => span,
             span => span.saturating_add(self.timeout),
         };
-        let command = command::look(key, announced, manner == Manner::Polite);
-        let request = Request::new(&command, Kind::Glance);
+        let command = command::look(key, announced, when_free == WhenFree::Yield);
+        let request = Request::new(&command, Kind::Brief);
         // A server that refuses, or is loading, has answered.
         let read = |_: &Self, reply: &Reply| {
             let is_refused = matches!(reply, Reply::Error(_));
@@ -102,7 +88,7 @@ impl Node {
                 look(reply).map(Some)
             }
         };
-        Exchange::with(self, &request, read).result.ok().flatten()
+        Exchange::run(self, &request, read).result.ok().flatten()
     }
 }
 
@@ -115,12 +101,12 @@ impl Listener<'_> {
         span: Duration,
         longest: Duration,
         given_up: Option<&dyn Fn() -> bool>,
-    ) -> Heard {
+    ) -> ListenOutcome {
         if span < command::SHORTEST_LISTENING {
-            return Heard::Failed;
+            return ListenOutcome::Failed;
         }
         let until = self.node.now().saturating_add(span);
-        let late = TICK.saturating_add(self.node.timeout);
+        let late = SERVER_TICK.saturating_add(self.node.timeout);
         let request = Request {
             packed: &command::listen(key, span),
             kind: Kind::Listen {
@@ -130,37 +116,33 @@ impl Listener<'_> {
             },
         };
         let read = |_: &Node, reply: &Reply| Some(reply.clone());
-        let mut exchange = Exchange::NoSlot(self.node, &request)
-            .wait_for_a_slot()
-            .send();
+        let mut exchange = Exchange::NoSlot(self.node, &request).wait_for_slot().send();
         if let Some(given_up) = given_up {
             while exchange.is_under_way() {
-                exchange = exchange.look(LOOK, read);
+                exchange = exchange.poll(POLL_INTERVAL, read);
                 if exchange.is_under_way() && given_up() {
                     // The connection is closed, because the answer is still to come.
-                    return Heard::Failed;
+                    return ListenOutcome::Failed;
                 }
             }
         }
         match exchange.receive(read).answer().result {
-            Ok(Reply::Array(_)) => Heard::Release,
-            Ok(Reply::Nil) => Heard::Nothing,
+            Ok(Reply::Array(_)) => ListenOutcome::Release,
+            Ok(Reply::Nil) => ListenOutcome::Nothing,
             Ok(reply) => {
                 if is_refusal(&reply) {
-                    let generation = self.node.generation().wrapping_add(1);
-                    let refused = &self.node.listeners.refused;
-                    refused.store(generation, Ordering::Relaxed);
+                    self.node.listeners.refuse(self.node.generation());
                 }
-                Heard::Failed
+                ListenOutcome::Failed
             }
-            Err(_) => Heard::Failed,
+            Err(_) => ListenOutcome::Failed,
         }
     }
 }
 
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
-        self.node.listeners.count.fetch_sub(1, Ordering::AcqRel);
+        self.node.listeners.leave();
     }
 }
 
@@ -170,7 +152,7 @@ fn is_refusal(reply: &Reply) -> bool {
 }
 
 /// Reads the reply of look.lua.
-fn look(reply: &Reply) -> Option<Look> {
+fn look(reply: &Reply) -> Option<LookReply> {
     let Reply::Array(items) = reply else {
         return None;
     };
@@ -178,13 +160,13 @@ fn look(reply: &Reply) -> Option<Look> {
         return None;
     };
     let state = match left {
-        -2 => State::Free,
-        -1 => State::Stuck,
-        -3 => State::Deserted,
-        0.. => State::Held(Duration::from_millis(left.unsigned_abs())),
+        -2 => LockState::Free,
+        -1 => LockState::Stuck,
+        -3 => LockState::Deserted,
+        0.. => LockState::Held(Duration::from_millis(left.unsigned_abs())),
         _ => return None,
     };
-    Some(Look {
+    Some(LookReply {
         state,
         is_announced: *announced == 1,
     })
@@ -199,11 +181,14 @@ mod tests {
         let int = Reply::Int;
         let read = |items: &[Reply]| look(&Reply::Array(items.to_vec()));
         let state = |left| read(&[int(left), int(0)]).map(|look| look.state);
-        assert_eq!(state(-2), Some(State::Free));
-        assert_eq!(state(-1), Some(State::Stuck));
-        assert_eq!(state(0), Some(State::Held(Duration::ZERO)));
-        assert_eq!(state(1500), Some(State::Held(Duration::from_millis(1500))));
-        assert_eq!(state(-3), Some(State::Deserted));
+        assert_eq!(state(-2), Some(LockState::Free));
+        assert_eq!(state(-1), Some(LockState::Stuck));
+        assert_eq!(state(0), Some(LockState::Held(Duration::ZERO)));
+        assert_eq!(
+            state(1500),
+            Some(LockState::Held(Duration::from_millis(1500)))
+        );
+        assert_eq!(state(-3), Some(LockState::Deserted));
         assert_eq!(state(-4), None);
         let announced = |number| read(&[int(5), int(number)]).map(|look| look.is_announced);
         assert_eq!(announced(0), Some(false));

@@ -13,12 +13,12 @@ use scheduled_thread_pool::ScheduledThreadPool;
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 
 use super::connection::Connection;
-use super::credentials::{Credentials, Source, ask};
+use super::credentials::{CredentialSource, Credentials, ask};
 use super::lookup::Resolver;
 use super::pack::pack;
 use super::stream::{Plain, Stream};
 #[cfg(feature = "tls-rustls")]
-use super::tls::{self, TlsStream};
+use super::tls::{TlsConfig, TlsStream};
 use super::transport::{Connect, Transport, clean, unconnected};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
@@ -26,21 +26,21 @@ use crate::error::NodeError;
 /// A server, as a URL or a `redis::Client` describes it.
 #[derive(Clone)]
 pub(crate) struct Address {
-    place: Place,
+    endpoint: Endpoint,
     /// Login, database, TCP settings and certificates.
     info: ConnectionInfo,
 }
 
 /// What connections are made with, beside the address: the same for all nodes of a manager.
 #[derive(Clone, Default)]
-pub(crate) struct Means {
+pub(crate) struct Security {
     #[cfg(feature = "tls-rustls")]
-    pub(crate) tls: Option<tls::Setup>,
-    pub(crate) credentials: Option<Source>,
+    pub(crate) tls: Option<TlsConfig>,
+    pub(crate) credentials: Option<CredentialSource>,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Endpoint {
     Tcp { host: String, port: u16 },
     Tls { host: String, port: u16 },
     Unix(PathBuf),
@@ -49,7 +49,7 @@ enum Place {
 impl Address {
     /// Takes what redis has parsed; the error is a reason without any part of the URL, which can hold a password.
     pub(crate) fn new(info: ConnectionInfo) -> Result<Self, String> {
-        let place = Place::new(info.addr())?;
+        let endpoint = Endpoint::new(info.addr())?;
         let login = info.redis_settings();
         if login.username().is_some() && login.password().is_none() {
             return Err("a user without a password; give both, as user:password@".into());
@@ -57,14 +57,14 @@ impl Address {
         if login.db() < 0 {
             return Err("the number of the database is negative".into());
         }
-        Ok(Self { place, info })
+        Ok(Self { endpoint, info })
     }
 
     /// `host:port` or the path of the socket: how the node is named to people, and what the canonical order sorts by.
     pub(crate) fn name(&self) -> String {
-        let (host, port) = match &self.place {
-            Place::Unix(path) => return path.display().to_string(),
-            Place::Tcp { host, port } | Place::Tls { host, port } => (canonical(host), port),
+        let (host, port) = match &self.endpoint {
+            Endpoint::Unix(path) => return path.display().to_string(),
+            Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => (canonical(host), port),
         };
         if host.contains(':') {
             format!("[{host}]:{port}")
@@ -75,7 +75,7 @@ impl Address {
 
     /// Equal for two ways to write one server. Databases of one server are not independent, so they don't count.
     pub(crate) fn identity(&self) -> String {
-        if let Place::Unix(path) = &self.place {
+        if let Endpoint::Unix(path) = &self.endpoint {
             // Loses nothing of a path that is not UTF-8.
             return path
                 .as_os_str()
@@ -92,13 +92,13 @@ impl Address {
 
     /// Whether connecting takes a lookup.
     pub(crate) fn has_host_name(&self) -> bool {
-        self.place.host_name().is_some()
+        self.endpoint.host_name().is_some()
     }
 
     /// Whether connections to it are encrypted.
     #[cfg(feature = "tls-rustls")]
     pub(crate) fn has_tls(&self) -> bool {
-        matches!(self.place, Place::Tls { .. })
+        matches!(self.endpoint, Endpoint::Tls { .. })
     }
 
     /// `lookups` is the thread for the lookups of host names.
@@ -107,10 +107,10 @@ impl Address {
         clock: &Clock,
         lookups: Option<&Arc<ScheduledThreadPool>>,
         timeout: Duration,
-        means: &Means,
+        security: &Security,
     ) -> Box<dyn Connect> {
         let resolver = self
-            .place
+            .endpoint
             .host_name()
             .zip(lookups)
             .map(|((host, port), lookups)| Resolver::new(host, port, clock, lookups));
@@ -119,12 +119,12 @@ impl Address {
             clock: clock.clone(),
             timeout,
             resolver,
-            means: means.clone(),
+            security: security.clone(),
         })
     }
 }
 
-impl Place {
+impl Endpoint {
     fn host_and_port(&self) -> Option<(&str, u16)> {
         match self {
             Self::Tcp { host, port } | Self::Tls { host, port } => Some((host, *port)),
@@ -139,7 +139,7 @@ impl Place {
     }
 
     fn new(addr: &ConnectionAddr) -> Result<Self, String> {
-        let place = match addr {
+        let endpoint = match addr {
             ConnectionAddr::TcpTls { insecure: true, .. } => {
                 return Err(
                     "#insecure accepts any server; use a certificate that can be verified".into(),
@@ -173,10 +173,10 @@ impl Place {
                 return Err("this kind of address is not supported here".into());
             }
         };
-        match place.host_and_port() {
+        match endpoint.host_and_port() {
             Some(("", _)) => Err("the host is missing".into()),
             Some((_, 0)) => Err("no server can listen on port 0".into()),
-            _ => Ok(place),
+            _ => Ok(endpoint),
         }
     }
 }
@@ -210,18 +210,18 @@ struct Connector {
     timeout: Duration,
     /// Only for a host name.
     resolver: Option<Resolver>,
-    means: Means,
+    security: Security,
 }
 
 impl Connect for Connector {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         let plain = self.plain(deadline).map_err(unconnected)?;
         #[cfg(feature = "tls-rustls")]
-        if let Place::Tls { host, .. } = &self.address.place {
+        if let Endpoint::Tls { host, .. } = &self.address.endpoint {
             // Without it, nothing is said to a server that was to be spoken to over TLS.
-            let setup = self.means.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
-            let setup = setup.map_err(|kind| unconnected(kind.into()))?;
-            let stream = TlsStream::handshake(plain, setup, host, deadline);
+            let tls = self.security.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
+            let tls = tls.map_err(|kind| unconnected(kind.into()))?;
+            let stream = TlsStream::handshake(plain, tls, host, deadline);
             return self.log_in(stream.map_err(unconnected)?, deadline);
         }
         self.log_in(plain, deadline)
@@ -268,7 +268,7 @@ impl Connector {
         let mut connection = Connection::over(stream);
         let info = &self.address.info;
         let settings = info.redis_settings();
-        let credentials = match (settings.password(), &self.means.credentials) {
+        let credentials = match (settings.password(), &self.security.credentials) {
             (Some(password), _) => Some(Credentials::of(settings.username(), password)),
             (None, Some(source)) => Some(ask(source, &self.address.name())?),
             (None, None) => None,
@@ -278,7 +278,7 @@ impl Connector {
     }
 
     fn addresses(&self, deadline: Timestamp) -> io::Result<Vec<SockAddr>> {
-        let resolved = match (&self.resolver, self.address.place.host_and_port()) {
+        let resolved = match (&self.resolver, self.address.endpoint.host_and_port()) {
             (Some(resolver), _) => resolver.resolve(deadline)?,
             (None, Some((host, port))) => {
                 let ip: IpAddr = host.parse().map_err(io::Error::other)?;
@@ -286,7 +286,7 @@ impl Connector {
             }
             (None, None) => Vec::new(),
         };
-        if let Place::Unix(path) = &self.address.place {
+        if let Endpoint::Unix(path) = &self.address.endpoint {
             return Ok(vec![SockAddr::unix(path)?]);
         }
         Ok(resolved.into_iter().map(SockAddr::from).collect())

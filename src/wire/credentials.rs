@@ -75,11 +75,11 @@ impl fmt::Debug for Credentials {
 
 /// The program's code that knows the credentials of a node, by its name.
 #[derive(Clone)]
-pub(crate) struct Source(Arc<Callback>);
+pub(crate) struct CredentialSource(Arc<Callback>);
 
 type Callback = dyn Fn(&str) -> io::Result<Credentials> + Send + Sync;
 
-impl Source {
+impl CredentialSource {
     pub(crate) fn new(
         callback: impl Fn(&str) -> io::Result<Credentials> + Send + Sync + 'static,
     ) -> Self {
@@ -87,14 +87,14 @@ impl Source {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for CredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Source")
+        f.write_str("CredentialSource")
     }
 }
 
 /// Asks for the credentials of the node of this name.
-pub(super) fn ask(source: &Source, node: &str) -> Result<Credentials, NodeError> {
+pub(super) fn ask(source: &CredentialSource, node: &str) -> Result<Credentials, NodeError> {
     // It is code of the program. A panic in it must not leave the keys of a lock behind.
     let answer = unless_it_panics(|| (source.0)(node));
     let answer = answer.unwrap_or_else(|| Err(io::Error::other("the callback panicked")));

@@ -20,12 +20,12 @@ pub(crate) struct Resolver {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<Lookups>,
     answered: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Lookups {
     /// A lookup is under way.
     busy: bool,
     /// How many lookups have ended.

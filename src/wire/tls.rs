@@ -71,7 +71,7 @@ impl Tls {
     }
 
     /// What connections are made with; the error says what can't be used.
-    pub(crate) fn setup(&self) -> Result<Setup, String> {
+    pub(crate) fn config(&self) -> Result<TlsConfig, String> {
         // A provider that the program has chosen stays.
         let provider = CryptoProvider::get_default().cloned();
         let provider =
@@ -92,7 +92,7 @@ impl Tls {
             }
         };
         let server_name = self.server_name.as_deref().map(server_name).transpose()?;
-        Ok(Setup {
+        Ok(TlsConfig {
             config: Arc::new(config),
             server_name,
         })
@@ -155,7 +155,7 @@ const MOST_RECORDS: u32 = 16;
 
 /// What the connections of one manager share, its remembered sessions as well.
 #[derive(Clone)]
-pub(crate) struct Setup {
+pub(crate) struct TlsConfig {
     config: Arc<ClientConfig>,
     /// In place of the host of each node.
     server_name: Option<ServerName<'static>>,
@@ -171,16 +171,16 @@ impl TlsStream {
     /// Shakes hands by the deadline, with a server whose certificate has to be for this host.
     pub(super) fn handshake(
         plain: Plain,
-        setup: &Setup,
+        config: &TlsConfig,
         host: &str,
         deadline: Timestamp,
     ) -> io::Result<Self> {
-        let name = match &setup.server_name {
+        let name = match &config.server_name {
             Some(name) => name.clone(),
             None => server_name(host).map_err(io::Error::other)?,
         };
         let mut tls =
-            ClientConnection::new(Arc::clone(&setup.config), name).map_err(io::Error::other)?;
+            ClientConnection::new(Arc::clone(&config.config), name).map_err(io::Error::other)?;
         // A command goes out as a whole. Its length is bounded where it is made.
         tls.set_buffer_limit(None);
         let mut stream = Self { plain, tls };

@@ -15,8 +15,8 @@ pub(super) const MOST_PACKETS: usize = 128;
 
 /// Bytes that a server sends, and how.
 #[derive(Clone)]
-pub(crate) struct Answer {
-    pub(super) question: Question,
+pub(crate) struct RawAnswer {
+    pub(super) question: Verb,
     pub(super) bytes: Vec<u8>,
     /// The lengths of the first packets.
     pub(super) cuts: Vec<usize>,
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
 
 /// What the server was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum Verb {
     Acquire,
     Release,
     Extend,
@@ -58,7 +58,7 @@ pub(super) enum Outcome {
     NoReply,
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for RawAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packets = self.packets().into_iter();
         let packets = packets.map(|packet| self.bytes.get(packet).unwrap_or_default());
@@ -70,7 +70,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-impl Answer {
+impl RawAnswer {
     /// An answer that any bytes stand for: a byte for the question and what comes behind, the number of cuts, the
     /// cuts, and the answer itself.
     #[cfg(fuzzing)]
@@ -79,10 +79,10 @@ impl Answer {
         let (cuts, bytes) = rest.split_at_checked(usize::from(cuts % 16))?;
         Some(Self {
             question: match kind % 4 {
-                0 => Question::Acquire,
-                1 => Question::Release,
-                2 => Question::Extend,
-                _ => Question::Probe,
+                0 => Verb::Acquire,
+                1 => Verb::Release,
+                2 => Verb::Extend,
+                _ => Verb::Probe,
             },
             then: match kind / 4 % 4 {
                 0 => Then::Silence,
@@ -142,15 +142,13 @@ pub(super) enum Why {
     NoVote,
 }
 
-impl Answer {
+impl RawAnswer {
     #[track_caller]
     pub(super) fn assert_came(&self, came: Result<Outcome, Outcome>) {
         let is_expected = match (self.expected(), came) {
             (Ok(expected), Ok(vote)) => expected == vote,
             // A probe tells no more, and a release connects once more when the connection ends before the reply.
-            (Err(Why::Fault(fault)), Err(came)) => {
-                came == fault || self.question == Question::Probe
-            }
+            (Err(Why::Fault(fault)), Err(came)) => came == fault || self.question == Verb::Probe,
             (Err(Why::NoVote), Err(_)) => true,
             _ => false,
         };
@@ -162,7 +160,7 @@ impl Answer {
     }
 }
 
-impl Question {
+impl Verb {
     /// The one reply that means yes.
     pub(super) fn yes(self) -> &'static [u8] {
         match self {

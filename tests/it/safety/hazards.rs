@@ -249,7 +249,7 @@ fn every_row_of_the_table_names_tests_that_are_there() {
             let (file, test) = name.rsplit_once("::").unwrap();
             let file = match file {
                 "sim" => "tests/sim/sim.rs".to_owned(),
-                "replaced" => "src/replaced.rs".to_owned(),
+                "fencing::replaced" => "src/fencing/replaced.rs".to_owned(),
                 file => format!("tests/it/{}.rs", file.replace("::", "/")),
             };
             let tests = fs::read_to_string(root.join(&file)).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Node;
 use super::request::{Patience, Request};
-use super::slot::{Place, Readiness};
+use super::slot::{Readiness, SlotInUse};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::spans::NodeSpan;
@@ -14,10 +14,10 @@ use crate::wire::resp::Reply;
 
 /// A slot that is checked out for a request. Dropping it puts the slot back, without the connection if a reply is
 /// outstanding.
-pub(super) struct Turn<'x> {
+pub(super) struct Checkout<'x> {
     pub(super) node: &'x Node,
     pub(super) request: &'x Request<'x>,
-    pub(super) slot: Place,
+    pub(super) slot: SlotInUse,
     /// That of the connections that the node has now, or of the one in the slot.
     pub(super) generation: u64,
     pub(super) started: Timestamp,
@@ -26,25 +26,25 @@ pub(super) struct Turn<'x> {
     since: Timestamp,
     pub(super) deadline: Timestamp,
     /// Whether no answer in time says little about the node.
-    excuses_silence: bool,
+    excuses_time_out: bool,
     /// How often the request may still be said again when a connection made for it breaks.
     pub(super) repetitions: u32,
     pub(super) span: NodeSpan,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Connection {
+pub(super) enum ConnectionAge {
     /// Of an earlier request. The server may have closed it meanwhile.
     Warm,
     /// Made for this request.
     Fresh,
 }
 
-impl<'x> Turn<'x> {
+impl<'x> Checkout<'x> {
     pub(super) fn new(
         node: &'x Node,
         request: &'x Request<'x>,
-        mut slot: Place,
+        mut slot: SlotInUse,
         started: Timestamp,
     ) -> Self {
         let generation = node.generation();
@@ -59,27 +59,27 @@ impl<'x> Turn<'x> {
             started,
             since: node.now(),
             deadline: started,
-            excuses_silence: false,
+            excuses_time_out: false,
             repetitions: 0,
             span: NodeSpan::new(&node.name),
         }
     }
 
-    pub(super) fn send(&mut self) -> Result<Connection, NodeError> {
+    pub(super) fn send(&mut self) -> Result<ConnectionAge, NodeError> {
         self.span.command(self.request.packed.name());
-        self.set_the_deadline();
-        self.send_on_some_connection().inspect_err(|error| {
+        self.set_deadline();
+        self.send_on_open_or_new().inspect_err(|error| {
             self.span.failed(error);
             self.note(error);
         })
     }
 
-    fn set_the_deadline(&mut self) {
+    fn set_deadline(&mut self) {
         let (now, timeout) = (self.node.now(), self.node.timeout);
         self.deadline = match self.request.patience() {
             Patience::Once => {
                 let waited = self.since.saturating_since(self.started);
-                self.excuses_silence = waited.saturating_mul(4) > timeout;
+                self.excuses_time_out = waited.saturating_mul(4) > timeout;
                 let lost = now.saturating_since(self.since);
                 self.started = self.started.saturating_add(lost);
                 self.started.saturating_add(timeout)
@@ -89,28 +89,28 @@ impl<'x> Turn<'x> {
                 now.saturating_add(timeout)
             }
             Patience::Long(span) => {
-                self.excuses_silence = true;
+                self.excuses_time_out = true;
                 now.saturating_add(span)
             }
         };
     }
 
-    fn send_on_some_connection(&mut self) -> Result<Connection, NodeError> {
+    fn send_on_open_or_new(&mut self) -> Result<ConnectionAge, NodeError> {
         if !self.slot.is_open() {
             self.connect_and_send(self.request.packed)?;
-            return Ok(Connection::Fresh);
+            return Ok(ConnectionAge::Fresh);
         }
         match self.slot.send(self.request.packed, self.deadline) {
             Err(error) if error.is_closed() => {
                 self.node.retire(self.generation);
-                self.say_again()?;
-                Ok(Connection::Fresh)
+                self.send_again()?;
+                Ok(ConnectionAge::Fresh)
             }
-            sent => sent.map(|()| Connection::Warm),
+            sent => sent.map(|()| ConnectionAge::Warm),
         }
     }
 
-    pub(super) fn say_again(&mut self) -> Result<(), NodeError> {
+    pub(super) fn send_again(&mut self) -> Result<(), NodeError> {
         self.connect_and_send(&self.request.again(self.node.now()))
     }
 
@@ -124,7 +124,7 @@ impl<'x> Turn<'x> {
 
     /// Tells the node's breaker.
     pub(super) fn note(&self, error: &NodeError) {
-        if !(self.excuses_silence && error.is_silence()) {
+        if !(self.excuses_time_out && error.is_silence()) {
             self.node.note(error);
         }
     }
@@ -134,7 +134,7 @@ impl<'x> Turn<'x> {
     }
 
     /// To a server that was sent it before and has forgotten it. On the same connection: it has done nothing yet.
-    pub(super) fn send_the_script_again(&mut self) -> Result<(), NodeError> {
+    pub(super) fn send_script_again(&mut self) -> Result<(), NodeError> {
         self.slot.forget_scripts();
         let again = self.request.again(self.node.now());
         self.slot.send(&again, self.deadline)
