@@ -25,7 +25,7 @@
 /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
 /// # Ok::<(), redlatch::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Fanout {
     /// One node after the other, in the canonical order: as many round trips as nodes.

@@ -13,7 +13,7 @@ use crate::quorum;
 ///
 /// Both protocols use the same key with the same value, so managers of either kind, and the ports of Redlock to other
 /// languages, exclude each other. The crate's `docs/safety.md` tells which protocol promises what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Protocol {
     /// The published Redlock: `SET key token NX PX ttl`.

@@ -40,7 +40,7 @@ use crate::token::Token;
 /// assert_eq!(text.parse::<Lease>()?, lease);
 /// # Ok::<(), redlatch::Error>(())
 /// ```
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
 pub struct Lease {
     resource: String,

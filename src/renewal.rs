@@ -14,8 +14,8 @@ mod agenda;
 mod rounds;
 mod schedule;
 
-use self::agenda::Agendas;
 pub(crate) use self::agenda::Purpose;
+use self::agenda::{Agendas, Wake};
 pub use self::schedule::KeepAlive;
 pub(crate) use self::schedule::due;
 use self::schedule::{FEWEST_TIMEOUTS, FEWEST_VALID_TIMEOUTS, LONGEST_HEAD_START, head_start};
@@ -117,12 +117,12 @@ impl Background {
     }
 
     /// Wakes the thread at that time.
-    fn arm(self: &Arc<Self>, purpose: Purpose, wake: Timestamp) {
+    fn arm(self: &Arc<Self>, purpose: Purpose, wake: Wake) {
         // Without a thread, nothing is planned.
         let Some(timers) = self.agendas.of(purpose).timers() else {
             return;
         };
-        let delay = wake.saturating_since(self.cluster.clock.now());
+        let delay = wake.at.saturating_since(self.cluster.clock.now());
         let background = Arc::downgrade(self);
         timers.punctually_after(delay, move || {
             let Some(background) = background.upgrade() else {
@@ -140,17 +140,13 @@ impl Background {
     }
 
     /// Does the work that is due. Returns the lost locks, whose hooks the caller has to call.
-    fn wake(
-        self: &Arc<Self>,
-        purpose: Purpose,
-        wake: Timestamp,
-    ) -> Vec<(Arc<LeaseState>, LossCause)> {
+    fn wake(self: &Arc<Self>, purpose: Purpose, wake: Wake) -> Vec<(Arc<LeaseState>, LossCause)> {
         let agenda = self.agendas.of(purpose);
         if !agenda.is_current(wake) {
             return Vec::new();
         }
         let now = self.cluster.clock.now();
-        if now < wake {
+        if now < wake.at {
             self.arm(purpose, wake);
             return Vec::new();
         }

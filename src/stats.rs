@@ -66,7 +66,7 @@ pub struct Stats {
 }
 
 /// What one node answered to the attempts of a manager.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeStats {
     /// The node as `host:port`, or as the path of its socket.

@@ -120,6 +120,7 @@ pub struct NodeStatus {
 #[non_exhaustive]
 pub enum View {
     /// The key is there, with a time to live.
+    #[non_exhaustive]
     Held {
         /// The value of the key.
         token: String,

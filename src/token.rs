@@ -1,7 +1,7 @@
 //! The random value of a lock's key, which no other attempt has.
 
 /// 20 random bytes of the operating system as 40 hexadecimal characters; each attempt has its own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Token([u8; Self::HEX_LEN]);
 
 impl Token {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cancel::Patience;
+use super::cancel::{Cancel, Patience};
 use super::order::Order;
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -105,8 +105,7 @@ impl<'c> Wait<'c> {
         let over = cluster.clock.now().saturating_add(span);
         // A server may be late to report that the wait is over. This bound keeps the caller from being late with it.
         let longest = left().saturating_add(PRECISION);
-        let given_up: &dyn Fn() -> bool = &|| self.patience.is_cancelled();
-        let given_up = self.patience.cancel.is_some().then_some(given_up);
+        let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
         match listener.map(|listener| listener.listen(self.key, span, longest, given_up)) {
             Some(ListenOutcome::Release) => {
                 cluster.stats.woken.count();

@@ -13,8 +13,8 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 ///
 /// Clones are the same `Cancel`. Give it to [`LockRequest::cancelled_by`](crate::LockRequest::cancelled_by), for as
 /// many calls as you like. A call that waits notices within 50 ms and fails with
-/// [`Error::Cancelled`](crate::Error::Cancelled); a call that is asking the nodes ends its round first, and leaves no
-/// key behind.
+/// [`Error::Cancelled`](crate::Error::Cancelled); a call that is asking the nodes ends its round first, which may
+/// still get the lock, and else leaves no key behind.
 ///
 /// ```
 /// use std::thread;
@@ -53,6 +53,11 @@ impl Cancel {
     /// Returns whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Acquire)
+    }
+
+    /// For rooms below, which don't know this type.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.is_cancelled
     }
 }
 

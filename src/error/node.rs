@@ -18,16 +18,19 @@ pub enum NodeError {
     /// The node did not answer within the node timeout. It may have executed the command or not.
     TimedOut,
     /// The node was left out because it failed a moment ago; it is tried again in the background.
+    #[non_exhaustive]
     BreakerOpen {
         /// How it failed.
         failure: Arc<str>,
     },
     /// No connection: refused, unreachable, an unknown host, a failed TLS handshake.
+    #[non_exhaustive]
     Connect {
         /// What the operating system or the TLS library said.
         source: Arc<io::Error>,
     },
     /// The node refused the login (`AUTH`) or the choice of the database (`SELECT`).
+    #[non_exhaustive]
     Login {
         /// The command that was refused.
         command: &'static str,
@@ -38,21 +41,25 @@ pub enum NodeError {
         message: String,
     },
     /// The program's [`credentials`](crate::Builder::credentials) callback failed.
+    #[non_exhaustive]
     NoCredentials {
         /// The error of the callback.
         source: Arc<io::Error>,
     },
     /// The connection was closed or reset before the first byte of the answer, for example by a restart of the server.
+    #[non_exhaustive]
     Closed {
         /// What the operating system or the TLS library said.
         source: Arc<io::Error>,
     },
     /// The connection broke in the middle of the answer.
+    #[non_exhaustive]
     Broken {
         /// What the operating system or the TLS library said.
         source: Arc<io::Error>,
     },
     /// The node answered with an error, such as `LOADING`, `READONLY` or `NOAUTH`.
+    #[non_exhaustive]
     Refused {
         /// The server's error code.
         code: String,
@@ -60,11 +67,13 @@ pub enum NodeError {
         message: String,
     },
     /// The node's answer does not fit the command that was sent.
+    #[non_exhaustive]
     Protocol {
         /// What came instead.
         got: String,
     },
     /// The key exists on the node but is no lock: it holds another type, or never expires.
+    #[non_exhaustive]
     NotALock {
         /// Which of the two.
         reason: &'static str,
@@ -76,6 +85,7 @@ pub enum NodeError {
     /// All connections of the node's pool were in use for half of the node timeout.
     PoolExhausted,
     /// The node is the same server as another node, which has voted: a server has one vote.
+    #[non_exhaustive]
     SameServer {
         /// The other node.
         other: Arc<str>,
@@ -83,11 +93,13 @@ pub enum NodeError {
     /// The server is a node of a Redis Cluster, where a key may move to another node, or get lost in a fail-over.
     InCluster,
     /// With the fenced protocol: the server does not tell its run id, so a restart could not be noticed.
+    #[non_exhaustive]
     Unidentified {
         /// What it answered instead.
         reason: String,
     },
     /// With the fenced protocol: the node abstains, because it may have forgotten locks.
+    #[non_exhaustive]
     Quarantined {
         /// For how much longer.
         remaining: Duration,
@@ -99,6 +111,7 @@ pub enum NodeError {
     /// Both texts are `nodes:quorum:max_ttl:quarantine:idle:version`, the three spans in milliseconds. `idle` is how
     /// long an unused counter is kept, and `version` is that of the client's protocol. Markers of older versions of
     /// this crate lack both.
+    #[non_exhaustive]
     ConfigMismatch {
         /// The settings of this manager.
         ours: String,
@@ -106,6 +119,7 @@ pub enum NodeError {
         theirs: String,
     },
     /// With the fenced protocol: the wall clocks of the node and of this machine differ by more than is allowed.
+    #[non_exhaustive]
     ClockSkew {
         /// By how much at least.
         difference: Duration,
@@ -116,11 +130,13 @@ pub enum NodeError {
     },
     /// With the fenced protocol: the counter of the resource is further ahead of the node's clock than any client can
     /// set it.
+    #[non_exhaustive]
     FutureCounter {
         /// By how much.
         ahead: Duration,
     },
     /// With the fenced protocol: a key that is reserved for the protocol holds another value.
+    #[non_exhaustive]
     InvalidKey {
         /// The key.
         key: String,

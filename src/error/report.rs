@@ -70,6 +70,7 @@ pub enum Vote {
     /// The node was asked to release the lock, and has deleted the key, which was ours.
     Released,
     /// Someone else holds the key on this node.
+    #[non_exhaustive]
     Held {
         /// The time to live that the key has left on this node, if the node could be asked for it.
         remaining: Option<Duration>,
@@ -78,6 +79,7 @@ pub enum Vote {
     ///
     /// Another client's clock is ahead, or a newer attempt came first. The manager tries again at once, with a larger
     /// token.
+    #[non_exhaustive]
     Stale {
         /// The node's counter.
         counter: FencingToken,

@@ -32,6 +32,9 @@ pub(super) struct Checkout<'x> {
     pub(super) span: NodeSpan,
 }
 
+/// How often it is looked whether a request is given up.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionAge {
     /// Of an earlier request. The server may have closed it meanwhile.
@@ -117,9 +120,10 @@ impl<'x> Checkout<'x> {
     fn connect_and_send(&mut self, packed: &Packed) -> Result<(), NodeError> {
         self.slot.close();
         self.generation = self.node.generation();
-        let transport = self.node.connector.connect(self.deadline)?;
-        self.slot.open(transport, self.generation, self.deadline)?;
-        self.slot.send(packed, self.deadline)
+        let deadline = self.step_deadline();
+        let transport = self.node.connector.connect(deadline)?;
+        self.slot.open(transport, self.generation, deadline)?;
+        self.slot.send(packed, deadline)
     }
 
     /// Tells the node's breaker.
@@ -140,9 +144,19 @@ impl<'x> Checkout<'x> {
         self.slot.send(&again, self.deadline)
     }
 
+    /// The deadline for all but the waiting for a reply to begin: no later than a node timeout from now, where somebody may
+    /// give the request up.
+    pub(super) fn step_deadline(&self) -> Timestamp {
+        if self.request.given_up().is_none() {
+            return self.deadline;
+        }
+        let span = self.node.timeout.saturating_add(POLL_INTERVAL);
+        self.node.now().saturating_add(span).min(self.deadline)
+    }
+
     pub(super) fn recv(&mut self) -> Result<Reply, NodeError> {
-        self.slot
-            .recv_all(self.request.packed.count(), self.deadline)
+        let deadline = self.step_deadline();
+        self.slot.recv_all(self.request.packed.count(), deadline)
     }
 
     /// Sends what undoes a request whose outcome is unknown behind it, on the same connection: on another one it could

@@ -18,9 +18,10 @@
 //! it alone in any other.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::checkout::{Checkout, ConnectionAge};
+use super::checkout::{Checkout, ConnectionAge, POLL_INTERVAL};
 use super::request::Request;
 use super::slot::{Slot, SlotInUse};
 use super::{Node, echo};
@@ -181,7 +182,7 @@ impl Sent<'_> {
         // Each time is later than the last, also where time stands still for whoever waits.
         let from = self.checkout.node.now().max(self.looked_until);
         self.looked_until = from.saturating_add(patience).min(self.checkout.deadline);
-        let deadline = self.checkout.deadline;
+        let deadline = self.checkout.step_deadline();
         self.checkout.slot.is_ready(self.looked_until, deadline)
     }
 
@@ -211,9 +212,21 @@ impl Sent<'_> {
         }
     }
 
+    fn recv(&mut self) -> Result<Reply, NodeError> {
+        if let Some(given_up) = self.checkout.request.given_up() {
+            while !self.has_come(POLL_INTERVAL) && !self.is_overdue() {
+                if given_up.load(Ordering::Acquire) {
+                    // The connection is closed, because the reply is still to come.
+                    return Err(NodeError::TimedOut);
+                }
+            }
+        }
+        self.checkout.recv()
+    }
+
     /// The reply, after as many repetitions as are allowed.
     fn reply(&mut self) -> Result<Reply, NodeError> {
-        let mut reply = self.checkout.recv();
+        let mut reply = self.recv();
         while let Err(error) = &reply
             && error.is_closed()
             && (self.age == ConnectionAge::Warm || self.checkout.repetitions > 0)
@@ -225,14 +238,11 @@ impl Sent<'_> {
                 self.checkout.node.retire(self.checkout.generation);
             }
             self.age = ConnectionAge::Fresh;
-            reply = self
-                .checkout
-                .send_again()
-                .and_then(|()| self.checkout.recv());
+            reply = self.checkout.send_again().and_then(|()| self.recv());
         }
         if reply.as_ref().is_ok_and(scripts::is_missing) {
             self.checkout.send_script_again()?;
-            reply = self.checkout.recv();
+            reply = self.recv();
         }
         reply
     }

@@ -1,6 +1,7 @@
 //! What is asked of a node, and the rules that go with it: how it is said again, and what it does to a node not to answer.
 
 use std::borrow::Cow;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::command::{self, Command};
@@ -37,6 +38,8 @@ pub(super) enum Kind<'a> {
         key: &'a str,
         until: Timestamp,
         patience: Duration,
+        /// Set when nobody wants the answer any more.
+        given_up: Option<&'a AtomicBool>,
     },
 }
 
@@ -94,6 +97,15 @@ impl Request<'_> {
             Kind::Acquire { .. } | Kind::Brief => Patience::Once,
             Kind::Insistent | Kind::Inspect | Kind::Health => Patience::Repeated(REPETITIONS),
             Kind::Listen { patience, .. } => Patience::Long(patience),
+        }
+    }
+
+    /// What is set when nobody wants the answer any more, if that may come.
+    pub(super) fn given_up(&self) -> Option<&AtomicBool> {
+        if let Kind::Listen { given_up, .. } = self.kind {
+            given_up
+        } else {
+            None
         }
     }
 

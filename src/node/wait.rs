@@ -2,6 +2,7 @@
 //!
 //! What is heard is a hint: whoever hears something asks for the lock, and whoever hears nothing does so too, but later.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::Node;
@@ -12,9 +13,6 @@ use crate::wire::resp::Reply;
 
 /// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
 const SERVER_TICK: Duration = Duration::from_millis(100);
-
-/// How often one who listens looks whether it is to go on.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a look at a lock has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,7 +98,7 @@ impl Listener<'_> {
         key: &str,
         span: Duration,
         longest: Duration,
-        given_up: Option<&dyn Fn() -> bool>,
+        given_up: Option<&AtomicBool>,
     ) -> ListenOutcome {
         if span < command::SHORTEST_LISTENING {
             return ListenOutcome::Failed;
@@ -113,20 +111,11 @@ impl Listener<'_> {
                 key,
                 until,
                 patience: span.saturating_add(late).min(longest),
+                given_up,
             },
         };
         let read = |_: &Node, reply: &Reply| Some(reply.clone());
-        let mut exchange = Exchange::NoSlot(self.node, &request).wait_for_slot().send();
-        if let Some(given_up) = given_up {
-            while exchange.is_under_way() {
-                exchange = exchange.poll(POLL_INTERVAL, read);
-                if exchange.is_under_way() && given_up() {
-                    // The connection is closed, because the answer is still to come.
-                    return ListenOutcome::Failed;
-                }
-            }
-        }
-        match exchange.receive(read).answer().result {
+        match Exchange::run(self.node, &request, read).result {
             Ok(Reply::Array(_)) => ListenOutcome::Release,
             Ok(Reply::Nil) => ListenOutcome::Nothing,
             Ok(reply) => {

@@ -58,8 +58,19 @@ struct Queue {
     due: BTreeMap<(Timestamp, u64), Arc<LeaseState>>,
     /// The due time of each lock, by its number.
     places: HashMap<u64, Timestamp>,
-    /// The time of the next wake. Timers for other times are out of date and do nothing.
-    wakes_at: Option<Timestamp>,
+    /// The next wake. Timers for other wakes are out of date and do nothing.
+    wake: Option<Wake>,
+    /// How many wakes were planned.
+    wakes: u64,
+}
+
+/// A wake of the thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wake {
+    pub(super) at: Timestamp,
+    /// Tells it from earlier plans for the same time: a timer of the system checks every 50 ms whether its wake is still
+    /// the next one.
+    number: u64,
 }
 
 impl Agenda {
@@ -90,7 +101,7 @@ impl Agenda {
 
     /// Plans the work for a lock at that time, in place of an earlier plan, unless there is no more work for it. Returns the
     /// wake that the caller has to arm, if no earlier one is planned.
-    pub(super) fn put(&self, lease: &Arc<LeaseState>, at: Timestamp) -> Option<Timestamp> {
+    pub(super) fn put(&self, lease: &Arc<LeaseState>, at: Timestamp) -> Option<Wake> {
         let mut queue = self.queue.lock();
         // The caller has another reference, so this drops no lease under the mutex.
         drop(queue.remove(lease.number));
@@ -117,8 +128,8 @@ impl Agenda {
     }
 
     /// Whether this is still the next wake: an earlier one may have been planned since.
-    pub(super) fn is_current(&self, wake: Timestamp) -> bool {
-        self.queue.lock().wakes_at == Some(wake)
+    pub(super) fn is_current(&self, wake: Wake) -> bool {
+        self.queue.lock().wake == Some(wake)
     }
 
     /// Takes the locks that are due, and those that are due within the span that `soon` returns for them, which is at
@@ -130,7 +141,7 @@ impl Agenda {
         soon: impl Fn(&LeaseState) -> Duration,
     ) -> Vec<Arc<LeaseState>> {
         let mut queue = self.queue.lock();
-        queue.wakes_at = None;
+        queue.wake = None;
         let horizon = (now.saturating_add(at_most), u64::MAX);
         let is_due =
             |at: Timestamp, lease: &LeaseState| at <= now || at <= now.saturating_add(soon(lease));
@@ -144,7 +155,7 @@ impl Agenda {
     }
 
     /// The next wake, unless it is planned already.
-    pub(super) fn next_wake(&self) -> Option<Timestamp> {
+    pub(super) fn next_wake(&self) -> Option<Wake> {
         self.queue.lock().next_wake()
     }
 }
@@ -155,13 +166,55 @@ impl Queue {
         self.due.remove(&(at, number))
     }
 
-    fn next_wake(&mut self) -> Option<Timestamp> {
+    fn next_wake(&mut self) -> Option<Wake> {
         let ((first, _), _) = self.due.first_key_value()?;
         let at = *first;
-        if self.wakes_at.is_some_and(|planned| planned <= at) {
+        if self.wake.is_some_and(|planned| planned.at <= at) {
             return None;
         }
-        self.wakes_at = Some(at);
-        Some(at)
+        self.wakes = self.wakes.wrapping_add(1);
+        let number = self.wakes;
+        self.wake = Some(Wake { at, number });
+        self.wake
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::FakeClock;
+    use crate::lease::state::Tokens;
+    use crate::token::Token;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_nanos(0).saturating_add(Duration::from_millis(millis))
+    }
+
+    fn lease() -> Arc<LeaseState> {
+        let tokens = Tokens {
+            token: Token::random().unwrap(),
+            fencing: None,
+            claim: None,
+        };
+        let (resource, times) = ("job".into(), (at(0), at(1_000)));
+        let owed = [true; 3].into();
+        let clock = Clock::from(FakeClock::new());
+        Arc::new(LeaseState::new(&clock, &resource, tokens, owed, times))
+    }
+
+    #[test]
+    fn a_wake_that_a_sooner_one_has_replaced_stays_replaced() {
+        let agenda = Agenda::new("test", |_| true);
+        let (late, soon) = (lease(), lease());
+        let replaced = agenda.put(&late, at(100)).unwrap();
+        assert!(agenda.is_current(replaced));
+        let sooner = agenda.put(&soon, at(10)).unwrap();
+        assert!(agenda.is_current(sooner) && !agenda.is_current(replaced));
+        assert!(agenda.put(&lease(), at(200)).is_none());
+
+        let due = agenda.take_due(at(10), Duration::ZERO, |_| Duration::ZERO);
+        assert!(matches!(due.as_slice(), [lease] if Arc::ptr_eq(lease, &soon)));
+        let again = agenda.next_wake().unwrap();
+        assert!(agenda.is_current(again) && !agenda.is_current(replaced));
     }
 }

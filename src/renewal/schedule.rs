@@ -37,7 +37,7 @@ use crate::quorum::Term;
 /// guard.unlock()?;
 /// # Ok::<(), redlatch::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use = "it does nothing until it is given to a request or a guard"]
 pub struct KeepAlive {
     max_hold: Option<Duration>,

@@ -238,7 +238,7 @@ fn a_foreign_holder_is_respected_until_it_expires() {
     let Err(Error::Held { nodes: reports, .. }) = manager.try_lock("report", TTL) else {
         panic!("a second holder");
     };
-    assert!(matches!(reports[0].vote, Vote::Held { remaining: Some(left) } if left == ms(700)));
+    assert!(matches!(reports[0].vote, Vote::Held { remaining: Some(left), .. } if left == ms(700)));
     // The wait is on the same clock, so it takes no time here.
     let guard = manager.lock("report", TTL).unwrap();
     assert!(clock.elapsed() >= ms(700) && clock.elapsed() <= ms(700 + 250));

@@ -121,7 +121,7 @@ fn classic_and_fenced_managers_exclude_each_other() {
         panic!("{error}");
     };
     let left =
-        |vote: &Vote| matches!(vote, Vote::Held { remaining: Some(left) } if !left.is_zero());
+        |vote: &Vote| matches!(vote, Vote::Held { remaining: Some(left), .. } if !left.is_zero());
     assert!(
         nodes.iter().filter(|node| left(&node.vote)).count() >= 2,
         "{error}"

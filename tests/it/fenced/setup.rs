@@ -46,7 +46,7 @@ fn managers_with_other_settings_are_told_so_and_get_nothing() {
     for other in others {
         let manager = other.build().unwrap();
         let nodes = unavailable(manager.try_lock("job", TTL));
-        let NodeError::ConfigMismatch { ours, theirs } = failure(&nodes[0].vote) else {
+        let NodeError::ConfigMismatch { ours, theirs, .. } = failure(&nodes[0].vote) else {
             panic!("{}", nodes[0]);
         };
         assert_eq!(theirs, "3:2:3600000:3636003:86400000:v2");
@@ -170,7 +170,7 @@ fn a_counter_from_the_future_is_not_believed() {
     let ahead = token + 2 * 3_600_000_000;
     nodes[0].hold("job:fence", &ahead.to_string(), HOUR * 20);
     let reports = unavailable(manager.try_lock("job", TTL));
-    let NodeError::FutureCounter { ahead } = failure(&reports[0].vote) else {
+    let NodeError::FutureCounter { ahead, .. } = failure(&reports[0].vote) else {
         panic!("{}", reports[0]);
     };
     assert!(*ahead > HOUR, "{ahead:?}");

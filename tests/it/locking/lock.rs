@@ -62,7 +62,7 @@ fn a_lock_is_had_exactly_when_a_quorum_is_free_and_foreign_keys_are_untouched() 
             }
             Err(Error::Held { nodes, .. }) => {
                 for report in &nodes {
-                    if let Vote::Held { remaining } = report.vote {
+                    if let Vote::Held { remaining, .. } = report.vote {
                         let left = remaining.expect("the release tells the PTTL");
                         assert!(left > Duration::from_secs(50) && left <= Duration::from_mins(1));
                     }

@@ -94,7 +94,10 @@ pub(crate) fn assert_caught(prepare: Step, forget: Step, expected: QuarantineCau
     let classic = is_held_twice(Protocol::Classic, prepare, forget);
     assert!(classic.is_ok(), "not even a danger: {classic:?}");
     let vote = is_held_twice(Protocol::Fenced, prepare, forget).expect_err("two holders");
-    let Vote::Failed(NodeError::Quarantined { remaining, cause }) = vote else {
+    let Vote::Failed(NodeError::Quarantined {
+        remaining, cause, ..
+    }) = vote
+    else {
         panic!("{vote:?}");
     };
     assert_eq!(cause, expected);
