@@ -24,7 +24,7 @@ use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};
 
-/// A Redis server that is played in this process.
+/// A simulated Redis server in this process.
 ///
 /// Clones are the same node. A manager over fake nodes is made with [`Builder::fakes`](crate::Builder::fakes).
 ///
@@ -59,7 +59,7 @@ struct Server {
     id: u64,
     name: String,
     clock: Clock,
-    /// The same clock, if a test moves it.
+    /// The same clock, if it is one that a test moves.
     fake_clock: Option<FakeClock>,
     state: Mutex<NodeState>,
     changed: Condvar,
@@ -71,9 +71,9 @@ struct NodeState {
     /// How far the node's own clock is ahead.
     ahead: Duration,
     fault: Fault,
-    /// What has arrived while the node hangs, with the connections it came on.
+    /// Commands that arrived while the node hangs, each with its connection.
     backlog: VecDeque<(u64, Vec<u8>)>,
-    /// The open connections and the replies that are under way on them.
+    /// The open connections, each with the replies that are on their way.
     connections: HashMap<u64, VecDeque<Pending>>,
     connected: u64,
 }
@@ -176,12 +176,12 @@ impl FakeNode {
         self.go_on(Fault::LoseReplies);
     }
 
-    /// Ends the present fault. What arrived while the node hung is executed now, in its order.
+    /// Ends the present fault. Commands that arrived while the node hung are executed now, in their order.
     pub fn recover(&self) {
         self.go_on(Fault::None);
     }
 
-    /// What arrived first is executed first, so no fault but a hang leaves anything waiting.
+    /// Changes the fault. Commands are executed in the order in which they arrived, so the backlog comes first.
     fn go_on(&self, fault: Fault) {
         let mut state = self.server.state.lock();
         state.fault = fault;
@@ -259,13 +259,13 @@ impl FakeNode {
 
     /// Makes the node's own clock jump ahead by `span`, so that its keys expire too early.
     ///
-    /// This is a fault, and one that the algorithm does not survive; [`FakeClock::advance`] lets time pass.
+    /// This is a fault that the algorithm does not survive. To let time pass, call [`FakeClock::advance`].
     pub fn advance(&self, span: Duration) {
         let mut state = self.server.state.lock();
         state.ahead = state.ahead.saturating_add(span);
     }
 
-    /// What the canonical order sorts by: the order of making.
+    /// The key of the canonical order: nodes that were made first come first.
     pub(crate) fn identity(&self) -> String {
         format!("fake-{:020}", self.server.id)
     }

@@ -77,7 +77,7 @@ impl Transport for FakeConnection {
     }
 }
 
-/// What a connection has for its reader.
+/// What the next receive returns.
 enum Incoming {
     Reply,
     End,
@@ -95,7 +95,7 @@ impl FakeConnection {
             let next = due.map_or(until, |due| due.min(until));
             let mut now = server.clock.now();
             if self.node.is_asked_in_background() {
-                // The wait of another thread, seen at its end.
+                // A background job must not wait for the clock that runs it, so it sees the end of the wait at once.
                 now = next;
             }
             if due.is_some_and(|due| due <= now) {

@@ -1,4 +1,4 @@
-//! Tests of a server that is replaced by an empty one, whose clock is behind by as much as is allowed.
+//! A server is replaced by an empty one whose clock is behind by as much as is allowed.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::node::fenced::MarkerAction;
 use crate::quorum;
 use crate::wire::resp::Reply;
 
-/// A larger reserve than any lead allows.
+/// A larger reserve than any lead allows, so that the lead decides.
 const TIMES: u32 = u32::MAX;
 
 /// A server whose wall clock shows the time of each command.

@@ -1,4 +1,4 @@
-//! Asking for votes: one node, or all of them before any reply is read.
+//! Asks nodes for their votes: one node, or all of them in one round trip.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::fencing::Rules;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
-/// One attempt as the nodes see it. Its commands are packed once.
+/// The commands of one attempt, packed once for all nodes.
 pub(crate) struct Attempt<'a> {
     command: Command<'a>,
     ttl: Duration,
@@ -30,7 +30,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What gives back what the attempt has got.
+    /// Releases the keys of the attempt.
     pub(crate) fn release(&self) -> &Packed {
         &self.release
     }
@@ -70,7 +70,7 @@ impl Node {
     }
 }
 
-/// Asks all of these nodes for their votes before any reply is read. Returns a ballot of each that is asked.
+/// Asks these nodes for their votes before any reply is read. Returns a ballot for each node that is asked.
 pub(crate) fn acquire_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     attempt: &Attempt<'_>,

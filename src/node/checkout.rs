@@ -1,4 +1,4 @@
-//! A slot that is checked out for a request: connects, sends, says it again and takes it back, all by one deadline.
+//! A slot of the pool that is checked out for one request: connects, sends, sends again and undoes, all by one deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,31 @@ use crate::spans::NodeSpan;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
-/// A slot that is checked out for a request. Dropping it puts the slot back, without the connection if a reply is
-/// outstanding.
+/// A slot in use. Dropping it puts the slot back, without the connection if a reply is still to come.
 pub(super) struct Checkout<'x> {
     pub(super) node: &'x Node,
     pub(super) request: &'x Request<'x>,
     pub(super) slot: SlotInUse,
-    /// That of the connections that the node has now, or of the one in the slot.
+    /// The generation of the connection in the slot, or of the node if there is none.
     pub(super) generation: u64,
     pub(super) started: Timestamp,
-    /// Since when the slot is checked out. What is done for other nodes before the request is sent is not held against
+    /// When the slot was checked out. The time between that and sending was spent on other nodes, and does not count for
     /// this one.
     since: Timestamp,
     pub(super) deadline: Timestamp,
-    /// Whether no answer in time says little about the node.
+    /// Whether a time-out says little about the node, so that the breaker is not told.
     excuses_time_out: bool,
-    /// How often the request may still be said again when a connection made for it breaks.
+    /// How often the request may still be sent again when a connection made for it breaks.
     pub(super) repetitions: u32,
     pub(super) span: NodeSpan,
 }
 
-/// How often it is looked whether a request is given up.
+/// How often a wait checks whether the request was given up.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionAge {
-    /// Of an earlier request. The server may have closed it meanwhile.
+    /// Made for an earlier request. The server may have closed it meanwhile.
     Warm,
     /// Made for this request.
     Fresh,
@@ -137,15 +136,15 @@ impl<'x> Checkout<'x> {
         self.node.now().saturating_since(self.started)
     }
 
-    /// To a server that was sent it before and has forgotten it. On the same connection: it has done nothing yet.
+    /// Sends the text of a script that the server has forgotten. The same connection is safe: nothing was executed yet.
     pub(super) fn send_script_again(&mut self) -> Result<(), NodeError> {
         self.slot.forget_scripts();
         let again = self.request.again(self.node.now());
         self.slot.send(&again, self.deadline)
     }
 
-    /// The deadline for all but the waiting for a reply to begin: no later than a node timeout from now, where somebody may
-    /// give the request up.
+    /// The deadline of every step but the wait for the first byte of a reply. For a request that can be given up, it is no
+    /// later than a node timeout from now.
     pub(super) fn step_deadline(&self) -> Timestamp {
         if self.request.given_up().is_none() {
             return self.deadline;
@@ -159,20 +158,20 @@ impl<'x> Checkout<'x> {
         self.slot.recv_all(self.request.packed.count(), deadline)
     }
 
-    /// Sends what undoes a request whose outcome is unknown behind it, on the same connection: on another one it could
-    /// arrive first, and the key would stay. Closes the connection. Returns whether the server is going to see the undo.
+    /// Undoes a request whose outcome is unknown, and closes the connection. Returns whether the server will see the undo.
+    /// The undo goes on the same connection: on another one it could arrive first, and the key would stay.
     pub(super) fn undo(&mut self, error: &NodeError) -> bool {
         let Some(undo) = self.request.undo() else {
             return false;
         };
-        // Nobody is going to read whether the server has the script.
+        // The reply is never read, so the text goes along in case that the server lacks the script.
         self.slot.forget_scripts();
         let is_sent = !error.is_broken() && self.slot.send(undo, self.deadline).is_ok();
         self.slot.close();
         is_sent
     }
 
-    /// The run id of the server, where it is known.
+    /// The run id of the server, if it is known.
     pub(super) fn server(&self) -> Option<Arc<str>> {
         self.slot.run_id().cloned()
     }

@@ -1,4 +1,4 @@
-//! One exchange: a request to one node and the reply to it, by one deadline.
+//! One exchange: a request to one node and its reply, by one deadline.
 //!
 //! The states of an exchange, and what leads from one to the next:
 //!
@@ -7,15 +7,15 @@
 //! | `NoSlot` | a slot of the pool is free | `Idle` |
 //! | `NoSlot` | none comes free within half of the node timeout | `Idle` on a slot beside the pool, if the request insists; else `Ended` |
 //! | `Idle` | the request is sent on the open connection in the slot | `Sent`, warm |
-//! | `Idle` | there is none, or it turns out to be closed: the request is sent on a new one | `Sent`, fresh |
-//! | `Idle` | that fails | `Ended`, and the node has executed nothing |
+//! | `Idle` | the slot has no open connection: the request is sent on a new one | `Sent`, fresh |
+//! | `Idle` | connecting or sending fails | `Ended`, and the node has executed nothing |
 //! | `Sent` | a reply | `Ended` |
-//! | `Sent`, warm or with repetitions left | the connection is closed before any of the reply came: said again on a new one | `Sent`, fresh |
-//! | `Sent` | the server lacks the script: said again on the same connection | `Sent` |
+//! | `Sent`, warm or with repetitions left | the connection is closed before any of the reply came: the request is sent again on a new one | `Sent`, fresh |
+//! | `Sent` | the server lacks the script: the request is sent again on the same connection, with the text | `Sent` |
 //! | `Sent` | anything else goes wrong | `Ended`, with the undo behind the request where the connection is still open |
 //!
-//! Each function of [`Exchange`] is one line or two of the table: it takes the exchange in that state to the next, and leaves
-//! it alone in any other.
+//! Each function of [`Exchange`] stands for one or two lines of the table. It moves an exchange in that state to the next
+//! state, and returns any other exchange unchanged.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,24 +38,24 @@ pub(super) enum Exchange<'x, T> {
     Ended(Answer<T>),
 }
 
-/// A request that was sent, and its reply was not read.
+/// A request that was sent, and whose reply was not read yet.
 pub(super) struct Sent<'x> {
     checkout: Checkout<'x>,
     age: ConnectionAge,
-    /// Up to when something to receive was waited for.
+    /// The end of the last wait for the reply.
     looked_until: Timestamp,
     first_failure: Option<Box<NodeError>>,
 }
 
-/// What came of an exchange.
+/// The result of an exchange.
 pub(super) struct Answer<T> {
     pub(super) result: Result<T, NodeError>,
     pub(super) elapsed: Duration,
     /// The run id of the server that answered, where it is known.
     pub(super) server: Option<Arc<str>>,
-    /// Whether the node may have executed the request and was not sent the undo.
+    /// Whether the node may have executed the request, without the undo behind it.
     pub(super) may_be_in_effect: bool,
-    /// Why the request had to be sent more than once, if it had.
+    /// Why the request was sent more than once, if it was.
     pub(super) first_failure: Option<Box<NodeError>>,
 }
 
@@ -128,7 +128,7 @@ impl<'x, T> Exchange<'x, T> {
         }
     }
 
-    /// Receives the reply if that needs no waiting beyond `patience`, or no time is left to wait.
+    /// Receives the reply if it comes within `patience`, or if no time is left to wait.
     pub(super) fn poll(
         self,
         patience: Duration,
@@ -156,7 +156,7 @@ impl<'x, T> Exchange<'x, T> {
         matches!(self, Self::NoSlot(..))
     }
 
-    /// Whether it has a slot, and no answer yet.
+    /// Whether the exchange has a slot, and no answer yet.
     pub(super) fn is_under_way(&self) -> bool {
         matches!(self, Self::Idle(_) | Self::Sent(_))
     }
@@ -166,7 +166,7 @@ impl<'x, T> Exchange<'x, T> {
         matches!(self, Self::Idle(checkout) if checkout.slot.is_open())
     }
 
-    /// What came of it. One that was not brought to its end has got no answer in time.
+    /// The answer. An exchange that has not ended got no reply in time.
     pub(super) fn answer(self) -> Answer<T> {
         if let Self::Ended(answer) = self {
             answer
@@ -177,16 +177,16 @@ impl<'x, T> Exchange<'x, T> {
 }
 
 impl Sent<'_> {
-    /// Waits for the reply for no longer than `patience`; returns whether reading it is not going to wait.
+    /// Waits for the reply for no longer than `patience`. Returns whether it can be read without waiting.
     fn has_come(&mut self, patience: Duration) -> bool {
-        // Each time is later than the last, also where time stands still for whoever waits.
+        // Each wait ends later than the one before, also on a clock that stands still during the wait.
         let from = self.checkout.node.now().max(self.looked_until);
         self.looked_until = from.saturating_add(patience).min(self.checkout.deadline);
         let deadline = self.checkout.step_deadline();
         self.checkout.slot.is_ready(self.looked_until, deadline)
     }
 
-    /// Whether it was waited for up to the deadline, or nobody wants to know any more.
+    /// Whether the deadline has passed, or the clock has ended because the manager is gone.
     fn is_overdue(&self) -> bool {
         self.looked_until >= self.checkout.deadline || self.checkout.node.clock.has_ended()
     }
@@ -224,7 +224,7 @@ impl Sent<'_> {
         self.checkout.recv()
     }
 
-    /// The reply, after as many repetitions as are allowed.
+    /// The reply. Sends the request again as often as it allows.
     fn reply(&mut self) -> Result<Reply, NodeError> {
         let mut reply = self.recv();
         while let Err(error) = &reply
@@ -247,7 +247,7 @@ impl Sent<'_> {
         reply
     }
 
-    /// A reply that `read` makes nothing of is a fault.
+    /// Reads the reply. One that `read` does not accept is a fault of the node.
     fn read<T>(
         &mut self,
         reply: &Reply,
@@ -269,7 +269,7 @@ impl Sent<'_> {
         })
     }
 
-    /// Tells the span, the other connections and the breaker what came of it.
+    /// Reports the result to the span, the other connections and the breaker.
     fn tell(&self, error: Option<&NodeError>) {
         let Checkout { node, request, .. } = self.checkout;
         let Some(error) = error else {
@@ -290,7 +290,7 @@ impl Sent<'_> {
 }
 
 impl<T> Answer<T> {
-    /// That of a node that has executed nothing.
+    /// The answer of a node that has executed nothing.
     fn failed(error: NodeError, elapsed: Duration) -> Self {
         Self {
             result: Err(error),

@@ -1,4 +1,4 @@
-//! What a node answers to the commands of the fenced protocol; and how nodes are opened.
+//! Reads the replies of the fenced protocol, and opens nodes for it.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::wire::resp::{Reply, ServerError};
 use crate::wire::scripts::fenced::OPEN;
 use crate::wire::transport::clean;
 
-/// What is done about the marker of a node that may never have been in use.
+/// What to do with the marker of a node that was perhaps never in use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MarkerAction {
     /// Nothing: says whether the node is fresh.
@@ -103,7 +103,7 @@ enum FencedReply {
     Error(ServerError),
 }
 
-/// Reads an answer. Anything but exactly one of those of the scripts is none.
+/// Reads a reply. Accepts exactly what the scripts return.
 fn read_reply(reply: &Reply) -> Option<FencedReply> {
     let items = match reply {
         Reply::Okay => return Some(FencedReply::Granted),
@@ -175,7 +175,7 @@ impl Client<'_> {
                 let counter = FencingToken::new(counter);
                 return Vote::Stale { counter };
             }
-            // To follow it would be to propose what no other node takes.
+            // A proposal above this counter would be refused by every other node.
             FencedReply::Stale(counter) => self.skew(counter),
             FencedReply::Skew(now) => self.skew(now),
             FencedReply::Marker => NodeError::InvalidKey {
@@ -209,7 +209,7 @@ impl Client<'_> {
         Vote::Failed(error)
     }
 
-    /// The largest counter that a client of this time can go above, and be granted by nodes that share its time.
+    /// The largest counter above which nodes with the same wall clock still grant a token.
     fn latest(&self) -> u64 {
         let span = u64::try_from(self.rules.quarantine.as_micros()).unwrap_or(u64::MAX);
         self.wall_micros.saturating_add(span)

@@ -1,6 +1,6 @@
-//! Waiting at one node for the release of a lock that somebody else holds.
+//! Waiting at one node for the release of a lock that another client holds.
 //!
-//! What is heard is a hint: whoever hears something asks for the lock, and whoever hears nothing does so too, but later.
+//! A release that is reported is a hint only. The client asks for the lock after each hint, and without one a little later.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::exchange::Exchange;
 use super::request::{Kind, Request};
 use crate::wire::resp::Reply;
 
-/// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
+/// How late an idle server ends a blocking command: it checks ten times a second.
 const SERVER_TICK: Duration = Duration::from_millis(100);
 
-/// What a look at a lock has shown.
+/// What a node says of a lock that a client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LookReply {
     pub(crate) state: LockState,
-    /// Whether somebody is going to be woken when the lock is given back.
+    /// Whether a release of the lock is going to wake a client.
     pub(crate) is_announced: bool,
 }
 
@@ -26,31 +26,31 @@ pub(crate) struct LookReply {
 pub(crate) enum LockState {
     /// The node would grant the lock.
     Free,
-    /// So it would, and those who were to be woken don't listen: to be polite to them makes no sense.
+    /// The node would grant the lock, and no woken client has come for it. There is nobody to yield to.
     Deserted,
-    /// The node has it for so long.
+    /// The node has the lock for this long.
     Held(Duration),
     /// The node has a key that never expires.
     Stuck,
 }
 
-/// Who waits though the lock is free.
+/// What a client does when the lock is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenFree {
-    /// Nobody.
+    /// Asks for the lock.
     Take,
-    /// One who has just had it, and has woken another one.
+    /// Lets the client have it that it has just woken.
     Yield,
 }
 
-/// What has come of listening.
+/// What listening for a release has led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListenOutcome {
-    /// A release, it seems.
+    /// The lock was probably released.
     Release,
-    /// Nothing, for as long as it was listened.
+    /// No release in all that time.
     Nothing,
-    /// The node could not be listened to.
+    /// The node did not answer, or refused.
     Failed,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Listener<'n> {
 }
 
 impl Node {
-    /// Lets one more listen, if half of the connections are left for others and the server does not forbid it.
+    /// Lets one more client listen. Half of the connections are left for others, and the server must not forbid it.
     pub(crate) fn listener(&self) -> Option<Listener<'_>> {
         let most = self.pool.max_size() / 2;
         let joined = self.listeners.join(most, self.generation());
@@ -68,8 +68,8 @@ impl Node {
         joined.then(|| Listener { node: self })
     }
 
-    /// Asks the node for how long it has a lock. It is announced for `span` and a little more that somebody waits for it,
-    /// unless that is zero; where there is no lock, only if it is waited politely. None if the node does not tell.
+    /// Asks the node for how long it has a lock. Announces that a client waits, for `span` and a node timeout; a span of
+    /// zero announces nothing. A free lock is announced only by a client that yields. None if the node does not tell.
     pub(crate) fn look(&self, key: &str, span: Duration, when_free: WhenFree) -> Option<LookReply> {
         let announced = match span {
             Duration::ZERO => span,
@@ -91,8 +91,8 @@ impl Node {
 }
 
 impl Listener<'_> {
-    /// Waits for word of a release, for `span`, for no longer than `longest` in all, and not beyond the moment when it is
-    /// `given_up`. Keeps a connection busy meanwhile.
+    /// Waits for a release for `span`, for no longer than `longest` in all, and until the flag `given_up` is set. Keeps a
+    /// connection busy meanwhile.
     pub(crate) fn listen(
         &self,
         key: &str,
@@ -135,7 +135,7 @@ impl Drop for Listener<'_> {
     }
 }
 
-/// Whether it would say the same for any other lock: no permission, or a server that does not know the command like this.
+/// Whether the server would refuse for any lock: no permission, or no such command.
 fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if matches!(error.code.as_str(), "NOPERM" | "ERR"))
 }

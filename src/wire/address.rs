@@ -1,4 +1,4 @@
-//! Where a node is and how to log in there; opens connections to it.
+//! The address of a node. Connects to it and logs in.
 
 use std::fmt;
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) struct Address {
     info: ConnectionInfo,
 }
 
-/// What connections are made with, beside the address: the same for all nodes of a manager.
+/// The TLS settings and the source of credentials, which all nodes of a manager share.
 #[derive(Clone, Default)]
 pub(crate) struct Security {
     #[cfg(feature = "tls-rustls")]
@@ -47,7 +47,7 @@ enum Endpoint {
 }
 
 impl Address {
-    /// Takes what redis has parsed; the error is a reason without any part of the URL, which can hold a password.
+    /// Takes a URL that redis has parsed. The error has no part of the URL, which can hold a password.
     pub(crate) fn new(info: ConnectionInfo) -> Result<Self, String> {
         let endpoint = Endpoint::new(info.addr())?;
         let login = info.redis_settings();
@@ -60,7 +60,7 @@ impl Address {
         Ok(Self { endpoint, info })
     }
 
-    /// `host:port` or the path of the socket: how the node is named to people, and what the canonical order sorts by.
+    /// `host:port` or the path of the socket: the node's name for people, and the key of the canonical order.
     pub(crate) fn name(&self) -> String {
         let (host, port) = match &self.endpoint {
             Endpoint::Unix(path) => return path.display().to_string(),
@@ -73,10 +73,10 @@ impl Address {
         }
     }
 
-    /// Equal for two ways to write one server. Databases of one server are not independent, so they don't count.
+    /// Equal for two spellings of one server. Databases of one server are not independent, so the database is left out.
     pub(crate) fn identity(&self) -> String {
         if let Endpoint::Unix(path) = &self.endpoint {
-            // Loses nothing of a path that is not UTF-8.
+            // Escaped, so that paths that are not UTF-8 stay different.
             return path
                 .as_os_str()
                 .as_encoded_bytes()
@@ -90,7 +90,7 @@ impl Address {
         }
     }
 
-    /// Whether connecting takes a lookup.
+    /// Whether connecting needs a name lookup.
     pub(crate) fn has_host_name(&self) -> bool {
         self.endpoint.host_name().is_some()
     }
@@ -132,7 +132,7 @@ impl Endpoint {
         }
     }
 
-    /// The host, where it is a name and not an address.
+    /// The host and port, if the host is a name and not an IP address.
     fn host_name(&self) -> Option<(&str, u16)> {
         self.host_and_port()
             .filter(|(host, _)| host.parse::<IpAddr>().is_err())
@@ -181,9 +181,10 @@ impl Endpoint {
     }
 }
 
-/// One spelling for the ways to write a host. It is for names only: a dot at the end decides how a host is looked up.
+/// The canonical spelling of a host, for the name of a node. A lookup takes the host as it was given, because a dot at the
+/// end changes the search.
 fn canonical(host: &str) -> String {
-    // The zone of an IPv6 address is the name of an interface, in which case matters.
+    // Case matters in the zone of an IPv6 address, which is the name of an interface.
     if host.contains('%') {
         return host.to_owned();
     }
@@ -194,7 +195,7 @@ fn canonical(host: &str) -> String {
     }
 }
 
-/// Said of `rediss://` in a build that can't speak TLS.
+/// The error for `rediss://` in a build without TLS.
 pub(crate) const NEEDS_TLS: &str =
     "rediss:// needs TLS: build redlatch with its cargo feature `tls-rustls`";
 
@@ -218,7 +219,7 @@ impl Connect for Connector {
         let plain = self.plain(deadline).map_err(unconnected)?;
         #[cfg(feature = "tls-rustls")]
         if let Endpoint::Tls { host, .. } = &self.address.endpoint {
-            // Without it, nothing is said to a server that was to be spoken to over TLS.
+            // Without TLS settings, nothing is sent: never fall back to plain text.
             let tls = self.security.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
             let tls = tls.map_err(|kind| unconnected(kind.into()))?;
             let stream = TlsStream::handshake(plain, tls, host, deadline);
@@ -229,7 +230,7 @@ impl Connect for Connector {
 }
 
 impl Connector {
-    /// Tries the addresses of the host one after the other, all of them by the one deadline.
+    /// Tries the addresses of the host one after the other, all by one deadline.
     fn plain(&self, deadline: Timestamp) -> io::Result<Plain> {
         let mut result = Err(io::Error::new(
             io::ErrorKind::NotFound,
@@ -293,7 +294,7 @@ impl Connector {
     }
 }
 
-/// Sends `AUTH` and `SELECT` in one write, as far as the URL asks for them, and reads the answers.
+/// Sends `AUTH` and `SELECT` in one write, if they are needed, and reads the replies.
 fn login(
     socket: &mut impl Transport,
     credentials: Option<&Credentials>,
@@ -334,8 +335,8 @@ fn login(
     Ok(())
 }
 
-/// What a server says to a login. The text of some answers to `AUTH` repeats the arguments, and so the password, perhaps
-/// in parts; that of `SELECT` says what is wrong with the database.
+/// The error of a login that a server refused. The words of the server are shown for `SELECT` only, because those for
+/// `AUTH` may repeat the password, perhaps in parts.
 pub(super) fn login_refusal(
     command: &'static str,
     code: &str,

@@ -1,5 +1,4 @@
-//! The table of hazards in docs/safety.md: what it calls documented is shown to happen, and the tests that its rows name
-//! are there.
+//! The table of hazards in docs/safety.md: hazards that it calls documented do happen, and the tests that it names exist.
 
 use std::fs;
 use std::os::unix::fs::symlink;
