@@ -158,9 +158,9 @@ fn pure_modules_touch_no_clock_no_network_and_no_randomness() {
 #[track_caller]
 fn assert_is_there(folder: &str, test: &str) {
     let (module, function) = test.rsplit_once("::").unwrap();
-    let file = root().join(folder).join(module.replace("::", "/") + ".rs");
-    let source = fs::read_to_string(file).unwrap_or_default();
-    assert!(source.contains(&format!("\nfn {function}()")), "{test}");
+    let file = module.trim_end_matches("::tests").replace("::", "/") + ".rs";
+    let source = fs::read_to_string(root().join(folder).join(file)).unwrap_or_default();
+    assert!(source.contains(&format!("fn {function}(")), "{test}");
 }
 
 #[test]
@@ -175,7 +175,11 @@ fn every_mutant_says_what_catches_it_and_is_in_the_table() {
     let mut listed: Vec<String> = rows.skip(2).map(str::to_owned).collect();
     for (name, text) in files("tests/mutants", "patch") {
         let (_, caught_by) = text.split_once("\nCaught-by: ").expect(&name);
-        for (target, folder) in [("test it ", "tests/it"), ("test cli ", "cli/tests/cli")] {
+        for (target, folder) in [
+            ("test it ", "tests/it"),
+            ("test cli ", "cli/tests/cli"),
+            ("test lib ", "src"),
+        ] {
             if let Some(test) = caught_by.lines().next().unwrap().strip_prefix(target) {
                 assert_is_there(folder, test);
             }
