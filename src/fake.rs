@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -317,8 +316,4 @@ impl fmt::Debug for FakeNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("FakeNode").field(&self.name()).finish()
     }
-}
-
-fn refused() -> io::Error {
-    io::ErrorKind::ConnectionRefused.into()
 }

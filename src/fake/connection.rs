@@ -6,7 +6,7 @@ use std::io;
 use crate::wire::resp::Reply;
 use parking_lot::MutexGuard;
 
-use super::{FakeNode, Fault, NodeState, refused};
+use super::{FakeNode, Fault, NodeState};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::wire::transport::{Connect, Transport, closed, unconnected};
@@ -20,7 +20,7 @@ impl Connect for FakeNode {
     fn connect(&self, _deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         let mut state = self.server.state.lock();
         if state.fault == Fault::Refuse {
-            return Err(unconnected(refused()));
+            return Err(unconnected(io::ErrorKind::ConnectionRefused.into()));
         }
         state.connected = state.connected.wrapping_add(1);
         let id = state.connected;
