@@ -1,4 +1,4 @@
-//! The entrances of the fuzz targets in `fuzz/`. Not part of the API: they are there only for `cargo fuzz`.
+//! The entry points of the fuzz targets in `fuzz/`. They exist for `cargo fuzz` only, and are no part of the API.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Any bytes as a server's answer, from the socket up to the vote, and what has to come of them.
+//! Any bytes as a server's answer, from the socket up to the vote, against the vote that they should give.
 //!
 //! A pair of `SOCK_SEQPACKET` sockets stands for the connection, so that the code under test is all of the real one: each
 //! read gives out one packet, as TCP may. Nothing waits: the packets are there before the node is asked, and behind them
@@ -42,7 +42,7 @@ use self::answer::{Outcome, RawAnswer, Then, Verb};
 
 const TTL: Duration = Duration::from_mins(1);
 
-/// Checks what comes of an answer at the slot and at the node.
+/// Checks the result of an answer at the slot and at the node.
 pub(crate) fn check(answer: &RawAnswer) {
     check_slot(answer);
     STAGE.with(|stages| match answer.then {
@@ -51,7 +51,7 @@ pub(crate) fn check(answer: &RawAnswer) {
     });
 }
 
-/// One reply is given out at most, and none after an error.
+/// A slot returns one reply at most, and none after an error.
 fn check_slot(answer: &RawAnswer) {
     let clock = Clock::system();
     let deadline = clock.now().saturating_add(answer.then.timeout());
@@ -61,7 +61,7 @@ fn check_slot(answer: &RawAnswer) {
     slot.send(&probe(), deadline).unwrap();
     let reply = slot.recv(deadline);
     let came = match &reply {
-        Ok(reply) => read(answer.question, reply).ok_or(Outcome::NoReply),
+        Ok(reply) => read(answer.verb, reply).ok_or(Outcome::NoReply),
         Err(fault) => Err(outcome(&Vote::Failed(fault.clone()))),
     };
     answer.assert_came(came);
@@ -99,8 +99,8 @@ fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, Ow
 }
 
 /// The vote that a reply is to the code under test.
-fn read(question: Verb, reply: &Reply) -> Option<Outcome> {
-    match question {
+fn read(verb: Verb, reply: &Reply) -> Option<Outcome> {
+    match verb {
         Verb::Acquire => acquire_vote(reply).as_ref().map(outcome),
         Verb::Release | Verb::Extend => own_key_vote(reply).as_ref().map(outcome),
         Verb::Probe => is_alive(reply).map(|()| Outcome::Granted),
@@ -120,7 +120,7 @@ struct Stage {
     node: Arc<Node>,
     clock: Clock,
     inbox: Arc<Inbox>,
-    /// The probes run when it is moved.
+    /// Moving this clock runs the probes.
     probes: FakeClock,
 }
 
@@ -160,13 +160,13 @@ impl Stage {
     }
 
     fn check(&self, answer: &RawAnswer) {
-        if answer.question == Verb::Probe && self.node.is_closed() {
+        if answer.verb == Verb::Probe && self.node.is_closed() {
             // Without a connection, the breaker opens.
             self.ask(Verb::Acquire);
         }
         let (socket, peer) = stage(answer, &self.clock).unwrap();
         *self.inbox.lock() = Some(socket);
-        let outcome = self.ask(answer.question);
+        let outcome = self.ask(answer.verb);
         answer.assert_came(match outcome {
             Outcome::TimedOut | Outcome::Broken | Outcome::NoReply => Err(outcome),
             Outcome::Granted
@@ -177,18 +177,18 @@ impl Stage {
         });
         assert!(self.inbox.lock().is_none());
 
-        // A reply that comes now is to nothing: no other command is told it.
+        // A reply that comes now answers nothing, so no later command may get it.
         if answer.then == Then::Silence {
             // The node may have closed the connection, as it should if anything was wrong.
             send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).ok();
         }
         assert_eq!(self.ask(Verb::Acquire), Outcome::Broken, "{answer:?}");
-        if answer.question == Verb::Acquire {
+        if answer.verb == Verb::Acquire {
             check_undo(&peer, outcome);
         }
     }
 
-    fn ask(&self, question: Verb) -> Outcome {
+    fn ask(&self, verb: Verb) -> Outcome {
         let command = Command {
             key: "job",
             token: b"token",
@@ -200,7 +200,7 @@ impl Stage {
             let report = reports.pop();
             report.map_or(Outcome::NoReply, |report| outcome(&report.vote))
         };
-        match question {
+        match verb {
             Verb::Acquire => {
                 let ballot = self.node.acquire(&Attempt::new(command, TTL));
                 outcome(&ballot.report.vote)

@@ -1,4 +1,4 @@
-//! What a server may answer, and what has to come of it, told from the bytes alone.
+//! A server's answer as bytes, and the result that it should give, judged by the bytes alone.
 
 use std::fmt;
 use std::iter;
@@ -16,7 +16,7 @@ pub(super) const MOST_PACKETS: usize = 128;
 /// Bytes that a server sends, and how.
 #[derive(Clone)]
 pub(crate) struct RawAnswer {
-    pub(super) question: Verb,
+    pub(super) verb: Verb,
     pub(super) bytes: Vec<u8>,
     /// The lengths of the first packets.
     pub(super) cuts: Vec<usize>,
@@ -43,7 +43,7 @@ pub(super) enum Then {
     EarlyEnd,
 }
 
-/// What came of an answer, as far as it matters to the algorithm.
+/// The result of an answer, as far as it matters to the algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Granted,
@@ -62,7 +62,7 @@ impl fmt::Debug for RawAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packets = self.packets().into_iter();
         let packets = packets.map(|packet| self.bytes.get(packet).unwrap_or_default());
-        write!(f, "{:?}:", self.question)?;
+        write!(f, "{:?}:", self.verb)?;
         for packet in packets {
             write!(f, " b\"{}\"", packet.escape_ascii())?;
         }
@@ -78,7 +78,7 @@ impl RawAnswer {
         let (&[kind, cuts], rest) = input.split_first_chunk()?;
         let (cuts, bytes) = rest.split_at_checked(usize::from(cuts % 16))?;
         Some(Self {
-            question: match kind % 4 {
+            verb: match kind % 4 {
                 0 => Verb::Acquire,
                 1 => Verb::Release,
                 2 => Verb::Extend,
@@ -130,7 +130,7 @@ impl RawAnswer {
             return Err(Why::NoVote);
         }
         let reply = self.bytes.get(..end).unwrap_or_default();
-        self.question.vote(reply).ok_or(Why::NoVote)
+        self.verb.vote(reply).ok_or(Why::NoVote)
     }
 }
 
@@ -148,7 +148,7 @@ impl RawAnswer {
         let is_expected = match (self.expected(), came) {
             (Ok(expected), Ok(vote)) => expected == vote,
             // A probe tells no more, and a release connects once more when the connection ends before the reply.
-            (Err(Why::Fault(fault)), Err(came)) => came == fault || self.question == Verb::Probe,
+            (Err(Why::Fault(fault)), Err(came)) => came == fault || self.verb == Verb::Probe,
             (Err(Why::NoVote), Err(_)) => true,
             _ => false,
         };

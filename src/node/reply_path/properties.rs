@@ -99,8 +99,8 @@ fn mutated(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u
 }
 
 /// What means yes to a question, with all that may happen to it, or any other reply.
-fn bytes(question: Verb) -> impl Strategy<Value = Vec<u8>> {
-    let yes = || Just(question.yes().to_vec());
+fn bytes(verb: Verb) -> impl Strategy<Value = Vec<u8>> {
+    let yes = || Just(verb.yes().to_vec());
     prop_oneof![
         1 => yes(),
         4 => mutated(yes()),
@@ -113,16 +113,16 @@ fn bytes(question: Verb) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn answer() -> impl Strategy<Value = RawAnswer> {
-    let question = question().prop_flat_map(|question| (Just(question), bytes(question)));
-    (question, cuts(), then()).prop_map(|((question, bytes), cuts, then)| RawAnswer {
-        question,
+    let verb = verb().prop_flat_map(|verb| (Just(verb), bytes(verb)));
+    (verb, cuts(), then()).prop_map(|((verb, bytes), cuts, then)| RawAnswer {
+        verb,
         bytes,
         cuts,
         then,
     })
 }
 
-fn question() -> impl Strategy<Value = Verb> {
+fn verb() -> impl Strategy<Value = Verb> {
     use Verb::{Acquire, Extend, Probe, Release};
     select(vec![Acquire, Release, Extend, Probe])
 }
@@ -158,7 +158,7 @@ fn a_reply_of_the_longest_size_is_read_and_one_more_byte_is_too_much_wherever_it
     {
         let bytes = [&b"-"[..], &vec![b'x'; size - 3], b"\r\n"].concat();
         let answer = RawAnswer {
-            question: Verb::Acquire,
+            verb: Verb::Acquire,
             bytes,
             cuts: vec![first],
             then: Then::End,
