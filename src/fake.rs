@@ -6,7 +6,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -24,7 +23,7 @@ use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};
 
-/// A Redis server that is played in this process.
+/// A simulated Redis server in this process.
 ///
 /// Clones are the same node. A manager over fake nodes is made with [`Builder::fakes`](crate::Builder::fakes).
 ///
@@ -59,21 +58,21 @@ struct Server {
     id: u64,
     name: String,
     clock: Clock,
-    /// The same clock, if a test moves it.
+    /// The same clock, if it is one that a test moves.
     fake_clock: Option<FakeClock>,
-    state: Mutex<State>,
+    state: Mutex<NodeState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct NodeState {
     store: Store,
     /// How far the node's own clock is ahead.
     ahead: Duration,
     fault: Fault,
-    /// What has arrived while the node hangs, with the connections it came on.
+    /// Commands that arrived while the node hangs, each with its connection.
     backlog: VecDeque<(u64, Vec<u8>)>,
-    /// The open connections and the replies that are under way on them.
+    /// The open connections, each with the replies that are on their way.
     connections: HashMap<u64, VecDeque<Pending>>,
     connected: u64,
 }
@@ -117,9 +116,9 @@ impl FakeNode {
         let clock = fake_clock.clone().map_or_else(Clock::system, Clock::from);
         let now = Duration::from_nanos(clock.now().as_nanos());
         let process = Process::new(id, now, clock.wall_micros());
-        let state = State {
+        let state = NodeState {
             store: Store::of(process),
-            ..State::default()
+            ..NodeState::default()
         };
         Self {
             server: Arc::new(Server {
@@ -176,12 +175,12 @@ impl FakeNode {
         self.go_on(Fault::LoseReplies);
     }
 
-    /// Ends the present fault. What arrived while the node hung is executed now, in its order.
+    /// Ends the present fault. Commands that arrived while the node hung are executed now, in their order.
     pub fn recover(&self) {
         self.go_on(Fault::None);
     }
 
-    /// What arrived first is executed first, so no fault but a hang leaves anything waiting.
+    /// Changes the fault. Commands are executed in the order in which they arrived, so the backlog comes first.
     fn go_on(&self, fault: Fault) {
         let mut state = self.server.state.lock();
         state.fault = fault;
@@ -206,7 +205,7 @@ impl FakeNode {
         self.come_up(|_| ());
     }
 
-    fn come_up(&self, load: impl FnOnce(&mut State)) {
+    fn come_up(&self, load: impl FnOnce(&mut NodeState)) {
         let mut state = self.server.state.lock();
         load(&mut state);
         let now = self.time(&state);
@@ -259,13 +258,13 @@ impl FakeNode {
 
     /// Makes the node's own clock jump ahead by `span`, so that its keys expire too early.
     ///
-    /// This is a fault, and one that the algorithm does not survive; [`FakeClock::advance`] lets time pass.
+    /// This is a fault that the algorithm does not survive. To let time pass, call [`FakeClock::advance`].
     pub fn advance(&self, span: Duration) {
         let mut state = self.server.state.lock();
         state.ahead = state.ahead.saturating_add(span);
     }
 
-    /// What the canonical order sorts by: the order of making.
+    /// The key of the canonical order: nodes that were made first come first.
     pub(crate) fn identity(&self) -> String {
         format!("fake-{:020}", self.server.id)
     }
@@ -279,13 +278,13 @@ impl FakeNode {
     }
 
     /// The node's own time.
-    fn time(&self, state: &MutexGuard<'_, State>) -> Duration {
+    fn time(&self, state: &MutexGuard<'_, NodeState>) -> Duration {
         let now = Duration::from_nanos(self.server.clock.now().as_nanos());
         now.saturating_add(state.ahead)
     }
 
     /// Executes one packed command; the reply goes to its connection, if that is still there.
-    fn execute(&self, state: &mut MutexGuard<'_, State>, connection: u64, command: &[u8]) {
+    fn execute(&self, state: &mut MutexGuard<'_, NodeState>, connection: u64, command: &[u8]) {
         let now = self.time(state);
         let value = state.store.execute(command, now);
         let delay = match state.fault {
@@ -300,7 +299,7 @@ impl FakeNode {
     }
 }
 
-impl State {
+impl NodeState {
     fn disconnect(&mut self) {
         self.connections.clear();
         self.backlog.clear();
@@ -317,8 +316,4 @@ impl fmt::Debug for FakeNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("FakeNode").field(&self.name()).finish()
     }
-}
-
-fn refused() -> io::Error {
-    io::ErrorKind::ConnectionRefused.into()
 }

@@ -206,6 +206,8 @@ const VERSION: &str = "v2";
 pub(crate) const FENCE_IDLE: Duration = Duration::from_hours(24);
 
 #[cfg(test)]
+mod replaced;
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,8 +1,8 @@
-//! The entrances of the fuzz targets in `fuzz/`. Not part of the API: they are there only for `cargo fuzz`.
+//! The entry points of the fuzz targets in `fuzz/`. They exist for `cargo fuzz` only, and are no part of the API.
 
 use std::time::Duration;
 
-use crate::node::reply_path::{self, answer::Answer};
+use crate::node::reply_path::{self, answer::RawAnswer};
 
 /// Sends bytes to a fake node: as they are, or as words between line breaks that are packed as a client does.
 pub fn command(input: &[u8]) {
@@ -15,7 +15,7 @@ pub fn command(input: &[u8]) {
 
 /// Lets a server answer with bytes, in the packets that the first of them say.
 pub fn reply(input: &[u8]) {
-    if let Some(answer) = Answer::from_input(input) {
+    if let Some(answer) = RawAnswer::from_input(input) {
         reply_path::check(&answer);
     }
 }

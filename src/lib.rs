@@ -195,8 +195,6 @@ mod process;
 mod protocol;
 mod quorum;
 mod renewal;
-#[cfg(test)]
-mod replaced;
 mod retry;
 mod shown;
 mod spans;

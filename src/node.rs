@@ -1,11 +1,16 @@
-//! One Redis instance as the algorithm sees it: what it is asked, each by a deadline, and what it says.
+//! One Redis server as the algorithm sees it: requests by a deadline, and replies that are read as votes.
 //!
-//! `exchange` is one request and its reply, and has the table of its states; `together` is one request to several nodes at
-//! once. Below are `request`, what is asked and the rules that go with it; `turn`, a slot that is checked out for a request;
-//! `slot`, what the r2d2 pool holds: a place for one connection, and the rule when it must not be used again; `breaker`.
-//! The packed commands are in `command` and `fence`. Above are the verbs, each with the reading of its replies: `acquire`,
-//! `extend`, `release`, `inspect`, `wait`, `health`, and for the fenced protocol `fenced`. `identity` tells which server is
-//! at the other end, and `echo` keeps what a server repeats out of messages.
+//! From the top down:
+//!
+//! - `acquire`, `extend`, `release`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
+//!   `probe` asks a node that failed whether it is back.
+//! - `together`: one request to several nodes at once.
+//! - `exchange`: one request to one node and its reply. The table of its states is at the head of the file.
+//! - `checkout`: a slot of the pool that is in use for one request.
+//! - `request`: a command and its rules. `command` and `fence` pack the commands.
+//! - `slot`: what the r2d2 pool holds, and the rule for when a connection must not be used again.
+//! - `breaker`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end. `echo`:
+//!   keeps the arguments of commands out of messages.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -16,6 +21,7 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 pub(crate) mod acquire;
 mod breaker;
+mod checkout;
 pub(crate) mod command;
 mod echo;
 mod exchange;
@@ -25,27 +31,24 @@ pub(crate) mod fenced;
 pub(crate) mod health;
 mod identity;
 pub(crate) mod inspect;
+mod listeners;
+mod probe;
 pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
 mod slot;
 mod together;
-mod turn;
 pub(crate) mod wait;
 
-use self::breaker::{Breaker, Probe};
-use self::exchange::Exchange;
-use self::fenced::{Answer, Reading};
-use self::request::{Kind, Request};
+use self::breaker::Breaker;
+use self::listeners::Listeners;
 use self::slot::Slots;
-use self::wait::Listeners;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
-use crate::fencing::Rules;
 use crate::log_lines;
 use crate::stats::NodeRecorder;
-use crate::wire::resp::{Reply, ServerError};
+use crate::wire::resp::ServerError;
 use crate::wire::transport::{Connect, clean};
 
 /// A node: its connections, and what is known of its health.
@@ -56,16 +59,16 @@ pub(crate) struct Node {
     timeout: Duration,
     clock: Clock,
     timers: Timers,
-    /// Goes up when the server turns out to have closed connections: those opened before are discarded.
+    /// Goes up when the server has closed connections. Idle connections of an earlier generation are discarded.
     generation: AtomicU64,
     breaker: Breaker,
     listeners: Listeners,
     pub(crate) stats: NodeRecorder,
-    /// For the probes, which must not keep the node alive.
+    /// For scheduled probes, which must not keep the node alive.
     me: Weak<Self>,
 }
 
-/// What a node is made with; everything but the first two is the same for all nodes of a manager.
+/// What a node is made with. All but the name and the connector are the same for all nodes of a manager.
 pub(crate) struct Setup<'a> {
     pub(crate) name: Arc<str>,
     pub(crate) connector: Box<dyn Connect>,
@@ -73,14 +76,14 @@ pub(crate) struct Setup<'a> {
     pub(crate) timeout: Duration,
     pub(crate) clock: &'a Clock,
     pub(crate) timers: &'a Timers,
-    /// Where r2d2 makes its slots.
+    /// The thread on which r2d2 makes its slots.
     pub(crate) thread: &'a Arc<ScheduledThreadPool>,
 }
 
 /// A node's answer to an acquire.
 pub(crate) struct Ballot {
     pub(crate) report: NodeReport,
-    /// Whether a key of this attempt may be on the node, so that it has to be released there.
+    /// Whether the node may have a key of this attempt, which then has to be released.
     pub(crate) may_have_key: bool,
 }
 
@@ -88,7 +91,7 @@ impl Node {
     pub(crate) fn new(setup: Setup<'_>) -> Arc<Self> {
         let pool = Pool::builder()
             .max_size(setup.pool_size)
-            // All slots are made at once and never again, so that the thread is free for the probes.
+            // All slots are made now and none later, so that the thread is free for the probes.
             .min_idle(None)
             .idle_timeout(None)
             .max_lifetime(None)
@@ -137,24 +140,14 @@ impl Node {
         }
     }
 
-    /// Whether the node has not failed lately.
+    /// Whether the breaker is closed: the node has not failed lately.
     pub(crate) fn is_closed(&self) -> bool {
         !self.breaker.is_open()
     }
 
-    /// How the node failed lately, if it did.
+    /// Why the breaker is open, if it is.
     pub(crate) fn recent_failure(&self) -> Option<Arc<str>> {
         self.breaker.failure()
-    }
-
-    /// What an answer of the fenced protocol means at this moment.
-    fn read(&self, answer: Answer, rules: &Rules, counter: String) -> Vote {
-        let reading = Reading {
-            rules,
-            counter,
-            wall_micros: self.clock.wall_micros(),
-        };
-        reading.vote(answer)
     }
 
     /// Opens the breaker if the error is one of the node.
@@ -163,14 +156,14 @@ impl Node {
             return;
         }
         if let Some(probe) = self.breaker.trip(|| error.to_string()) {
-            // Before the program's logger has a chance to panic.
+            // Comes before the log line, because the logger of the program may panic.
             self.schedule(probe);
             self.stats.opened.count();
             log_lines::node_opened(&self.name, error);
         }
     }
 
-    /// Notes that the node has answered.
+    /// Closes the breaker, because the node has answered.
     fn answered(&self) {
         if self.breaker.close() {
             self.stats.closed.count();
@@ -178,33 +171,9 @@ impl Node {
         }
     }
 
-    fn schedule(&self, probe: Probe) {
-        let me = Weak::clone(&self.me);
-        self.timers.after(probe.after, move || {
-            if let Some(node) = me.upgrade() {
-                node.probe(probe);
-            }
-        });
-    }
-
-    /// Sends a real command, off the callers' path: a stopped server still accepts connections.
-    fn probe(&self, probe: Probe) {
-        if !self.breaker.wants(probe) {
-            return;
-        }
-        let command = command::probe();
-        let request = Request::new(&command, Kind::Glance);
-        let answer = Exchange::with(self, &request, |_, reply| is_alive(reply));
-        if answer.result.is_err()
-            && let Some(next) = self.breaker.probe_failed(probe)
-        {
-            self.schedule(next);
-        }
-    }
-
     /// Discards the idle connections of `generation` and before.
     fn retire(&self, generation: u64) {
-        // When another thread was first, its connections of the next generation are good.
+        // If another thread was first, the connections of the next generation are good.
         let next = generation.wrapping_add(1);
         let _already_retired =
             self.generation
@@ -228,22 +197,9 @@ impl Ballot {
         }
     }
 
-    /// Whether the node was not asked because it failed a moment ago.
+    /// Whether the node was left out because its breaker is open.
     pub(crate) fn is_left_out(&self) -> bool {
         self.report.vote.is_left_out()
-    }
-}
-
-/// Reads the reply to a probe. A server that refuses it with an error is alive too.
-fn is_alive(reply: &Reply) -> Option<()> {
-    match reply {
-        Reply::Int(1) | Reply::Error(_) => Some(()),
-        Reply::Nil
-        | Reply::Okay
-        | Reply::Text(_)
-        | Reply::Int(_)
-        | Reply::Bulk(_)
-        | Reply::Array(_) => None,
     }
 }
 

@@ -1,8 +1,8 @@
-//! Bytes: addresses, name lookup, sockets, TLS, and the commands and replies that go over them, all by a deadline.
+//! Bytes, all by a deadline: addresses, name lookup, sockets, TLS, and the commands and replies that go over them.
 //!
 //! `transport` is the seam: send a command, receive a reply. `connection` reads replies from a `stream` of bytes, which is a
 //! socket (`nonblocking`) or `tls` over one. `address` connects and logs in, with `lookup` for names and `credentials` for
-//! users. `pack` makes commands and `resp` parses replies; `scripts` are what servers execute.
+//! users. `pack` makes commands, and `resp` parses replies. `scripts` has the Lua scripts.
 
 pub(crate) mod address;
 pub(crate) mod connection;
@@ -17,7 +17,7 @@ pub(crate) mod stream;
 mod tls;
 pub(crate) mod transport;
 
+pub(crate) use self::credentials::CredentialSource;
 pub use self::credentials::Credentials;
-pub(crate) use self::credentials::Source;
 #[cfg(feature = "tls-rustls")]
 pub use self::tls::Tls;

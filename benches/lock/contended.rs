@@ -1,4 +1,4 @@
-//! Many who want one lock: how often it changes hands, who gets it, and what the servers see of it.
+//! Many clients that want one lock: how often it changes hands, which clients get it, and the load on the servers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

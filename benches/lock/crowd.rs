@@ -1,4 +1,4 @@
-//! Many who want one lock, in threads or in processes, and a witness that no two of them ever have it.
+//! Many clients of one lock, in threads or in processes, and a check that no two of them ever hold it.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! One or two of five nodes faulty: what that costs a caller, and how soon a node that is well again votes.
+//! One or two of five nodes are faulty: the cost for a caller, and how soon a recovered node votes again.
 
 use std::time::Duration;
 

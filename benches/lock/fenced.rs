@@ -1,4 +1,4 @@
-//! What fencing tokens and the restart guard cost: the fenced protocol against the classic one.
+//! The cost of fencing tokens and the restart guard: the fenced protocol against the classic one.
 
 use redlatch::{LockManager, Protocol};
 use redlatch_testing::Server;

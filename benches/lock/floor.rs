@@ -1,4 +1,4 @@
-//! The floor: the bytes of the commands on plain TCP, with nothing around them that a lock needs.
+//! The floor: the bytes of the commands over plain TCP, without anything else that a lock needs.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! What the library takes besides time: allocations, threads, and the building of a manager whose nodes are all dead.
+//! Costs besides time: allocations, threads, and building a manager whose nodes are all dead.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;

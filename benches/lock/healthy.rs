@@ -1,4 +1,4 @@
-//! Acquire and release on five servers that are well.
+//! Acquire and release on five healthy servers.
 
 use redlatch::LockManager;
 use redlatch_testing::Server;

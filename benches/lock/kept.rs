@@ -1,4 +1,4 @@
-//! Thousands of locks that are kept alive: whether all are held on, and what that takes.
+//! Thousands of locks that are kept alive: whether all stay held, and what that costs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

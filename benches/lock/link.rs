@@ -1,4 +1,4 @@
-//! A link to each server on which every byte takes half a millisecond each way, so that a round trip takes one.
+//! A slow link to each server: every byte takes half a millisecond each way, so that a round trip takes one.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

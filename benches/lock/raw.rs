@@ -1,4 +1,4 @@
-//! The same commands by hand: what a lock costs at least with the crate `redis`.
+//! The same commands by hand, with the crate `redis`: the least that a lock can cost.
 
 use std::time::Duration;
 

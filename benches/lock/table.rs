@@ -1,4 +1,4 @@
-//! Samples, their percentiles, and the table that is printed.
+//! Samples, their percentiles, and the printed table.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Locks that nobody else wants: how long one takes and how many go through, beside the bytes of their commands.
+//! Locks without contention: the time for one and the throughput, beside the bytes of their commands.
 
 use std::sync::Barrier;
 use std::thread;

@@ -6,7 +6,7 @@ use super::cancel::{Cancel, Patience};
 use super::order::Order;
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::node::wait::{Heard, Manner, State};
+use crate::node::wait::{ListenOutcome, LockState, WhenFree};
 
 /// How often the one node is asked before all nodes are: its key may be a remainder without a majority, and nobody's
 /// lock.
@@ -52,12 +52,12 @@ impl<'c> Wait<'c> {
 
     /// Waits until an attempt makes sense: the first node would grant the lock, or reports its release, or too much
     /// time has passed. Returns the order of that attempt.
-    pub(crate) fn wait(&mut self, mut manner: Manner) -> Result<Order, Error> {
+    pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Order, Error> {
         let cluster = self.cluster;
         let fanout = cluster.options.fanout;
         for _ in 0..MOST_POLLS {
-            let next = self.poll(cluster.delay()?, manner);
-            manner = Manner::Eager;
+            let next = self.poll(cluster.delay()?, when_free);
+            when_free = WhenFree::Take;
             match next {
                 Next::Attempt if self.hints < MOST_HINTS => {
                     self.hints = self.hints.saturating_add(1);
@@ -80,7 +80,7 @@ impl<'c> Wait<'c> {
 
     /// Looks at the lock on the first node that answers. Waits there for its release, for the end of the key, or for
     /// `delay`.
-    fn poll(&self, delay: Duration, manner: Manner) -> Next {
+    fn poll(&self, delay: Duration, when_free: WhenFree) -> Next {
         let cluster = self.cluster;
         let left = || self.patience.left(&cluster.clock);
         let delay = delay.min(left());
@@ -90,29 +90,29 @@ impl<'c> Wait<'c> {
         let look = asked.find_map(|node| {
             let listener = node.listener();
             let announced = listener.as_ref().map_or(Duration::ZERO, |_| delay);
-            let look = node.look(self.key, announced, manner)?;
+            let look = node.look(self.key, announced, when_free)?;
             Some((look, listener.filter(|_| look.is_announced)))
         });
         let Some((look, listener)) = look else {
             return Next::Sleep;
         };
-        let span = match (look.state, manner) {
-            (State::Stuck, _) => return Next::Sleep,
-            (State::Free, Manner::Eager) | (State::Deserted, _) => return Next::Attempt,
-            (State::Free, Manner::Polite) => delay.min(POLITENESS),
-            (State::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
+        let span = match (look.state, when_free) {
+            (LockState::Stuck, _) => return Next::Sleep,
+            (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => return Next::Attempt,
+            (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
+            (LockState::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
         };
         let over = cluster.clock.now().saturating_add(span);
         // A server may be late to report that the wait is over. This bound keeps the caller from being late with it.
         let longest = left().saturating_add(PRECISION);
         let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
         match listener.map(|listener| listener.listen(self.key, span, longest, given_up)) {
-            Some(Heard::Release) => {
+            Some(ListenOutcome::Release) => {
                 cluster.stats.woken.count();
                 Next::Attempt
             }
-            Some(Heard::Nothing) => Next::Look,
-            Some(Heard::Failed) | None => {
+            Some(ListenOutcome::Nothing) => Next::Look,
+            Some(ListenOutcome::Failed) | None => {
                 let rest = over.saturating_since(cluster.clock.now());
                 self.patience.sleep(&cluster.clock, rest);
                 Next::Look
@@ -157,7 +157,7 @@ mod tests {
             Wait::new(self.manager.cluster(), "job", &FOREVER)
         }
 
-        fn wait(&self, wait: &mut Wait<'_>, manner: Manner, end: Option<Duration>) -> Order {
+        fn wait(&self, wait: &mut Wait<'_>, when_free: WhenFree, end: Option<Duration>) -> Order {
             let now = self.manager.cluster().clock.now();
             let end = end.map(|end| now.saturating_add(end));
             let patience = Patience { end, cancel: None };
@@ -165,7 +165,7 @@ mod tests {
                 patience: &patience,
                 ..*wait
             };
-            let order = same.wait(manner).unwrap();
+            let order = same.wait(when_free).unwrap();
             wait.hints = same.hints;
             order
         }
@@ -192,10 +192,10 @@ mod tests {
         let mut wait = world.begin();
         for round in 1..=4 {
             for _ in 0..MOST_HINTS {
-                assert_eq!(world.wait(&mut wait, Manner::Eager, None), hinted());
+                assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
             }
             assert_eq!(world.clock.elapsed(), DELAY * (round - 1));
-            assert_eq!(world.wait(&mut wait, Manner::Eager, None), full());
+            assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
             assert_eq!(world.clock.elapsed(), DELAY * round);
         }
     }
@@ -206,7 +206,7 @@ mod tests {
         let mut wait = world.begin();
         for _ in 0..MOST_HINTS * 3 {
             world.hold(DELAY / 2);
-            assert_eq!(world.wait(&mut wait, Manner::Eager, None), hinted());
+            assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
         }
     }
 
@@ -218,7 +218,7 @@ mod tests {
         // That would show if it were asked.
         world.nodes[2].hang();
         assert_eq!(
-            world.wait(&mut world.begin(), Manner::Eager, None),
+            world.wait(&mut world.begin(), WhenFree::Take, None),
             hinted()
         );
         assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
@@ -231,7 +231,7 @@ mod tests {
             node.hang();
         }
         let end = Some(Duration::from_millis(10));
-        assert_eq!(world.wait(&mut world.begin(), Manner::Eager, end), full());
+        assert_eq!(world.wait(&mut world.begin(), WhenFree::Take, end), full());
         let timeout = world.manager.cluster().options.node_timeout;
         assert_eq!(world.clock.elapsed(), timeout);
     }
@@ -241,13 +241,13 @@ mod tests {
         let world = world();
         world.hold(DELAY * 100);
         let mut wait = world.begin();
-        assert_eq!(world.wait(&mut wait, Manner::Eager, None), full());
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
         assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
         let end = DELAY * 2 + DELAY / 2;
-        assert_eq!(world.wait(&mut wait, Manner::Eager, Some(end)), full());
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(end)), full());
         assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
         assert_eq!(
-            world.wait(&mut wait, Manner::Eager, Some(Duration::ZERO)),
+            world.wait(&mut wait, WhenFree::Take, Some(Duration::ZERO)),
             full()
         );
         assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
@@ -257,7 +257,7 @@ mod tests {
     fn one_who_is_polite_waits_a_little_for_a_lock_that_is_free() {
         let world = world();
         let mut wait = world.begin();
-        assert_eq!(world.wait(&mut wait, Manner::Polite, None), hinted());
+        assert_eq!(world.wait(&mut wait, WhenFree::Yield, None), hinted());
         assert_eq!(world.clock.elapsed(), POLITENESS);
     }
 }

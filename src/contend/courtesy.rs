@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::node::wait::Manner;
+use crate::node::wait::WhenFree;
 
 /// How long after a release a client that asks again is polite.
 const POLITE_FOR: Duration = Duration::from_millis(5);
@@ -34,11 +34,11 @@ impl Courtesy {
         self.place(key).store(until, Ordering::Relaxed);
     }
 
-    pub(crate) fn manner(&self, key: &str, now: Timestamp) -> Manner {
+    pub(crate) fn when_free(&self, key: &str, now: Timestamp) -> WhenFree {
         if self.place(key).swap(0, Ordering::Relaxed) > now.as_nanos() {
-            Manner::Polite
+            WhenFree::Yield
         } else {
-            Manner::Eager
+            WhenFree::Take
         }
     }
 
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
         let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
-        assert_eq!(courtesy.manner("job", now), Manner::Eager);
+        assert_eq!(courtesy.when_free("job", now), WhenFree::Take);
         courtesy.note_release("job", now);
         let others = (0..1_000).map(|n| format!("job-{n}"));
         let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
@@ -65,14 +65,14 @@ mod tests {
         assert!(
             others
                 .iter()
-                .all(|key| courtesy.manner(key, now) == Manner::Eager)
+                .all(|key| courtesy.when_free(key, now) == WhenFree::Take)
         );
-        assert_eq!(courtesy.manner("job", now), Manner::Polite);
-        assert_eq!(courtesy.manner("job", now), Manner::Eager);
+        assert_eq!(courtesy.when_free("job", now), WhenFree::Yield);
+        assert_eq!(courtesy.when_free("job", now), WhenFree::Take);
 
         courtesy.note_release("job", now);
         let late = now.saturating_add(POLITE_FOR);
-        assert_eq!(courtesy.manner("job", late), Manner::Eager);
+        assert_eq!(courtesy.when_free("job", late), WhenFree::Take);
     }
 
     #[test]

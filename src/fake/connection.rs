@@ -6,7 +6,7 @@ use std::io;
 use crate::wire::resp::Reply;
 use parking_lot::MutexGuard;
 
-use super::{FakeNode, Fault, State, refused};
+use super::{FakeNode, Fault, NodeState};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::wire::transport::{Connect, Transport, closed, unconnected};
@@ -20,7 +20,7 @@ impl Connect for FakeNode {
     fn connect(&self, _deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         let mut state = self.server.state.lock();
         if state.fault == Fault::Refuse {
-            return Err(unconnected(refused()));
+            return Err(unconnected(io::ErrorKind::ConnectionRefused.into()));
         }
         state.connected = state.connected.wrapping_add(1);
         let id = state.connected;
@@ -77,7 +77,7 @@ impl Transport for FakeConnection {
     }
 }
 
-/// What a connection has for its reader.
+/// What the next receive returns.
 enum Incoming {
     Reply,
     End,
@@ -85,7 +85,7 @@ enum Incoming {
 
 impl FakeConnection {
     /// Waits until `until` at most for the next reply or the end of the connection.
-    fn wait(&self, state: &mut MutexGuard<'_, State>, until: Timestamp) -> Option<Incoming> {
+    fn wait(&self, state: &mut MutexGuard<'_, NodeState>, until: Timestamp) -> Option<Incoming> {
         let server = &self.node.server;
         loop {
             let Some(replies) = state.connections.get(&self.id) else {
@@ -95,7 +95,7 @@ impl FakeConnection {
             let next = due.map_or(until, |due| due.min(until));
             let mut now = server.clock.now();
             if self.node.is_asked_in_background() {
-                // The wait of another thread, seen at its end.
+                // A background job must not wait for the clock that runs it, so it sees the end of the wait at once.
                 now = next;
             }
             if due.is_some_and(|due| due <= now) {

@@ -61,12 +61,11 @@ impl Store {
         self.process.run_id()
     }
 
-    /// Forgets every key.
     pub(crate) fn forget(&mut self) {
         self.keys.clear();
     }
 
-    /// Executes one packed command. What Redis would not accept, or this crate never sends, is answered with an error.
+    /// Executes one packed command. Replies with an error to what Redis does not accept or this crate never sends.
     pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Reply {
         let Some(arguments) = arguments(command) else {
             return error("Protocol error: expected an array of bulk strings");
@@ -129,7 +128,7 @@ impl Store {
     }
 
     fn acquire(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Reply {
-        // Redis looks at the number before it looks at the key.
+        // Redis checks the number before the key.
         let until = match until(ttl, now, "set") {
             Ok(until) => until,
             Err(refusal) => return refusal,
@@ -164,13 +163,13 @@ impl Store {
         ])
     }
 
-    /// Nobody can be woken here, where there is no command that waits; so those who wait look again after a while.
+    /// Announces nothing, because a fake node knows no blocking command: clients ask again after a while.
     fn look(&mut self, key: &str, now: Duration) -> Reply {
         let left = self.get(key, now).map_or(-2, |entry| entry.pttl(now));
         Reply::Array(vec![Reply::Int(left), Reply::Int(0)])
     }
 
-    /// The entry with this token, or what the scripts answer where there is none.
+    /// The entry with this token, or the reply of the scripts if there is none.
     fn own(&mut self, key: &str, token: &str, now: Duration) -> Result<&mut Entry, Reply> {
         match self.get(key, now) {
             Some(entry) if entry.value == token => Ok(entry),
@@ -192,8 +191,8 @@ impl Entry {
         i64::try_from(left).unwrap_or(i64::MAX)
     }
 
-    /// Never shortens, so a ttl of nothing or less is accepted and has no effect, as in extend.lua. That a script also
-    /// compares numbers that Redis does not take for a time to live (`1e3`) is left out: those are refused here.
+    /// Never shortens, so a ttl of zero or less is accepted and has no effect, as in extend.lua. Unlike the script, this
+    /// refuses numbers that Redis does not take for a time to live (`1e3`).
     fn extend(&mut self, ttl: &str, now: Duration) -> Result<(), Reply> {
         let left_ms = self.until.saturating_sub(now).as_millis();
         let is_longer = |ttl_ms: i64| u128::try_from(ttl_ms).is_ok_and(|ttl_ms| left_ms < ttl_ms);
@@ -216,8 +215,8 @@ fn refusal(text: &str) -> Reply {
     Reply::Error(ServerError::new(text))
 }
 
-/// When a key with this time to live ends, or what Redis says of the number. As there, the end is in milliseconds that
-/// an `i64` can hold.
+/// The end of a key with this time to live, or the error of Redis for the number. The end in milliseconds has to fit an
+/// `i64`, as in Redis.
 fn until(ttl: &str, now: Duration, command: &str) -> Result<Duration, Reply> {
     let Some(ttl_ms) = integer(ttl) else {
         return Err(error("value is not an integer or out of range"));
@@ -239,9 +238,8 @@ fn integer(text: &str) -> Option<i64> {
     (number.to_string() == text).then_some(number)
 }
 
-/// Reads a packed command: an array of bulk strings in the one way to write it, and nothing behind it. Redis also takes
-/// strings that are not UTF-8. This crate sends such a one only to release what another program has set, and here that has
-/// text for its value.
+/// Reads a packed command: an array of bulk strings in canonical form, and nothing behind it. Strings that are not UTF-8
+/// are refused: this crate sends them only to release a key of another program, and here such keys hold text.
 fn arguments(command: &[u8]) -> Option<Vec<&str>> {
     let words = resp::words(command)?.into_iter();
     words.map(|word| str::from_utf8(word).ok()).collect()

@@ -13,7 +13,7 @@ use crate::contend::queue::{Lines, Refusal, Turn, WaitClock};
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::guard::LockGuard;
 use crate::node::Node;
-use crate::node::wait::Manner;
+use crate::node::wait::WhenFree;
 use crate::protocol::acquire::attempt;
 use crate::quorum::Term;
 use crate::renewal::KeepAlive;
@@ -83,12 +83,12 @@ impl LockManager {
             FromQueue::Guard(guard) => return Ok(guard),
             FromQueue::Turn(turn) => turn,
         };
-        let manner = if timeout.is_zero() {
-            Manner::Eager
+        let when_free = if timeout.is_zero() {
+            WhenFree::Take
         } else {
-            self.shared.courtesy.manner(&key, cluster.clock.now())
+            self.shared.courtesy.when_free(&key, cluster.clock.now())
         };
-        let guard = self.take(&params, &key, manner, &turn, &mut record)?;
+        let guard = self.take(&params, &key, when_free, &turn, &mut record)?;
         Ok(guard.with_turn(Some(turn)))
     }
 
@@ -97,16 +97,16 @@ impl LockManager {
         &self,
         params: &LockParams,
         key: &str,
-        manner: Manner,
+        when_free: WhenFree,
         turn: &Turn<LockGuard>,
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
         let (cluster, patience) = (self.cluster(), &params.patience);
         let mut wait = Wait::new(cluster, key, patience);
         let all = Order::of(cluster.options.fanout);
-        let mut order = match manner {
-            Manner::Polite => wait.wait(manner)?,
-            Manner::Eager => all,
+        let mut order = match when_free {
+            WhenFree::Yield => wait.wait(when_free)?,
+            WhenFree::Take => all,
         };
         let mut raised = 0_u32;
         loop {
@@ -133,7 +133,7 @@ impl LockManager {
                 continue;
             }
             if let Error::Held { .. } = error {
-                order = wait.wait(Manner::Eager)?;
+                order = wait.wait(WhenFree::Take)?;
             } else {
                 patience.sleep(&cluster.clock, cluster.delay()?);
                 order = all;

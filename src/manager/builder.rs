@@ -10,7 +10,7 @@ use crate::fanout::Fanout;
 use crate::fencing::Protocol;
 #[cfg(feature = "tls-rustls")]
 use crate::wire::Tls;
-use crate::wire::{Credentials, Source};
+use crate::wire::{CredentialSource, Credentials};
 
 mod build;
 mod spec;
@@ -46,7 +46,7 @@ pub struct Builder {
     default_ttl: Option<Duration>,
     #[cfg(feature = "tls-rustls")]
     tls: Tls,
-    credentials: Option<Source>,
+    credentials: Option<CredentialSource>,
     options: Options,
     handover: Option<Allowance>,
 }
@@ -134,7 +134,7 @@ impl Builder {
         mut self,
         callback: impl Fn(&str) -> io::Result<Credentials> + Send + Sync + 'static,
     ) -> Self {
-        self.credentials = Some(Source::new(callback));
+        self.credentials = Some(CredentialSource::new(callback));
         self
     }
 

@@ -1,4 +1,4 @@
-//! Asking for votes: one node, or all of them before any reply is read.
+//! Asks nodes for their votes: one node, or all of them in one round trip.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use super::command::Command;
 use super::exchange::{Answer, Exchange};
 use super::request::{Kind, Request};
 use super::together::exchange_all;
-use super::{Ballot, Node, fenced, refused};
+use super::{Ballot, Node, refused};
 use crate::error::Vote;
 use crate::fencing::Rules;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
-/// One attempt as the nodes see it. Its commands are packed once.
+/// The commands of one attempt, packed once for all nodes.
 pub(crate) struct Attempt<'a> {
     command: Command<'a>,
     ttl: Duration,
@@ -30,7 +30,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// What gives back what the attempt has got.
+    /// Releases the keys of the attempt.
     pub(crate) fn release(&self) -> &Packed {
         &self.release
     }
@@ -51,7 +51,7 @@ impl<'a> Attempt<'a> {
             return acquire_vote(reply);
         };
         let counter = Rules::fence(self.command.key);
-        Some(node.read(fenced::answer(reply)?, fence.rules, counter))
+        node.fenced_vote(reply, fence.rules, counter)
     }
 }
 
@@ -60,17 +60,17 @@ impl Node {
     pub(crate) fn acquire(&self, attempt: &Attempt<'_>) -> Ballot {
         let request = attempt.request();
         let read = |node: &Node, reply: &Reply| attempt.vote(node, reply);
-        self.ballot(Exchange::with(self, &request, read))
+        self.ballot(Exchange::run(self, &request, read))
     }
 
     fn ballot(&self, answer: Answer<Vote>) -> Ballot {
         let vote = answer.result.unwrap_or_else(Vote::Failed);
         let report = self.report(vote, answer.elapsed, answer.server);
-        Ballot::new(report, answer.is_owed)
+        Ballot::new(report, answer.may_be_in_effect)
     }
 }
 
-/// Asks all of these nodes for their votes before any reply is read. Returns a ballot of each that is asked.
+/// Asks these nodes for their votes before any reply is read. Returns a ballot for each node that is asked.
 pub(crate) fn acquire_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     attempt: &Attempt<'_>,

@@ -12,23 +12,23 @@ const FIRST_PROBE: Duration = Duration::from_millis(20);
 /// The longest time between the ends of two probes; with it a node is back within 300 ms of its recovery.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Open while the node is thought to be down. Only a reply of the node closes it again.
+/// Open from a failure of the node until its next reply.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
-    /// A copy of `state.failure.is_some()` for the callers' path.
+    /// A copy of `state.failure.is_some()`, so that callers take no lock.
     open: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BreakerState {
     failure: Option<Arc<str>>,
-    /// Counts the openings, so that a probe of an earlier one knows that it is not wanted any more.
+    /// Counts the openings, so that a probe of an earlier opening ends its chain.
     opening: u64,
     pause: Duration,
 }
 
-/// When to probe next, and on behalf of which opening.
+/// When to probe next, and for which opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probe {
     pub(crate) after: Duration,

@@ -6,16 +6,16 @@ use super::fence::Fence;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
 
-/// What is behind the key of a lock in the key of the list that those who wait for it listen to. The scripts know it too.
+/// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
 const BELL: &str = ":redlatch:bell";
 
 /// What one attempt sends: the same key and token to every node.
 #[derive(Clone, Copy)]
 pub(crate) struct Command<'a> {
     pub(crate) key: &'a str,
-    /// The value of the key; that of another program may be any bytes.
+    /// The value of the key. A value of another program may be any bytes.
     pub(crate) token: &'a [u8],
-    /// With the fenced protocol.
+    /// Only with the fenced protocol.
     pub(crate) fence: Option<Fence<'a>>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// A plain `EVAL`, of a short script: no server ever answers it with `NOSCRIPT`. The words behind the text are the number of
+/// A plain `EVAL` of a short script, which no server answers with `NOSCRIPT`. The words behind the text are the number of
 /// keys, the keys and the arguments.
 pub(super) fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Vec<Word<'a>> {
     ["EVAL".into(), text.into()]
@@ -80,17 +80,17 @@ pub(crate) fn inspect(key: &str) -> Packed {
     Packed::new("inspect", &eval(INSPECT, ["1".into(), key.into()]))
 }
 
-/// Asks for how long a lock is there, and announces for how long it is waited for; where there is none, only on demand.
+/// Asks for the PTTL of a lock, and announces for how long a client waits for it: for a free lock only `in_any_case`.
 pub(super) fn look(key: &str, announced: Duration, in_any_case: bool) -> Packed {
     let in_any_case = Word::from(if in_any_case { "1" } else { "0" });
     let rest = ["1".into(), key.into(), millis(announced), in_any_case];
     Packed::new("look", &eval(LOOK, rest))
 }
 
-/// The shortest time that a server can be asked to block for; zero stands for no bound.
+/// The shortest time for which a server can be asked to block. Zero would mean no bound.
 pub(super) const SHORTEST_LISTENING: Duration = Duration::from_millis(1);
 
-/// Waits for the word of a release, for so long.
+/// Blocks until the bell of a lock rings, for this long.
 pub(super) fn listen(key: &str, span: Duration) -> Packed {
     let span = Duration::from_millis(whole_millis(span.max(SHORTEST_LISTENING)));
     let seconds = format!("{:.3}", span.as_secs_f64());
@@ -108,7 +108,7 @@ pub(crate) fn get(key: &str) -> Packed {
     Packed::new("get", &["GET".into(), key.into()])
 }
 
-/// Asks for one section: servers before 7.0 know no more at a time.
+/// Asks for one section of `INFO`: servers before 7.0 return only one at a time.
 pub(crate) fn info(section: &str) -> Packed {
     Packed::new("info", &["INFO".into(), section.into()])
 }
@@ -118,13 +118,13 @@ pub(crate) fn time() -> Packed {
     Packed::new("time", &["TIME".into()])
 }
 
-/// Asks a new server who it is.
+/// Asks a server for its run id, on a new connection.
 pub(super) fn introduce() -> Packed {
     Packed::new("introduce", &eval(INTRODUCE, ["0".into()]))
 }
 
-/// Asks a node that failed whether it is back. It is of the kind of command that gives locks and takes them back, so that a
-/// server answers neither or both: one whose writes are paused answers `PING` all the time, and no script.
+/// Asks a node that failed whether it is back. The probe is a script, as are the commands of locks, so that a server which
+/// answers it gives locks too. A server whose writes are paused answers `PING`, but no script.
 pub(crate) fn probe() -> Packed {
     Packed::new("probe", &eval(PROBE, ["0".into()]))
 }

@@ -1,14 +1,14 @@
-//! A server may repeat what it was sent, and a token may be in that. None comes into a message of ours.
+//! Removes from a server's errors what they repeat of a command, because that may be a token.
 
 use crate::wire::resp::{self, Reply, ServerError};
 
 use crate::wire::pack::Packed;
 use crate::wire::transport::HIDDEN;
 
-/// Arguments that are shorter are words and small numbers, which errors are made of, and no token of anyone is.
+/// Shorter arguments are no tokens. They are words and small numbers, which errors need.
 const SHORTEST_SECRET: usize = 8;
 
-/// What kind of reply came, for people. Its content may be that of the command.
+/// The kind of a reply, for people. Its content is left out because it may repeat the command.
 pub(super) fn kind(reply: &Reply) -> String {
     match reply {
         Reply::Nil => "nil".into(),
@@ -48,14 +48,13 @@ pub(super) fn without_echo(reply: &Reply, sent: &Packed) -> Reply {
     }
 }
 
-/// The arguments of a command, and of those that went with it, that may be secrets; the longest first, because one may be
-/// a part of another.
+/// The arguments of the commands that may be secrets. The longest come first, because one may be a part of another.
 fn arguments(sent: &Packed) -> Vec<String> {
     let commands = std::iter::once(sent).chain(sent.others());
     let mut all = Vec::new();
     for command in commands {
         let words = resp::words(command.short()).unwrap_or_default();
-        // An error is text, so what is not can't be in it.
+        // An error is text, so it can't repeat an argument that is none.
         let texts = words
             .into_iter()
             .filter_map(|word| str::from_utf8(word).ok());

@@ -1,4 +1,4 @@
-//! Extending many locks on all nodes: one write for all locks to each node, one round trip for all nodes.
+//! Extends many locks on all nodes: one write to each node with all locks, one round trip for all nodes.
 
 use std::slice;
 use std::sync::Arc;
@@ -12,17 +12,16 @@ use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
-/// More would take longer than a command may: on the server, and on a link of 10 Mbit/s.
+/// More would take longer than a node timeout, on the server and on a link of 10 Mbit/s.
 pub(crate) const MOST_AT_ONCE: usize = 128;
 pub(crate) const MOST_BYTES: usize = 40 * 1024;
 
-/// How long an extension is, but for the name of the lock: about the script and its arguments.
+/// The length of a packed extension without the name of its lock, in bytes: about the script and its arguments.
 pub(crate) const EXTENSION: usize = 750;
 
-/// Sends the packed extensions of so many locks to every node that is asked, before it reads any reply.
+/// Sends the packed extensions of this number of locks to every node that is asked, before it reads any reply.
 ///
-/// Neither a breaker nor a pool without a free connection stands in its way. Returns for each lock a report of each node,
-/// in order.
+/// Ignores breakers, and connects beside a pool that is used up. Returns for each lock a report of each node, in order.
 pub(crate) fn extend_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
@@ -69,7 +68,7 @@ impl NodeAnswer<'_> {
     fn report(&self, lock: usize) -> NodeReport {
         let vote = match &self.votes {
             Votes::Same(vote) => vote.clone(),
-            // There is one for each lock.
+            // The number of votes was checked when the reply was read, so the time-out never shows.
             Votes::Each(votes) => votes
                 .get(lock)
                 .cloned()

@@ -9,18 +9,18 @@ use crate::wire::scripts::fenced as scripts;
 /// The key of a lock, and the value that its holder has there.
 type KeyAndValue<'a> = (&'a str, &'a [u8]);
 
-/// What an attempt sends beside its key and value.
+/// What an attempt with the fenced protocol sends beside its key and value.
 #[derive(Clone, Copy)]
 pub(crate) struct Fence<'a> {
     pub(crate) rules: &'a Rules,
-    /// The largest of the lock.
+    /// The largest fencing token of the lock.
     pub(crate) token: FencingToken,
-    /// How many below it are the lock's as well.
+    /// How many tokens below it belong to the lock as well.
     pub(crate) reserve: u32,
 }
 
 impl Fence<'_> {
-    /// Asks for the lock; `again` if the first command may have been executed, so that our own key is a vote.
+    /// Asks for the lock. With `again`, our own key counts as a vote, because the first command may have been executed.
     pub(super) fn acquire(
         &self,
         (key, value): KeyAndValue<'_>,
@@ -45,7 +45,7 @@ impl Fence<'_> {
         Packed::call("acquire", &scripts::ACQUIRE_SCRIPT, &rest)
     }
 
-    /// Extends, or sets the key again where it is gone and nobody else can have had it.
+    /// Extends the key, or sets it again if it is gone and no other client can have had the lock.
     pub(super) fn extend(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
         let counter = Rules::fence(key);
         let rest = [
@@ -61,7 +61,7 @@ impl Fence<'_> {
         Packed::call("extend", &scripts::EXTEND_SCRIPT, &rest)
     }
 
-    /// Releases, and leaves a tombstone in the counter: what arrives later of this attempt is refused.
+    /// Releases the key, and leaves a tombstone in the counter: a late command of this attempt is then refused.
     pub(super) fn release(&self, (key, value): KeyAndValue<'_>) -> Packed {
         let counter = Rules::fence(key);
         let rest = [

@@ -1,4 +1,4 @@
-//! What a node answers to the commands of the fenced protocol; and how nodes are opened.
+//! Reads the replies of the fenced protocol, and opens nodes for it.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::wire::resp::{Reply, ServerError};
 use crate::wire::scripts::fenced::OPEN;
 use crate::wire::transport::clean;
 
-/// What is done about the marker of a node that may never have been in use.
+/// What to do with the marker of a node that was perhaps never in use.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Opening {
+pub(crate) enum MarkerAction {
     /// Nothing: says whether the node is fresh.
     Look,
     /// A fresh node votes from now on.
@@ -25,7 +25,7 @@ pub(crate) enum Opening {
     Close,
 }
 
-impl Opening {
+impl MarkerAction {
     pub(crate) fn command(self, rules: &Rules) -> Packed {
         let action = Word::from(match self {
             Self::Look => "look",
@@ -48,15 +48,12 @@ impl Opening {
 pub(crate) fn open_all<'n>(
     nodes: impl Iterator<Item = &'n Node> + Clone,
     rules: &Rules,
-    opening: Opening,
+    action: MarkerAction,
 ) -> Vec<NodeReport> {
-    let command = opening.command(rules);
-    let request = Request::new(&command, Kind::Look);
+    let command = action.command(rules);
+    let request = Request::new(&command, Kind::Inspect);
     let all = nodes.clone().map(|node| (node, true));
-    let read = |node: &Node, reply: &Reply| {
-        let counter = rules.marker.clone();
-        Some(node.read(answer(reply)?, rules, counter))
-    };
+    let read = |node: &Node, reply: &Reply| node.fenced_vote(reply, rules, rules.marker.clone());
     let answers = exchange_all(all, &request, read);
     let reports = nodes.zip(answers.into_iter().flatten());
     let reports = reports.map(|(node, answer)| {
@@ -68,9 +65,26 @@ pub(crate) fn open_all<'n>(
     reports
 }
 
+impl Node {
+    /// Reads a reply of the fenced protocol, as the rules and the wall clock of this client take it.
+    pub(super) fn fenced_vote(
+        &self,
+        reply: &Reply,
+        rules: &Rules,
+        counter: String,
+    ) -> Option<Vote> {
+        let client = Client {
+            rules,
+            counter,
+            wall_micros: self.clock.wall_micros(),
+        };
+        read_reply(reply).map(|reply| client.vote(reply))
+    }
+}
+
 /// What a node answers to the acquire of the fenced protocol, or to open.lua.
 #[derive(Debug)]
-pub(super) enum Answer {
+enum FencedReply {
     Granted,
     /// The lock is held, or its key is no lock.
     Taken(Vote),
@@ -89,40 +103,40 @@ pub(super) enum Answer {
     Error(ServerError),
 }
 
-/// Reads an answer. Anything but exactly one of those of the scripts is none.
-pub(super) fn answer(reply: &Reply) -> Option<Answer> {
+/// Reads a reply. Accepts exactly what the scripts return.
+fn read_reply(reply: &Reply) -> Option<FencedReply> {
     let items = match reply {
-        Reply::Okay => return Some(Answer::Granted),
-        Reply::Error(error) => return Some(Answer::Error(error.clone())),
+        Reply::Okay => return Some(FencedReply::Granted),
+        Reply::Error(error) => return Some(FencedReply::Error(error.clone())),
         Reply::Array(items) => items.as_slice(),
         Reply::Nil | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => return None,
     };
     if let [Reply::Int(pttl)] = items {
-        return not_ours(*pttl).map(Answer::Taken);
+        return not_ours(*pttl).map(FencedReply::Taken);
     }
     let (word, rest) = items.split_first()?;
     match (bytes(word)?, rest) {
-        (b"MARKER", []) => Some(Answer::Marker),
-        (b"COUNTER", []) => Some(Answer::Counter),
-        (b"SERVING", []) => Some(Answer::Serving),
+        (b"MARKER", []) => Some(FencedReply::Marker),
+        (b"COUNTER", []) => Some(FencedReply::Counter),
+        (b"SERVING", []) => Some(FencedReply::Serving),
         (b"UNKNOWN", [reason]) => {
             let reason = String::from_utf8_lossy(bytes(reason)?);
-            Some(Answer::Unknown(clean(&reason)))
+            Some(FencedReply::Unknown(clean(&reason)))
         }
         (b"CONFIG", [config]) => {
             let config = String::from_utf8_lossy(bytes(config)?);
-            Some(Answer::Config(clean(&config)))
+            Some(FencedReply::Config(clean(&config)))
         }
         (b"CLOSED", [left, why]) => {
             let why = match bytes(why)? {
                 b"new" => QuarantineCause::Unmarked,
                 _ => QuarantineCause::Reborn,
             };
-            Some(Answer::Closed(number(left)?, why))
+            Some(FencedReply::Closed(number(left)?, why))
         }
-        (b"FUTURE", [ahead]) => Some(Answer::Future(number(ahead)?)),
-        (b"SKEW", [now]) => Some(Answer::Skew(number(now)?)),
-        (b"STALE", [counter]) => Some(Answer::Stale(number(counter)?)),
+        (b"FUTURE", [ahead]) => Some(FencedReply::Future(number(ahead)?)),
+        (b"SKEW", [now]) => Some(FencedReply::Skew(number(now)?)),
+        (b"STALE", [counter]) => Some(FencedReply::Stale(number(counter)?)),
         _ => None,
     }
 }
@@ -143,49 +157,49 @@ fn number(value: &Reply) -> Option<u64> {
     }
 }
 
-/// What an answer means for a client whose wall clock shows this.
-pub(super) struct Reading<'a> {
-    pub(super) rules: &'a Rules,
-    /// The counter that a vote is about.
-    pub(super) counter: String,
-    pub(super) wall_micros: u64,
+/// A client, as far as the meaning of a reply depends on it.
+struct Client<'a> {
+    rules: &'a Rules,
+    /// The key of the counter that the reply is about.
+    counter: String,
+    wall_micros: u64,
 }
 
-impl Reading<'_> {
-    pub(super) fn vote(self, answer: Answer) -> Vote {
-        let error = match answer {
-            Answer::Granted => return Vote::Granted,
-            Answer::Taken(vote) => return vote,
-            Answer::Error(error) => return refused(&error),
-            Answer::Stale(counter) if counter <= self.latest() => {
+impl Client<'_> {
+    fn vote(self, reply: FencedReply) -> Vote {
+        let error = match reply {
+            FencedReply::Granted => return Vote::Granted,
+            FencedReply::Taken(vote) => return vote,
+            FencedReply::Error(error) => return refused(&error),
+            FencedReply::Stale(counter) if counter <= self.latest() => {
                 let counter = FencingToken::new(counter);
                 return Vote::Stale { counter };
             }
-            // To follow it would be to propose what no other node takes.
-            Answer::Stale(counter) => self.skew(counter),
-            Answer::Skew(now) => self.skew(now),
-            Answer::Marker => NodeError::InvalidKey {
+            // A proposal above this counter would be refused by every other node.
+            FencedReply::Stale(counter) => self.skew(counter),
+            FencedReply::Skew(now) => self.skew(now),
+            FencedReply::Marker => NodeError::InvalidKey {
                 key: self.rules.marker.clone(),
                 reason: "it is not a marker of the fenced protocol",
             },
-            Answer::Counter => NodeError::InvalidKey {
+            FencedReply::Counter => NodeError::InvalidKey {
                 key: self.counter,
                 reason: "it is not a counter of fencing tokens",
             },
-            Answer::Config(theirs) => NodeError::ConfigMismatch {
+            FencedReply::Config(theirs) => NodeError::ConfigMismatch {
                 ours: self.rules.config.clone(),
                 theirs,
             },
-            Answer::Closed(left, cause) => NodeError::Quarantined {
+            FencedReply::Closed(left, cause) => NodeError::Quarantined {
                 remaining: Duration::from_micros(left),
                 cause,
             },
-            Answer::Future(ahead) => NodeError::FutureCounter {
+            FencedReply::Future(ahead) => NodeError::FutureCounter {
                 ahead: Duration::from_micros(ahead),
             },
-            Answer::Serving => NodeError::Serving,
-            Answer::Unknown(why) if why == "CLUSTER" => NodeError::InCluster,
-            Answer::Unknown(why) => {
+            FencedReply::Serving => NodeError::Serving,
+            FencedReply::Unknown(why) if why == "CLUSTER" => NodeError::InCluster,
+            FencedReply::Unknown(why) => {
                 let (code, message) = why.split_once(' ').unwrap_or((&why, ""));
                 let (code, message) = (code.to_owned(), message.to_owned());
                 let reason = NodeError::Refused { code, message }.to_string();
@@ -195,7 +209,7 @@ impl Reading<'_> {
         Vote::Failed(error)
     }
 
-    /// The largest counter that a client of this time can go above, and be granted by nodes that share its time.
+    /// The largest counter above which nodes with the same wall clock still grant a token.
     fn latest(&self) -> u64 {
         let span = u64::try_from(self.rules.quarantine.as_micros()).unwrap_or(u64::MAX);
         self.wall_micros.saturating_add(span)
@@ -223,7 +237,7 @@ mod tests {
             Reply::Array(vec![word("CLOSED"), Reply::Int(5), word("new")]),
             Reply::Array(vec![word("STALE"), Reply::Int(5)]),
         ];
-        assert!(good.iter().all(|reply| answer(reply).is_some()));
+        assert!(good.iter().all(|reply| read_reply(reply).is_some()));
         for bad in [
             Reply::Nil,
             Reply::Int(1),
@@ -240,7 +254,7 @@ mod tests {
             Reply::Array(vec![word("CLOSED"), Reply::Int(5)]),
             Reply::Array(vec![word("MARKER"), Reply::Int(5)]),
         ] {
-            assert!(answer(&bad).is_none(), "{bad:?}");
+            assert!(read_reply(&bad).is_none(), "{bad:?}");
         }
     }
 }

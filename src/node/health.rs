@@ -1,4 +1,4 @@
-//! What the servers say of themselves.
+//! Asks the servers about themselves.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::health::answers::{Answers, Content, Question};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
-/// Asks every node every question. Each question goes to all nodes before any reply to it is read, so that there are as
-/// many round trips as questions. A node that is silent is asked nothing more.
+/// Asks every node every question. Each question goes to all nodes before any reply to it is read: one round trip a
+/// question. A node that does not answer is asked nothing more.
 ///
-/// Breakers are not heeded: to know what is wrong with a node is what it is for. As it only looks, it takes no connection
-/// beside a pool that is used up.
+/// Ignores breakers, because its purpose is to find out what is wrong with a node. Takes no connection beside a pool that is
+/// used up.
 pub(crate) fn question_all<'n>(
     nodes: &(impl Iterator<Item = &'n Node> + Clone),
     marker_key: &str,
@@ -23,7 +23,7 @@ pub(crate) fn question_all<'n>(
     for question in Question::ALL {
         let command = packed(question, marker_key);
         let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
-        let request = Request::new(&command, Kind::Question);
+        let request = Request::new(&command, Kind::Health);
         let reply = |node: &Node, reply: &Reply| {
             let content = read(question, reply)?;
             Some((content, node.clock.wall_micros()))

@@ -1,14 +1,14 @@
-//! Which server is at the other end of a connection: what tells two names of one server apart, and a node of a cluster
-//! from one that votes.
+//! Which server is at the other end of a connection. Two names of one server have the same run id. A node of a Redis
+//! Cluster can't vote.
 //!
-//! A process of Redis, Valkey or `KeyDB` has a `run_id`, 40 random characters, for as long as it lives. Dragonfly has
-//! none, but a `master_replid` that is as good. A server that says neither is taken as it is.
+//! A process of Redis, Valkey or `KeyDB` has a `run_id`, 40 random characters, for as long as it lives. Dragonfly has a
+//! `master_replid` instead. A server that gives neither is used all the same.
 
 use std::sync::Arc;
 
 use crate::wire::resp::Reply;
 
-/// Longer than any that is known.
+/// Longer than any known run id.
 const LONGEST: usize = 64;
 
 /// What a server says of itself.
@@ -17,7 +17,7 @@ pub(super) enum Introduction {
     RunId(Arc<str>),
     /// It is a node of a Redis Cluster.
     Cluster,
-    /// Nothing, as where the user may not ask.
+    /// The server says nothing, for example because the user may not ask.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! What the nodes say of a key that nobody touches.
+//! Asks the nodes what is under a key, and changes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::wire::resp::Reply;
 
 /// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
 ///
-/// It only looks, so it takes no connection beside a pool that is used up: it waits for one as an acquire does. Returns
-/// the views of the nodes that are asked, in order.
+/// Takes no connection beside a pool that is used up, but waits for one as an acquire does. Returns the views of the nodes
+/// that are asked, in order.
 pub(crate) fn inspect_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Vec<Option<NodeStatus>> {
     let read = |_: &Node, reply: &Reply| view(reply);
-    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Look), read);
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect), read);
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
         let view = answer.result.unwrap_or_else(View::Failed);
@@ -30,13 +30,14 @@ pub(crate) fn inspect_all<'n>(
     statuses.collect()
 }
 
-/// As [`inspect_all`], with commands that ask for a counter of fencing tokens as well; none where there is no number.
+/// As [`inspect_all`], with commands that ask for a counter of fencing tokens as well. The counter is `None` if the key
+/// holds no number.
 pub(crate) fn inspect_with_counter<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Vec<Option<(NodeStatus, Option<u64>)>> {
     let read = |_: &Node, reply: &Reply| view_and_counter(reply);
-    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Look), read);
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect), read);
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
         let (view, counter) = match answer.result {
@@ -68,7 +69,7 @@ fn view_and_counter(reply: &Reply) -> Option<(View, Option<u64>)> {
 }
 
 impl Node {
-    /// What is said of a node that is left out.
+    /// The status of a node that is left out.
     pub(crate) fn left_out(&self, failure: Arc<str>) -> NodeStatus {
         let view = View::Failed(NodeError::BreakerOpen { failure });
         self.status(view, Duration::ZERO, None)
@@ -115,7 +116,7 @@ fn not_a_lock(reason: &'static str, length: Option<usize>) -> View {
     View::Failed(NodeError::NotALock { reason, length })
 }
 
-/// The length of a value, which is no less than what has come of it.
+/// The length of a value, if it is not less than the part that has come.
 fn whole(beginning: &[u8], length: i64) -> Option<usize> {
     let length = usize::try_from(length).ok()?;
     (beginning.len() <= length).then_some(length)

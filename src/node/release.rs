@@ -1,4 +1,4 @@
-//! Giving a lock back on the nodes, and what the scripts say of a key that is not ours.
+//! Releases a lock on the nodes. Also reads what scripts say of a key that is not ours.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
-/// What came of a release.
+/// The result of a release.
 pub(crate) struct Released {
-    /// What each node said, in order; those that are not asked have nothing of this lock.
+    /// A report of each node, in order. Nodes that are not asked have no key of this lock.
     pub(crate) nodes: Vec<NodeReport>,
-    /// Whether a node has woken somebody who waits for the lock.
+    /// Whether a node has woken a client that waits for the lock.
     pub(crate) has_woken: bool,
 }
 
-/// Sends a packed release to every node that is asked, before it reads any reply: one round trip for all. The first one
-/// of the canonical order, which those who wait ask, comes last.
+/// Sends a packed release to every node that is asked, before it reads any reply: one round trip for all. The first node
+/// of the canonical order comes last, because that is where clients wait.
 ///
-/// Neither a breaker nor a pool without a free connection stands in its way: a node that has our key must hear of it.
+/// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release.
 pub(crate) fn release_all<'n>(
     nodes: impl DoubleEndedIterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
@@ -44,14 +44,14 @@ pub(crate) fn release_all<'n>(
     Released { nodes, has_woken }
 }
 
-/// What one node answers to a release.
+/// The reply of one node to a release.
 struct ReleaseReply {
     vote: Vote,
     has_woken: bool,
 }
 
-/// One node's vote. When the command was sent twice because the connection broke, the first may have deleted the key, so
-/// that the second finds none or a successor's: then nobody can tell.
+/// The vote of one node. If the connection broke and the release was sent twice, the first one may have deleted the key. A
+/// missing key, or another client's, then says nothing.
 fn vote(answer: Answer<ReleaseReply>) -> Vote {
     let vote = answer.result.map_or_else(Vote::Failed, |reply| reply.vote);
     match (answer.first_failure, &vote) {
@@ -71,7 +71,7 @@ fn release_reply(reply: &Reply) -> Option<ReleaseReply> {
     Some(ReleaseReply { vote, has_woken })
 }
 
-/// Reads what extend.lua answers for one lock, and release.lua where nobody was woken.
+/// Reads the reply of extend.lua for one lock, or of a release.lua that woke nobody.
 pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
     let why_not = match reply {
         Reply::Int(1) => return Some(Vote::Granted),
@@ -86,7 +86,7 @@ pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
     }
 }
 
-/// Reads what the scripts say of a key that is not ours.
+/// Reads the PTTL, or the code in its place, that scripts return for a key that is not ours.
 pub(super) fn not_ours(pttl: i64) -> Option<Vote> {
     match pttl {
         -1 => Some(not_a_lock("never expires")),

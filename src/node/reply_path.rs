@@ -1,4 +1,4 @@
-//! Any bytes as a server's answer, from the socket up to the vote, and what has to come of them.
+//! Any bytes as a server's answer, from the socket up to the vote, against the vote that they should give.
 //!
 //! A pair of `SOCK_SEQPACKET` sockets stands for the connection, so that the code under test is all of the real one: each
 //! read gives out one packet, as TCP may. Nothing waits: the packets are there before the node is asked, and behind them
@@ -24,9 +24,10 @@ use rustix::net::{
 use super::acquire::{Attempt, acquire_vote};
 use super::command::{Command, probe};
 use super::extend::extend_all;
+use super::probe::is_alive;
 use super::release::{own_key_vote, release_all};
 use super::slot::{Readiness, Slot, Slots};
-use super::{Node, Setup, is_alive};
+use super::{Node, Setup};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::wire::connection::Connection;
@@ -37,12 +38,12 @@ pub(crate) mod answer;
 #[cfg(test)]
 mod properties;
 
-use self::answer::{Answer, Outcome, Question, Then};
+use self::answer::{Outcome, RawAnswer, Then, Verb};
 
 const TTL: Duration = Duration::from_mins(1);
 
-/// Checks what comes of an answer at the slot and at the node.
-pub(crate) fn check(answer: &Answer) {
+/// Checks the result of an answer at the slot and at the node.
+pub(crate) fn check(answer: &RawAnswer) {
     check_slot(answer);
     STAGE.with(|stages| match answer.then {
         Then::Silence | Then::End => stages.0.check(answer),
@@ -50,8 +51,8 @@ pub(crate) fn check(answer: &Answer) {
     });
 }
 
-/// One reply is given out at most, and none after an error.
-fn check_slot(answer: &Answer) {
+/// A slot returns one reply at most, and none after an error.
+fn check_slot(answer: &RawAnswer) {
     let clock = Clock::system();
     let deadline = clock.now().saturating_add(answer.then.timeout());
     let (socket, peer) = stage(answer, &clock).unwrap();
@@ -60,7 +61,7 @@ fn check_slot(answer: &Answer) {
     slot.send(&probe(), deadline).unwrap();
     let reply = slot.recv(deadline);
     let came = match &reply {
-        Ok(reply) => read(answer.question, reply).ok_or(Outcome::NoReply),
+        Ok(reply) => read(answer.verb, reply).ok_or(Outcome::NoReply),
         Err(fault) => Err(outcome(&Vote::Failed(fault.clone()))),
     };
     answer.assert_came(came);
@@ -78,7 +79,7 @@ fn check_slot(answer: &Answer) {
 const INTRODUCTION: &[u8] = b"$3\r\nabc\r\n";
 
 /// A connected socket, with all the packets in it, and its other end.
-fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Connection<Plain>, OwnedFd)> {
+fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, OwnedFd)> {
     let (ours, theirs) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -98,11 +99,11 @@ fn stage(answer: &Answer, clock: &Clock) -> io::Result<(Connection<Plain>, Owned
 }
 
 /// The vote that a reply is to the code under test.
-fn read(question: Question, reply: &Reply) -> Option<Outcome> {
-    match question {
-        Question::Acquire => acquire_vote(reply).as_ref().map(outcome),
-        Question::Release | Question::Extend => own_key_vote(reply).as_ref().map(outcome),
-        Question::Probe => is_alive(reply).map(|()| Outcome::Granted),
+fn read(verb: Verb, reply: &Reply) -> Option<Outcome> {
+    match verb {
+        Verb::Acquire => acquire_vote(reply).as_ref().map(outcome),
+        Verb::Release | Verb::Extend => own_key_vote(reply).as_ref().map(outcome),
+        Verb::Probe => is_alive(reply).map(|()| Outcome::Granted),
     }
 }
 
@@ -119,7 +120,7 @@ struct Stage {
     node: Arc<Node>,
     clock: Clock,
     inbox: Arc<Inbox>,
-    /// The probes run when it is moved.
+    /// Moving this clock runs the probes.
     probes: FakeClock,
 }
 
@@ -158,14 +159,14 @@ impl Stage {
         }
     }
 
-    fn check(&self, answer: &Answer) {
-        if answer.question == Question::Probe && self.node.is_closed() {
+    fn check(&self, answer: &RawAnswer) {
+        if answer.verb == Verb::Probe && self.node.is_closed() {
             // Without a connection, the breaker opens.
-            self.ask(Question::Acquire);
+            self.ask(Verb::Acquire);
         }
         let (socket, peer) = stage(answer, &self.clock).unwrap();
         *self.inbox.lock() = Some(socket);
-        let outcome = self.ask(answer.question);
+        let outcome = self.ask(answer.verb);
         answer.assert_came(match outcome {
             Outcome::TimedOut | Outcome::Broken | Outcome::NoReply => Err(outcome),
             Outcome::Granted
@@ -176,18 +177,18 @@ impl Stage {
         });
         assert!(self.inbox.lock().is_none());
 
-        // A reply that comes now is to nothing: no other command is told it.
+        // A reply that comes now answers nothing, so no later command may get it.
         if answer.then == Then::Silence {
             // The node may have closed the connection, as it should if anything was wrong.
             send(&peer, b"+OK\r\n", SendFlags::DONTWAIT).ok();
         }
-        assert_eq!(self.ask(Question::Acquire), Outcome::Broken, "{answer:?}");
-        if answer.question == Question::Acquire {
+        assert_eq!(self.ask(Verb::Acquire), Outcome::Broken, "{answer:?}");
+        if answer.verb == Verb::Acquire {
             check_undo(&peer, outcome);
         }
     }
 
-    fn ask(&self, question: Question) -> Outcome {
+    fn ask(&self, verb: Verb) -> Outcome {
         let command = Command {
             key: "job",
             token: b"token",
@@ -199,17 +200,17 @@ impl Stage {
             let report = reports.pop();
             report.map_or(Outcome::NoReply, |report| outcome(&report.vote))
         };
-        match question {
-            Question::Acquire => {
+        match verb {
+            Verb::Acquire => {
                 let ballot = self.node.acquire(&Attempt::new(command, TTL));
                 outcome(&ballot.report.vote)
             }
-            Question::Release => only(release_all(node(), &release).nodes),
-            Question::Extend => {
+            Verb::Release => only(release_all(node(), &release).nodes),
+            Verb::Extend => {
                 let mut locks = extend_all(node(), &command.extend(TTL), 1);
                 only(locks.pop().unwrap_or_default())
             }
-            Question::Probe => {
+            Verb::Probe => {
                 self.probes.advance(Duration::from_secs(1));
                 if self.node.is_closed() {
                     Outcome::Granted

@@ -1,4 +1,4 @@
-//! What is asked of a node, and the rules that go with it: how it is said again, and what it does to a node not to answer.
+//! A request to a node: a packed command, and the rules for repeating it, waiting for it and undoing it.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
@@ -15,25 +15,26 @@ pub(super) struct Request<'a> {
     pub(super) kind: Kind<'a>,
 }
 
-/// How requests differ. What they have in common is in [`exchange`](super::exchange).
+/// The rules of a request by what it is for.
 #[derive(Clone, Copy)]
 pub(super) enum Kind<'a> {
-    /// Asks for a vote. It must not be executed twice, so it is said again in another form, and what nobody answers is undone.
+    /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A request without a reply is
+    /// undone.
     Acquire {
         command: Command<'a>,
         ttl: Duration,
         undo: &'a Packed,
     },
-    /// Extends or releases: a node that has our key must hear of it, also when all connections of the pool are in use.
+    /// Extends or releases. A node that has our key must get it, also when all connections of the pool are in use.
     Insistent,
     /// Looks at keys, or at the marker of a node.
-    Look,
-    /// Asks what the server says of itself. A server that answers may have its writes paused, so the answer does not mean
-    /// that it is of use to locks; nor does an answer that can't be read mean the contrary.
-    Question,
-    /// Looks for a moment, on behalf of who waits or of the breaker.
-    Glance,
-    /// Blocks until a lock is released, or until a time. Its silence is no fault of the node.
+    Inspect,
+    /// Asks the server about itself. The breaker hears of neither answers nor malformed replies: a server that answers may
+    /// have its writes paused, and one with an unknown reply may still give locks.
+    Health,
+    /// A short command of a client that waits for a lock, or of the breaker. It is sent once.
+    Brief,
+    /// Blocks until a lock is released, or until a time. No reply is no fault of the node.
     Listen {
         key: &'a str,
         until: Timestamp,
@@ -45,17 +46,16 @@ pub(super) enum Kind<'a> {
 
 /// How long an exchange may take, and how often the request is sent.
 pub(super) enum Patience {
-    /// One node timeout, the wait for a slot included. When a good part of it was gone before the node was asked, no answer
-    /// in time says little about the node.
+    /// One node timeout, the wait for a slot included. If that wait took more than a quarter of it, a time-out says little
+    /// about the node.
     Once,
-    /// One node timeout from the moment when it is sent; and so many more connections where also one that was made for the
-    /// request breaks.
+    /// One node timeout after sending, and this number of further connections if one that was made for the request breaks.
     Repeated(u32),
-    /// So much from the moment when it is sent. No answer in time says nothing about the node.
+    /// This long after sending. A time-out says nothing about the node.
     Long(Duration),
 }
 
-/// A connection that breaks again and again is not worth more.
+/// A request whose connections break more often than this is given up.
 const REPETITIONS: u32 = 3;
 
 impl<'a> Request<'a> {
@@ -72,13 +72,13 @@ impl Request<'_> {
             Kind::Listen { key, until, .. } => {
                 Cow::Owned(command::listen(key, until.saturating_since(now)))
             }
-            Kind::Insistent | Kind::Look | Kind::Question | Kind::Glance => {
+            Kind::Insistent | Kind::Inspect | Kind::Health | Kind::Brief => {
                 Cow::Borrowed(self.packed)
             }
         }
     }
 
-    /// What takes back a command whose outcome is unknown.
+    /// The command that undoes the request if its outcome is unknown.
     pub(super) fn undo(&self) -> Option<&Packed> {
         if let Kind::Acquire { undo, .. } = self.kind {
             Some(undo)
@@ -87,15 +87,15 @@ impl Request<'_> {
         }
     }
 
-    /// Whether it gets a connection beside the pool when none of the pool comes free.
+    /// Whether the request gets a connection beside the pool when the pool has none in time.
     pub(super) fn insists(&self) -> bool {
         matches!(self.kind, Kind::Insistent)
     }
 
     pub(super) fn patience(&self) -> Patience {
         match self.kind {
-            Kind::Acquire { .. } | Kind::Glance => Patience::Once,
-            Kind::Insistent | Kind::Look | Kind::Question => Patience::Repeated(REPETITIONS),
+            Kind::Acquire { .. } | Kind::Brief => Patience::Once,
+            Kind::Insistent | Kind::Inspect | Kind::Health => Patience::Repeated(REPETITIONS),
             Kind::Listen { patience, .. } => Patience::Long(patience),
         }
     }
@@ -109,8 +109,8 @@ impl Request<'_> {
         }
     }
 
-    /// Whether the answer says nothing about what the node is to locks.
-    pub(super) fn is_aside(&self) -> bool {
-        matches!(self.kind, Kind::Question)
+    /// Whether the answer says nothing about the node as a place for locks.
+    pub(super) fn is_about_health(&self) -> bool {
+        matches!(self.kind, Kind::Health)
     }
 }

@@ -1,4 +1,4 @@
-//! What the r2d2 pool of a node holds: slots that a connection may be in, and never a stale one.
+//! What the r2d2 pool of a node holds: slots, each with a connection or empty, and never with a stale connection.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -18,41 +18,41 @@ use crate::wire::resp::Reply;
 use crate::wire::scripts::Script;
 use crate::wire::transport::Transport;
 
-/// A place for one connection. r2d2 makes it empty and without I/O; the thread that checks it out connects.
+/// Room for one connection. r2d2 makes an empty slot, without I/O; the thread that checks the slot out connects.
 #[derive(Default)]
 pub(crate) struct Slot {
-    connection: Option<Box<Connection>>,
+    connection: Option<Box<OpenConnection>>,
 }
 
 /// A slot in use.
-pub(super) enum Place {
-    /// Of the pool.
+pub(super) enum SlotInUse {
+    /// A slot of the pool.
     Pooled(PooledConnection<Slots>),
-    /// Beside the pool, and gone with its use.
-    Own(Slot),
+    /// A slot beside the pool, for one request.
+    Extra(Slot),
 }
 
-impl Deref for Place {
+impl Deref for SlotInUse {
     type Target = Slot;
 
     fn deref(&self) -> &Slot {
         match self {
             Self::Pooled(slot) => slot,
-            Self::Own(slot) => slot,
+            Self::Extra(slot) => slot,
         }
     }
 }
 
-impl DerefMut for Place {
+impl DerefMut for SlotInUse {
     fn deref_mut(&mut self) -> &mut Slot {
         match self {
             Self::Pooled(slot) => slot,
-            Self::Own(slot) => slot,
+            Self::Extra(slot) => slot,
         }
     }
 }
 
-struct Connection {
+struct OpenConnection {
     transport: Box<dyn Transport>,
     /// Commands that were sent and whose replies were not read.
     in_flight: u32,
@@ -60,27 +60,28 @@ struct Connection {
     generation: u64,
     server: Server,
     replies: Replies,
-    /// Those that were sent on it, and are called by their digests from then on.
+    /// The scripts whose text was sent on it. They are called by their digests from then on.
     scripts: Vec<&'static Script>,
 }
 
-/// What is known of the server at the other end. It may be gone by now, and another be in its place behind the same
-/// connection: nothing that is sent depends on it.
+/// What is known of the server at the other end. Behind a proxy, another process may have taken its place, so nothing that
+/// is sent depends on this.
 enum Server {
-    /// It was asked who it is. The answer comes before any other reply.
+    /// The server was asked for its run id. The answer comes before any other reply.
     Asked,
-    /// What tells it from others, if it has said that.
+    /// The run id, if the server has given one.
     Known(Option<Arc<str>>),
-    /// It answered with this error, which may be its last word.
+    /// The server answered with this error, and may close the connection next.
     Refused(Reply),
 }
 
-/// Whether a reply that comes belongs to the oldest command that was sent.
+/// Whether the next reply belongs to the oldest command without one.
 enum Replies {
     InOrder,
-    /// A receive failed, and nobody was told yet.
+    /// A receive failed, and the next receive returns the error.
     Failed(NodeError),
-    /// A receive failed: the next bytes would belong to a command that nobody waits for any more. An undo may still be sent.
+    /// A receive failed. Nothing is read any more, because the next bytes would answer an abandoned command. An undo may
+    /// still be sent.
     OutOfOrder,
 }
 
@@ -101,15 +102,15 @@ impl Slot {
         Readiness::Closed
     }
 
-    /// Takes a new connection in, and asks who is at the other end. The answer is read before the first reply: a server that
-    /// hangs must get what is sent next all the same.
+    /// Takes in a new connection, and asks the server for its run id. Does not wait for the answer: a server that hangs must
+    /// get the next command all the same.
     pub(crate) fn open(
         &mut self,
         transport: Box<dyn Transport>,
         generation: u64,
         deadline: Timestamp,
     ) -> Result<(), NodeError> {
-        let connection = self.connection.insert(Box::new(Connection {
+        let connection = self.connection.insert(Box::new(OpenConnection {
             transport,
             in_flight: 0,
             generation,
@@ -122,7 +123,7 @@ impl Slot {
             .inspect_err(|_| self.close())
     }
 
-    /// Makes sure that no reply is read from this connection any more; an undo may still be sent.
+    /// Lets no reply be read from this connection any more. An undo may still be sent.
     pub(crate) fn distrust(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.replies = Replies::OutOfOrder;
@@ -137,7 +138,7 @@ impl Slot {
         self.connection = None;
     }
 
-    /// The run id of the server at the other end, where it is known.
+    /// The run id of the server at the other end, if it is known.
     pub(crate) fn run_id(&self) -> Option<&Arc<str>> {
         match &self.connection.as_ref()?.server {
             Server::Known(run_id) => run_id.as_ref(),
@@ -153,22 +154,22 @@ impl Slot {
             .inspect_err(|_| self.close())
     }
 
-    /// Sends all scripts in full again, because the server has forgotten them, or must not be asked whether it has.
+    /// Lets the next call of each script carry its text again.
     pub(crate) fn forget_scripts(&mut self) {
         if let Some(connection) = &mut self.connection {
             connection.scripts.clear();
         }
     }
 
-    /// Waits until `until` at most for something to receive; returns whether there is something.
-    /// What has begun to come is read by `deadline`, where it is no reply to a command.
+    /// Waits until `until` at most for a reply; returns whether there is something to receive. The introduction of the
+    /// server is read on the way, by `deadline`.
     pub(crate) fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
         self.connection
             .as_mut()
             .is_some_and(|connection| connection.is_ready(until, deadline))
     }
 
-    /// Receives the replies to the oldest commands; as an array, if they are several.
+    /// Receives the replies to this number of commands: as an array, if there are several.
     pub(crate) fn recv_all(
         &mut self,
         count: usize,
@@ -196,7 +197,7 @@ impl Slot {
     }
 }
 
-impl Connection {
+impl OpenConnection {
     fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
         let scripts = &mut self.scripts;
         let first = bytes_for(command, scripts);
@@ -212,8 +213,8 @@ impl Connection {
         self.transport.send_all(&all, deadline)
     }
 
-    /// Reads the answer to the question that was sent first on this connection.
-    fn hear_introduction(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
+    /// Reads the reply to the first command on this connection, which asks for the run id.
+    fn read_introduction(&mut self, deadline: Timestamp) -> Result<(), NodeError> {
         if !matches!(self.server, Server::Asked) {
             return Ok(());
         }
@@ -238,8 +239,8 @@ impl Connection {
         if !matches!(self.server, Server::Asked) {
             return true;
         }
-        // What has come may be no more than the first answer. Whoever reads next is told what goes wrong with it.
-        if let Err(error) = self.hear_introduction(deadline) {
+        // So far, only the introduction may have come. The next receive returns an error in it.
+        if let Err(error) = self.read_introduction(deadline) {
             self.replies = Replies::Failed(error);
             return true;
         }
@@ -247,13 +248,13 @@ impl Connection {
     }
 
     fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        self.hear_introduction(deadline)?;
+        self.read_introduction(deadline)?;
         let reply = self.recv(deadline);
         let Server::Refused(_) = self.server else {
             return reply;
         };
         match (reply, mem::replace(&mut self.server, Server::Known(None))) {
-            // A server that takes nobody in says so once, and closes.
+            // A server with too many clients says so once, and closes.
             (Err(error), Server::Refused(last)) if error.is_closed() => Ok(last),
             (reply, _) => reply,
         }
@@ -270,7 +271,7 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Whether another command may be sent on it: all that was sent is answered.
+    /// Whether the connection may be used again: every command has its reply.
     fn is_idle(&self) -> bool {
         self.in_flight == 0 && matches!(self.replies, Replies::InOrder)
     }
@@ -290,7 +291,7 @@ fn bytes_for<'c>(command: &'c Packed, scripts: &mut Vec<&'static Script>) -> Cow
     }
 }
 
-/// Whether it is an error that may be the server's last word. One that only forbids the question is not.
+/// Whether the server may close the connection after this error. `NOPERM` forbids only the introduction.
 fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if error.code != "NOPERM")
 }
@@ -306,7 +307,7 @@ pub(crate) enum Readiness {
     Ready,
     /// No connection.
     Empty,
-    /// The server had closed the connection, or had sent what nobody asked for; it is gone now.
+    /// The server had closed the connection, or had sent bytes that nobody asked for. The slot is empty now.
     Closed,
 }
 
@@ -326,8 +327,8 @@ impl ManageConnection for Slots {
         Ok(())
     }
 
-    /// Called at check-in. A connection with a reply outstanding would hand it to the next user as the answer to
-    /// another command, so it goes; the slot itself stays good for another connection.
+    /// Called at check-in. A reply that is still to come would answer the command of the next user, so the connection is
+    /// closed. The slot itself stays good.
     fn has_broken(&self, slot: &mut Slot) -> bool {
         if let Some(connection) = &slot.connection
             && !connection.is_idle()

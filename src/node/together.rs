@@ -1,4 +1,4 @@
-//! One request to several nodes at once: it is sent to all of them before any reply is read, so that it takes one round trip.
+//! One request to several nodes at once. It is sent to all before any reply is read, so that all take one round trip.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use super::exchange::{Answer, Exchange};
 use super::request::Request;
 use crate::wire::resp::Reply;
 
-/// How long the reading of replies stays with a node that has not answered while others may have.
+/// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// Sends a request to every node that is asked, and then reads the replies. A node whose connections are all in use comes
+/// Sends a request to every node that is asked, and then reads the replies. Nodes whose connections are all in use come
 /// last.
 pub(super) fn exchange_all<'n: 'x, 'x, T>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
@@ -38,22 +38,22 @@ pub(super) fn exchange_all<'n: 'x, 'x, T>(
         let waiting = all.iter_mut().find(has_no_slot);
         match (under_way, waiting) {
             (0, None) => break,
-            // Only now, with all others given back, to a node whose connections were all in use: whoever kept some while
-            // it waits for others could wait for someone who does the same.
-            (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_a_slot),
-            // Nobody is left whom it could keep waiting.
+            // All other slots are back in their pools by now. Two threads that each keep a slot while they wait for one of
+            // the other would wait for each other.
+            (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_slot),
+            // One exchange is left, so it may wait until its deadline.
             (1, None) => each(&mut all, |exchange| exchange.send().receive(&read)),
-            // From those that have answered: a node that hangs must not keep the connections to the others busy. One is
-            // waited for at a time, so that nobody's answer lies there for longer than that.
+            // Replies that have come are read first: a node that hangs must not keep the connections to the others busy. Of
+            // each pass only the first exchange is waited for, so no reply lies unread for longer than that.
             _ => {
                 let mut patience = PATIENCE;
                 each(&mut all, |exchange| {
-                    let exchange = exchange.look_for_a_slot();
+                    let exchange = exchange.try_slot();
                     if !exchange.is_under_way() {
                         return exchange;
                     }
                     let patience = std::mem::take(&mut patience);
-                    exchange.send().look(patience, &read)
+                    exchange.send().poll(patience, &read)
                 });
             }
         }

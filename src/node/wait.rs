@@ -1,8 +1,8 @@
-//! Waiting at one node for the release of a lock that somebody else holds.
+//! Waiting at one node for the release of a lock that another client holds.
 //!
-//! What is heard is a hint: whoever hears something asks for the lock, and whoever hears nothing does so too, but later.
+//! A release that is reported is a hint only. The client asks for the lock after each hint, and without one a little later.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::Node;
@@ -11,54 +11,46 @@ use super::exchange::Exchange;
 use super::request::{Kind, Request};
 use crate::wire::resp::Reply;
 
-/// How late a server that is idle notices that one has listened for long enough: it looks ten times a second.
-const TICK: Duration = Duration::from_millis(100);
+/// How late an idle server ends a blocking command: it checks ten times a second.
+const SERVER_TICK: Duration = Duration::from_millis(100);
 
-/// Who listens at a node.
-#[derive(Default)]
-pub(super) struct Listeners {
-    count: AtomicU32,
-    /// In which generation of the connections the node refused to block, and one more; or zero.
-    refused: AtomicU64,
-}
-
-/// What a look at a lock has shown.
+/// What a node says of a lock that a client waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    pub(crate) state: State,
-    /// Whether somebody is going to be woken when the lock is given back.
+pub(crate) struct LookReply {
+    pub(crate) state: LockState,
+    /// Whether a release of the lock is going to wake a client.
     pub(crate) is_announced: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum LockState {
     /// The node would grant the lock.
     Free,
-    /// So it would, and those who were to be woken don't listen: to be polite to them makes no sense.
+    /// The node would grant the lock, and no woken client has come for it. There is nobody to yield to.
     Deserted,
-    /// The node has it for so long.
+    /// The node has the lock for this long.
     Held(Duration),
     /// The node has a key that never expires.
     Stuck,
 }
 
-/// Who waits though the lock is free.
+/// What a client does when the lock is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// Nobody.
-    Eager,
-    /// One who has just had it, and has woken another one.
-    Polite,
+pub(crate) enum WhenFree {
+    /// Asks for the lock.
+    Take,
+    /// Lets the client have it that it has just woken.
+    Yield,
 }
 
-/// What has come of listening.
+/// What listening for a release has led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// A release, it seems.
+pub(crate) enum ListenOutcome {
+    /// The lock was probably released.
     Release,
-    /// Nothing, for as long as it was listened.
+    /// No release in all that time.
     Nothing,
-    /// The node could not be listened to.
+    /// The node did not answer, or refused.
     Failed,
 }
 
@@ -68,28 +60,23 @@ pub(crate) struct Listener<'n> {
 }
 
 impl Node {
-    /// Lets one more listen, if half of the connections are left for others and the server does not forbid it.
+    /// Lets one more client listen. Half of the connections are left for others, and the server must not forbid it.
     pub(crate) fn listener(&self) -> Option<Listener<'_>> {
-        if self.listeners.refused.load(Ordering::Relaxed) == self.generation().wrapping_add(1) {
-            return None;
-        }
         let most = self.pool.max_size() / 2;
-        let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
-        let count = &self.listeners.count;
-        let listens = count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
-        // Only then, because one that is dropped is one less.
-        listens.is_ok().then(|| Listener { node: self })
+        let joined = self.listeners.join(most, self.generation());
+        // Made only then, because dropping a listener counts one less.
+        joined.then(|| Listener { node: self })
     }
 
-    /// Asks the node for how long it has a lock. It is announced for `span` and a little more that somebody waits for it,
-    /// unless that is zero; where there is no lock, only if it is waited politely. None if the node does not tell.
-    pub(crate) fn look(&self, key: &str, span: Duration, manner: Manner) -> Option<Look> {
+    /// Asks the node for how long it has a lock. Announces that a client waits, for `span` and a node timeout; a span of
+    /// zero announces nothing. A free lock is announced only by a client that yields. None if the node does not tell.
+    pub(crate) fn look(&self, key: &str, span: Duration, when_free: WhenFree) -> Option<LookReply> {
         let announced = match span {
             Duration::ZERO => span,
             span => span.saturating_add(self.timeout),
         };
-        let command = command::look(key, announced, manner == Manner::Polite);
-        let request = Request::new(&command, Kind::Glance);
+        let command = command::look(key, announced, when_free == WhenFree::Yield);
+        let request = Request::new(&command, Kind::Brief);
         // A server that refuses, or is loading, has answered.
         let read = |_: &Self, reply: &Reply| {
             let is_refused = matches!(reply, Reply::Error(_));
@@ -99,25 +86,25 @@ impl Node {
                 look(reply).map(Some)
             }
         };
-        Exchange::with(self, &request, read).result.ok().flatten()
+        Exchange::run(self, &request, read).result.ok().flatten()
     }
 }
 
 impl Listener<'_> {
-    /// Waits for word of a release, for `span`, for no longer than `longest` in all, and not beyond the moment when it is
-    /// `given_up`. Keeps a connection busy meanwhile.
+    /// Waits for a release for `span`, for no longer than `longest` in all, and until the flag `given_up` is set. Keeps a
+    /// connection busy meanwhile.
     pub(crate) fn listen(
         &self,
         key: &str,
         span: Duration,
         longest: Duration,
         given_up: Option<&AtomicBool>,
-    ) -> Heard {
+    ) -> ListenOutcome {
         if span < command::SHORTEST_LISTENING {
-            return Heard::Failed;
+            return ListenOutcome::Failed;
         }
         let until = self.node.now().saturating_add(span);
-        let late = TICK.saturating_add(self.node.timeout);
+        let late = SERVER_TICK.saturating_add(self.node.timeout);
         let request = Request {
             packed: &command::listen(key, span),
             kind: Kind::Listen {
@@ -128,35 +115,33 @@ impl Listener<'_> {
             },
         };
         let read = |_: &Node, reply: &Reply| Some(reply.clone());
-        match Exchange::with(self.node, &request, read).result {
-            Ok(Reply::Array(_)) => Heard::Release,
-            Ok(Reply::Nil) => Heard::Nothing,
+        match Exchange::run(self.node, &request, read).result {
+            Ok(Reply::Array(_)) => ListenOutcome::Release,
+            Ok(Reply::Nil) => ListenOutcome::Nothing,
             Ok(reply) => {
                 if is_refusal(&reply) {
-                    let generation = self.node.generation().wrapping_add(1);
-                    let refused = &self.node.listeners.refused;
-                    refused.store(generation, Ordering::Relaxed);
+                    self.node.listeners.refuse(self.node.generation());
                 }
-                Heard::Failed
+                ListenOutcome::Failed
             }
-            Err(_) => Heard::Failed,
+            Err(_) => ListenOutcome::Failed,
         }
     }
 }
 
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
-        self.node.listeners.count.fetch_sub(1, Ordering::AcqRel);
+        self.node.listeners.leave();
     }
 }
 
-/// Whether it would say the same for any other lock: no permission, or a server that does not know the command like this.
+/// Whether the server would refuse for any lock: no permission, or no such command.
 fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if matches!(error.code.as_str(), "NOPERM" | "ERR"))
 }
 
 /// Reads the reply of look.lua.
-fn look(reply: &Reply) -> Option<Look> {
+fn look(reply: &Reply) -> Option<LookReply> {
     let Reply::Array(items) = reply else {
         return None;
     };
@@ -164,13 +149,13 @@ fn look(reply: &Reply) -> Option<Look> {
         return None;
     };
     let state = match left {
-        -2 => State::Free,
-        -1 => State::Stuck,
-        -3 => State::Deserted,
-        0.. => State::Held(Duration::from_millis(left.unsigned_abs())),
+        -2 => LockState::Free,
+        -1 => LockState::Stuck,
+        -3 => LockState::Deserted,
+        0.. => LockState::Held(Duration::from_millis(left.unsigned_abs())),
         _ => return None,
     };
-    Some(Look {
+    Some(LookReply {
         state,
         is_announced: *announced == 1,
     })
@@ -185,11 +170,14 @@ mod tests {
         let int = Reply::Int;
         let read = |items: &[Reply]| look(&Reply::Array(items.to_vec()));
         let state = |left| read(&[int(left), int(0)]).map(|look| look.state);
-        assert_eq!(state(-2), Some(State::Free));
-        assert_eq!(state(-1), Some(State::Stuck));
-        assert_eq!(state(0), Some(State::Held(Duration::ZERO)));
-        assert_eq!(state(1500), Some(State::Held(Duration::from_millis(1500))));
-        assert_eq!(state(-3), Some(State::Deserted));
+        assert_eq!(state(-2), Some(LockState::Free));
+        assert_eq!(state(-1), Some(LockState::Stuck));
+        assert_eq!(state(0), Some(LockState::Held(Duration::ZERO)));
+        assert_eq!(
+            state(1500),
+            Some(LockState::Held(Duration::from_millis(1500)))
+        );
+        assert_eq!(state(-3), Some(LockState::Deserted));
         assert_eq!(state(-4), None);
         let announced = |number| read(&[int(5), int(number)]).map(|look| look.is_announced);
         assert_eq!(announced(0), Some(false));

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::node::fenced::{Opening, open_all};
+use crate::node::fenced::{MarkerAction, open_all};
 
 /// Opens all nodes, or none.
 pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {
@@ -11,11 +11,11 @@ pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {
         return Err(Error::InvalidConfig { reason });
     };
     let all = |nodes: &[NodeReport]| nodes.iter().all(|report| report.vote.is_granted());
-    let nodes = open_all(cluster.each(), rules, Opening::Look);
+    let nodes = open_all(cluster.each(), rules, MarkerAction::Look);
     if !all(&nodes) {
         return Err(Error::NotOpened { nodes });
     }
-    let nodes = open_all(cluster.each(), rules, Opening::Open);
+    let nodes = open_all(cluster.each(), rules, MarkerAction::Open);
     if all(&nodes) {
         return Ok(());
     }
@@ -27,6 +27,10 @@ pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {
     };
     let mine = cluster.each().zip(&nodes);
     let mine = mine.filter(|(_, report)| !is_others(report));
-    drop(open_all(mine.map(|(node, _)| node), rules, Opening::Close));
+    drop(open_all(
+        mine.map(|(node, _)| node),
+        rules,
+        MarkerAction::Close,
+    ));
     Err(Error::NotOpened { nodes })
 }

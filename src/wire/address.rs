@@ -1,4 +1,4 @@
-//! Where a node is and how to log in there; opens connections to it.
+//! The address of a node. Connects to it and logs in.
 
 use std::fmt;
 use std::io;
@@ -13,12 +13,12 @@ use scheduled_thread_pool::ScheduledThreadPool;
 use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
 
 use super::connection::Connection;
-use super::credentials::{Credentials, Source, ask};
+use super::credentials::{CredentialSource, Credentials, ask};
 use super::lookup::Resolver;
 use super::pack::pack;
 use super::stream::{Plain, Stream};
 #[cfg(feature = "tls-rustls")]
-use super::tls::{self, TlsStream};
+use super::tls::{TlsConfig, TlsStream};
 use super::transport::{Connect, Transport, clean, unconnected};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
@@ -26,30 +26,30 @@ use crate::error::NodeError;
 /// A server, as a URL or a `redis::Client` describes it.
 #[derive(Clone)]
 pub(crate) struct Address {
-    place: Place,
+    endpoint: Endpoint,
     /// Login, database, TCP settings and certificates.
     info: ConnectionInfo,
 }
 
-/// What connections are made with, beside the address: the same for all nodes of a manager.
+/// The TLS settings and the source of credentials, which all nodes of a manager share.
 #[derive(Clone, Default)]
-pub(crate) struct Means {
+pub(crate) struct Security {
     #[cfg(feature = "tls-rustls")]
-    pub(crate) tls: Option<tls::Setup>,
-    pub(crate) credentials: Option<Source>,
+    pub(crate) tls: Option<TlsConfig>,
+    pub(crate) credentials: Option<CredentialSource>,
 }
 
 #[derive(Clone)]
-enum Place {
+enum Endpoint {
     Tcp { host: String, port: u16 },
     Tls { host: String, port: u16 },
     Unix(PathBuf),
 }
 
 impl Address {
-    /// Takes what redis has parsed; the error is a reason without any part of the URL, which can hold a password.
+    /// Takes a URL that redis has parsed. The error has no part of the URL, which can hold a password.
     pub(crate) fn new(info: ConnectionInfo) -> Result<Self, String> {
-        let place = Place::new(info.addr())?;
+        let endpoint = Endpoint::new(info.addr())?;
         let login = info.redis_settings();
         if login.username().is_some() && login.password().is_none() {
             return Err("a user without a password; give both, as user:password@".into());
@@ -57,14 +57,14 @@ impl Address {
         if login.db() < 0 {
             return Err("the number of the database is negative".into());
         }
-        Ok(Self { place, info })
+        Ok(Self { endpoint, info })
     }
 
-    /// `host:port` or the path of the socket: how the node is named to people, and what the canonical order sorts by.
+    /// `host:port` or the path of the socket: the node's name for people, and the key of the canonical order.
     pub(crate) fn name(&self) -> String {
-        let (host, port) = match &self.place {
-            Place::Unix(path) => return path.display().to_string(),
-            Place::Tcp { host, port } | Place::Tls { host, port } => (canonical(host), port),
+        let (host, port) = match &self.endpoint {
+            Endpoint::Unix(path) => return path.display().to_string(),
+            Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => (canonical(host), port),
         };
         if host.contains(':') {
             format!("[{host}]:{port}")
@@ -73,10 +73,10 @@ impl Address {
         }
     }
 
-    /// Equal for two ways to write one server. Databases of one server are not independent, so they don't count.
+    /// Equal for two spellings of one server. Databases of one server are not independent, so the database is left out.
     pub(crate) fn identity(&self) -> String {
-        if let Place::Unix(path) = &self.place {
-            // Loses nothing of a path that is not UTF-8.
+        if let Endpoint::Unix(path) = &self.endpoint {
+            // Escaped, so that paths that are not UTF-8 stay different.
             return path
                 .as_os_str()
                 .as_encoded_bytes()
@@ -90,15 +90,15 @@ impl Address {
         }
     }
 
-    /// Whether connecting takes a lookup.
+    /// Whether connecting needs a name lookup.
     pub(crate) fn has_host_name(&self) -> bool {
-        self.place.host_name().is_some()
+        self.endpoint.host_name().is_some()
     }
 
     /// Whether connections to it are encrypted.
     #[cfg(feature = "tls-rustls")]
     pub(crate) fn has_tls(&self) -> bool {
-        matches!(self.place, Place::Tls { .. })
+        matches!(self.endpoint, Endpoint::Tls { .. })
     }
 
     /// `lookups` is the thread for the lookups of host names.
@@ -107,10 +107,10 @@ impl Address {
         clock: &Clock,
         lookups: Option<&Arc<ScheduledThreadPool>>,
         timeout: Duration,
-        means: &Means,
+        security: &Security,
     ) -> Box<dyn Connect> {
         let resolver = self
-            .place
+            .endpoint
             .host_name()
             .zip(lookups)
             .map(|((host, port), lookups)| Resolver::new(host, port, clock, lookups));
@@ -119,12 +119,12 @@ impl Address {
             clock: clock.clone(),
             timeout,
             resolver,
-            means: means.clone(),
+            security: security.clone(),
         })
     }
 }
 
-impl Place {
+impl Endpoint {
     fn host_and_port(&self) -> Option<(&str, u16)> {
         match self {
             Self::Tcp { host, port } | Self::Tls { host, port } => Some((host, *port)),
@@ -132,14 +132,14 @@ impl Place {
         }
     }
 
-    /// The host, where it is a name and not an address.
+    /// The host and port, if the host is a name and not an IP address.
     fn host_name(&self) -> Option<(&str, u16)> {
         self.host_and_port()
             .filter(|(host, _)| host.parse::<IpAddr>().is_err())
     }
 
     fn new(addr: &ConnectionAddr) -> Result<Self, String> {
-        let place = match addr {
+        let endpoint = match addr {
             ConnectionAddr::TcpTls { insecure: true, .. } => {
                 return Err(
                     "#insecure accepts any server; use a certificate that can be verified".into(),
@@ -173,17 +173,18 @@ impl Place {
                 return Err("this kind of address is not supported here".into());
             }
         };
-        match place.host_and_port() {
+        match endpoint.host_and_port() {
             Some(("", _)) => Err("the host is missing".into()),
             Some((_, 0)) => Err("no server can listen on port 0".into()),
-            _ => Ok(place),
+            _ => Ok(endpoint),
         }
     }
 }
 
-/// One spelling for the ways to write a host. It is for names only: a dot at the end decides how a host is looked up.
+/// The canonical spelling of a host, for the name of a node. A lookup takes the host as it was given, because a dot at the
+/// end changes the search.
 fn canonical(host: &str) -> String {
-    // The zone of an IPv6 address is the name of an interface, in which case matters.
+    // Case matters in the zone of an IPv6 address, which is the name of an interface.
     if host.contains('%') {
         return host.to_owned();
     }
@@ -194,7 +195,7 @@ fn canonical(host: &str) -> String {
     }
 }
 
-/// Said of `rediss://` in a build that can't speak TLS.
+/// The error for `rediss://` in a build without TLS.
 pub(crate) const NEEDS_TLS: &str =
     "rediss:// needs TLS: build redlatch with its cargo feature `tls-rustls`";
 
@@ -210,18 +211,18 @@ struct Connector {
     timeout: Duration,
     /// Only for a host name.
     resolver: Option<Resolver>,
-    means: Means,
+    security: Security,
 }
 
 impl Connect for Connector {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         let plain = self.plain(deadline).map_err(unconnected)?;
         #[cfg(feature = "tls-rustls")]
-        if let Place::Tls { host, .. } = &self.address.place {
-            // Without it, nothing is said to a server that was to be spoken to over TLS.
-            let setup = self.means.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
-            let setup = setup.map_err(|kind| unconnected(kind.into()))?;
-            let stream = TlsStream::handshake(plain, setup, host, deadline);
+        if let Endpoint::Tls { host, .. } = &self.address.endpoint {
+            // Without TLS settings, nothing is sent: never fall back to plain text.
+            let tls = self.security.tls.as_ref().ok_or(io::ErrorKind::Unsupported);
+            let tls = tls.map_err(|kind| unconnected(kind.into()))?;
+            let stream = TlsStream::handshake(plain, tls, host, deadline);
             return self.log_in(stream.map_err(unconnected)?, deadline);
         }
         self.log_in(plain, deadline)
@@ -229,7 +230,7 @@ impl Connect for Connector {
 }
 
 impl Connector {
-    /// Tries the addresses of the host one after the other, all of them by the one deadline.
+    /// Tries the addresses of the host one after the other, all by one deadline.
     fn plain(&self, deadline: Timestamp) -> io::Result<Plain> {
         let mut result = Err(io::Error::new(
             io::ErrorKind::NotFound,
@@ -268,7 +269,7 @@ impl Connector {
         let mut connection = Connection::over(stream);
         let info = &self.address.info;
         let settings = info.redis_settings();
-        let credentials = match (settings.password(), &self.means.credentials) {
+        let credentials = match (settings.password(), &self.security.credentials) {
             (Some(password), _) => Some(Credentials::of(settings.username(), password)),
             (None, Some(source)) => Some(ask(source, &self.address.name())?),
             (None, None) => None,
@@ -278,7 +279,7 @@ impl Connector {
     }
 
     fn addresses(&self, deadline: Timestamp) -> io::Result<Vec<SockAddr>> {
-        let resolved = match (&self.resolver, self.address.place.host_and_port()) {
+        let resolved = match (&self.resolver, self.address.endpoint.host_and_port()) {
             (Some(resolver), _) => resolver.resolve(deadline)?,
             (None, Some((host, port))) => {
                 let ip: IpAddr = host.parse().map_err(io::Error::other)?;
@@ -286,14 +287,14 @@ impl Connector {
             }
             (None, None) => Vec::new(),
         };
-        if let Place::Unix(path) = &self.address.place {
+        if let Endpoint::Unix(path) = &self.address.endpoint {
             return Ok(vec![SockAddr::unix(path)?]);
         }
         Ok(resolved.into_iter().map(SockAddr::from).collect())
     }
 }
 
-/// Sends `AUTH` and `SELECT` in one write, as far as the URL asks for them, and reads the answers.
+/// Sends `AUTH` and `SELECT` in one write, if they are needed, and reads the replies.
 fn login(
     socket: &mut impl Transport,
     credentials: Option<&Credentials>,
@@ -334,8 +335,8 @@ fn login(
     Ok(())
 }
 
-/// What a server says to a login. The text of some answers to `AUTH` repeats the arguments, and so the password, perhaps
-/// in parts; that of `SELECT` says what is wrong with the database.
+/// The error of a login that a server refused. The words of the server are shown for `SELECT` only, because those for
+/// `AUTH` may repeat the password, perhaps in parts.
 pub(super) fn login_refusal(
     command: &'static str,
     code: &str,

@@ -1,4 +1,4 @@
-//! Replies from a stream of bytes, each by a deadline and of bounded length.
+//! Reads replies from a stream of bytes, each by a deadline and of bounded length.
 
 use std::borrow::Cow;
 use std::io;
@@ -10,20 +10,20 @@ use super::transport::{NO_REPLY, Transport, closed, is_timeout};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 
-/// No reply of this protocol comes near it; a server that sends more has lost its way.
+/// The most bytes in a reply. No reply to a command of this crate comes near it.
 pub(crate) const LONGEST_REPLY: usize = 4 * 1024;
 
 const TOO_LONG: &str = "a reply of more than 4 KiB";
 
-/// What is read at once.
+/// The most bytes of one read.
 const CHUNK: usize = 1024;
 
 /// One connection to a server.
 pub(crate) struct Connection<S> {
     stream: S,
-    /// What has come and was not given out.
+    /// Bytes that were received and not yet returned as a reply.
     bytes: Vec<u8>,
-    /// What went wrong when it was only looked whether there is something to read: the next read says so.
+    /// An error that `is_ready` has met. The next read returns it.
     failed: Option<io::Error>,
 }
 
@@ -91,7 +91,7 @@ impl<S: Stream> Transport for Connection<S> {
         }
         let mut chunk = [0; CHUNK];
         match self.stream.poll(&mut chunk, until) {
-            // None of them is the end of the stream, which the next read finds.
+            // No bytes mean the end of the stream, which the next read reports.
             Ok(Some(n)) => {
                 self.bytes
                     .extend_from_slice(chunk.get(..n).unwrap_or_default());
@@ -109,7 +109,7 @@ impl<S: Stream> Transport for Connection<S> {
                     self.bytes.drain(..length);
                     return Ok(reply);
                 }
-                // To the byte: how the reply was cut into packets must not decide.
+                // Exact to the byte, so that the cut into packets does not decide what is too long.
                 Ok(None) if self.bytes.len() < LONGEST_REPLY => self.read(deadline)?,
                 Ok(_) => return Err(NodeError::protocol(TOO_LONG)),
                 Err(_) => return Err(NodeError::protocol(NO_REPLY)),

@@ -1,4 +1,4 @@
-//! Users and passwords that change while a manager lives.
+//! Users and passwords, also ones that change while a manager lives.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// The credentials of a user.
+    /// Makes the credentials of a user.
     ///
     /// ```
     /// use redlatch::Credentials;
@@ -31,7 +31,7 @@ impl Credentials {
         }
     }
 
-    /// The password of a server that knows no users (`requirepass`), or of the user `default`.
+    /// Makes credentials of a password alone, for a server without users (`requirepass`) or the user `default`.
     ///
     /// ```
     /// let credentials = redlatch::Credentials::password("a token of today");
@@ -54,7 +54,7 @@ impl Credentials {
         &self.password
     }
 
-    /// The command that logs in.
+    /// The packed command that logs in.
     pub(super) fn auth(&self) -> Vec<u8> {
         let (auth, password) = ("AUTH".into(), self.password.as_str().into());
         match &self.user {
@@ -65,7 +65,7 @@ impl Credentials {
 }
 
 impl fmt::Debug for Credentials {
-    /// Without the password.
+    /// Leaves the password out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials")
             .field("user", &self.user)
@@ -73,13 +73,13 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The program's code that knows the credentials of a node, by its name.
+/// A callback of the program that returns the credentials of a node by its name.
 #[derive(Clone)]
-pub(crate) struct Source(Arc<Callback>);
+pub(crate) struct CredentialSource(Arc<Callback>);
 
 type Callback = dyn Fn(&str) -> io::Result<Credentials> + Send + Sync;
 
-impl Source {
+impl CredentialSource {
     pub(crate) fn new(
         callback: impl Fn(&str) -> io::Result<Credentials> + Send + Sync + 'static,
     ) -> Self {
@@ -87,15 +87,15 @@ impl Source {
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for CredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Source")
+        f.write_str("CredentialSource")
     }
 }
 
 /// Asks for the credentials of the node of this name.
-pub(super) fn ask(source: &Source, node: &str) -> Result<Credentials, NodeError> {
-    // It is code of the program. A panic in it must not leave the keys of a lock behind.
+pub(super) fn ask(source: &CredentialSource, node: &str) -> Result<Credentials, NodeError> {
+    // The callback may panic, which must not leave the keys of a lock behind.
     let answer = unless_it_panics(|| (source.0)(node));
     let answer = answer.unwrap_or_else(|| Err(io::Error::other("the callback panicked")));
     answer.map_err(|error| NodeError::NoCredentials {

@@ -1,4 +1,4 @@
-//! Host names to addresses, by a deadline: the system's resolver has none.
+//! Name lookup by a deadline, which the system's resolver does not have.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -9,7 +9,7 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::clock::{Clock, Timestamp};
 
-/// Looks one host up, on a thread of its own, and remembers the last answer for when the resolver is slow.
+/// Looks up one host on another thread, and keeps the last answer for a time when the resolver is slow.
 pub(crate) struct Resolver {
     host: String,
     port: u16,
@@ -20,12 +20,12 @@ pub(crate) struct Resolver {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<Lookups>,
     answered: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Lookups {
     /// A lookup is under way.
     busy: bool,
     /// How many lookups have ended.
@@ -52,8 +52,8 @@ impl Resolver {
         }
     }
 
-    /// Returns the host's addresses: fresh ones, or when those take half of the time until the deadline, and so leave
-    /// the other half for connecting, the last known ones.
+    /// Returns the addresses of the host. Known addresses are returned if a lookup takes half of the time until the
+    /// deadline, because the other half is needed for connecting.
     pub(crate) fn resolve(&self, deadline: Timestamp) -> io::Result<Vec<SocketAddr>> {
         let now = self.clock.now();
         let half = deadline.saturating_since(now).checked_div(2);
@@ -93,7 +93,7 @@ impl Resolver {
                     state.known = addresses.collect();
                     state.error = None;
                 }
-                // The resolver may be down as well; the addresses of before may still be right.
+                // Known addresses stay: the resolver may be down while the server is not.
                 Err(error) => {
                     state.error = Some((error.kind(), format!("name lookup: {error}")));
                 }

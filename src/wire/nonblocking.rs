@@ -1,4 +1,4 @@
-//! What the sockets of std lack: to connect, wait and read by a deadline that holds to the millisecond.
+//! Connects, waits and reads by a deadline that holds to the millisecond, which the sockets of std can't.
 
 use std::io;
 use std::net::TcpStream;
@@ -8,10 +8,10 @@ use socket2::{SockAddr, Socket};
 
 use crate::clock::{Clock, Timestamp};
 
-/// How long a wait lasts before it looks whether anyone is still interested.
+/// How often a wait checks whether the clock has ended.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Connects by the deadline; the socket is a blocking one afterwards.
+/// Connects by the deadline, and leaves the socket in blocking mode.
 #[cfg(unix)]
 pub(crate) fn connect(
     socket: &Socket,
@@ -22,7 +22,7 @@ pub(crate) fn connect(
     use rustix::event::PollFlags;
     use rustix::io::Errno;
 
-    /// How soon to try again when the queue of a Unix socket is full, which nothing tells the end of.
+    /// The pause before another try when the queue of a Unix socket is full, because no event tells when it has room.
     const QUEUE_IS_FULL: Duration = Duration::from_millis(1);
 
     socket.set_nonblocking(true)?;
@@ -56,7 +56,7 @@ pub(crate) fn connect(
     socket.connect_timeout(address, remaining(clock, deadline)?)
 }
 
-/// Waits until the deadline at most for something to read; returns whether there is something, also after the deadline.
+/// Waits until the deadline at most for something to read. Returns whether there is something, also after the deadline.
 pub(crate) fn wait_until_readable(
     stream: &TcpStream,
     clock: &Clock,
@@ -73,7 +73,7 @@ pub(crate) fn wait_until_readable(
     }
 }
 
-/// The time until the deadline, or an error when there is none, or nobody who waits.
+/// The time until the deadline. An error if it has passed, or the clock has ended.
 fn remaining(clock: &Clock, deadline: Timestamp) -> io::Result<Duration> {
     let remaining = deadline.saturating_since(clock.now());
     if remaining.is_zero() || clock.has_ended() {
@@ -110,7 +110,7 @@ pub(crate) fn read(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(n)
 }
 
-/// Looks at what is there, without waiting, and leaves it there.
+/// Copies what is there, without waiting, and leaves it there.
 #[cfg(unix)]
 pub(crate) fn peek(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
     let flags = rustix::net::RecvFlags::DONTWAIT | rustix::net::RecvFlags::PEEK;

@@ -1,4 +1,4 @@
-//! Commands as they go over the wire: each an array of bulk strings, in version 2 of the protocol of Redis.
+//! Packs commands as arrays of bulk strings, in version 2 of the protocol of Redis.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub(crate) enum Word<'a> {
     Number(u64),
 }
 
-/// Whole milliseconds, as Redis counts them: a part of one is not promised to anyone.
+/// Whole milliseconds, as Redis counts them. A part of a millisecond is dropped.
 pub(crate) fn millis(span: Duration) -> Word<'static> {
     Word::Number(whole_millis(span))
 }
@@ -37,7 +37,7 @@ pub(crate) struct Packed {
     bytes: Vec<u8>,
     /// Where the bytes call a script by its digest.
     call: Option<Call>,
-    /// Those that go behind it.
+    /// The commands that go behind it.
     others: Vec<Self>,
 }
 
@@ -61,8 +61,8 @@ impl Packed {
         }
     }
 
-    /// Runs a script that is called by its digest where the server has it. The words are those behind the digest: the
-    /// number of keys, the keys and the arguments.
+    /// Calls a script, by its digest if the server has it. `rest` are the words behind the digest: the number of keys, the
+    /// keys and the arguments.
     pub(crate) fn call(name: &'static str, script: &'static Script, rest: &[Word<'_>]) -> Self {
         let words = rest.len().saturating_add(2);
         let mut bytes = head(words, [b"EVALSHA", script.digest().as_bytes()], room(rest));
@@ -85,13 +85,13 @@ impl Packed {
         self.name
     }
 
-    /// The same with other commands of its kind behind it.
+    /// The command with other commands of its kind behind it.
     pub(crate) fn followed_by(mut self, others: Vec<Self>) -> Self {
         self.others = others;
         self
     }
 
-    /// How many they are.
+    /// The number of commands.
     pub(crate) fn count(&self) -> usize {
         self.others.len().saturating_add(1)
     }
@@ -101,17 +101,17 @@ impl Packed {
         &self.others
     }
 
-    /// The script that it runs, if that can be called by its digest.
+    /// The script that it calls, if it can be called by its digest.
     pub(crate) fn script(&self) -> Option<&'static Script> {
         self.call.map(|call| call.script)
     }
 
-    /// What is sent to a server that has the script, where it runs one.
+    /// The bytes for a server that has the script, if the command calls one.
     pub(crate) fn short(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What is sent to a server that may not have the script.
+    /// The bytes for a server that may not have the script.
     pub(crate) fn in_full(&self) -> Cow<'_, [u8]> {
         let Some(call) = self.call else {
             return Cow::Borrowed(&self.bytes);
@@ -124,7 +124,7 @@ impl Packed {
     }
 }
 
-/// The beginning of a command of so many words, with room for the rest.
+/// The first words of a command of `words` words, with room for the rest.
 fn head(words: usize, first: [&[u8]; 2], room_behind: usize) -> Vec<u8> {
     let first = first.map(Word::Bytes);
     let mut bytes = Vec::with_capacity(room(&first).saturating_add(room_behind));
@@ -133,7 +133,7 @@ fn head(words: usize, first: [&[u8]; 2], room_behind: usize) -> Vec<u8> {
     bytes
 }
 
-/// What the words take at most, and the line before them.
+/// The most bytes that the words take, with the line before them.
 fn room(words: &[Word<'_>]) -> usize {
     let line = LONGEST_NUMBER.saturating_add(3);
     let of_word = |word: &Word<'_>| match word {
@@ -146,7 +146,7 @@ fn room(words: &[Word<'_>]) -> usize {
     })
 }
 
-/// What a word of ordinary length takes beside itself.
+/// The bytes around a word of ordinary length.
 const WORD: usize = 10;
 
 /// The digits of the largest number of 64 bits.

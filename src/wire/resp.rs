@@ -1,7 +1,7 @@
-//! Pure: the replies of a server, in version 2 of the protocol of Redis. Source: the Redis page "Redis serialization
+//! Pure: parses the replies of a server, in version 2 of the protocol of Redis. Source: the Redis page "Redis serialization
 //! protocol specification".
 //!
-//! A reply is taken only as Redis writes it, to the byte: what is laxer could make a vote of something that is none.
+//! A reply is accepted only as Redis writes it, to the byte. A laxer parser could read a vote where there is none.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub(crate) struct ServerError {
 }
 
 impl ServerError {
-    /// Of a line without its mark.
+    /// Takes a line without its mark.
     pub(crate) fn new(line: &str) -> Self {
         let (code, message) = line.split_once(' ').unwrap_or((line, ""));
         Self {
@@ -48,10 +48,10 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// How deep arrays are in each other at most. Those that this crate asks for are not in each other at all.
+/// The deepest nesting of arrays. The replies to this crate's commands are not nested at all.
 const DEEPEST: u32 = 4;
 
-/// The reply that these bytes begin with, and its length. `None` means that more of it has to come.
+/// The reply at the beginning of these bytes, and its length. `None` means that the rest of it has to come.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Malformed> {
     let mut parser = Parser { bytes, at: 0 };
     let reply = parser.reply(DEEPEST)?;
@@ -73,7 +73,7 @@ pub(crate) fn words(bytes: &[u8]) -> Option<Vec<&[u8]>> {
 
 struct Parser<'b> {
     bytes: &'b [u8],
-    /// Up to where they are parsed.
+    /// The end of the parsed bytes.
     at: usize,
 }
 
@@ -102,7 +102,7 @@ impl<'b> Parser<'b> {
         }
     }
 
-    /// The bytes up to the next line break, which is passed over.
+    /// The bytes up to the next line break. Consumes the line break too.
     fn line(&mut self) -> Result<Option<&'b [u8]>, Malformed> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(end) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
@@ -119,7 +119,7 @@ impl<'b> Parser<'b> {
         }
     }
 
-    /// A line of this mark and a length.
+    /// The length in a line that begins with this mark.
     fn header(&mut self, mark: u8) -> Option<usize> {
         if self.bytes.get(self.at) != Some(&mark) {
             return None;
@@ -136,7 +136,7 @@ impl<'b> Parser<'b> {
         Ok(string.map(|bytes| Reply::Bulk(bytes.to_vec())))
     }
 
-    /// So many bytes, and the line break behind them, which is passed over.
+    /// This number of bytes. Consumes the line break behind them too.
     fn string(&mut self, length: usize) -> Result<Option<&'b [u8]>, Malformed> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some((bytes, rest)) = rest.split_at_checked(length) else {
@@ -159,7 +159,7 @@ impl<'b> Parser<'b> {
         let Some(depth) = depth.checked_sub(1) else {
             return Err(Malformed("arrays that are too deep in each other"));
         };
-        // As many as have come: a count alone must not take memory.
+        // Grows with the items, because a count alone must not take memory.
         let mut items = Vec::new();
         for _ in 0..count {
             match self.reply(depth)? {

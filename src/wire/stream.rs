@@ -13,10 +13,10 @@ use crate::clock::{Clock, Timestamp};
 /// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
 const ROUNDING: Duration = Duration::from_millis(20);
 
-/// How long a blocking read lasts before it looks whether anyone is still interested.
+/// How often a blocking read checks whether the clock has ended.
 const LONGEST_BLOCKING: Duration = Duration::from_millis(40);
 
-/// What the steps before the read may take of the time for a command.
+/// The part of the time for a command that the steps before the read may take.
 const SLACK: Duration = Duration::from_millis(2);
 
 /// How often a write to a full socket looks at the clock.
@@ -27,7 +27,7 @@ pub(crate) trait Stream: Send {
     /// Writes all of it, by the deadline.
     fn write(&mut self, bytes: &[u8], deadline: Timestamp) -> io::Result<()>;
 
-    /// Reads what has come, and waits for it until the deadline; what is already there is read even after it.
+    /// Reads what has come, and waits for it until the deadline. Reads what is already there even after the deadline.
     fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize>;
 
     /// Reads what has come, and waits for it until `until`. `None` means that nothing has come.
@@ -39,7 +39,7 @@ pub(crate) trait Stream: Send {
 
 /// A socket without encryption.
 pub(crate) struct Plain {
-    /// Any connected stream socket. For Unix sockets, too, this type only sends, receives and sets timeouts.
+    /// A connected stream socket, also of Unix: only methods that suit both are called.
     stream: TcpStream,
     pub(super) clock: Clock,
     /// The timeout of a blocking read, if there is one.
@@ -108,8 +108,8 @@ impl Stream for Plain {
         Ok(())
     }
 
-    /// A blocking read is one system call, but ends late. So it serves for the first part of the time, and the rest is
-    /// waited for exactly.
+    /// A blocking read takes one system call, but its timeout ends late. So the last part of the time is waited for with
+    /// `poll`, which ends in time.
     fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize> {
         loop {
             let remaining = deadline.saturating_since(self.clock.now());

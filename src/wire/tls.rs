@@ -14,7 +14,8 @@ use super::stream::{Plain, Stream};
 use super::transport::is_timeout;
 use crate::clock::Timestamp;
 
-/// How `rediss://` nodes prove who they are, and how this program does. For [`Builder::tls`](crate::Builder::tls).
+/// The certificates for `rediss://` nodes, for [`Builder::tls`](crate::Builder::tls): which servers to trust, and what to
+/// show to them.
 ///
 /// Certificates and keys are PEM texts, as files have them. [`Builder::build`](crate::Builder::build) reports those that
 /// can't be used. Needs the cargo feature `tls-rustls`.
@@ -70,9 +71,9 @@ impl Tls {
         self
     }
 
-    /// What connections are made with; the error says what can't be used.
-    pub(crate) fn setup(&self) -> Result<Setup, String> {
-        // A provider that the program has chosen stays.
+    /// The settings for connections. The error says what can't be used.
+    pub(crate) fn config(&self) -> Result<TlsConfig, String> {
+        // The crypto provider that the program has chosen, if it has.
         let provider = CryptoProvider::get_default().cloned();
         let provider =
             provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
@@ -92,7 +93,7 @@ impl Tls {
             }
         };
         let server_name = self.server_name.as_deref().map(server_name).transpose()?;
-        Ok(Setup {
+        Ok(TlsConfig {
             config: Arc::new(config),
             server_name,
         })
@@ -102,7 +103,7 @@ impl Tls {
         let mut store = RootCertStore::empty();
         let Some(pem) = &self.roots else {
             let found = rustls_native_certs::load_native_certs();
-            // A certificate of the system that rustls can't read vouches for nobody, and the others still do.
+            // Certificates of the system that rustls can't read are left out.
             store.add_parsable_certificates(found.certs);
             if store.is_empty() {
                 return Err("tls: this system trusts no certificate; give one with \
@@ -150,12 +151,12 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// How many times records are taken in of which none has a byte for us. A server sends few of that kind in a row.
+/// The most records in a row without data. A server sends few of that kind.
 const MOST_RECORDS: u32 = 16;
 
-/// What the connections of one manager share, its remembered sessions as well.
+/// The settings that the connections of a manager share. The sessions to resume are in them too.
 #[derive(Clone)]
-pub(crate) struct Setup {
+pub(crate) struct TlsConfig {
     config: Arc<ClientConfig>,
     /// In place of the host of each node.
     server_name: Option<ServerName<'static>>,
@@ -171,21 +172,21 @@ impl TlsStream {
     /// Shakes hands by the deadline, with a server whose certificate has to be for this host.
     pub(super) fn handshake(
         plain: Plain,
-        setup: &Setup,
+        config: &TlsConfig,
         host: &str,
         deadline: Timestamp,
     ) -> io::Result<Self> {
-        let name = match &setup.server_name {
+        let name = match &config.server_name {
             Some(name) => name.clone(),
             None => server_name(host).map_err(io::Error::other)?,
         };
         let mut tls =
-            ClientConnection::new(Arc::clone(&setup.config), name).map_err(io::Error::other)?;
-        // A command goes out as a whole. Its length is bounded where it is made.
+            ClientConnection::new(Arc::clone(&config.config), name).map_err(io::Error::other)?;
+        // Takes a whole command at once. The length of commands is bounded where they are packed.
         tls.set_buffer_limit(None);
         let mut stream = Self { plain, tls };
         while stream.tls.is_handshaking() {
-            // What ends the handshake on this side goes out with the first command.
+            // The last records of the handshake on this side go out with the first command.
             stream.flush(deadline)?;
             if stream.take_in(deadline)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -204,7 +205,7 @@ impl TlsStream {
         Ok(())
     }
 
-    /// An error when the deadline has passed.
+    /// Returns an error if the deadline has passed.
     fn check_time(&self, deadline: Timestamp) -> io::Result<()> {
         if self.plain.clock.now() < deadline {
             Ok(())
@@ -213,7 +214,7 @@ impl TlsStream {
         }
     }
 
-    /// Waits for records until the deadline, and reads them. None come at the end of the stream.
+    /// Waits for records until the deadline, and reads them. Returns zero at the end of the stream.
     fn take_in(&mut self, deadline: Timestamp) -> io::Result<usize> {
         let plain = &mut self.plain;
         let taken = self.tls.read_tls(&mut ByDeadline { plain, deadline })?;
@@ -221,7 +222,7 @@ impl TlsStream {
         Ok(taken)
     }
 
-    /// As [`Self::take_in`], of what is there already.
+    /// As [`Self::take_in`], without waiting.
     fn take_in_now(&mut self) -> io::Result<usize> {
         let plain = &mut self.plain;
         let taken = self.tls.read_tls(&mut Now { plain })?;
@@ -243,7 +244,7 @@ impl TlsStream {
         let Err(error) = self.tls.process_new_packets() else {
             return Ok(());
         };
-        // Says to the server what is wrong, as far as it listens.
+        // Sends the alert that tells the server what is wrong, if that is possible.
         self.flush(deadline).unwrap_or_default();
         Err(io::Error::new(io::ErrorKind::InvalidData, error))
     }
@@ -269,10 +270,10 @@ impl Stream for TlsStream {
             if let Some(n) = self.buffered(into)? {
                 return Ok(n);
             }
-            // An answer to a request for new keys, say.
+            // Sends what rustls has to answer, such as a request for new keys.
             self.flush(deadline)?;
             if self.take_in(deadline)? > 0 && self.is_empty()? {
-                // The plain stream gives out what is there even after the deadline, and that may never end.
+                // The plain stream returns what is there even after the deadline, so an endless stream needs this check.
                 self.check_time(deadline)?;
             }
         }
@@ -298,7 +299,7 @@ impl Stream for TlsStream {
 
     fn is_quiet(&mut self) -> bool {
         for _ in 0..MOST_RECORDS {
-            // Records without a byte for us may be there: a server sends what resumes a session when it likes.
+            // Records without data are allowed: a server may send session tickets at any time.
             match self.take_in_now() {
                 Ok(0) => return false,
                 Ok(_) => {}

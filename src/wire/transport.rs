@@ -14,7 +14,7 @@ pub(crate) trait Transport: Send {
     /// Writes one packed command.
     fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError>;
 
-    /// Writes packed commands, in one write where there is something to gain.
+    /// Writes packed commands, in one write if the transport can.
     fn send_all(
         &mut self,
         commands: &[Cow<'_, [u8]>],
@@ -25,14 +25,13 @@ pub(crate) trait Transport: Send {
             .try_for_each(|command| self.send(command, deadline))
     }
 
-    /// Waits until `until` at most; returns whether there is something to read, be it the end of the connection. One
-    /// that can't tell says so at once.
+    /// Waits until `until` at most. Returns whether there is something to read, which may be the end of the connection.
     fn is_ready(&mut self, until: Timestamp) -> bool;
 
     /// Reads one reply.
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError>;
 
-    /// Whether bytes beyond the last reply were received: an answer to nothing, unless a reply is still to come.
+    /// Whether bytes beyond the last reply were received. If no other reply is due, nobody asked for them.
     fn has_surplus(&self) -> bool;
 
     /// Whether the idle connection is open and nothing has come that was not asked for.
@@ -44,7 +43,7 @@ pub(crate) trait Connect: Send + Sync {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError>;
 }
 
-/// What has come if it is none.
+/// What was received in place of a reply.
 pub(super) const NO_REPLY: &str = "bytes that are no Redis reply";
 
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
@@ -54,7 +53,7 @@ pub(crate) fn is_timeout(error: &io::Error) -> bool {
     )
 }
 
-/// Why there is no connection.
+/// The error for a connection that could not be made.
 pub(crate) fn unconnected(error: io::Error) -> NodeError {
     if is_timeout(&error) {
         NodeError::TimedOut
@@ -65,13 +64,13 @@ pub(crate) fn unconnected(error: io::Error) -> NodeError {
     }
 }
 
-/// The other side has ended the connection, before any of the answer.
+/// The error for a connection that the server closed before any byte of the reply.
 pub(crate) fn closed(error: impl Into<io::Error>) -> NodeError {
     let source = Arc::new(error.into());
     NodeError::Closed { source }
 }
 
-/// A server's words for a message of ours: one line, of bounded length, without what may be a part of a token.
+/// Makes a server's words fit for an error message: one line, of bounded length, without parts of tokens.
 pub(crate) fn clean(text: &str) -> String {
     // With these words, Redis repeats the arguments of a command that it does not know.
     let text = text.split(", with args").next().unwrap_or_default();
@@ -80,10 +79,10 @@ pub(crate) fn clean(text: &str) -> String {
     words.chars().map(printable).take(200).collect()
 }
 
-/// What stands in the place of what must not be shown.
+/// Stands in the place of text that must not be shown.
 pub(crate) const HIDDEN: &str = "\u{2026}";
 
-/// So many hexadecimal digits in a row are more than any number has, and may be a part of a token.
+/// This many hexadecimal digits in a row may be a part of a token. No number has as many.
 const PART_OF_A_TOKEN: usize = 16;
 
 fn without_tokens(text: &str) -> String {

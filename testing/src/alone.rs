@@ -1,4 +1,4 @@
-//! Tests that need a process in which no other test runs.
+//! Runs a test in a process in which no other test runs.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A port that swallows connections, as the address of a host that has lost its power does.
+//! A port that accepts nothing and refuses nothing, as the address of a host without power does.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;

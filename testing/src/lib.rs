@@ -1,7 +1,6 @@
-//! What the tests, benchmarks and examples of this workspace start and play against: real servers, scripted servers, proxies.
+//! Servers for the tests, benchmarks and examples of this workspace: real servers, scripted servers, proxies.
 //!
-//! Nothing of the library is in it, so that the library's own unit tests can use it.
-//! Whatever fails in it fails the test that called it.
+//! Nothing of the library is in it, so that the library's own unit tests can use it. An error here fails the test that called.
 
 #![expect(
     clippy::arithmetic_side_effects,

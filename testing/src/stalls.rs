@@ -1,4 +1,4 @@
-//! Tells a machine that stalls from a library that is late.
+//! Tells a machine that stalls from a library that is slow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Waiting in real time, and bounds that only a hang would break.
+//! Waits in real time, with bounds that only a hang would exceed.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc;

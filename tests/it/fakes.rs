@@ -1,4 +1,4 @@
-//! The fake nodes, as a user's unit tests see them. No test here waits for real time.
+//! The fake nodes, as unit tests of users see them. No test here waits for real time.
 
 use std::time::Duration;
 

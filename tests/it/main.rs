@@ -1,4 +1,5 @@
-//! The integration tests: everything that users see, over fake nodes and over real `redis-server` processes. A folder a subject.
+//! The integration tests: everything that users see, over fake nodes and over real `redis-server` processes. One folder a
+//! subject.
 
 #![expect(
     clippy::arithmetic_side_effects,

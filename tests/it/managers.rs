@@ -1,29 +1,29 @@
-//! Managers as most tests want them, patient with a machine that others keep busy.
+//! Managers for most tests, with a node timeout that suits a busy machine.
 
 use std::time::Duration;
 
 use redlatch::{Builder, LockManager, Protocol};
 use redlatch_testing::Server;
 
-/// The node timeout of tests in which no node is late: a healthy server answers sooner on a busy machine, too. Where
-/// nodes are late on purpose, it is shorter, and as long as the test can wait for.
+/// The node timeout of tests in which no node is late. A healthy server answers sooner, also on a busy machine. Tests with
+/// late nodes set a shorter one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A manager with that node timeout.
+/// A manager with [`PATIENCE`] as its node timeout.
 #[track_caller]
 pub(crate) fn patient(urls: impl IntoIterator<Item = String>) -> LockManager {
     let builder = LockManager::builder().nodes(urls);
     builder.node_timeout(PATIENCE).build().unwrap()
 }
 
-/// The same for the fenced protocol, without nodes.
+/// A builder of such managers with the fenced protocol, without nodes.
 pub(crate) fn fenced() -> Builder {
     LockManager::builder()
         .protocol(Protocol::Fenced)
         .node_timeout(PATIENCE)
 }
 
-/// A manager of the fenced protocol over these servers, which it opens.
+/// A manager with the fenced protocol over these servers, which are opened.
 #[track_caller]
 pub(crate) fn fenced_over(servers: &[Server]) -> LockManager {
     let manager = fenced()

@@ -11,7 +11,7 @@ use super::wire::Message;
 use crate::clock::VIRTUAL_EPOCH_US;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
-use crate::node::fenced::Opening;
+use crate::node::fenced::MarkerAction;
 
 pub(crate) struct Node {
     pub(crate) clock: Clockwork,
@@ -42,7 +42,7 @@ impl Node {
         let process = Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US);
         let mut store = Store::of(process);
         if let Some(rules) = plan.rules() {
-            let open = Opening::Open.command(&rules);
+            let open = MarkerAction::Open.command(&rules);
             let open = open.in_full();
             let shows = Duration::from_nanos(clock.shows(0));
             assert_eq!(store.execute(&open, shows), Reply::Okay);

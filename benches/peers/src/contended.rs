@@ -1,4 +1,4 @@
-//! Many who want one lock for a millisecond each: threads of one process, and processes.
+//! Many clients that hold one lock for a millisecond each, as threads of one process and as processes.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One of five nodes dead, or hung: what callers get meanwhile.
+//! One of five nodes is dead, or hangs: what callers get meanwhile.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Numbers as a person reads them.
+//! Numbers for people.
 
 /// Three digits or so, and all before the point.
 pub(crate) fn short(value: f64) -> String {

@@ -1,4 +1,4 @@
-//! Acquire and release of a lock that nobody else wants, by one thread.
+//! Acquire and release of a lock without contention, by one thread.
 
 use redlatch_testing::Server;
 

@@ -1,4 +1,4 @@
-//! The tables as a page has them, and the page that they are written into.
+//! The tables for a page, and the page into which they are written.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! From nothing to the first lock: a manager is made, connects to five servers, acquires and releases.
+//! From nothing to the first lock: make a manager, connect to five servers, acquire and release.
 
 use redlatch_testing::Server;
 

@@ -1,4 +1,4 @@
-//! Who is compared, each as its users would have it: with its defaults.
+//! The crates that are compared, each with its defaults.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! The scripts of the fenced protocol, as a fake node plays them.
+//! The scripts of the fenced protocol, as a fake node executes them.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl<'a> Marker<'a> {
     }
 }
 
-/// A number of digits only, as the scripts take it.
+/// A number of digits only, as the scripts accept it.
 fn number(text: &str) -> Option<i64> {
     let is_good = text.len() <= LONGEST_NUMBER && text.bytes().all(|byte| byte.is_ascii_digit());
     is_good.then(|| text.parse().ok()).flatten()
@@ -56,7 +56,7 @@ fn bulk(text: &str) -> Reply {
     Reply::Bulk(text.into())
 }
 
-/// What is said where a script would fail on its arguments, which this crate never sends.
+/// The error where a script would fail on its arguments. This crate never sends such arguments.
 fn bad_arguments() -> Reply {
     error("arguments that a fake node does not know")
 }
@@ -268,7 +268,7 @@ impl Store {
             let counter = counter.as_deref().and_then(number);
             tombstone = counter.map_or(0, |counter| counter.saturating_add(1));
         }
-        // One of a token that was too far ahead to be granted stands in nobody's way.
+        // A token too far ahead was never granted, so its tombstone must not block others.
         let is_late = tombstone > latest.saturating_add(1);
         match counter {
             _ if tombstone == 0 => (),

@@ -1,4 +1,4 @@
-//! What a fake node says of the process that it plays: `INFO` and `TIME`.
+//! The simulated process of a fake node: its run id, `INFO` and `TIME`.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::wire::resp::Reply;
 
 use crate::clock::VIRTUAL_EPOCH_US;
 
-/// A process, in one of its lives.
+/// A process between two restarts.
 #[derive(Clone)]
 pub(crate) struct Process {
     node: u64,
@@ -35,7 +35,7 @@ impl Process {
         self.born = now;
     }
 
-    /// 40 hexadecimal characters for each life of each node, and always the same for it, so that a run can be repeated.
+    /// 40 hexadecimal characters for each life of each node. They are always the same, so that a run can be repeated.
     pub(super) fn run_id(&self) -> String {
         let first = mix(self.node ^ mix(self.life));
         let second = mix(first);
@@ -66,7 +66,7 @@ impl Process {
             "replication" => "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n".into(),
             "memory" => "# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n".into(),
             "persistence" => "# Persistence\r\nloading:0\r\naof_enabled:1\r\n".into(),
-            // As Redis answers for a section that it does not have.
+            // Redis answers so for an unknown section.
             _ => String::new(),
         };
         Reply::Bulk(text.into_bytes())

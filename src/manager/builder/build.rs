@@ -15,7 +15,7 @@ use crate::fencing::Protocol;
 use crate::manager::LockManager;
 use crate::node::{Node, Setup};
 use crate::process;
-use crate::wire::address::Means;
+use crate::wire::address::Security;
 use crate::wire::transport::Connect;
 
 /// A lock that is held for more than a year is not a lease.
@@ -68,7 +68,7 @@ impl Builder {
         let clock = common_clock(&specs)?;
         // All options are checked before a thread is started.
         self.checked_options()?;
-        let means = self.means(&specs)?;
+        let security = self.security(&specs)?;
         process::claim()?;
         // Lookups have a thread of their own, because the system's resolver can hang.
         let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
@@ -78,7 +78,7 @@ impl Builder {
             .into_iter()
             .filter_map(|(_, spec)| {
                 let name = spec.name().into();
-                let connector = spec.connector(&clock, lookups.as_ref(), timeout, &means)?;
+                let connector = spec.connector(&clock, lookups.as_ref(), timeout, &security)?;
                 Some((name, connector))
             })
             .collect();
@@ -93,15 +93,15 @@ impl Builder {
             reason = "with TLS, certificates can be invalid"
         )
     )]
-    fn means(&self, specs: &[(String, NodeSpec)]) -> Result<Means, Error> {
+    fn security(&self, specs: &[(String, NodeSpec)]) -> Result<Security, Error> {
         #[cfg(not(feature = "tls-rustls"))]
         let _ = specs;
-        Ok(Means {
+        Ok(Security {
             #[cfg(feature = "tls-rustls")]
             tls: specs
                 .iter()
                 .any(|(_, spec)| spec.has_tls())
-                .then(|| self.tls.setup().map_err(invalid))
+                .then(|| self.tls.config().map_err(invalid))
                 .transpose()?,
             credentials: self.credentials.clone(),
         })

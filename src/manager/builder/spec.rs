@@ -8,7 +8,7 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::clock::Clock;
 use crate::fake::{FakeClock, FakeNode};
-use crate::wire::address::{Address, Means, NEEDS_TLS};
+use crate::wire::address::{Address, NEEDS_TLS, Security};
 use crate::wire::transport::Connect;
 
 /// A node as it was given, or why it can't be used. It can hold a password, so its `Debug` shows only the name.
@@ -125,12 +125,12 @@ impl NodeSpec {
         clock: &Clock,
         lookups: Option<&Arc<ScheduledThreadPool>>,
         timeout: Duration,
-        means: &Means,
+        security: &Security,
     ) -> Option<Box<dyn Connect>> {
         match self {
             Self::Server(address) => {
                 let address = (*address).ok()?;
-                Some(address.connector(clock, lookups, timeout, means))
+                Some(address.connector(clock, lookups, timeout, security))
             }
             Self::Fake(node) => Some(Box::new(node)),
         }

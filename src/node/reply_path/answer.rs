@@ -1,4 +1,4 @@
-//! What a server may answer, and what has to come of it, told from the bytes alone.
+//! A server's answer as bytes, and the result that it should give, judged by the bytes alone.
 
 use std::fmt;
 use std::iter;
@@ -15,8 +15,8 @@ pub(super) const MOST_PACKETS: usize = 128;
 
 /// Bytes that a server sends, and how.
 #[derive(Clone)]
-pub(crate) struct Answer {
-    pub(super) question: Question,
+pub(crate) struct RawAnswer {
+    pub(super) verb: Verb,
     pub(super) bytes: Vec<u8>,
     /// The lengths of the first packets.
     pub(super) cuts: Vec<usize>,
@@ -25,7 +25,7 @@ pub(crate) struct Answer {
 
 /// What the server was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum Verb {
     Acquire,
     Release,
     Extend,
@@ -43,7 +43,7 @@ pub(super) enum Then {
     EarlyEnd,
 }
 
-/// What came of an answer, as far as it matters to the algorithm.
+/// The result of an answer, as far as it matters to the algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     Granted,
@@ -58,11 +58,11 @@ pub(super) enum Outcome {
     NoReply,
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for RawAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packets = self.packets().into_iter();
         let packets = packets.map(|packet| self.bytes.get(packet).unwrap_or_default());
-        write!(f, "{:?}:", self.question)?;
+        write!(f, "{:?}:", self.verb)?;
         for packet in packets {
             write!(f, " b\"{}\"", packet.escape_ascii())?;
         }
@@ -70,7 +70,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-impl Answer {
+impl RawAnswer {
     /// An answer that any bytes stand for: a byte for the question and what comes behind, the number of cuts, the
     /// cuts, and the answer itself.
     #[cfg(fuzzing)]
@@ -78,11 +78,11 @@ impl Answer {
         let (&[kind, cuts], rest) = input.split_first_chunk()?;
         let (cuts, bytes) = rest.split_at_checked(usize::from(cuts % 16))?;
         Some(Self {
-            question: match kind % 4 {
-                0 => Question::Acquire,
-                1 => Question::Release,
-                2 => Question::Extend,
-                _ => Question::Probe,
+            verb: match kind % 4 {
+                0 => Verb::Acquire,
+                1 => Verb::Release,
+                2 => Verb::Extend,
+                _ => Verb::Probe,
             },
             then: match kind / 4 % 4 {
                 0 => Then::Silence,
@@ -130,7 +130,7 @@ impl Answer {
             return Err(Why::NoVote);
         }
         let reply = self.bytes.get(..end).unwrap_or_default();
-        self.question.vote(reply).ok_or(Why::NoVote)
+        self.verb.vote(reply).ok_or(Why::NoVote)
     }
 }
 
@@ -142,15 +142,13 @@ pub(super) enum Why {
     NoVote,
 }
 
-impl Answer {
+impl RawAnswer {
     #[track_caller]
     pub(super) fn assert_came(&self, came: Result<Outcome, Outcome>) {
         let is_expected = match (self.expected(), came) {
             (Ok(expected), Ok(vote)) => expected == vote,
             // A probe tells no more, and a release connects once more when the connection ends before the reply.
-            (Err(Why::Fault(fault)), Err(came)) => {
-                came == fault || self.question == Question::Probe
-            }
+            (Err(Why::Fault(fault)), Err(came)) => came == fault || self.verb == Verb::Probe,
             (Err(Why::NoVote), Err(_)) => true,
             _ => false,
         };
@@ -162,7 +160,7 @@ impl Answer {
     }
 }
 
-impl Question {
+impl Verb {
     /// The one reply that means yes.
     pub(super) fn yes(self) -> &'static [u8] {
         match self {

@@ -9,7 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::answer::{Answer, LONGEST_PACKET, MOST_PACKETS, Outcome, Question, Then};
+use super::answer::{LONGEST_PACKET, MOST_PACKETS, Outcome, RawAnswer, Then, Verb};
 use super::check;
 use crate::wire::connection::LONGEST_REPLY;
 
@@ -99,8 +99,8 @@ fn mutated(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u
 }
 
 /// What means yes to a question, with all that may happen to it, or any other reply.
-fn bytes(question: Question) -> impl Strategy<Value = Vec<u8>> {
-    let yes = || Just(question.yes().to_vec());
+fn bytes(verb: Verb) -> impl Strategy<Value = Vec<u8>> {
+    let yes = || Just(verb.yes().to_vec());
     prop_oneof![
         1 => yes(),
         4 => mutated(yes()),
@@ -112,18 +112,18 @@ fn bytes(question: Question) -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-fn answer() -> impl Strategy<Value = Answer> {
-    let question = question().prop_flat_map(|question| (Just(question), bytes(question)));
-    (question, cuts(), then()).prop_map(|((question, bytes), cuts, then)| Answer {
-        question,
+fn answer() -> impl Strategy<Value = RawAnswer> {
+    let verb = verb().prop_flat_map(|verb| (Just(verb), bytes(verb)));
+    (verb, cuts(), then()).prop_map(|((verb, bytes), cuts, then)| RawAnswer {
+        verb,
         bytes,
         cuts,
         then,
     })
 }
 
-fn question() -> impl Strategy<Value = Question> {
-    use Question::{Acquire, Extend, Probe, Release};
+fn verb() -> impl Strategy<Value = Verb> {
+    use Verb::{Acquire, Extend, Probe, Release};
     select(vec![Acquire, Release, Extend, Probe])
 }
 
@@ -157,8 +157,8 @@ fn a_reply_of_the_longest_size_is_read_and_one_more_byte_is_too_much_wherever_it
         .flat_map(|size| (1..=1024).step_by(93).map(move |n| (size, n)))
     {
         let bytes = [&b"-"[..], &vec![b'x'; size - 3], b"\r\n"].concat();
-        let answer = Answer {
-            question: Question::Acquire,
+        let answer = RawAnswer {
+            verb: Verb::Acquire,
             bytes,
             cuts: vec![first],
             then: Then::End,

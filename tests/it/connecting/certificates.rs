@@ -1,4 +1,4 @@
-//! Certificates: which server is trusted, and what this program shows to a server.
+//! Certificates: which servers are trusted, and what this program shows to a server.
 
 use std::time::Duration;
 

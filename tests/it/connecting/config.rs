@@ -1,4 +1,4 @@
-//! Bad input: a clear error that says what to do, and nothing left behind.
+//! Bad configuration: a clear error that says what to do, and nothing left behind.
 
 use std::time::Duration;
 

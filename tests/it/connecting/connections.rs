@@ -1,4 +1,4 @@
-//! The connections that people have: passwords, ACL users, databases, Unix sockets, IPv6, a ready client, TLS.
+//! Kinds of connections: passwords, ACL users, databases, Unix sockets, IPv6, a given `redis::Client`, TLS.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Users and passwords that a callback gives, at each new connection.
+//! Users and passwords from a callback, which is asked at each new connection.
 
 use std::io;
 use std::sync::Arc;

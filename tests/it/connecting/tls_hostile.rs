@@ -1,4 +1,4 @@
-//! Peers that speak TLS and do as they like.
+//! Hostile TLS peers: each costs its caller at most the node timeout.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Servers and peers that speak TLS, and certificates for them.
+//! Servers and scripted peers that speak TLS, and certificates for them.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

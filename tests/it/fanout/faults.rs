@@ -1,4 +1,4 @@
-//! Nodes that hang, break, are busy or have two names, when all of them are asked at once.
+//! All nodes are asked at once, while some hang, break, are busy or have two names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! In which order the nodes are asked: by the first attempt, and by those that follow one that met another holder.
+//! The order in which nodes are asked: by a first attempt, and by an attempt after another holder was met.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Servers whose memory is used up, and which evict nothing: what was locked before can be given back.
+//! Servers whose memory is used up and that evict nothing: locks from before can still be released.
 
 use std::time::Duration;
 

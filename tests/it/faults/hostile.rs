@@ -1,5 +1,5 @@
-//! A server that answers with anything but a vote: it never counts as one, it costs at most its time, and what it says
-//! is never taken for the answer to a later command.
+//! A server that answers with anything but a vote. No such reply counts as a vote or as the reply to a later command, and it
+//! costs at most the node timeout.
 
 use std::error::Error as _;
 use std::iter::{once, repeat_n};

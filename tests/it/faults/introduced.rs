@@ -1,4 +1,4 @@
-//! What servers say of themselves when they are connected to: that they are of a cluster, or more than is read.
+//! What servers say about themselves on a new connection: a node of a cluster, or an `INFO` that is too long.
 
 use std::fs;
 use std::time::Duration;

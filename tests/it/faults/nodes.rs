@@ -1,4 +1,4 @@
-//! Real servers that are dead, stopped, out of reach or late: a minority costs no lock, a majority leaves nothing.
+//! Servers that are dead, stopped, unreachable or late: with a minority of them locks work, and with a majority no key is left.
 
 use std::collections::{BTreeSet, HashMap};
 use std::error::Error as _;

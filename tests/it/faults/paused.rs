@@ -1,4 +1,4 @@
-//! A server on which an operator has paused the writes (`CLIENT PAUSE … WRITE`): it answers some commands, and no lock.
+//! A server whose writes are paused (`CLIENT PAUSE … WRITE`): it answers some commands, and grants no lock.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Servers that are killed and started again, and connections that break: no vote is lost, and none is made up.
+//! Servers that are killed and started again, and connections that break: no vote is lost, and none is invented.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

@@ -1,4 +1,4 @@
-//! The fenced protocol where nothing is forgotten: tokens in order, tombstones, healing, and the keys that it leaves.
+//! The fenced protocol while no server forgets: tokens in order, tombstones, healing, and the keys that it leaves.
 
 use std::collections::HashSet;
 use std::thread;

@@ -1,5 +1,4 @@
-//! Deployments of the fenced protocol that are set up wrongly: a typed error that names the node and the mend, and
-//! nothing granted.
+//! Wrong deployments of the fenced protocol: a typed error names the node and the fix, and nothing is granted.
 
 use std::time::Duration;
 

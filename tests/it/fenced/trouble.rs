@@ -1,4 +1,4 @@
-//! What one clock that leaps, several operators, and a server with two names do to those who want a fenced lock.
+//! Fenced locks with a clock that leaps, several operators at once, and a server with two names.
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,4 @@
-//! What a program that uses the library gets into its build: these lists, whatever the command, the tests and the examples need.
+//! The dependencies of a program that uses the library: exactly these lists.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Who imports whom: the rooms of docs/architecture.md stand from the top floor down, and every arrow goes down.
+//! Imports: the rooms of docs/architecture.md stand from the top floor down, and every import goes down.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

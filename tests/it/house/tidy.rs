@@ -1,4 +1,4 @@
-//! What the compiler does not check of the house style: file sizes, names, and who imports whom.
+//! The house style beyond the compiler: file sizes, names, pages and mutants.
 
 use std::fs;
 use std::path::{Path, PathBuf};

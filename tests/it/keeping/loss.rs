@@ -1,4 +1,4 @@
-//! How a lock is lost over virtual time, and who is told of it when.
+//! Losses over virtual time: how a lock is lost, and when each observer learns of it.
 
 #![expect(
     clippy::unchecked_time_subtraction,

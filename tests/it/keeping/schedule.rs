@@ -1,4 +1,4 @@
-//! Keep-alive over virtual time: what is renewed, when, and for how long.
+//! Keep-alive over virtual time: which locks are renewed, when, and for how long.
 
 #![expect(
     clippy::unchecked_time_subtraction,

@@ -1,4 +1,4 @@
-//! What the guard does when it goes away.
+//! What happens when a guard is dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

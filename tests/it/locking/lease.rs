@@ -1,4 +1,4 @@
-//! Handing a lock over: leases, their text, and who can adopt them.
+//! Handing a lock over: leases, their text, and which processes can adopt them.
 
 use std::time::Duration;
 

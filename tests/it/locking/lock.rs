@@ -1,4 +1,4 @@
-//! Acquiring and giving back on healthy servers.
+//! Acquiring and releasing on healthy servers.
 
 use std::time::Duration;
 

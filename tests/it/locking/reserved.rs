@@ -1,4 +1,4 @@
-//! Names that are those of keys which the library keeps beside locks.
+//! Resource names that would collide with keys which the library keeps beside locks.
 
 use std::time::Duration;
 

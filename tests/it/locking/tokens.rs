@@ -1,4 +1,4 @@
-//! Values of other programs may be any bytes: what is shown of one is what gives it back.
+//! Values of other programs may be any bytes: the shown form of a value releases it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What operators export, as data for other programs: status and figures. That of health is in `health`.
+//! Status and figures as data for other programs. The export of health is tested in `health`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Looking at the nodes over fakes: what is found, what it costs, and that nothing comes of it.
+//! `LockManager::health` over fake nodes: what it finds and what it costs. It changes nothing.
 
 use std::time::Duration;
 

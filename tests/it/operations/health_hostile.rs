@@ -1,4 +1,4 @@
-//! Looking at servers that lie: whatever they say, nothing panics, and the others are seen as they are.
+//! `LockManager::health` on servers that lie: nothing panics, and the report on other servers stays right.
 
 use std::time::Duration;
 

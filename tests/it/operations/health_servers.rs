@@ -1,4 +1,4 @@
-//! Looking at real servers.
+//! `LockManager::health` on real servers.
 
 use std::time::Duration;
 

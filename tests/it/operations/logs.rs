@@ -1,4 +1,4 @@
-//! What an operator sees: nodes that fail and come back, and never a password.
+//! The log lines: nodes that fail and come back, and never a password.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;

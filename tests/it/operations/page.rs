@@ -1,4 +1,5 @@
-//! The page `docs/operations.md`: its users have just the permissions that they need, and it has every error and log line.
+//! The page `docs/operations.md`: its ACL users have exactly the permissions that they need, and every error and log line is
+//! there.
 
 use std::fs;
 use std::path::Path;

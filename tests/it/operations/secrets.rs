@@ -1,4 +1,4 @@
-//! A token is the proof of who holds a lock: none is in an error, a vote, a log line or a span, whatever a server says.
+//! A token proves who holds a lock, so none is in an error, a vote, a log line or a span, whatever a server replies.
 
 use std::error::Error as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `LockManager::stats`: what each counter counts, and how long locks were waited for.
+//! `LockManager::stats`: what each counter counts, and the wait times.
 
 use std::time::Duration;
 

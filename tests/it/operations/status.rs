@@ -1,4 +1,4 @@
-//! Looking at a lock: what is told, and that nothing comes of it.
+//! `LockManager::status`: what it tells about a lock. It changes nothing.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The table of hazards in docs/safety.md: what it calls documented is shown to happen, and the tests that its rows name
-//! are there.
+//! The table of hazards in docs/safety.md: hazards that it calls documented do happen, and the tests that it names exist.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -249,7 +248,7 @@ fn every_row_of_the_table_names_tests_that_are_there() {
             let (file, test) = name.rsplit_once("::").unwrap();
             let file = match file {
                 "sim" => "tests/sim/sim.rs".to_owned(),
-                "replaced" => "src/replaced.rs".to_owned(),
+                "fencing::replaced" => "src/fencing/replaced.rs".to_owned(),
                 file => format!("tests/it/{}.rs", file.replace("::", "/")),
             };
             let tests = fs::read_to_string(root.join(&file)).unwrap();

@@ -1,4 +1,4 @@
-//! Behind a proxy that keeps the connections of its clients, the server becomes another process.
+//! A proxy keeps the connections of its clients while the server behind it becomes another process.
 
 use std::time::Duration;
 

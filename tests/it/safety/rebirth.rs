@@ -1,5 +1,4 @@
-//! Servers that forget: each way is shown to let two managers hold one lock with the classic protocol, and is caught by
-//! the fenced one.
+//! Servers that forget. With the classic protocol, each way lets two managers hold one lock; the fenced protocol prevents it.
 
 use std::fs;
 use std::os::unix::fs::symlink;

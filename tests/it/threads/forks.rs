@@ -1,4 +1,4 @@
-//! Managers in the child of a fork: refused where the parent had one, and as good as any where it had none.
+//! Managers in the child of a fork: refused if the parent had a manager, and usable if it had none.
 
 use std::mem::take;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The threads that a manager has of its own, counted in a process where no other test has any.
+//! The threads of a manager, counted in a process of their own.
 
 use std::sync::Arc;
 use std::thread;

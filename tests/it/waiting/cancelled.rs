@@ -1,4 +1,4 @@
-//! A wait for a lock that another thread ends.
+//! A wait for a lock that another thread cancels.
 
 use std::cell::Cell;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Many who wait for locks of other processes: who gets them, and that they don't take the connections from others.
+//! Many clients that wait for locks of other processes: which of them get the locks, and that connections are left for others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

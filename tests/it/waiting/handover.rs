@@ -1,4 +1,4 @@
-//! The lock goes from thread to thread of one manager.
+//! A lock is handed over from thread to thread of one manager.
 
 use std::panic::panic_any;
 use std::sync::mpsc;

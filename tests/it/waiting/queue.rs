@@ -1,4 +1,4 @@
-//! Threads of one manager that want one lock.
+//! The queue: threads of one manager that want one lock.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

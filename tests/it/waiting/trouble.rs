@@ -1,4 +1,4 @@
-//! Those who wait, while servers fail, forbid things, and have other things under the keys of the wake-up.
+//! Waiting clients while servers fail, forbid commands, or have other values under the keys of the wake-up.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Waiting for a lock that another process has: one server is asked, and the release wakes one who waits.
+//! Waiting for a lock of another process: one server is asked, and a release wakes a waiting client.
 //!
 //! Two managers stand for two processes.
 

@@ -1,18 +1,17 @@
-//! Tests of a server that is replaced by an empty one, whose clock is behind by as much as is allowed.
+//! A server is replaced by an empty one whose clock is behind by as much as is allowed.
 
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
+use super::{FencingToken, Proposals, Rules};
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
-use crate::fencing::{FencingToken, Proposals, Rules};
 use crate::node::command::Command;
 use crate::node::fence::Fence;
-use crate::node::fenced::Opening;
+use crate::node::fenced::MarkerAction;
 use crate::quorum;
+use crate::wire::resp::Reply;
 
-/// A larger reserve than any lead allows.
+/// A larger reserve than any lead allows, so that the lead decides.
 const TIMES: u32 = u32::MAX;
 
 /// A server whose wall clock shows the time of each command.
@@ -51,7 +50,7 @@ fn a_server_that_is_replaced_by_one_whose_clock_is_behind_gives_no_smaller_token
         let rules = Rules::new("", 1, max_ttl, quorum::drift(max_ttl, 0.01));
         let began = Duration::from_hours(1000);
         let mut old = server(1);
-        let open = Opening::Open.command(&rules);
+        let open = MarkerAction::Open.command(&rules);
         assert_eq!(old.execute(&open.in_full(), began), Reply::Okay);
 
         // A client with a right clock takes lock after lock, and its tokens get ahead of the clock.

@@ -1,0 +1,34 @@
+//! How many connections of a node are busy with listening for releases, and whether its server forbids that.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+#[derive(Default)]
+pub(super) struct Listeners {
+    count: AtomicU32,
+    /// The generation of the connections in which the server refused to block, plus one; or zero.
+    refused: AtomicU64,
+}
+
+impl Listeners {
+    /// Counts one more, unless there are `most` already or the server refused in this generation.
+    pub(super) fn join(&self, most: u32, generation: u64) -> bool {
+        if self.refused.load(Ordering::Relaxed) == generation.wrapping_add(1) {
+            return false;
+        }
+        let one_more = |count: u32| (count < most).then(|| count.saturating_add(1));
+        let joined = self
+            .count
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
+        joined.is_ok()
+    }
+
+    pub(super) fn leave(&self) {
+        self.count.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Lets nobody join until the connections of this generation are gone.
+    pub(super) fn refuse(&self, generation: u64) {
+        let refused = generation.wrapping_add(1);
+        self.refused.store(refused, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,48 @@
+//! Probes a node that failed, in the background, until it answers.
+
+use std::sync::Weak;
+
+use super::breaker::Probe;
+use super::exchange::Exchange;
+use super::request::{Kind, Request};
+use super::{Node, command};
+use crate::wire::resp::Reply;
+
+impl Node {
+    pub(super) fn schedule(&self, probe: Probe) {
+        let me = Weak::clone(&self.me);
+        self.timers.after(probe.after, move || {
+            if let Some(node) = me.upgrade() {
+                node.probe(probe);
+            }
+        });
+    }
+
+    /// Sends a real command, because a stopped server still accepts connections.
+    fn probe(&self, probe: Probe) {
+        if !self.breaker.wants(probe) {
+            return;
+        }
+        let command = command::probe();
+        let request = Request::new(&command, Kind::Brief);
+        let answer = Exchange::run(self, &request, |_, reply| is_alive(reply));
+        if answer.result.is_err()
+            && let Some(next) = self.breaker.probe_failed(probe)
+        {
+            self.schedule(next);
+        }
+    }
+}
+
+/// Reads the reply to a probe. A server that refuses the probe with an error is alive too.
+pub(super) fn is_alive(reply: &Reply) -> Option<()> {
+    match reply {
+        Reply::Int(1) | Reply::Error(_) => Some(()),
+        Reply::Nil
+        | Reply::Okay
+        | Reply::Text(_)
+        | Reply::Int(_)
+        | Reply::Bulk(_)
+        | Reply::Array(_) => None,
+    }
+}
