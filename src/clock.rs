@@ -15,39 +15,44 @@ mod fake;
 
 pub use fake::FakeClock;
 
-/// A point on one clock, as the time since that clock's own epoch.
+/// A point on one clock, in nanoseconds since the epoch of that clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Timestamp(Duration);
+pub(crate) struct Timestamp(u64);
 
 impl Timestamp {
     pub(crate) fn saturating_since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// None where the sum is beyond 584 years.
     pub(crate) fn checked_add(self, span: Duration) -> Option<Self> {
-        self.0.checked_add(span).map(Self)
+        let nanos = u64::try_from(span.as_nanos()).ok()?;
+        self.0.checked_add(nanos).map(Self)
     }
 
     pub(crate) fn saturating_add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span))
+        Self(self.0.saturating_add(nanos(span)))
     }
 
     pub(crate) fn saturating_sub(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(span))
+        Self(self.0.saturating_sub(nanos(span)))
     }
 
-    /// Nanoseconds since the epoch: 584 years fit, so nothing is lost.
     pub(crate) fn as_nanos(self) -> u64 {
-        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+        self.0
     }
 
     pub(crate) fn as_micros(self) -> u64 {
-        u64::try_from(self.0.as_micros()).unwrap_or(u64::MAX)
+        self.0 / 1000
     }
 
     pub(crate) fn from_nanos(nanos: u64) -> Self {
-        Self(Duration::from_nanos(nanos))
+        Self(nanos)
     }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 const SLICE: Duration = Duration::from_millis(20);
@@ -132,7 +137,7 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Timestamp {
         match self {
-            Self::System(_) => Timestamp(system_time()),
+            Self::System(_) => Timestamp(nanos(system_time())),
             Self::Virtual(time) => time.now(),
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{self as clock, Timestamp, VirtualTime};
+use super::{self as clock, Timestamp, VirtualTime, nanos};
 
 /// A clock for unit tests that stands still until it is moved.
 ///
@@ -141,17 +141,17 @@ impl FakeClock {
 
 impl VirtualTime for FakeClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.elapsed())
+        Timestamp(nanos(self.elapsed()))
     }
 
     /// Not `advance`: a wait may go beyond the end of an advance.
     fn sleep_until(&self, until: Timestamp) {
-        self.advance_to(until.0);
+        self.advance_to(Duration::from_nanos(until.0));
     }
 
     fn nap_until(&self, until: Timestamp) {
-        if !self.run_due(until.0) {
-            self.advance_to(until.0);
+        if !self.run_due(Duration::from_nanos(until.0)) {
+            self.advance_to(Duration::from_nanos(until.0));
         }
     }
 
