@@ -135,23 +135,21 @@ fn assert_only_the_hole_is_missing(protocol: Protocol) {
         })
     };
     let servers: Vec<Scripted> = (0..4).map(|_| consent()).collect();
-    // In the canonical order, numbers come before names; one of the servers comes before the hole.
+    // The canonical order is that of the ports: one server has to come before the hole, and one behind it.
     let mut hole = BlackHole::open();
-    let mut lower = Vec::new();
-    while !servers.iter().any(|server| server.name() < hole.name()) {
-        lower.push(std::mem::replace(&mut hole, BlackHole::open()));
-        assert!(lower.len() < 100, "no port is above those of the servers");
+    let mut others = Vec::new();
+    let names: Vec<String> = servers.iter().map(Scripted::name).collect();
+    let is_before = |name: &String, hole: &BlackHole| *name < hole.name();
+    while names.iter().all(|name| is_before(name, &hole))
+        || !names.iter().any(|name| is_before(name, &hole))
+    {
+        others.push(std::mem::replace(&mut hole, BlackHole::open()));
+        assert!(
+            others.len() < 100,
+            "no port is between those of the servers"
+        );
     }
-    // And only one: the others have to be behind the hole, whatever their ports are.
-    let first = servers.iter().map(Scripted::name).min();
-    let is_first = |server: &Scripted| Some(server.name()) == first;
-    let urls = servers.iter().map(|server| {
-        if is_first(server) {
-            server.url()
-        } else {
-            server.url().replace("127.0.0.1", "localhost")
-        }
-    });
+    let urls = servers.iter().map(Scripted::url);
     let urls: Vec<String> = urls.chain([hole.url()]).collect();
     let builder = overlapped(protocol)
         .nodes(urls)
