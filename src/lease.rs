@@ -16,8 +16,6 @@ pub use self::watch::LeaseWatch;
 use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::sync;
-#[cfg(test)]
-use crate::token::Token;
 use crate::value::Value;
 
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
@@ -27,7 +25,8 @@ use crate::value::Value;
 /// or a queue; with the cargo feature `serde` it is serialised as that text. Anybody with the text can take the lock
 /// over or release it. So give it to one process only: two processes that adopt the same lease both hold the lock.
 ///
-/// The text begins with the version of its format. Later versions of this crate read this format.
+/// The text begins with the version of its format: `redlatch1`, or `redlatch2` where the holder has a
+/// [label](crate::Builder::holder), which is then in the text as well. Later versions of this crate read both.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -55,8 +54,11 @@ pub struct Lease {
     expires_ms: u64,
 }
 
-/// The beginning of a text in this format.
+/// The beginning of a text whose lock has no label.
 const FORM: &str = "redlatch1";
+
+/// The beginning of a text that has the whole value of the key in place of the token, because the holder has a label.
+const LABELLED_FORM: &str = "redlatch2";
 
 /// Characters that a shell, a line of text or a log could change or misread.
 const ESCAPED: &AsciiSet = &CONTROLS
@@ -84,6 +86,9 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'~')
     .add(b'!');
 
+/// In a value also what stands between two parts of the text.
+const ESCAPED_IN_VALUE: &AsciiSet = &ESCAPED.add(b':');
+
 impl Lease {
     /// The lease of a lock whose validity ends at `expires` after the Unix epoch.
     pub(crate) fn of(state: &LeaseState, expires: Duration) -> Self {
@@ -101,7 +106,7 @@ impl Lease {
         &self.resource
     }
 
-    /// Returns the value of the key on the nodes, as [`LockGuard::token`](crate::LockGuard::token) does.
+    /// Returns the token, as [`LockGuard::token`](crate::LockGuard::token) does.
     pub fn token(&self) -> &str {
         self.value.token().as_str()
     }
@@ -146,7 +151,12 @@ impl Lease {
 
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{FORM}:{}:", self.token())?;
+        if self.value.label().is_some() {
+            let value = utf8_percent_encode(self.value.as_str(), ESCAPED_IN_VALUE);
+            write!(f, "{LABELLED_FORM}:{value}:")?;
+        } else {
+            write!(f, "{FORM}:{}:", self.token())?;
+        }
         match self.fencing {
             Some(token) => write!(f, "{token}:")?,
             None => f.write_str("-:")?,
@@ -173,12 +183,14 @@ impl FromStr for Lease {
         };
         let mut parts = text.splitn(6, ':');
         let mut next = || parts.next().unwrap_or_default();
-        if next() != FORM {
+        if !matches!(next(), FORM | LABELLED_FORM) {
             return Err(invalid(
-                "it does not begin with `redlatch1:`, so it is no lease of this version",
+                "it begins with neither `redlatch1:` nor `redlatch2:`, so it is no lease of this version",
             ));
         }
-        let value = Value::parse(next()).ok_or_else(|| invalid("its token is damaged"))?;
+        let value = percent_decode_str(next()).decode_utf8();
+        let value = value.ok().and_then(|value| Value::parse(&value));
+        let value = value.ok_or_else(|| invalid("its token is damaged"))?;
         let fencing = match next() {
             "-" => None,
             number => {
@@ -248,6 +260,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::holder::Label;
+    use crate::token::Token;
 
     fn lease(
         resource: &str,
@@ -290,6 +304,35 @@ mod tests {
         assert_eq!(text.parse::<Lease>().unwrap(), same);
     }
 
+    #[test]
+    fn the_text_of_a_lease_with_a_label_has_the_label_and_stays_as_it_is() {
+        let text = "redlatch2:00112233445566778899aabbccddeeff00112233%20web-3%20%C3%A9%3A1%20since=2026-11-22T05%3A52%3A53Z:\
+                    -:1700000000000:111:job";
+        let mut same = lease("job", None, &[true; 3], 1_700_000_000_000);
+        same.value = labelled("web-3 \u{e9}:1");
+        assert_eq!(same.to_string(), text);
+        assert_eq!(text.parse::<Lease>().unwrap(), same);
+        assert_eq!(same.token(), "00112233445566778899aabbccddeeff00112233");
+
+        // Each lease has one text, so neither form takes what belongs into the other.
+        for bad in [
+            text.replace("redlatch2", "redlatch1"),
+            text.replace("%20web-3", "%0Aweb-3"),
+            text.replace("%20web-3", "%20%20web-3"),
+            text.replace("%20since", " since"),
+            lease("job", None, &[true], 5)
+                .to_string()
+                .replace("redlatch1", "redlatch2"),
+        ] {
+            bad.parse::<Lease>().unwrap_err();
+        }
+    }
+
+    fn labelled(label: &str) -> Value {
+        let token = Token::parse("00112233445566778899aabbccddeeff00112233").unwrap();
+        Value::labelled(token, &Label::new(label).unwrap(), 1_795_326_773_000_000)
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -299,8 +342,12 @@ mod tests {
             fencing in proptest::option::of(1..=FencingToken::LARGEST),
             may_have_key in proptest::collection::vec(any::<bool>(), 1..8),
             expires_ms in any::<u64>(),
+            label in "\\PC{0,20}",
         ) {
-            let lease = lease(&resource, fencing, &may_have_key, expires_ms);
+            let mut lease = lease(&resource, fencing, &may_have_key, expires_ms);
+            if Label::new(&label).is_ok() {
+                lease.value = labelled(&label);
+            }
             let text = lease.to_string();
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{}", text);
             prop_assert_eq!(text.parse::<Lease>().unwrap(), lease);
@@ -320,7 +367,7 @@ mod tests {
         }
 
         #[test]
-        fn any_other_text_is_an_error(text in "(redlatch1:)?\\PC{0,80}") {
+        fn any_other_text_is_an_error(text in "(redlatch[12]:)?\\PC{0,80}") {
             if let Ok(lease) = text.parse::<Lease>() {
                 prop_assert_eq!(lease.to_string(), text);
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::exchange::Answer;
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, refusal};
@@ -29,6 +30,36 @@ pub(crate) fn inspect_all<'n>(
         Some(node.status(view, answer.elapsed, answer.server))
     });
     statuses.collect()
+}
+
+/// What one node has under a key.
+pub(crate) enum Found {
+    Key(Content),
+    NoKey,
+    /// The node does not tell.
+    Silence,
+}
+
+/// As [`inspect_all`], for the values alone.
+pub(crate) fn find_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
+    command: &Packed,
+) -> Vec<Found> {
+    let read = |_: &Node, reply: &Reply| found(reply);
+    let answers = exchange_all(nodes, &Request::new(command, Kind::Inspect), read);
+    let found = |answer: Answer<Found>| answer.result.unwrap_or(Found::Silence);
+    answers.into_iter().flatten().map(found).collect()
+}
+
+fn found(reply: &Reply) -> Option<Found> {
+    match (view(reply)?, reply) {
+        (View::Failed(error), _) if !error.is_about_the_key() => Some(Found::Silence),
+        (View::Held { .. } | View::Failed(_), Reply::Array(items)) => match items.as_slice() {
+            [_, _, Reply::Bulk(value)] => Some(Found::Key(Content::read(value))),
+            _ => Some(Found::Key(Content::Foreign)),
+        },
+        _ => Some(Found::NoKey),
+    }
 }
 
 /// As [`inspect_all`], with commands that ask for a counter of fencing tokens as well. The counter is `None` if the key
