@@ -169,23 +169,33 @@ impl fmt::Display for Error {
             Self::Held {
                 resource,
                 waited,
+                holder,
                 nodes,
-                ..
-            } if is_unasked(nodes) => write!(
-                f,
-                "the lock on {resource:?} is held by another guard of this manager, or another thread asks for it; no node \
-                 was asked (waited {waited:.1?})"
-            ),
+            } if is_unasked(nodes) => match holder {
+                Some(holder) => write!(
+                    f,
+                    "the lock on {resource:?} is held by another guard of this manager, {holder}; no node was asked (waited \
+                     {waited:.1?})"
+                ),
+                None => write!(
+                    f,
+                    "the lock on {resource:?} is held by another guard of this manager, or another thread asks for it; no \
+                     node was asked (waited {waited:.1?})"
+                ),
+            },
             Self::Held {
                 resource,
                 waited,
+                holder,
                 nodes,
-                ..
-            } => write!(
-                f,
-                "the lock on {resource:?} is held by another holder (waited {waited:.1?}): {}",
-                Reports(nodes)
-            ),
+            } => {
+                write!(f, "the lock on {resource:?} is held by ")?;
+                match holder {
+                    Some(holder) => write!(f, "{holder}")?,
+                    None => f.write_str("another holder")?,
+                }
+                write!(f, " (waited {waited:.1?}): {}", Reports(nodes))
+            }
             Self::Unavailable {
                 resource,
                 waited,
@@ -270,6 +280,14 @@ impl Error {
         } else {
             None
         }
+    }
+
+    /// The same error, if it is [`Held`](Self::Held), with the holder and what the nodes said of it.
+    pub(crate) fn naming(mut self, named: Holder, votes: Vec<NodeReport>) -> Self {
+        if let Self::Held { holder, nodes, .. } = &mut self {
+            (*holder, *nodes) = (Some(named), votes);
+        }
+        self
     }
 
     /// The same error, with how long the call has taken.

@@ -179,8 +179,8 @@ impl View {
     }
 }
 
-/// A token as a part of a sentence.
-struct Shown<'t>(&'t str);
+/// Who has a key, as a part of a sentence.
+struct Shown<'v>(&'v str, Option<&'v Holder>);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -188,7 +188,11 @@ impl fmt::Display for Shown<'_> {
             "an empty value"
         } else {
             self.0
-        })
+        })?;
+        match self.1 {
+            Some(holder) => write!(f, " ({holder})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -196,8 +200,14 @@ impl fmt::Display for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held {
-                token, remaining, ..
-            } => write!(f, "held by {} for {remaining:.1?}", Shown(token))?,
+                token,
+                remaining,
+                holder,
+                ..
+            } => {
+                let holder = Shown(token, holder.as_ref());
+                write!(f, "held by {holder}, for another {remaining:.1?}")?;
+            }
             Self::Free { .. } => f.write_str("free")?,
             Self::Blocked { .. } => {
                 f.write_str("held by nobody, and no majority is possible")?;
@@ -222,9 +232,12 @@ impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held {
-                token, remaining, ..
+                token,
+                remaining,
+                holder,
             } => {
-                write!(f, "held by {} for {remaining:.1?}", Shown(token))
+                let holder = Shown(token, holder.as_ref());
+                write!(f, "held by {holder}, for another {remaining:.1?}")
             }
             Self::Free => f.write_str("no key"),
             Self::Failed(error) => write!(f, "{error}"),

@@ -32,9 +32,11 @@ enum FromQueue {
 }
 
 /// What a call asks for.
-struct LockParams {
-    resource: Arc<str>,
+pub(super) struct LockParams {
+    pub(super) resource: Arc<str>,
     term: Term,
+    /// Zero for a call that does not wait.
+    pub(super) timeout: Duration,
     keep_alive: Option<KeepAlive>,
     label: Option<Label>,
     patience: Patience,
@@ -75,6 +77,7 @@ impl LockManager {
         let params = LockParams {
             resource: resource.into(),
             term,
+            timeout,
             keep_alive: options.keep_alive,
             label: self.label(options)?,
             patience: Patience {
@@ -93,8 +96,13 @@ impl LockManager {
         } else {
             self.shared.courtesy.when_free(&key, cluster.clock.now())
         };
-        let guard = self.take(&params, &key, when_free, &turn, &mut record)?;
-        Ok(guard.with_turn(Some(turn)))
+        match self.take(&params, &key, when_free, &turn, &mut record) {
+            Ok(guard) => Ok(guard.with_turn(Some(turn))),
+            Err(error) => {
+                drop(turn);
+                Err(self.named(&params, error))
+            }
+        }
     }
 
     /// What the holder of this call calls itself.
@@ -229,17 +237,18 @@ impl LockManager {
 
     /// The error for a thread that waited for other threads until its time was over.
     fn refused(&self, resource: &Arc<str>, refusal: Refusal<LockGuard>) -> Error {
-        let lock = refusal.lock;
-        if let (None, Some(error)) = (&lock, refusal.met) {
-            return error;
-        }
         let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
         let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
-        Error::Held {
+        let held_by = |holder| Error::Held {
             resource: Arc::clone(resource),
             waited: Duration::ZERO,
-            holder: lock.and_then(|lock| lock.tokens.value.holder()),
+            holder,
             nodes,
+        };
+        match refusal.lock {
+            Some(lock) => held_by(lock.tokens.value.holder()),
+            // Another thread is asking for the lock. Its last error says what it has met.
+            None => refusal.met.unwrap_or_else(|| held_by(None)),
         }
     }
 }

@@ -179,14 +179,17 @@ mod tests {
                 b"*3\r\n:-1\r\n:2\r\n$2\r\nme\r\n",
                 "the key is not a lock: it never expires; its value has 2 bytes; choose another resource or key_prefix, or delete the key",
             ),
-            (b"*3\r\n:1500\r\n:2\r\n$2\r\nme\r\n", "held by me for 1.5s"),
+            (
+                b"*3\r\n:1500\r\n:2\r\n$2\r\nme\r\n",
+                "held by me, for another 1.5s",
+            ),
             (
                 b"*3\r\n:0\r\n:0\r\n$0\r\n\r\n",
-                "held by an empty value for 0.0ns",
+                "held by an empty value, for another 0.0ns",
             ),
             (
                 b"*3\r\n:1500\r\n:9000\r\n$2\r\n\xff\n\r\n",
-                "held by \\xff\\n\u{2026} (9000 bytes) for 1.5s",
+                "held by \\xff\\n\u{2026} (9000 bytes), for another 1.5s",
             ),
             (
                 b"-LOADING wait\r\n",

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::error::Error;
+use crate::error::{Error, NodeReport, Vote};
+use crate::holder::Holder;
 use crate::node::Node;
 use crate::node::command;
 use crate::node::inspect::inspect_all;
-use crate::status::{LockStatus, NodeStatus};
+use crate::status::{LockStatus, NodeStatus, View};
 use crate::verdict;
 use crate::wire::pack::Packed;
 
@@ -22,6 +23,41 @@ pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Er
     let mut nodes = status.into_nodes();
     look_again(cluster, &command, &mut nodes);
     Ok(verdict::of_views(nodes, drift))
+}
+
+/// Who has the lock of a resource, as the holder says, and the votes that show it; by one round over the nodes.
+pub(crate) fn holder(cluster: &Cluster, resource: &str) -> Option<(Holder, Vec<NodeReport>)> {
+    let command = command::inspect(&cluster.key(resource));
+    let drift = |ttl| cluster.options.drift(ttl);
+    let status = verdict::of_views(look(cluster, &command), drift);
+    let LockStatus::Held {
+        holder: Some(holder),
+        nodes,
+        ..
+    } = status
+    else {
+        return None;
+    };
+    Some((holder, nodes.into_iter().map(vote).collect()))
+}
+
+/// The vote of a node for another holder than the one that it has.
+fn vote(status: NodeStatus) -> NodeReport {
+    NodeReport {
+        vote: match status.view {
+            View::Held {
+                remaining, holder, ..
+            } => Vote::Held {
+                remaining: Some(remaining),
+                holder,
+            },
+            View::Free => Vote::Missing,
+            View::Failed(error) => Vote::Failed(error),
+        },
+        node: status.node,
+        elapsed: status.elapsed,
+        server: status.server,
+    }
 }
 
 /// Asks the nodes that did not fail lately, or all nodes if these are no majority.

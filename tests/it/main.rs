@@ -21,6 +21,13 @@ mod locking {
     mod tokens;
 }
 
+/// The label of a holder, and who is told of it.
+#[cfg(test)]
+mod holders {
+    mod labels;
+    mod told;
+}
+
 /// Which nodes are asked, and when.
 #[cfg(test)]
 mod fanout {
@@ -36,7 +43,7 @@ mod waiting {
     #[cfg(target_os = "linux")]
     mod handover;
     #[cfg(target_os = "linux")]
-    mod queue;
+    pub(crate) mod queue;
     mod trouble;
     mod wake_up;
 }
