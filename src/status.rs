@@ -111,8 +111,8 @@ pub struct NodeStatus {
 
 /// The key of a lock as one node sees it, or why the node does not say.
 ///
-/// A token is the value of the key. Those of this crate are 40 hexadecimal characters; those of other programs may be
-/// any bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`,
+/// A token is the value of the key, without the [label](crate::Builder::holder) of a holder of this crate. Tokens of this
+/// crate are 40 hexadecimal characters. Values of other programs may be any bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`,
 /// and `\\` for a backslash). Equal texts mean equal tokens, and [`LockManager::release`](crate::LockManager::release)
 /// takes the token as shown.
 ///

@@ -140,7 +140,7 @@ const FAULTS: [&str; 21] = [
 ];
 
 /// What clients have to do, and to be told, in 200 seeds.
-const HOLDING: [&str; 12] = [
+const HOLDING: [&str; 13] = [
     "a wait for a loss ended",
     "adopted",
     "adoption not decided",
@@ -151,6 +151,7 @@ const HOLDING: [&str; 12] = [
     "lost: expired",
     "lost: held for long enough",
     "lost: unreachable",
+    "released by token",
     "renewed in the background",
     "several at once",
 ];
