@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Ended(u8),
     /// The lock was lost.
     Lost(LossCause),
+    /// Standard input has ended, which ends `hold`.
+    InputEnded,
     /// The call for the lock has ended.
     Answered,
 }

@@ -11,6 +11,8 @@ mod config;
 mod durations;
 mod event;
 mod failure;
+mod give_back;
+mod hold;
 mod hold_time;
 mod json;
 mod log_lines;
@@ -18,6 +20,7 @@ mod look;
 mod manual;
 mod name;
 mod nodes;
+mod open_nodes;
 mod output;
 mod plan;
 mod progress;
@@ -57,9 +60,11 @@ fn main() -> ExitCode {
 fn perform(subcommand: &Subcommand) -> Result<u8, Failure> {
     match subcommand {
         Subcommand::Run(run) => run::run(run),
+        Subcommand::Hold(hold) => hold::hold(hold),
         Subcommand::Status(status) => look::status(status),
         Subcommand::Health(health) => look::health(health),
         Subcommand::Unlock(unlock) => look::unlock(unlock),
+        Subcommand::OpenNodes(open) => open_nodes::open_nodes(open),
         Subcommand::Completions { shell } => manual::completions(*shell),
         Subcommand::Man => manual::man(),
     }

@@ -39,6 +39,12 @@ impl Terminal {
     }
 }
 
+/// Whether this process may read from standard input, which is a terminal, without being stopped. One that is not the
+/// terminal of this process's session has no foreground.
+pub(crate) fn has_input() -> bool {
+    !matches!(tcgetpgrp(stdin()), Ok(group) if group != getpgrp())
+}
+
 /// Puts another process group into the foreground in place of this one. Only a process in the foreground may do so
 /// without being stopped, so the watchdog has to return the terminal that `redlatch` handed over.
 pub(crate) fn give_back(group: Pid) {
