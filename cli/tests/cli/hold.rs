@@ -208,32 +208,50 @@ fn a_line_that_can_not_be_written_gives_the_lock_back() {
     drop(input);
 }
 
-#[test]
-fn the_example_in_bash_holds_the_lock_for_a_part_of_a_script() {
-    let nodes = Nodes::start(3);
-    let page = end_of(&mut nodes.redlatch(&["man"])).stdout;
-    assert!(page.contains("coproc redlatch hold deploy"));
-    let program = env!("CARGO_BIN_EXE_redlatch");
-    let script = format!(
-        "coproc {program} hold job\n\
-         if read -r token <&\"${{COPROC[0]}}\"; then echo \"$token\"; {program} status -q job; echo $?; fi\n\
-         pid=$COPROC_PID\n\
-         exec {{COPROC[1]}}>&-\n\
-         wait \"$pid\"; echo \"$?\"\n\
-         {program} status -q job; echo \"$?\"\n"
-    );
+/// The script of docs/batch-jobs.md, which is the example of the manual page with all that can go wrong.
+fn example(nodes: &Nodes) -> Command {
+    let page = include_str!("../../../docs/batch-jobs.md");
+    let (_, rest) = page.split_once("```bash\ncoproc ").unwrap();
+    let (script, _) = rest.split_once("```").unwrap();
+    let script = script
+        .replacen("redlatch", env!("CARGO_BIN_EXE_redlatch"), 1)
+        .replace("./push", "echo pushed")
+        .replace("./announce", "echo announced");
     let mut bash = Command::new("bash");
-    bash.args(["-c", &script])
+    bash.args(["-c", &format!("coproc {script}")])
         .env("REDLATCH_NODES", nodes.urls())
         .env_remove("REDLATCH_CONFIG")
         .current_dir(nodes.file("."));
-    let ended = end_of(&mut bash);
-    let lines: Vec<&str> = ended.stdout.lines().collect();
-    let [token, held, end, free] = lines[..] else {
-        panic!("{ended:?}");
-    };
-    assert_eq!(token.len(), 40, "{ended:?}");
-    assert_eq!((held, end, free), ("0", "0", "1"), "{ended:?}");
+    bash
+}
+
+#[test]
+fn the_example_in_bash_works_under_the_lock_or_not_at_all() {
+    let nodes = Nodes::start(3);
+    open_nodes(&nodes);
+    let ended = end_of(&mut example(&nodes));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let (pushed, announced) = ended.stdout.split_once('\n').unwrap();
+    let number = pushed.strip_prefix("pushed ").unwrap();
+    assert!(
+        number.parse::<u64>().is_ok() && announced == "announced\n",
+        "{ended:?}"
+    );
+    let status = end_of(&mut nodes.redlatch(&["status", "-q", "deploy"]));
+    assert_eq!(status.code, Some(1));
+
+    let (holder, _input) =
+        Running::start_with_input(&mut nodes.redlatch(&["hold", "--fenced", "deploy"]));
+    holder.line();
+    let mut waiting = example(&nodes);
+    let brief = "node_timeout = \"300ms\"\nwait = \"300ms\"\n";
+    std::fs::write(nodes.file("redlatch.toml"), brief).unwrap();
+    let ended = end_of(&mut waiting);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(75), ""),
+        "{ended:?}"
+    );
 }
 
 #[test]
