@@ -7,6 +7,7 @@
     reason = "these comments are shown on a terminal as they are"
 )]
 
+mod dashes;
 mod fault;
 mod health;
 mod hold;
@@ -17,6 +18,8 @@ mod run;
 mod servers;
 mod status;
 mod unlock;
+
+use std::ffi::OsString;
 
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -122,7 +125,8 @@ pub(crate) enum Subcommand {
 
 /// Parses the command line. Returns none after printing the help or the version.
 pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
-    match Arguments::try_parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match dashes::parse(&words) {
         Ok(arguments) => Ok(Some(arguments.subcommand)),
         Err(error)
             if matches!(

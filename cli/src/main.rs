@@ -5,6 +5,7 @@
 //! All events come through one channel, without polling: see `event.rs` and `supervise.rs`.
 
 mod arguments;
+mod children;
 mod clock;
 mod command;
 mod config;
@@ -23,6 +24,7 @@ mod nodes;
 mod open_nodes;
 mod output;
 mod plan;
+mod process_table;
 mod progress;
 mod run;
 mod supervise;

@@ -20,6 +20,8 @@ mod loss;
 #[cfg(test)]
 mod open_nodes;
 #[cfg(test)]
+mod orphans;
+#[cfg(test)]
 mod output;
 #[cfg(test)]
 mod process;
