@@ -3,17 +3,16 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use log::info;
-use redlatch::{Error, LockGuard, Protocol};
+use redlatch::{LockGuard, Protocol};
 
 use crate::arguments::{OnLoss, Run};
 use crate::command;
 use crate::config::{self, Config};
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, no_system};
+use crate::give_back::{GivenBack, give_back};
 use crate::log_lines;
 use crate::nodes;
-use crate::output;
 use crate::plan::LossPolicy;
 use crate::supervise::{End, Supervisor, Task};
 use crate::terminal::Terminal;
@@ -47,7 +46,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     match under_lock(arguments, &held, &events, request.hold_time.ttl, |pid| {
         event::watch(pid, sender)
     }) {
-        Ok(end) => Ok(give_back(arguments, held, end)),
+        Ok(end) => Ok(finish(arguments, held, end)),
         Err(failure) => {
             // The command did not run, so its failure matters more than one of the release.
             held.unlock().ok();
@@ -111,33 +110,22 @@ fn under_lock(
     Ok(end)
 }
 
-/// Returns the exit code.
-fn give_back(arguments: &Run, held: LockGuard, end: End) -> u8 {
-    let name = &arguments.lock.name;
-    let released = held.unlock();
-    match (end, released) {
-        (End::Guarded(code), Ok(())) => {
-            info!("gave the lock {name} back");
-            code
+/// Gives the lock back, and returns the exit code.
+fn finish(arguments: &Run, held: LockGuard, end: End) -> u8 {
+    let (code, is_lost) = match end {
+        End::Guarded(code) => {
+            let given_back = give_back(&arguments.lock.name, held);
+            (code, given_back == GivenBack::Lost)
         }
-        (End::Guarded(code), Err(Error::Lost { cause, .. })) => {
-            output::complain(&format!(
-                "lost the lock {name}, and noticed it when the command had ended: {cause}; look whether another one \
-                 has run beside it"
-            ));
-            if arguments.on_loss == OnLoss::Ignore {
-                code
-            } else {
-                LOST
-            }
+        End::Unguarded(code) => {
+            // The loss was told when it was found. This removes what a minority of the servers still has.
+            held.unlock().ok();
+            (code, true)
         }
-        (End::Guarded(code), Err(error)) => {
-            output::complain(&format!(
-                "the lock {name} may stay until its time to live ends: {error}; see 'redlatch health'"
-            ));
-            code
-        }
-        (End::Unguarded(code), _) if arguments.on_loss == OnLoss::Ignore => code,
-        (End::Unguarded(_), _) => LOST,
+    };
+    if is_lost && arguments.on_loss != OnLoss::Ignore {
+        LOST
+    } else {
+        code
     }
 }
