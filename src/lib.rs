@@ -225,7 +225,7 @@ pub use crate::fanout::Fanout;
 
 pub use crate::fencing::{FencingToken, Protocol};
 
-pub use crate::status::{LockStatus, NodeStatus, View};
+pub use crate::status::{LockStatus, NodeStatus, SemaphoreStatus, View};
 
 pub use crate::health::{Finding, Health, Severity};
 

@@ -101,6 +101,7 @@ pub(crate) fn attempt_error(
     } else {
         Error::Held {
             resource,
+            permits: None,
             waited,
             nodes,
         }

@@ -41,6 +41,12 @@ mod waiting {
     mod wake_up;
 }
 
+/// At most so many holders at a time.
+#[cfg(test)]
+mod semaphore {
+    mod permits;
+}
+
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {
