@@ -13,6 +13,7 @@ pub use self::loss::LossCause;
 pub use self::node::{NodeError, QuarantineCause};
 pub(crate) use self::report::one_vote_each;
 pub use self::report::{NodeReport, Vote};
+use crate::holder::Holder;
 
 /// Why a lock was not acquired, extended or released.
 ///
@@ -53,6 +54,8 @@ pub enum Error {
         permits: Option<u32>,
         /// How long the call has taken.
         waited: Duration,
+        /// Who has the lock, if the holder says so and this call could learn it.
+        holder: Option<Holder>,
         /// What each node said, in the order in which they are asked; of a semaphore, what it said of the last slot
         /// that was asked for.
         nodes: Vec<NodeReport>,
@@ -125,6 +128,12 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
+    /// The label given to [`LockRequest::holder`](crate::LockRequest::holder) can't be used.
+    #[non_exhaustive]
+    InvalidHolder {
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
     /// The [`Lease`](crate::Lease) can't be read or adopted.
     #[non_exhaustive]
     InvalidLease {
@@ -173,6 +182,7 @@ impl fmt::Display for Error {
                 permits,
                 waited,
                 nodes,
+                ..
             } => {
                 let by_whom = match (permits, is_unasked(nodes)) {
                     (None, true) => "another guard of this manager, or another thread asks for it",
@@ -226,6 +236,7 @@ impl fmt::Display for Error {
             Self::InvalidPermits { permits, reason } => {
                 write!(f, "invalid number of permits, {permits}: {reason}")
             }
+            Self::InvalidHolder { reason } => write!(f, "invalid holder: {reason}"),
             Self::InvalidLease { reason } => write!(f, "invalid lease: {reason}"),
             Self::InvalidToken { reason } => write!(f, "invalid token: {reason}"),
             Self::InvalidConfig { reason } => write!(f, "invalid configuration: {reason}"),
@@ -254,6 +265,7 @@ impl std::error::Error for Error {
             | Self::InvalidTtl { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidPermits { .. }
+            | Self::InvalidHolder { .. }
             | Self::InvalidLease { .. }
             | Self::InvalidToken { .. }
             | Self::InvalidConfig { .. }
@@ -275,6 +287,15 @@ impl Error {
             *permits = number;
         }
         self
+    }
+
+    /// Returns who has the lock, if this error is [`Held`](Self::Held), the holder says so, and the call could learn it.
+    pub fn holder(&self) -> Option<&Holder> {
+        if let Self::Held { holder, .. } = self {
+            holder.as_ref()
+        } else {
+            None
+        }
     }
 
     /// The same error, with how long the call has taken.

@@ -16,7 +16,9 @@ pub use self::watch::LeaseWatch;
 use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::sync;
+#[cfg(test)]
 use crate::token::Token;
+use crate::value::Value;
 
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
 /// [`LockManager::adopt`](crate::LockManager::adopt).
@@ -45,7 +47,7 @@ use crate::token::Token;
 pub struct Lease {
     resource: String,
     slot: Option<u32>,
-    token: Token,
+    value: Value,
     fencing: Option<FencingToken>,
     /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
     /// the other nodes, so their answers don't count.
@@ -92,7 +94,7 @@ impl Lease {
         Self {
             resource: String::from(&*state.resource),
             slot: state.slot,
-            token: state.tokens.token,
+            value: state.tokens.value.clone(),
             fencing: state.tokens.claim,
             may_have_key: state.may_have_key.clone(),
             expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
@@ -111,7 +113,7 @@ impl Lease {
 
     /// Returns the value of the key on the nodes, as [`LockGuard::token`](crate::LockGuard::token) does.
     pub fn token(&self) -> &str {
-        self.token.as_str()
+        self.value.token().as_str()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
@@ -135,13 +137,17 @@ impl Lease {
         self.expires_ms <= wall_micros / 1000
     }
 
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
     pub(crate) fn may_have_key(&self) -> &[bool] {
         &self.may_have_key
     }
 
     pub(crate) fn tokens(&self) -> Tokens {
         Tokens {
-            token: self.token,
+            value: self.value.clone(),
             fencing: self.fencing,
             claim: self.fencing,
         }
@@ -184,7 +190,7 @@ impl FromStr for Lease {
                 "it does not begin with `redlatch1:`, so it is no lease of this version",
             ));
         }
-        let token = Token::parse(next()).ok_or_else(|| invalid("its token is damaged"))?;
+        let value = Value::parse(next()).ok_or_else(|| invalid("its token is damaged"))?;
         let fencing = match next() {
             "-" => None,
             number => {
@@ -217,7 +223,7 @@ impl FromStr for Lease {
                 .map_err(|_| invalid("its resource is damaged"))?
                 .into_owned(),
             slot,
-            token,
+            value,
             fencing,
             may_have_key,
             expires_ms,
@@ -272,7 +278,9 @@ mod tests {
         Lease {
             resource: resource.to_owned(),
             slot: None,
-            token: Token::parse("00112233445566778899aabbccddeeff00112233").unwrap(),
+            value: Token::parse("00112233445566778899aabbccddeeff00112233")
+                .unwrap()
+                .into(),
             fencing: fencing.map(FencingToken::new),
             may_have_key: may_have_key.into(),
             expires_ms,

@@ -8,7 +8,9 @@ use log::info;
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, Vote};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
+use crate::arguments::Lock;
 use crate::clock;
+use crate::config::Config;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system};
@@ -16,6 +18,10 @@ use crate::hold_time::HoldTime;
 use crate::name::Name;
 use crate::progress::Progress;
 use crate::terminal;
+
+/// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
+/// waits for less gives up although nobody has the lock any more, and a job that is started once a day is skipped.
+const BEYOND_TTL: Duration = Duration::from_secs(10);
 
 /// How often the progress line is updated.
 const TICK: Duration = Duration::from_millis(100);
@@ -27,14 +33,17 @@ pub(crate) struct Request<'a> {
     pub(crate) hold_time: HoldTime,
     /// None means one attempt.
     pub(crate) wait: Option<Duration>,
+    /// Whether it is no news that another holder has the lock.
+    pub(crate) is_quiet: bool,
     pub(crate) held_code: u8,
 }
 
 /// How the wait ended.
 pub(crate) enum Acquired {
     Held(LockGuard),
-    /// By a signal, which has this exit code. No lock is held.
-    Interrupted(u8),
+    /// Without a lock, and with nothing to say: by a signal, or because another holder has the lock and the request is
+    /// quiet. The program ends with this exit code.
+    Not(u8),
 }
 
 /// Waits until the lock is acquired, the time is over, or a signal comes.
@@ -59,7 +68,8 @@ pub(crate) fn acquire(
                 cancel.cancel();
             }
             Err(RecvTimeoutError::Timeout) => {
-                if interrupted.is_none() && request.manager.stats().attempts > 0 {
+                let is_shown = interrupted.is_none() && !request.is_quiet;
+                if is_shown && request.manager.stats().attempts > 0 {
                     progress.show(request.manager);
                 }
             }
@@ -72,7 +82,10 @@ pub(crate) fn acquire(
     if let Some(code) = interrupted {
         // A lock that was acquired meanwhile is released by the drop.
         drop(result);
-        return Ok(Acquired::Interrupted(code));
+        return Ok(Acquired::Not(code));
+    }
+    if request.is_quiet && matches!(result, Err(Error::Held { .. })) {
+        return Ok(Acquired::Not(request.held_code));
     }
     let held = result.map_err(|error| refusal(request, error))?;
     let waited = durations::rough(clock::now().saturating_duration_since(started));
@@ -93,7 +106,26 @@ impl Drop for Announced {
     }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// The defaults are those of the configuration, else those of this program.
+    pub(crate) fn new(
+        lock: &'a Lock,
+        config: &Config,
+        manager: &'a LockManager,
+    ) -> Result<Self, Failure> {
+        let hold_time =
+            HoldTime::choose(lock.ttl.or(config.ttl), lock.max_hold.or(config.max_hold))?;
+        let unsaid = hold_time.ttl.saturating_add(BEYOND_TTL);
+        Ok(Self {
+            manager,
+            name: &lock.name,
+            hold_time,
+            wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(unsaid)),
+            is_quiet: lock.quiet,
+            held_code: lock.conflict_exit_code,
+        })
+    }
+
     /// Calls the library on a thread, which sends an event when the call has ended. The lock is renewed from then on.
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());

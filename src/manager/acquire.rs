@@ -12,11 +12,12 @@ use crate::contend::order::Order;
 use crate::contend::queue::{Lines, Refusal, Turn, WaitClock};
 use crate::contend::slots::check_permits;
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::guard::LockGuard;
+use crate::guard::{Demand, LockGuard};
+use crate::holder::{Holder, Label};
 use crate::node::Node;
 use crate::node::command::slot_key;
 use crate::node::wait::WhenFree;
-use crate::protocol::acquire::attempt;
+use crate::protocol::acquire::{Asked, attempt};
 use crate::quorum::Term;
 use crate::renewal::KeepAlive;
 use crate::sync::{Condvar, MutexGuard};
@@ -43,6 +44,7 @@ struct LockParams {
     line: Arc<str>,
     term: Term,
     keep_alive: Option<KeepAlive>,
+    label: Option<Label>,
     patience: Patience,
 }
 
@@ -62,6 +64,8 @@ pub(super) struct LockOptions {
     pub(super) permits: Option<u32>,
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) cancel: Option<Cancel>,
+    /// What the holder calls itself, if not as the builder says.
+    pub(super) holder: Option<Result<Label, String>>,
 }
 
 impl LockManager {
@@ -90,6 +94,7 @@ impl LockManager {
             permits: options.permits,
             term,
             keep_alive: options.keep_alive,
+            label: self.label(options)?,
             patience: Patience {
                 // None, which is no bound, if the sum overflows.
                 end: cluster.clock.now().checked_add(timeout),
@@ -110,6 +115,14 @@ impl LockManager {
         let guard = self.take(&params, when_free, &turn, &mut record)?;
         // With a semaphore, the next thread asks for another slot.
         Ok(guard.with_turn(Some(turn).filter(|_| params.permits.is_none())))
+    }
+
+    /// What the holder of this call calls itself.
+    fn label(&self, options: &LockOptions) -> Result<Option<Label>, Error> {
+        let of_builder = || self.cluster().options.holder.clone();
+        let of_call = options.holder.clone().transpose();
+        let of_call = of_call.map_err(|reason| Error::InvalidHolder { reason })?;
+        Ok(of_call.or_else(of_builder))
     }
 
     /// Makes attempts, and waits between them.
@@ -181,7 +194,7 @@ impl LockManager {
             last = Some(result);
         }
         // Guards of this manager have them all.
-        last.unwrap_or_else(|| Err(record.refused(self.held_here(params))))
+        last.unwrap_or_else(|| Err(record.refused(self.held_here(params, None))))
     }
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
@@ -215,11 +228,15 @@ impl LockManager {
     ) -> Result<LockGuard, Error> {
         let cluster = self.cluster();
         let slot_key = slot.map(|slot| slot_key(&params.key, slot));
-        let key = slot_key.as_deref().unwrap_or(&params.key);
+        let asked = Asked {
+            resource: &params.resource,
+            key: slot_key.as_deref().unwrap_or(&params.key),
+            term: params.term,
+            label: params.label.as_ref(),
+        };
         // The next thread in line of a semaphore asks for another slot.
         let handover = self.shared.handover.filter(|_| slot.is_none());
-        let resource = &params.resource;
-        let won = attempt(cluster, resource, key, params.term, order, handover);
+        let won = attempt(cluster, asked, order, handover);
         let mut won = won.map_err(|error| error.of_semaphore(params.permits))?;
         won.lease = won.lease.in_slot(slot);
         let guard = LockGuard::new(&self.shared, won);
@@ -250,13 +267,15 @@ impl LockManager {
             return Ok(FromQueue::Turn(turn));
         }
         cluster.stats.queued.count();
-        let validity = params.term.validity;
+        let demand = Demand {
+            validity: params.term.validity,
+            label: params.label.clone(),
+        };
         let waiting = Waiting {
             clock: &cluster.clock,
             patience: &params.patience,
         };
-        let (turn, guard) = match queue.enter(&params.line, validity, params.patience.end, &waiting)
-        {
+        let (turn, guard) = match queue.enter(&params.line, demand, params.patience.end, &waiting) {
             Ok(entered) => entered,
             Err(refusal) => {
                 let error = if params.patience.is_cancelled() {
@@ -284,20 +303,23 @@ impl LockManager {
 
     /// The error for a thread that waited for other threads until its time was over.
     fn refused(&self, params: &LockParams, refusal: Refusal<LockGuard>) -> Error {
-        if let (None, Some(error)) = (refusal.lock, refusal.met) {
+        let lock = refusal.lock;
+        if let (None, Some(error)) = (&lock, refusal.met) {
             return error;
         }
-        self.held_here(params)
+        let holder = lock.and_then(|lock| lock.tokens.value.holder());
+        self.held_here(params, holder)
     }
 
     /// The error of a call that asks no node, because other threads of this manager have what it asks for.
-    fn held_here(&self, params: &LockParams) -> Error {
+    fn held_here(&self, params: &LockParams, holder: Option<Holder>) -> Error {
         let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
         let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
         Error::Held {
             resource: Arc::clone(&params.resource),
             permits: params.permits,
             waited: Duration::ZERO,
+            holder,
             nodes,
         }
     }

@@ -109,6 +109,7 @@ mod operations {
     mod health_hostile;
     mod health_servers;
     mod logs;
+    mod open_metrics;
     mod page;
     mod secrets;
     #[cfg(feature = "tracing")]

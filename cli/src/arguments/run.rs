@@ -1,0 +1,88 @@
+//! `redlatch run`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::lock::Lock;
+use super::page::{Entry, closing_words};
+use super::servers::Servers;
+use crate::durations;
+
+pub(crate) const EXIT_CODES: [Entry; 6] = [
+    (
+        "that of the command",
+        "It ran under the lock from its start to its end. It is 128 + n if signal n ended the command.",
+    ),
+    (
+        "75",
+        "Another holder has the lock, and nothing ran. -E sets another code.",
+    ),
+    ("69", "Too few servers answer, and nothing ran."),
+    (
+        "76",
+        "The lock was lost, whatever the command returned. With --on-loss ignore, the code is that of the command.",
+    ),
+    (
+        "126, 127",
+        "The command can't be executed, or is not there. No lock was taken for it.",
+    ),
+    (
+        "128 + n",
+        "Signal n came while redlatch waited for the lock, and nothing ran.",
+    ),
+];
+
+pub(crate) const EXAMPLES: [Entry; 3] = [
+    (
+        "redlatch run --no-wait nightly-report -- /usr/local/bin/report --all",
+        "Runs the report, unless another machine does.",
+    ),
+    (
+        "redlatch run --max-hold 2h 'my job' -- sh -c 'fetch && load'",
+        "Waits for its turn, and runs two commands for two hours at most.",
+    ),
+    (
+        "redlatch run -- -job -- true",
+        "Takes a lock whose name begins with a dash: it stands behind two dashes, and so does the command.",
+    ),
+];
+
+/// Runs a command under a lock, which is renewed until the command has ended.
+///
+/// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN and, with --fenced, REDLATCH_FENCING_TOKEN in its environment. It
+/// runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is released when the
+/// command has ended, even if processes that it has started still run. If redlatch is killed, the group is killed too.
+/// If redlatch is stopped, the group is ended before the lock is.
+#[derive(Debug, Args)]
+#[command(after_long_help = closing_words(&EXIT_CODES))]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) servers: Servers,
+
+    #[command(flatten)]
+    pub(crate) lock: Lock,
+
+    /// What to do when the lock is lost while the command runs
+    #[arg(long, value_name = "ACTION", default_value = "term")]
+    pub(crate) on_loss: OnLoss,
+
+    /// The time from TERM to KILL when the lock is lost
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = durations::parse)]
+    pub(crate) grace: Duration,
+
+    /// The command and its arguments, after --
+    #[arg(last = true, required = true, value_hint = clap::ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLoss {
+    /// TERM to the command's process group, KILL after --grace
+    Term,
+    /// KILL to the command's process group at once
+    Kill,
+    /// A message, and the command goes on without the lock
+    Ignore,
+}
