@@ -35,6 +35,8 @@ struct LockParams {
     resource: Arc<str>,
     term: Term,
     keep_alive: Option<KeepAlive>,
+    /// For how long nobody else may have the lock, from when it was acquired.
+    minimum: Option<Duration>,
     patience: Patience,
 }
 
@@ -52,6 +54,7 @@ impl LockParams {
 pub(super) struct LockOptions {
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) cancel: Option<Cancel>,
+    pub(super) at_least: Option<Duration>,
 }
 
 impl LockManager {
@@ -67,11 +70,13 @@ impl LockManager {
         let cluster = self.cluster();
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
+        let minimum = options.at_least.map(|span| cluster.options.minimum(span));
         let key = cluster.checked_key(resource)?;
         let params = LockParams {
             resource: resource.into(),
             term,
             keep_alive: options.keep_alive,
+            minimum: minimum.transpose()?,
             patience: Patience {
                 // None, which is no bound, if the sum overflows.
                 end: cluster.clock.now().checked_add(timeout),
@@ -150,8 +155,9 @@ impl LockManager {
             guard.begin_keep_alive(params.term, keep_alive);
         }
         // The clock is read last, so that no slow step above hides an expired lock. A dropped guard releases it.
-        if !guard.remaining().is_zero() {
-            return Ok(guard);
+        let now = cluster.clock.now();
+        if now < guard.deadline() {
+            return Ok(guard.held_at_least(params.minimum, now));
         }
         let elapsed = cluster.clock.now().saturating_since(guard.since());
         Err(Error::TooSlow {
@@ -196,12 +202,14 @@ impl LockManager {
         if let Some(keep_alive) = params.keep_alive {
             guard.begin_keep_alive(params.term, keep_alive);
         }
-        if guard.remaining().is_zero() {
+        let now = cluster.clock.now();
+        if now >= guard.deadline() {
             // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
             return Ok(FromQueue::Turn(turn));
         }
         cluster.stats.handed_over.count();
         record.acquired(&guard);
+        let guard = guard.held_at_least(params.minimum, now);
         Ok(FromQueue::Guard(guard.with_turn(Some(turn))))
     }
 
