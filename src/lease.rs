@@ -328,7 +328,13 @@ mod tests {
     fn a_minimum_that_is_damaged_is_an_error() {
         let good = with_rest(lease("job", None, &[true], 5), Some(7)).to_string();
         assert!(good.parse::<Lease>().is_ok());
-        for (part, bad) in [(":7:", ":-:"), (":7:", ":07:"), (":7:", "::"), (":7:", ":"), ("redlatch2", "redlatch1")] {
+        for (part, bad) in [
+            (":7:", ":-:"),
+            (":7:", ":07:"),
+            (":7:", "::"),
+            (":7:", ":"),
+            ("redlatch2", "redlatch1"),
+        ] {
             let bad = good.replace(part, bad);
             assert!(bad.parse::<Lease>().is_err(), "{bad}");
         }

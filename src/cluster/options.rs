@@ -67,7 +67,10 @@ impl Options {
     pub(crate) fn minimum(&self, at_least: Duration) -> Result<Duration, Error> {
         let refuse = |reason| Err(Error::InvalidAtLeast { at_least, reason });
         if at_least.is_zero() {
-            return refuse("a lock is held for longer than that anyway; ask for more, or leave it out".to_owned());
+            return refuse(
+                "a lock is held for longer than that anyway; ask for more, or leave it out"
+                    .to_owned(),
+            );
         }
         if at_least > self.max_ttl {
             return refuse(format!(

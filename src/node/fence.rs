@@ -76,7 +76,11 @@ impl Fence<'_> {
         Packed::call("rest", &scripts::REST_SCRIPT, &rest)
     }
 
-    fn words_of_release<'a>(&self, (key, counter): (&'a str, &'a str), value: &'a [u8]) -> [Word<'a>; 7] {
+    fn words_of_release<'a>(
+        &self,
+        (key, counter): (&'a str, &'a str),
+        value: &'a [u8],
+    ) -> [Word<'a>; 7] {
         [
             "2".into(),
             key.into(),

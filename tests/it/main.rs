@@ -36,7 +36,7 @@ mod waiting {
     #[cfg(target_os = "linux")]
     mod handover;
     #[cfg(target_os = "linux")]
-    mod queue;
+    pub(crate) mod queue;
     mod trouble;
     mod wake_up;
 }
@@ -57,6 +57,8 @@ mod resting {
     mod lease;
     mod on_servers;
     mod outages;
+    #[cfg(target_os = "linux")]
+    mod queue;
 }
 
 /// The fenced protocol.

@@ -266,7 +266,10 @@ fn a_minimum_that_can_not_be_kept_is_refused_and_no_node_is_asked() {
     let max_ttl = Duration::from_hours(1);
     for (bad, reason) in [
         (Duration::ZERO, "invalid at_least of 0ns: "),
-        (max_ttl + Duration::from_nanos(1), "the longest is max_ttl, 3600s"),
+        (
+            max_ttl + Duration::from_nanos(1),
+            "the longest is max_ttl, 3600s",
+        ),
         (Duration::MAX, "the longest is max_ttl, 3600s"),
     ] {
         let request = world.manager.request("job").at_least(bad);
@@ -302,7 +305,10 @@ fn a_rest_is_ended_by_its_own_value_and_by_no_other() {
         let late = world.manager.release("job", &token);
         assert!(matches!(late, Err(Error::Lost { .. })), "{late:?}");
         world.assert_rests(&token);
-        world.other.release("job", &format!("rest:{token}")).unwrap();
+        world
+            .other
+            .release("job", &format!("rest:{token}"))
+            .unwrap();
         world.assert_free();
         let next = world.other.try_lock("job", TTL).unwrap();
         assert!(fencing.is_none() || next.fencing_token() > fencing);
@@ -312,7 +318,13 @@ fn a_rest_is_ended_by_its_own_value_and_by_no_other() {
 #[test]
 fn a_rest_of_another_version_keeps_everybody_away_and_breaks_nothing() {
     let long = format!("rest:{}", "x".repeat(9_000));
-    for value in ["rest:", "rest:v9 {\"by\":\"web-3\"}", "rest:rest:", "rest:\u{1b}[2J", &long] {
+    for value in [
+        "rest:",
+        "rest:v9 {\"by\":\"web-3\"}",
+        "rest:rest:",
+        "rest:\u{1b}[2J",
+        &long,
+    ] {
         everywhere(|world| {
             for node in &world.nodes {
                 node.hold("job", value, ms(700));

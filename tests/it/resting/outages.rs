@@ -123,7 +123,9 @@ fn fewer_rests_than_a_quorum_are_an_error_of_unlock() {
         let (token, result) = rest_without(&world, &world.nodes[..2]);
         match result {
             Err(Error::Unavailable { nodes, .. }) => {
-                let rests = nodes.iter().filter(|node| matches!(node.vote, Vote::Released));
+                let rests = nodes
+                    .iter()
+                    .filter(|node| matches!(node.vote, Vote::Released));
                 assert_eq!(rests.count(), 1);
             }
             other => panic!("{other:?}"),
@@ -132,7 +134,10 @@ fn fewer_rests_than_a_quorum_are_an_error_of_unlock() {
         world.nodes[..2].iter().for_each(FakeNode::recover);
         world.clock.advance(ms(500));
         assert_eq!(world.nodes[0].token_of("job"), Some(token.clone()));
-        assert_eq!(world.nodes[2].token_of("job"), Some(format!("rest:{token}")));
+        assert_eq!(
+            world.nodes[2].token_of("job"),
+            Some(format!("rest:{token}"))
+        );
         assert_held(&world.other);
         world.clock.advance(TTL);
         drop(world.other.try_lock("job", TTL).unwrap());
