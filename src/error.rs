@@ -13,6 +13,7 @@ pub use self::loss::LossCause;
 pub use self::node::{NodeError, QuarantineCause};
 pub(crate) use self::report::one_vote_each;
 pub use self::report::{NodeReport, Vote};
+use crate::holder::Holder;
 
 /// Why a lock was not acquired, extended or released.
 ///
@@ -51,6 +52,8 @@ pub enum Error {
         resource: Arc<str>,
         /// How long the call has taken.
         waited: Duration,
+        /// Who has the lock, if the holder says so and this call could learn it.
+        holder: Option<Holder>,
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
@@ -122,6 +125,12 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
+    /// The label given to [`LockRequest::holder`](crate::LockRequest::holder) can't be used.
+    #[non_exhaustive]
+    InvalidHolder {
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
     /// The [`Lease`](crate::Lease) can't be read or adopted.
     #[non_exhaustive]
     InvalidLease {
@@ -169,6 +178,7 @@ impl fmt::Display for Error {
                 resource,
                 waited,
                 nodes,
+                ..
             } if is_unasked(nodes) => write!(
                 f,
                 "the lock on {resource:?} is held by another guard of this manager, or another thread asks for it; no node \
@@ -178,6 +188,7 @@ impl fmt::Display for Error {
                 resource,
                 waited,
                 nodes,
+                ..
             } => write!(
                 f,
                 "the lock on {resource:?} is held by another holder (waited {waited:.1?}): {}",
@@ -219,6 +230,7 @@ impl fmt::Display for Error {
                 write!(f, "invalid at_least of {at_least:?}: {reason}")
             }
             Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
+            Self::InvalidHolder { reason } => write!(f, "invalid holder: {reason}"),
             Self::InvalidLease { reason } => write!(f, "invalid lease: {reason}"),
             Self::InvalidToken { reason } => write!(f, "invalid token: {reason}"),
             Self::InvalidConfig { reason } => write!(f, "invalid configuration: {reason}"),
@@ -247,6 +259,7 @@ impl std::error::Error for Error {
             | Self::InvalidTtl { .. }
             | Self::InvalidAtLeast { .. }
             | Self::InvalidResource { .. }
+            | Self::InvalidHolder { .. }
             | Self::InvalidLease { .. }
             | Self::InvalidToken { .. }
             | Self::InvalidConfig { .. }
@@ -259,6 +272,15 @@ impl Error {
     pub(crate) fn no_randomness(source: getrandom::Error) -> Self {
         Self::NoRandomness {
             source: Arc::new(source.into()),
+        }
+    }
+
+    /// Returns who has the lock, if this error is [`Held`](Self::Held), the holder says so, and the call could learn it.
+    pub fn holder(&self) -> Option<&Holder> {
+        if let Self::Held { holder, .. } = self {
+            holder.as_ref()
+        } else {
+            None
         }
     }
 

@@ -15,6 +15,7 @@ use crate::contend::handover::Cohort;
 use crate::contend::queue::{Tenant, Turn};
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
+use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::{Lease, LeaseWatch};
 use crate::protocol::Won;
@@ -52,13 +53,18 @@ pub struct LockGuard {
     cohort: Option<Cohort>,
 }
 
+/// What a waiting thread asks for.
+pub(crate) struct Demand {
+    pub(crate) validity: Duration,
+    pub(crate) label: Option<Label>,
+}
+
 /// Threads of a manager that want the same lock wait for each other's guards.
 impl Tenant for LockGuard {
     type Lock = Arc<LeaseState>;
     type Guard = Self;
     type Error = Error;
-    /// The validity that is asked for.
-    type Demand = Duration;
+    type Demand = Demand;
 
     fn end(lock: &Arc<LeaseState>) -> Timestamp {
         lock.deadline()
@@ -120,7 +126,7 @@ impl LockGuard {
     /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards
     /// that got the lock by a [local hand-over](crate::Builder::local_handover) have the same token.
     pub fn token(&self) -> &str {
-        self.lease.tokens.token.as_str()
+        self.lease.tokens.value.token().as_str()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).

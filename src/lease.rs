@@ -16,7 +16,9 @@ pub use self::watch::LeaseWatch;
 use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::sync;
+#[cfg(test)]
 use crate::token::Token;
+use crate::value::Value;
 
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
 /// [`LockManager::adopt`](crate::LockManager::adopt).
@@ -46,7 +48,7 @@ use crate::token::Token;
 #[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
 pub struct Lease {
     resource: String,
-    token: Token,
+    value: Value,
     fencing: Option<FencingToken>,
     /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
     /// the other nodes, so their answers don't count.
@@ -60,6 +62,9 @@ pub struct Lease {
 /// The beginning of a text, and of one that says until when the lock has to rest. The first is read by all versions.
 const FORM: &str = "redlatch1";
 const FORM_WITH_REST: &str = "redlatch2";
+
+/// Between the end of the validity and that of the rest.
+const REST_MARK: char = '/';
 
 /// Characters that a shell, a line of text or a log could change or misread.
 const ESCAPED: &AsciiSet = &CONTROLS
@@ -94,7 +99,7 @@ impl Lease {
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*state.resource),
-            token: state.tokens.token,
+            value: state.tokens.value.clone(),
             fencing: state.tokens.claim,
             may_have_key: state.may_have_key.clone(),
             expires_ms: whole_ms(expires),
@@ -110,7 +115,7 @@ impl Lease {
 
     /// Returns the value of the key on the nodes, as [`LockGuard::token`](crate::LockGuard::token) does.
     pub fn token(&self) -> &str {
-        self.token.as_str()
+        self.value.token().as_str()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
@@ -140,13 +145,17 @@ impl Lease {
         Some(Duration::from_micros(until.saturating_sub(wall_micros)))
     }
 
+    pub(crate) fn value(&self) -> &Value {
+        &self.value
+    }
+
     pub(crate) fn may_have_key(&self) -> &[bool] {
         &self.may_have_key
     }
 
     pub(crate) fn tokens(&self) -> Tokens {
         Tokens {
-            token: self.token,
+            value: self.value.clone(),
             fencing: self.fencing,
             claim: self.fencing,
         }
@@ -164,12 +173,13 @@ impl fmt::Display for Lease {
             Some(token) => write!(f, "{token}:")?,
             None => f.write_str("-:")?,
         }
-        write!(f, "{}:", self.expires_ms)?;
+        write!(f, "{}", self.expires_ms)?;
+        if let Some(until) = self.rests_until_ms {
+            write!(f, "{REST_MARK}{until}")?;
+        }
+        f.write_str(":")?;
         for flag in &self.may_have_key {
             f.write_str(if *flag { "1" } else { "0" })?;
-        }
-        if let Some(until) = self.rests_until_ms {
-            write!(f, ":{until}")?;
         }
         write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))
     }
@@ -187,16 +197,14 @@ impl FromStr for Lease {
         let invalid = |what: &str| Error::InvalidLease {
             reason: format!("{what}; pass the text on as into_lease() gave it"),
         };
-        let (form, rest) = text.split_once(':').unwrap_or_default();
-        let has_rest = form == FORM_WITH_REST;
-        if form != FORM && !has_rest {
+        let mut parts = text.splitn(6, ':');
+        let mut next = || parts.next().unwrap_or_default();
+        if !matches!(next(), FORM | FORM_WITH_REST) {
             return Err(invalid(
                 "it begins with neither `redlatch1:` nor `redlatch2:`, so it is no lease of this version",
             ));
         }
-        let mut parts = rest.splitn(if has_rest { 6 } else { 5 }, ':');
-        let mut next = || parts.next().unwrap_or_default();
-        let token = Token::parse(next()).ok_or_else(|| invalid("its token is damaged"))?;
+        let value = Value::parse(next()).ok_or_else(|| invalid("its token is damaged"))?;
         let fencing = match next() {
             "-" => None,
             number => {
@@ -207,7 +215,12 @@ impl FromStr for Lease {
                 Some(FencingToken::new(number))
             }
         };
-        let expires_ms = decimal(next()).ok_or_else(|| invalid("its end is damaged"))?;
+        let (expires, rests_until) = expiry_and_rest(next());
+        let expires_ms = decimal(expires).ok_or_else(|| invalid("its end is damaged"))?;
+        let rests_until_ms = match rests_until {
+            Some(until) => Some(decimal(until).ok_or_else(|| invalid("its minimum is damaged"))?),
+            None => None,
+        };
         let may_have_key = next().bytes().map(|byte| match byte {
             b'1' => Some(true),
             b'0' => Some(false),
@@ -216,17 +229,12 @@ impl FromStr for Lease {
         let may_have_key: Option<Box<[bool]>> = may_have_key.collect();
         let may_have_key = may_have_key.filter(|flags| !flags.is_empty());
         let may_have_key = may_have_key.ok_or_else(|| invalid("its list of nodes is damaged"))?;
-        let mut rests_until_ms = None;
-        if has_rest {
-            let until = decimal(next());
-            rests_until_ms = Some(until.ok_or_else(|| invalid("its minimum is damaged"))?);
-        }
         let resource = percent_decode_str(next()).decode_utf8();
         let lease = Self {
             resource: resource
                 .map_err(|_| invalid("its resource is damaged"))?
                 .into_owned(),
-            token,
+            value,
             fencing,
             may_have_key,
             expires_ms,
@@ -238,6 +246,12 @@ impl FromStr for Lease {
         }
         Ok(lease)
     }
+}
+
+/// The end of the validity, and that of the rest if the lease has one.
+fn expiry_and_rest(text: &str) -> (&str, Option<&str>) {
+    let both = text.split_once(REST_MARK);
+    both.map_or((text, None), |(expires, until)| (expires, Some(until)))
 }
 
 /// A number that consists of digits only.
@@ -281,7 +295,9 @@ mod tests {
     ) -> Lease {
         Lease {
             resource: resource.to_owned(),
-            token: Token::parse("00112233445566778899aabbccddeeff00112233").unwrap(),
+            value: Token::parse("00112233445566778899aabbccddeeff00112233")
+                .unwrap()
+                .into(),
             fencing: fencing.map(FencingToken::new),
             may_have_key: may_have_key.into(),
             expires_ms,
@@ -316,7 +332,7 @@ mod tests {
         );
         assert_eq!(same.to_string(), text);
         assert_eq!(text.parse::<Lease>().unwrap(), same);
-        let text = "redlatch2:00112233445566778899aabbccddeeff00112233:-:1700000000000:11011:1700000600001:a%20b:%C3%A9";
+        let text = "redlatch2:00112233445566778899aabbccddeeff00112233:-:1700000000000/1700000600001:11011:a%20b:%C3%A9";
         let flags = [true, true, false, true, true];
         let same = lease("a b:é", None, &flags, 1_700_000_000_000);
         let same = with_rest(same, Some(1_700_000_600_001));
@@ -329,10 +345,10 @@ mod tests {
         let good = with_rest(lease("job", None, &[true], 5), Some(7)).to_string();
         assert!(good.parse::<Lease>().is_ok());
         for (part, bad) in [
-            (":7:", ":-:"),
-            (":7:", ":07:"),
-            (":7:", "::"),
-            (":7:", ":"),
+            ("/7:", "/-:"),
+            ("/7:", "/07:"),
+            ("/7:", "/:"),
+            ("/7:", ":"),
             ("redlatch2", "redlatch1"),
         ] {
             let bad = good.replace(part, bad);

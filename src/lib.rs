@@ -187,6 +187,7 @@ mod foreign;
 pub mod fuzzing;
 mod guard;
 mod health;
+mod holder;
 mod lease;
 mod log_lines;
 mod manager;
@@ -202,6 +203,7 @@ mod stats;
 mod status;
 mod sync;
 mod token;
+mod value;
 mod verdict;
 mod wire;
 
@@ -224,6 +226,8 @@ pub use crate::wire::Tls;
 pub use crate::fanout::Fanout;
 
 pub use crate::fencing::{FencingToken, Protocol};
+
+pub use crate::holder::Holder;
 
 pub use crate::status::{LockStatus, NodeStatus, View};
 

@@ -34,7 +34,7 @@ fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Com
     let fence = cluster.rules.as_ref().zip(lease.tokens.claim);
     Command {
         key,
-        token: lease.tokens.token.as_str().as_bytes(),
+        value: lease.tokens.value.as_bytes(),
         fence: fence.map(|(rules, token)| Fence {
             rules,
             token,

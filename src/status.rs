@@ -8,6 +8,7 @@ use std::time::Duration;
 mod serialise;
 
 use crate::error::NodeError;
+use crate::holder::Holder;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
 ///
@@ -47,6 +48,8 @@ pub enum LockStatus {
         /// is because it subtracts the drift of the whole time to live, and counts from before the keys were set. Zero
         /// means that the keys are about to expire: no holder relies on them any more, but they still block others.
         remaining: Duration,
+        /// Who has the lock, if the holder says so.
+        holder: Option<Holder>,
         /// What each node said, in the order in which they are asked to lock.
         nodes: Vec<NodeStatus>,
     },
@@ -122,10 +125,12 @@ pub enum View {
     /// The key is there, with a time to live.
     #[non_exhaustive]
     Held {
-        /// The value of the key.
+        /// The token, or the value of another program.
         token: String,
         /// The time to live that the key has left on this node.
         remaining: Duration,
+        /// Who has the lock, if the holder says so.
+        holder: Option<Holder>,
     },
     /// There is no key.
     Free,
@@ -175,9 +180,9 @@ impl View {
 }
 
 /// A token as a part of a sentence.
-struct Holder<'t>(&'t str);
+struct Shown<'t>(&'t str);
 
-impl fmt::Display for Holder<'_> {
+impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_empty() {
             "an empty value"
@@ -192,7 +197,7 @@ impl fmt::Display for LockStatus {
         match self {
             Self::Held {
                 token, remaining, ..
-            } => write!(f, "held by {} for {remaining:.1?}", Holder(token))?,
+            } => write!(f, "held by {} for {remaining:.1?}", Shown(token))?,
             Self::Free { .. } => f.write_str("free")?,
             Self::Blocked { .. } => {
                 f.write_str("held by nobody, and no majority is possible")?;
@@ -216,8 +221,10 @@ impl fmt::Display for NodeStatus {
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Held { token, remaining } => {
-                write!(f, "held by {} for {remaining:.1?}", Holder(token))
+            Self::Held {
+                token, remaining, ..
+            } => {
+                write!(f, "held by {} for {remaining:.1?}", Shown(token))
             }
             Self::Free => f.write_str("no key"),
             Self::Failed(error) => write!(f, "{error}"),

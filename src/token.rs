@@ -6,7 +6,7 @@ pub(crate) struct Token([u8; Self::HEX_LEN]);
 
 impl Token {
     const BYTES: usize = 20;
-    const HEX_LEN: usize = 40;
+    pub(crate) const HEX_LEN: usize = 40;
 
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; Self::BYTES];

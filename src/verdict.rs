@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
+use crate::holder::Holder;
 use crate::quorum;
 use crate::status::{LockStatus, NodeStatus, View};
 
@@ -102,9 +103,19 @@ pub(crate) fn attempt_error(
         Error::Held {
             resource,
             waited,
+            holder: named(&nodes),
             nodes,
         }
     }
+}
+
+/// The holder that most nodes name. A node may have the key of a contender that gets no majority.
+fn named(nodes: &[NodeReport]) -> Option<Holder> {
+    let holders = || nodes.iter().filter_map(|node| node.vote.holder());
+    let times = |holder: &Holder| holders().filter(|other| *other == holder).count();
+    // The last of several maxima is returned, so the first nodes come last.
+    let holder = holders().rev().max_by_key(|holder| times(holder));
+    holder.cloned()
 }
 
 /// The count of the votes of an attempt, during it or after it.
@@ -177,19 +188,19 @@ impl Tally {
 /// Judges the views of the nodes on a lock; `drift` gives the drift of a time to live.
 pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Duration) -> LockStatus {
     let count = |kind: fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
-    if let Some((token, left)) = holder(&nodes) {
-        let (token, remaining) = (token.to_owned(), left.saturating_sub(drift(left)));
+    if let Some((key, left)) = holder(&nodes) {
         return LockStatus::Held {
-            token,
-            remaining,
+            token: key.token.to_owned(),
+            remaining: left.saturating_sub(drift(left)),
+            holder: key.holder.cloned(),
             nodes,
         };
     }
     if quorum::is_reached(nodes.len(), count(|view| matches!(view, View::Free))) {
         return LockStatus::Free { nodes };
     }
-    // In the best case, all silent nodes have the token that most other nodes have.
-    let most = keys(&nodes).map(|(token, _)| times(&nodes, token).len());
+    // In the best case, all silent nodes have the value that most other nodes have.
+    let most = keys(&nodes).map(|(key, _)| times(&nodes, key).len());
     let best_case = count(View::is_silent).saturating_add(most.max().unwrap_or_default());
     if quorum::is_reached(nodes.len(), best_case) {
         LockStatus::Unknown { nodes }
@@ -198,26 +209,39 @@ pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Durat
     }
 }
 
-/// The token that a majority has, and for how long a majority will have it.
-fn holder(nodes: &[NodeStatus]) -> Option<(&str, Duration)> {
-    let of = |token| quorum::time_of_a_majority(nodes.len(), times(nodes, token));
-    keys(nodes).find_map(|(token, _)| Some((token, of(token)?)))
+/// What identifies the value of a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key<'v> {
+    token: &'v str,
+    holder: Option<&'v Holder>,
 }
 
-/// The tokens of the keys that are locks, with their times to live.
-fn keys(nodes: &[NodeStatus]) -> impl Iterator<Item = (&str, Duration)> {
+/// The value that a majority has, and for how long a majority will have it.
+fn holder(nodes: &[NodeStatus]) -> Option<(Key<'_>, Duration)> {
+    let of = |key| quorum::time_of_a_majority(nodes.len(), times(nodes, key));
+    keys(nodes).find_map(|(key, _)| Some((key, of(key)?)))
+}
+
+/// The values of the keys that are locks, with their times to live.
+fn keys(nodes: &[NodeStatus]) -> impl Iterator<Item = (Key<'_>, Duration)> {
     nodes.iter().filter_map(|node| {
-        if let View::Held { token, remaining } = &node.view {
-            Some((token.as_str(), *remaining))
+        if let View::Held {
+            token,
+            remaining,
+            holder,
+        } = &node.view
+        {
+            let holder = holder.as_ref();
+            Some((Key { token, holder }, *remaining))
         } else {
             None
         }
     })
 }
 
-/// The times to live of the keys with this token.
-fn times(nodes: &[NodeStatus], token: &str) -> Vec<Duration> {
-    let own = keys(nodes).filter(|(other, _)| *other == token);
+/// The times to live of the keys with this value.
+fn times(nodes: &[NodeStatus], key: Key<'_>) -> Vec<Duration> {
+    let own = keys(nodes).filter(|(other, _)| *other == key);
     own.map(|(_, remaining)| remaining).collect()
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::fanout::Fanout;
 use crate::fencing::{Protocol, Rules};
+use crate::holder::Label;
 use crate::quorum::{self, Term};
 
 /// The checked options of a manager.
@@ -20,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) max_ttl: Duration,
     pub(crate) protocol: Protocol,
     pub(crate) fanout: Fanout,
+    /// What holders call themselves, where a call does not say.
+    pub(crate) holder: Option<Label>,
 }
 
 impl Default for Options {
@@ -35,6 +38,7 @@ impl Default for Options {
             max_ttl: Duration::from_hours(1),
             protocol: Protocol::Classic,
             fanout: Fanout::Sequential,
+            holder: None,
         }
     }
 }

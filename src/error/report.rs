@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::NodeError;
 use crate::fencing::FencingToken;
+use crate::holder::Holder;
 
 /// What one node said in one round.
 ///
@@ -74,6 +75,8 @@ pub enum Vote {
     Held {
         /// The time to live that the key has left on this node, if the node could be asked for it.
         remaining: Option<Duration>,
+        /// Who has it, if the holder says so and the node's answer has it.
+        holder: Option<Holder>,
     },
     /// With the fenced protocol: the proposed token was not above the node's counter.
     ///
@@ -120,6 +123,15 @@ impl Vote {
         }
     }
 
+    /// The other holder that the node names.
+    pub(crate) fn holder(&self) -> Option<&Holder> {
+        if let Self::Held { holder, .. } = self {
+            holder.as_ref()
+        } else {
+            None
+        }
+    }
+
     /// Whether the node certainly has no key of this lock.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Held { .. } | Self::Missing | Self::NotAsked)
@@ -137,10 +149,17 @@ impl fmt::Display for Vote {
         match self {
             Self::Granted => f.write_str("granted"),
             Self::Released => f.write_str("released"),
-            Self::Held {
-                remaining: Some(remaining),
-            } => write!(f, "held by another for {remaining:.1?}"),
-            Self::Held { remaining: None } => f.write_str("held by another"),
+            Self::Held { remaining, holder } => {
+                f.write_str("held by ")?;
+                match holder {
+                    Some(holder) => write!(f, "{holder}")?,
+                    None => f.write_str("another")?,
+                }
+                match remaining {
+                    Some(remaining) => write!(f, ", for another {remaining:.1?}"),
+                    None => Ok(()),
+                }
+            }
             Self::Stale { counter } => {
                 write!(
                     f,

@@ -30,7 +30,7 @@ fn ask(
     let value = format!("of {token}");
     let command = Command {
         key: "job",
-        token: value.as_bytes(),
+        value: value.as_bytes(),
         fence: Some(Fence {
             rules,
             token,

@@ -8,6 +8,7 @@ use crate::clock::Timestamp;
 use crate::contend::handover::is_enough;
 use crate::error::{LossCause, NodeReport};
 use crate::foreign::despite_panics;
+use crate::holder::Label;
 use crate::lease::state::Hook;
 use crate::protocol::Won;
 use crate::protocol::release::release;
@@ -73,12 +74,15 @@ impl LockGuard {
         let (Some(turn), Some(cohort)) = (&self.turn, cohort) else {
             return false;
         };
-        turn.hand_over(|validity| {
-            if !is_enough(deadline.saturating_since(now), *validity) {
+        turn.hand_over(|demand| {
+            // The key keeps its value, so another label would not be that of the holder.
+            let label = demand.label.as_ref().map(Label::as_str);
+            let is_same = self.lease.tokens.value.label() == label;
+            if !is_same || !is_enough(deadline.saturating_since(now), demand.validity) {
                 return None;
             }
             // The next guard is valid for no longer than its thread asked for.
-            let deadline = deadline.min(now.saturating_add(*validity));
+            let deadline = deadline.min(now.saturating_add(demand.validity));
             let won = Won {
                 lease: self.lease.successor(now, deadline),
                 votes: self.votes.to_vec(),

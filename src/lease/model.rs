@@ -26,7 +26,9 @@ const TTL: Duration = Duration::from_secs(10);
 fn lease() -> Arc<LeaseState> {
     let clock = Clock::from(FakeClock::new());
     let tokens = Tokens {
-        token: Token::parse("00112233445566778899aabbccddeeff00112233").unwrap(),
+        value: Token::parse("00112233445566778899aabbccddeeff00112233")
+            .unwrap()
+            .into(),
         fencing: None,
         claim: None,
     };

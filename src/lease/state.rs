@@ -15,7 +15,7 @@ use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
 use crate::quorum::Term;
 use crate::stats::Recorder;
-use crate::token::Token;
+use crate::value::Value;
 use crate::verdict::{self, Verdict};
 
 /// Called when a lock is lost.
@@ -28,10 +28,10 @@ const NOTICE: Duration = Duration::from_millis(1);
 const FORKED_NAP: Duration = Duration::from_millis(20);
 
 /// The values that identify one lock.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Tokens {
     /// The value of the key.
-    pub(crate) token: Token,
+    pub(crate) value: Value,
     /// With the fenced protocol, the holder's token.
     pub(crate) fencing: Option<FencingToken>,
     /// The value of the nodes' counters: the largest token that is reserved for hand-overs of the lock.
@@ -116,7 +116,7 @@ impl LeaseState {
         let fencing = self.tokens.fencing.map(FencingToken::next);
         let tokens = Tokens {
             fencing,
-            ..self.tokens
+            ..self.tokens.clone()
         };
         let times = (now, deadline);
         Self::new(

@@ -11,10 +11,11 @@ use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
 use crate::contend::queue::{Lines, Refusal, Turn, WaitClock};
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::guard::LockGuard;
+use crate::guard::{Demand, LockGuard};
+use crate::holder::Label;
 use crate::node::Node;
 use crate::node::wait::WhenFree;
-use crate::protocol::acquire::attempt;
+use crate::protocol::acquire::{Asked, attempt};
 use crate::quorum::Term;
 use crate::renewal::KeepAlive;
 use crate::sync::{Condvar, MutexGuard};
@@ -37,6 +38,7 @@ struct LockParams {
     keep_alive: Option<KeepAlive>,
     /// For how long nobody else may have the lock, from when it was acquired.
     minimum: Option<Duration>,
+    label: Option<Label>,
     patience: Patience,
 }
 
@@ -55,6 +57,8 @@ pub(super) struct LockOptions {
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) cancel: Option<Cancel>,
     pub(super) at_least: Option<Duration>,
+    /// What the holder calls itself, if not as the builder says.
+    pub(super) holder: Option<Result<Label, String>>,
 }
 
 impl LockManager {
@@ -77,6 +81,7 @@ impl LockManager {
             term,
             keep_alive: options.keep_alive,
             minimum: minimum.transpose()?,
+            label: self.label(options)?,
             patience: Patience {
                 // None, which is no bound, if the sum overflows.
                 end: cluster.clock.now().checked_add(timeout),
@@ -95,6 +100,14 @@ impl LockManager {
         };
         let guard = self.take(&params, &key, when_free, &turn, &mut record)?;
         Ok(guard.with_turn(Some(turn)))
+    }
+
+    /// What the holder of this call calls itself.
+    fn label(&self, options: &LockOptions) -> Result<Option<Label>, Error> {
+        let of_builder = || self.cluster().options.holder.clone();
+        let of_call = options.holder.clone().transpose();
+        let of_call = of_call.map_err(|reason| Error::InvalidHolder { reason })?;
+        Ok(of_call.or_else(of_builder))
     }
 
     /// Makes attempts, and waits between them.
@@ -149,7 +162,13 @@ impl LockManager {
     /// Makes one attempt, and a guard if it wins.
     fn attempt(&self, params: &LockParams, key: &str, order: Order) -> Result<LockGuard, Error> {
         let (cluster, handover) = (self.cluster(), self.shared.handover);
-        let won = attempt(cluster, &params.resource, key, params.term, order, handover)?;
+        let asked = Asked {
+            resource: &params.resource,
+            key,
+            term: params.term,
+            label: params.label.as_ref(),
+        };
+        let won = attempt(cluster, asked, order, handover)?;
         let guard = LockGuard::new(&self.shared, won);
         if let Some(keep_alive) = params.keep_alive {
             guard.begin_keep_alive(params.term, keep_alive);
@@ -179,13 +198,16 @@ impl LockManager {
             return Ok(FromQueue::Turn(turn));
         }
         cluster.stats.queued.count();
-        let validity = params.term.validity;
+        let demand = Demand {
+            validity: params.term.validity,
+            label: params.label.clone(),
+        };
         let waiting = Waiting {
             clock: &cluster.clock,
             patience: &params.patience,
         };
         let (turn, guard) =
-            match queue.enter(&params.resource, validity, params.patience.end, &waiting) {
+            match queue.enter(&params.resource, demand, params.patience.end, &waiting) {
                 Ok(entered) => entered,
                 Err(refusal) => {
                     let error = if params.patience.is_cancelled() {
@@ -215,7 +237,8 @@ impl LockManager {
 
     /// The error for a thread that waited for other threads until its time was over.
     fn refused(&self, resource: &Arc<str>, refusal: Refusal<LockGuard>) -> Error {
-        if let (None, Some(error)) = (refusal.lock, refusal.met) {
+        let lock = refusal.lock;
+        if let (None, Some(error)) = (&lock, refusal.met) {
             return error;
         }
         let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
@@ -223,6 +246,7 @@ impl LockManager {
         Error::Held {
             resource: Arc::clone(resource),
             waited: Duration::ZERO,
+            holder: lock.and_then(|lock| lock.tokens.value.holder()),
             nodes,
         }
     }

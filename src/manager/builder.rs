@@ -49,6 +49,7 @@ pub struct Builder {
     credentials: Option<CredentialSource>,
     options: Options,
     handover: Option<Allowance>,
+    holder: Option<String>,
 }
 
 impl Default for Builder {
@@ -62,6 +63,7 @@ impl Default for Builder {
             credentials: None,
             options: Options::default(),
             handover: None,
+            holder: None,
         }
     }
 }
@@ -238,6 +240,21 @@ impl Builder {
     /// Defaults to [`Fanout::Sequential`].
     pub fn fanout(mut self, fanout: Fanout) -> Self {
         self.options.fanout = fanout;
+        self
+    }
+
+    /// Says who takes the locks of this manager: `label` is what [`Holder::label`](crate::Holder::label) shows to others,
+    /// for example the host, the process and the job. [`LockRequest::holder`](crate::LockRequest::holder) sets another
+    /// one for a call.
+    ///
+    /// A label is 1 to 200 bytes of printable text on one line. It becomes a part of the value of the key, with the time
+    /// of the acquisition. So everybody who may read the keys on a server can read it, and so can everybody who gets an
+    /// [`Error::Held`](crate::Error::Held) or a [`status`](crate::LockManager::status). Clients of other libraries
+    /// compare whole values, and are not disturbed.
+    ///
+    /// Defaults to none, and then nothing is added to the value.
+    pub fn holder(mut self, label: impl Into<String>) -> Self {
+        self.holder = Some(label.into());
         self
     }
 

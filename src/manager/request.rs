@@ -8,6 +8,7 @@ use crate::clock;
 use crate::contend::cancel::Cancel;
 use crate::error::Error;
 use crate::guard::LockGuard;
+use crate::holder::Label;
 use crate::renewal::KeepAlive;
 
 /// A lock to be taken, made by [`LockManager::request`].
@@ -117,13 +118,33 @@ impl<'a> LockRequest<'a> {
         self
     }
 
+    /// Says who takes the lock: `label` is what [`Holder::label`](crate::Holder::label) shows to others, in place of the
+    /// label of [`Builder::holder`](crate::Builder::holder), which says what a label may be and who can read it.
+    ///
+    /// Calls with another label than the holder's get no [local hand-over](crate::Builder::local_handover), so that
+    /// nobody is named who does not have the lock.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.request("invoices").holder("web-3 nightly").lock()?;
+    /// println!("{}", manager.status("invoices")?); // held by web-3 nightly since …
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn holder(mut self, label: &str) -> Self {
+        self.options.holder = Some(Label::new(label));
+        self
+    }
+
     /// Takes the lock as [`LockManager::lock`] does.
     ///
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
-    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less
-    /// than three node timeouts, or of more than `max_hold`, and [`Error::NoThread`].
+    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
+    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// [`Error::NoThread`].
     pub fn lock(&self) -> Result<LockGuard, Error> {
         self.acquire(self.manager.cluster().options.acquire_timeout)
     }
@@ -133,8 +154,9 @@ impl<'a> LockRequest<'a> {
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
-    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less
-    /// than three node timeouts, or of more than `max_hold`, and [`Error::NoThread`].
+    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
+    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// [`Error::NoThread`].
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
         self.acquire(Duration::ZERO)
     }
@@ -144,8 +166,9 @@ impl<'a> LockRequest<'a> {
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
-    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less
-    /// than three node timeouts, or of more than `max_hold`, and [`Error::NoThread`].
+    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
+    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// [`Error::NoThread`].
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
         self.acquire(timeout)
     }
@@ -155,8 +178,9 @@ impl<'a> LockRequest<'a> {
     /// # Errors
     ///
     /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
-    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::InvalidTtl`] also for a ttl of less
-    /// than three node timeouts, or of more than `max_hold`, and [`Error::NoThread`].
+    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
+    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// [`Error::NoThread`].
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
         self.acquire(clock::until_instant(deadline))
     }

@@ -14,7 +14,7 @@ const BELL: &str = ":redlatch:bell";
 pub(crate) struct Command<'a> {
     pub(crate) key: &'a str,
     /// The value of the key. A value of another program may be any bytes.
-    pub(crate) token: &'a [u8],
+    pub(crate) value: &'a [u8],
     /// Only with the fenced protocol.
     pub(crate) fence: Option<Fence<'a>>,
 }
@@ -23,54 +23,54 @@ impl<'a> Command<'a> {
     /// `SET key token NX PX ttl`, the acquire of the published algorithm; or that of the fenced protocol.
     pub(crate) fn acquire(&self, ttl: Duration) -> Packed {
         if let Some(fence) = &self.fence {
-            return fence.acquire((self.key, self.token), ttl, false);
+            return fence.acquire((self.key, self.value), ttl, false);
         }
-        let [key, token] = self.words();
+        let [key, value] = self.words();
         let ttl = millis(ttl);
         Packed::new(
             "acquire",
-            &["SET".into(), key, token, "NX".into(), "PX".into(), ttl],
+            &["SET".into(), key, value, "NX".into(), "PX".into(), ttl],
         )
     }
 
     /// The acquire for a second connection, when the first broke before it answered.
     pub(crate) fn retake(&self, ttl: Duration) -> Packed {
         match &self.fence {
-            Some(fence) => fence.acquire((self.key, self.token), ttl, true),
+            Some(fence) => fence.acquire((self.key, self.value), ttl, true),
             None => self.eval("acquire", RETAKE, millis(ttl)),
         }
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
         match &self.fence {
-            Some(fence) => fence.extend((self.key, self.token), ttl),
+            Some(fence) => fence.extend((self.key, self.value), ttl),
             None => self.eval("extend", EXTEND, millis(ttl)),
         }
     }
 
     pub(crate) fn release(&self) -> Packed {
-        let [key, token] = self.words();
+        let [key, value] = self.words();
         match &self.fence {
-            Some(fence) => fence.release((self.key, self.token)),
-            None => Packed::new("release", &eval(RELEASE, ["1".into(), key, token])),
+            Some(fence) => fence.release((self.key, self.value)),
+            None => Packed::new("release", &eval(RELEASE, ["1".into(), key, value])),
         }
     }
 
     /// Gives the lock back, and keeps it from everybody for this time.
     pub(crate) fn rest(&self, ttl: Duration) -> Packed {
         match &self.fence {
-            Some(fence) => fence.rest((self.key, self.token), ttl),
+            Some(fence) => fence.rest((self.key, self.value), ttl),
             None => self.eval("rest", REST, millis(ttl)),
         }
     }
 
     fn eval(&self, name: &'static str, script: &str, ttl: Word<'_>) -> Packed {
-        let [key, token] = self.words();
-        Packed::new(name, &eval(script, ["1".into(), key, token, ttl]))
+        let [key, value] = self.words();
+        Packed::new(name, &eval(script, ["1".into(), key, value, ttl]))
     }
 
     fn words(&self) -> [Word<'a>; 2] {
-        [self.key.into(), self.token.into()]
+        [self.key.into(), self.value.into()]
     }
 }
 

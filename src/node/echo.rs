@@ -77,7 +77,7 @@ mod tests {
         let sent = |token: &'static [u8]| {
             let command = Command {
                 key: "job",
-                token,
+                value: token,
                 fence: None,
             };
             command.acquire(Duration::from_secs(10))

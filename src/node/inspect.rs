@@ -9,6 +9,7 @@ use super::{Node, refusal};
 use crate::error::NodeError;
 use crate::shown;
 use crate::status::{NodeStatus, View};
+use crate::value::Content;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
@@ -104,9 +105,13 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
             Reply::Int(length),
             Reply::Bulk(value),
         ] => {
-            let token = shown::value(value, whole(value, *length)?);
-            let remaining = Duration::from_millis(pttl.unsigned_abs());
-            Some(View::Held { token, remaining })
+            let length = whole(value, *length)?;
+            let content = Content::read(value);
+            Some(View::Held {
+                token: content.token(|| shown::value(value, length)),
+                remaining: Duration::from_millis(pttl.unsigned_abs()),
+                holder: content.holder(),
+            })
         }
         _ => None,
     }

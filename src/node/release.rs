@@ -93,6 +93,7 @@ pub(super) fn not_ours(pttl: i64) -> Option<Vote> {
         -3 => Some(not_a_lock("holds a value of another type")),
         0.. => Some(Vote::Held {
             remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
+            holder: None,
         }),
         _ => None,
     }

@@ -191,7 +191,7 @@ impl Stage {
     fn ask(&self, verb: Verb) -> Outcome {
         let command = Command {
             key: "job",
-            token: b"token",
+            value: b"token",
             fence: None,
         };
         let release = command.release();

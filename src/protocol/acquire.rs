@@ -10,6 +10,7 @@ use crate::cluster::Cluster;
 use crate::contend::handover::Allowance;
 use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::holder::Label;
 use crate::lease::state::{LeaseState, Tokens};
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::command::Command;
@@ -18,27 +19,40 @@ use crate::node::release::release_all;
 use crate::node::{Ballot, Node};
 use crate::quorum::Term;
 use crate::token::Token;
+use crate::value::Value;
 use crate::verdict::{self, Tally};
+
+/// What an attempt asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) resource: &'a Arc<str>,
+    pub(crate) key: &'a str,
+    pub(crate) term: Term,
+    /// What the holder calls itself, if anything.
+    pub(crate) label: Option<&'a Label>,
+}
 
 /// Makes one attempt with a new token: one round over the nodes, and if it fails, a release of the keys that it set.
 ///
 /// The lock may have expired already: the caller checks its validity last.
 pub(crate) fn attempt(
     cluster: &Cluster,
-    resource: &Arc<str>,
-    key: &str,
-    term: Term,
+    asked: Asked<'_>,
     order: Order,
     handover: Option<Allowance>,
 ) -> Result<Won, Error> {
     let token = Token::random().map_err(Error::no_randomness)?;
+    let value = asked.label.map_or_else(
+        || Value::from(token),
+        |label| Value::labelled(token, label, cluster.clock.wall_micros()),
+    );
     let (fence, handover) = propose(cluster, handover);
     let command = Command {
-        key,
-        token: token.as_str().as_bytes(),
+        key: asked.key,
+        value: value.as_bytes(),
         fence,
     };
-    let attempt = Attempt::new(command, term.ttl);
+    let attempt = Attempt::new(command, asked.term.ttl);
 
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
@@ -46,14 +60,14 @@ pub(crate) fn attempt(
     let votes = ballots.iter().map(|ballot| &ballot.report.vote);
     if Tally::of(votes).is_won() {
         let tokens = Tokens {
-            token,
+            value,
             fencing: fence.map(|fence| fence.token.below(fence.reserve)),
             claim: fence.map(|fence| fence.token),
         };
-        let times = (started, started.saturating_add(term.validity));
+        let times = (started, started.saturating_add(asked.term.validity));
         let may_have_key = ballots.iter().map(|ballot| ballot.may_have_key).collect();
         return Ok(Won {
-            lease: LeaseState::new(&cluster.clock, resource, tokens, may_have_key, times),
+            lease: LeaseState::new(&cluster.clock, asked.resource, tokens, may_have_key, times),
             votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
             // The caller sets it, from when it has the lock.
             rests_until: None,
@@ -66,7 +80,7 @@ pub(crate) fn attempt(
     let released = release_all(cluster.each().zip(may_have_key), attempt.release()).nodes;
     let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
     let waited = cluster.clock.now_for_records().saturating_since(started);
-    Err(verdict::attempt_error(resource, waited, nodes))
+    Err(verdict::attempt_error(asked.resource, waited, nodes))
 }
 
 /// Proposes a fencing token, and reserves one below it for each possible hand-over; fewer if they would be too far
@@ -211,7 +225,10 @@ fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
             }
             Vote::Missing => {
                 let remaining = Some(Duration::ZERO);
-                report.vote = Vote::Held { remaining };
+                report.vote = Vote::Held {
+                    remaining,
+                    holder: None,
+                };
             }
             Vote::Granted
             | Vote::Released

@@ -13,6 +13,7 @@ use crate::lease::state::LeaseState;
 use crate::node::command;
 use crate::node::inspect::{inspect_all, inspect_with_counter};
 use crate::status::{NodeStatus, View};
+use crate::value::Value;
 use crate::verdict;
 
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
@@ -29,7 +30,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let asked = cluster.each().zip(lease.may_have_key().iter().copied());
     let answers = asked.zip(look_at(cluster, &key, lease));
     let votes = answers.map(|((node, _), answer)| match answer {
-        Some(status) => vote(status, lease.token()),
+        Some(status) => vote(status, lease.value()),
         // This node may have the key, but its release is under way, so it does not count.
         None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
     });
@@ -105,16 +106,23 @@ fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
     }
 }
 
-/// The vote of a node for the lock with this token, and for how long it will have the key.
-fn vote(status: NodeStatus, own: &str) -> (NodeReport, Duration) {
+/// The vote of a node for the lock with this value, and for how long it will have the key.
+fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
     let mut left = Duration::ZERO;
     let vote = match status.view {
-        View::Held { token, remaining } if token == own => {
+        View::Held {
+            token,
+            remaining,
+            holder,
+        } if token == own.token().as_str() && holder == own.holder() => {
             left = remaining;
             Vote::Granted
         }
-        View::Held { remaining, .. } => Vote::Held {
+        View::Held {
+            remaining, holder, ..
+        } => Vote::Held {
             remaining: Some(remaining),
+            holder,
         },
         View::Free => Vote::Missing,
         View::Failed(error) => Vote::Failed(error),

@@ -44,7 +44,7 @@ pub(crate) fn release_by_token(
     });
     let command = Command {
         key: &key,
-        token: &value,
+        value: &value,
         fence,
     };
     let started = cluster.clock.now_for_records();

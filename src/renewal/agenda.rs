@@ -192,7 +192,7 @@ mod tests {
 
     fn lease() -> Arc<LeaseState> {
         let tokens = Tokens {
-            token: Token::random().unwrap(),
+            value: Token::random().unwrap().into(),
             fencing: None,
             claim: None,
         };

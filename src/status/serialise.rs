@@ -29,9 +29,9 @@ impl Serialize for LockStatus {
 impl Serialize for NodeStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (view, token, remaining, error) = match &self.view {
-            View::Held { token, remaining } => {
-                ("held", Some(token), Some(milliseconds(*remaining)), None)
-            }
+            View::Held {
+                token, remaining, ..
+            } => ("held", Some(token), Some(milliseconds(*remaining)), None),
             View::Free => ("free", None, None, None),
             View::Failed(error) => {
                 let (view, error) = failure(error);

@@ -27,6 +27,7 @@ impl Says {
             (Key(token, seconds), _) => View::Held {
                 token: token.to_string(),
                 remaining: Duration::from_secs(seconds),
+                holder: None,
             },
             (NoKey, _) => View::Free,
             (NoLock, 0) => View::Failed(NodeError::NotALock {

@@ -12,6 +12,7 @@ use crate::contend::handover::MOST_TIMES;
 use crate::error::Error;
 use crate::fake::FakeClock;
 use crate::fencing::Protocol;
+use crate::holder::Label;
 use crate::manager::LockManager;
 use crate::node::{Node, Setup};
 use crate::process;
@@ -175,6 +176,8 @@ impl Builder {
             !forbids_all_names(&options.key_prefix),
             "key_prefix: keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another",
         )?;
+        let label = self.holder.as_deref().map(Label::new).transpose();
+        options.holder = label.map_err(|reason| invalid(format!("holder: {reason}")))?;
         let handover = self.handover;
         require(
             handover.is_none_or(|some| (1..=MOST_TIMES).contains(&some.times)),

@@ -69,7 +69,8 @@ fn a_lease_of_a_lock_whose_minimum_is_over_says_nothing_of_it() {
 fn a_lease_makes_no_rest_longer_than_a_minimum_can_be() {
     let world = World::classic();
     let lease = guard(&world).into_lease().to_string();
-    let until = lease.split(':').nth(5).unwrap();
+    let (_, until) = lease.split_once('/').unwrap();
+    let (until, _) = until.split_once(':').unwrap();
     let forged = lease.replace(until, "99999999999999999");
     let adopted = world.other.adopt(forged.parse().unwrap()).unwrap();
     adopted.unlock().unwrap();

@@ -1,0 +1,233 @@
+//! Pure: who has a lock, in words: the label that a holder gives itself, and since when it has the lock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// The most bytes of a label.
+pub(crate) const LONGEST_LABEL: usize = 200;
+
+/// Who has a lock, as the holder says itself: its label, and since when it has the lock.
+///
+/// A holder has a label only if its program asked for one, by [`Builder::holder`](crate::Builder::holder) or
+/// [`LockRequest::holder`](crate::LockRequest::holder). The label is a part of the value of the key, so everybody who
+/// may read the key can read it. It is for people: nothing checks that it is true.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::{Error, LockManager};
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+///
+/// let manager = LockManager::builder().fakes(&nodes).holder("web-3 4711").build()?;
+/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+///
+/// let error = manager.try_lock("invoices", Duration::from_secs(10)).unwrap_err();
+/// let holder = error.holder().expect("it has a label");
+/// println!("{holder}"); // web-3 4711 since 2026-11-22 05:52:53 UTC
+/// assert_eq!(&*holder.label, "web-3 4711");
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Holder {
+    /// What the holder calls itself: 1 to 200 bytes of printable text.
+    pub label: Arc<str>,
+    /// When the holder asked for the lock and got it, in whole seconds of the wall clock of the holder's machine. That
+    /// clock may be wrong. None if the value does not say.
+    pub since: Option<SystemTime>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)?;
+        if let Some(since) = self.since.and_then(Second::of) {
+            let date = since.to_string();
+            let date = date.trim_end_matches('Z').replacen('T', " ", 1);
+            write!(f, " since {date} UTC")?;
+        }
+        Ok(())
+    }
+}
+
+/// A label that was checked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Label(Arc<str>);
+
+impl Label {
+    /// The label with this text, or what is wrong with the text and what to do.
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err("the label is empty; give one, or ask for none".to_owned());
+        }
+        if text.len() > LONGEST_LABEL {
+            return Err(format!(
+                "a label has at most {LONGEST_LABEL} bytes, this has {}; give a shorter one",
+                text.len()
+            ));
+        }
+        if text.starts_with(' ') || text.ends_with(' ') {
+            let reason = "the label begins or ends with a space; leave that out";
+            return Err(reason.to_owned());
+        }
+        if let Some(c) = unprintable(text) {
+            return Err(format!(
+                "the label has the character {} in it; use only printable characters, on one line",
+                c.escape_unicode()
+            ));
+        }
+        Ok(Self(text.into()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The first character that a terminal or a log could not show as itself.
+fn unprintable(text: &str) -> Option<char> {
+    let is_escaped = |c: char| {
+        // With a letter before it, so that an accent that stands by itself is printable.
+        let shown = ['a', c].iter().collect::<String>();
+        let shown: String = shown.escape_debug().skip(1).collect();
+        !matches!(c, '\\' | '"' | '\'') && shown.starts_with('\\')
+    };
+    text.chars().find(|c| is_escaped(*c))
+}
+
+/// A second of the wall clock that has a date of four digits for the year.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Second(SystemTime);
+
+impl Second {
+    /// The last second of the year 9999.
+    const LAST: u64 = 253_402_300_799;
+
+    /// The second in which the wall clock shows this.
+    pub(crate) fn of_wall(wall_micros: u64) -> Self {
+        let since = Duration::from_micros(wall_micros).as_secs().min(Self::LAST);
+        let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(since));
+        Self(time.unwrap_or(SystemTime::UNIX_EPOCH))
+    }
+
+    /// The second of this time; none before 1970 and after 9999.
+    fn of(time: SystemTime) -> Option<Self> {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let micros = u64::try_from(since.as_micros()).ok()?;
+        (since.as_secs() <= Self::LAST).then(|| Self::of_wall(micros))
+    }
+
+    /// Reads the text of `Display`, and no other.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let second = Self::of(humantime::parse_rfc3339(text).ok()?)?;
+        (second.to_string() == text).then_some(second)
+    }
+
+    pub(crate) fn time(self) -> SystemTime {
+        self.0
+    }
+}
+
+/// As `2026-11-22T05:52:53Z`.
+impl fmt::Display for Second {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", humantime::format_rfc3339_seconds(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_label_is_one_line_of_printable_text() {
+        for good in [
+            "web-3 4711 nightly",
+            "J\u{fc}rgen's \"backup\" \\ C:",
+            "e\u{301} \u{e01}\u{e34} \u{1f512}",
+            "since=2026-11-22T05:52:53Z",
+            &"x".repeat(LONGEST_LABEL),
+        ] {
+            assert_eq!(Label::new(good).unwrap().as_str(), good);
+        }
+        for (bad, reason) in [
+            ("", "the label is empty; give one, or ask for none"),
+            ("  ", "the label is empty; give one, or ask for none"),
+            (
+                " web",
+                "the label begins or ends with a space; leave that out",
+            ),
+            (
+                "web ",
+                "the label begins or ends with a space; leave that out",
+            ),
+            (
+                "web\n3",
+                "the label has the character \\u{a} in it; use only printable characters, on one line",
+            ),
+            (
+                "\u{1b}[31m",
+                "the label has the character \\u{1b} in it; use only printable characters, on one line",
+            ),
+            (
+                "a\u{202e}b",
+                "the label has the character \\u{202e} in it; use only printable characters, on one line",
+            ),
+            (
+                &"x".repeat(10_000),
+                "a label has at most 200 bytes, this has 10000; give a shorter one",
+            ),
+        ] {
+            assert_eq!(Label::new(bad).unwrap_err(), reason);
+        }
+    }
+
+    #[test]
+    fn a_holder_is_shown_with_the_time_for_people() {
+        let holder = |seconds: Option<u64>| Holder {
+            label: "web-3 4711".into(),
+            since: seconds.map(|s| SystemTime::UNIX_EPOCH + Duration::from_secs(s)),
+        };
+        assert_eq!(
+            holder(Some(1_795_326_773)).to_string(),
+            "web-3 4711 since 2026-11-22 05:52:53 UTC"
+        );
+        assert_eq!(holder(None).to_string(), "web-3 4711");
+        let out_of_range = Holder {
+            since: Some(SystemTime::UNIX_EPOCH - Duration::from_secs(1)),
+            ..holder(None)
+        };
+        assert_eq!(out_of_range.to_string(), "web-3 4711");
+    }
+
+    #[test]
+    fn a_wall_clock_that_shows_nonsense_still_has_a_date() {
+        assert_eq!(
+            Second::of_wall(u64::MAX).to_string(),
+            "9999-12-31T23:59:59Z"
+        );
+        assert_eq!(Second::of_wall(0).to_string(), "1970-01-01T00:00:00Z");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_second_is_read_back_and_nothing_else_is(micros in any::<u64>(), other in "\\PC{0,25}") {
+            let second = Second::of_wall(micros);
+            prop_assert_eq!(Second::parse(&second.to_string()), Some(second));
+            if let Some(second) = Second::parse(&other) {
+                prop_assert_eq!(second.to_string(), other);
+            }
+        }
+
+        #[test]
+        fn any_text_is_a_label_or_is_refused(text in any::<String>()) {
+            if let Ok(label) = Label::new(&text) {
+                prop_assert!(!label.as_str().contains(char::is_control));
+                prop_assert!(label.as_str().len() <= LONGEST_LABEL);
+            }
+        }
+    }
+}

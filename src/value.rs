@@ -1,0 +1,280 @@
+//! Pure: the value of a lock's key, and what the bytes under a key say.
+//!
+//! A value is the token of the attempt that set the key, or the token, the label of the holder and the time of the
+//! attempt: `TOKEN LABEL since=2026-11-22T05:52:53Z`. Scripts compare the whole value. A lock that rests has `rest:` in
+//! front of the value of the holder that it had.
+
+use std::sync::Arc;
+
+#[cfg(test)]
+use crate::holder::LONGEST_LABEL;
+use crate::holder::{Holder, Label, Second};
+use crate::token::Token;
+
+/// In front of the value of a lock that rests.
+pub(crate) const REST: &str = "rest:";
+
+/// Between the label and the time.
+const SINCE: &str = " since=";
+
+/// The length of a time, as `2026-11-22T05:52:53Z`.
+#[cfg(test)]
+const LONGEST_SECOND: usize = 20;
+
+/// The most bytes of a value, with `rest:` in front of it. Longer values are of other programs.
+#[cfg(test)]
+pub(crate) const LONGEST: usize =
+    REST.len() + Token::HEX_LEN + 1 + LONGEST_LABEL + SINCE.len() + LONGEST_SECOND;
+
+/// The value that a holder has under its key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Value {
+    token: Token,
+    /// The whole value, where it is more than the token.
+    labelled: Option<Arc<str>>,
+}
+
+impl Value {
+    /// The value of an attempt by a holder with this label, which begins when the wall clock shows this.
+    pub(crate) fn labelled(token: Token, label: &Label, wall_micros: u64) -> Self {
+        let (label, since) = (label.as_str(), Second::of_wall(wall_micros));
+        let text = format!("{} {label}{SINCE}{since}", token.as_str());
+        let labelled = Some(text.into());
+        Self { token, labelled }
+    }
+
+    /// Reads the value of a holder, if it is one.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (token, rest) = text.split_at_checked(Token::HEX_LEN)?;
+        let token = Token::parse(token)?;
+        if rest.is_empty() {
+            return Some(Self::from(token));
+        }
+        let (label, _) = label_and_since(rest.strip_prefix(' ')?);
+        Label::new(label).ok()?;
+        let labelled = Some(text.into());
+        Some(Self { token, labelled })
+    }
+
+    pub(crate) fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// The value as it is under the key.
+    pub(crate) fn as_str(&self) -> &str {
+        self.labelled
+            .as_deref()
+            .unwrap_or_else(|| self.token.as_str())
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.as_str().as_bytes()
+    }
+
+    /// Who has this value, if it says so.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        let (label, since) = self.parts()?;
+        Some(Holder {
+            label: label.into(),
+            since: since.map(Second::time),
+        })
+    }
+
+    /// What the holder calls itself.
+    pub(crate) fn label(&self) -> Option<&str> {
+        self.parts().map(|(label, _)| label)
+    }
+
+    fn parts(&self) -> Option<(&str, Option<Second>)> {
+        let text = self.labelled.as_deref()?;
+        let rest = text.get(Token::HEX_LEN..)?.strip_prefix(' ')?;
+        Some(label_and_since(rest))
+    }
+}
+
+impl From<Token> for Value {
+    fn from(token: Token) -> Self {
+        let labelled = None;
+        Self { token, labelled }
+    }
+}
+
+/// The label and the time of what stands behind a token. Without a time, all of it is the label.
+fn label_and_since(text: &str) -> (&str, Option<Second>) {
+    let parts = text.rsplit_once(SINCE);
+    let parts = parts.and_then(|(label, since)| Some((label, Second::parse(since)?)));
+    parts.map_or((text, None), |(label, since)| (label, Some(since)))
+}
+
+/// What the bytes under a key say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// The value of a holder that uses this crate.
+    Held(Value),
+    /// The lock rests. This is the value of the holder that it had.
+    Resting(Value),
+    /// A value of another program.
+    Foreign,
+}
+
+impl Content {
+    /// Reads a value, or its first bytes: more than [`LONGEST`] if there are more.
+    pub(crate) fn read(value: &[u8]) -> Self {
+        let Ok(text) = str::from_utf8(value) else {
+            return Self::Foreign;
+        };
+        let (text, kind): (&str, fn(Value) -> Self) = match text.strip_prefix(REST) {
+            Some(rest) => (rest, Self::Resting),
+            None => (text, Self::Held),
+        };
+        Value::parse(text).map_or(Self::Foreign, kind)
+    }
+
+    /// The token, as a person gives it to release the lock; of a value of another program, what `shown` makes.
+    pub(crate) fn token(&self, shown: impl FnOnce() -> String) -> String {
+        match self {
+            Self::Held(value) => value.token().as_str().to_owned(),
+            Self::Resting(value) => format!("{REST}{}", value.token().as_str()),
+            Self::Foreign => shown(),
+        }
+    }
+
+    /// Who has the lock, or had it before its rest, if the value says so.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        match self {
+            Self::Held(value) | Self::Resting(value) => value.holder(),
+            Self::Foreign => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
+    const WALL: u64 = 1_795_326_773_999_999;
+
+    fn value(label: &str) -> Value {
+        let label = Label::new(label).unwrap();
+        Value::labelled(Token::parse(TOKEN).unwrap(), &label, WALL)
+    }
+
+    #[test]
+    fn without_a_label_a_value_is_its_token() {
+        let value = Value::from(Token::parse(TOKEN).unwrap());
+        assert_eq!(value.as_str(), TOKEN);
+        assert_eq!(value.holder(), None);
+        assert_eq!(Content::read(TOKEN.as_bytes()), Content::Held(value));
+    }
+
+    #[test]
+    fn with_a_label_a_value_says_who_and_since_when() {
+        let value = value("web-3 4711 nightly");
+        assert_eq!(
+            value.as_str(),
+            "00112233445566778899aabbccddeeff00112233 web-3 4711 nightly since=2026-11-22T05:52:53Z"
+        );
+        assert_eq!(value.token().as_str(), TOKEN);
+        let holder = value.holder().unwrap();
+        assert_eq!(&*holder.label, "web-3 4711 nightly");
+        let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_326_773);
+        assert_eq!(holder.since, Some(since));
+    }
+
+    #[test]
+    fn a_lock_that_rests_has_the_value_of_its_last_holder() {
+        for value in [Value::from(Token::parse(TOKEN).unwrap()), value("web-3")] {
+            let resting = format!("{REST}{}", value.as_str());
+            assert_eq!(
+                Content::read(resting.as_bytes()),
+                Content::Resting(value.clone())
+            );
+            assert_eq!(Content::read(value.as_bytes()), Content::Held(value));
+        }
+    }
+
+    #[test]
+    fn a_value_without_a_time_has_a_label_only() {
+        let texts = ["web-3", "since=2026-11-22T05:52:53Z", "web since=yesterday"];
+        for label in texts {
+            let text = format!("{TOKEN} {label}");
+            let holder = Content::read(text.as_bytes()).holder().unwrap();
+            assert_eq!((&*holder.label, holder.since), (label, None));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_of_another_program() {
+        for other in [
+            "",
+            "worker-17",
+            "rest:",
+            "rest:worker-17",
+            "00112233445566778899aabbccddeeff0011223",
+            "00112233445566778899AABBCCDDEEFF00112233",
+            "00112233445566778899aabbccddeeff001122334",
+            "00112233445566778899aabbccddeeff00112233 ",
+            "00112233445566778899aabbccddeeff00112233  web",
+            "00112233445566778899aabbccddeeff00112233 web\n",
+            "00112233445566778899aabbccddeeff00112233\tweb",
+            "rest:rest:00112233445566778899aabbccddeeff00112233",
+            "rest2:00112233445566778899aabbccddeeff00112233",
+        ] {
+            assert_eq!(Content::read(other.as_bytes()), Content::Foreign, "{other}");
+        }
+        let longer = format!("{TOKEN} {}", "x".repeat(LONGEST_LABEL + 1));
+        assert_eq!(Content::read(longer.as_bytes()), Content::Foreign);
+    }
+
+    #[test]
+    fn no_value_is_longer_than_the_longest() {
+        let value = value(&"x".repeat(LONGEST_LABEL));
+        assert_eq!(REST.len() + value.as_bytes().len(), LONGEST);
+    }
+
+    #[test]
+    fn a_label_costs_a_lock_without_one_two_words() {
+        let words = size_of::<Value>() - size_of::<Token>();
+        assert_eq!(words, 2 * size_of::<usize>());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            prop_assert_eq!(Content::read(&bytes), Content::Foreign);
+        }
+
+        #[test]
+        fn any_text_behind_a_token_is_read_as_it_is(
+            rest in "( |rest:)?\\PC{0,30}( since=)?[0-9TZ:-]{0,20}",
+            front in "(rest:)?",
+        ) {
+            let text = format!("{front}{TOKEN}{rest}");
+            match Content::read(text.as_bytes()) {
+                Content::Held(value) => prop_assert_eq!(value.as_str(), text),
+                Content::Resting(value) => prop_assert_eq!(format!("{REST}{}", value.as_str()), text),
+                Content::Foreign => {}
+            }
+        }
+
+        #[test]
+        fn every_label_is_read_back(label in "\\PC{1,60}", wall in any::<u64>()) {
+            let Ok(checked) = Label::new(&label) else {
+                return Ok(());
+            };
+            let value = Value::labelled(Token::parse(TOKEN).unwrap(), &checked, wall);
+            prop_assert!(value.as_bytes().len() <= LONGEST);
+            let holder = value.holder().unwrap();
+            prop_assert_eq!(&*holder.label, label);
+            prop_assert_eq!(holder.since, Some(Second::of_wall(wall).time()));
+            prop_assert_eq!(Value::parse(value.as_str()), Some(value));
+        }
+    }
+}
