@@ -34,10 +34,10 @@ impl World {
             manager.open_nodes().unwrap();
         }
         Self {
+            clock,
+            nodes,
             manager,
             other,
-            nodes,
-            clock,
         }
     }
 
@@ -97,9 +97,8 @@ fn nobody_gets_a_lock_that_rests_before_its_minimum_is_over_and_everybody_after_
         guard.unlock().unwrap();
         world.assert_rests(&token);
         // The time is counted from when the lock was acquired, and not from before.
-        world
-            .clock
-            .advance(acquired + MINIMUM - ms(1) - world.clock.elapsed());
+        let held = world.clock.elapsed().saturating_sub(acquired);
+        world.clock.advance(MINIMUM.saturating_sub(held + ms(1)));
         world.assert_rests(&token);
         // A node whose clock runs fast by the drift may be there by then, and others are soon.
         let drift = MINIMUM / 99 + ms(6);
@@ -119,8 +118,14 @@ fn a_node_whose_clock_runs_fast_by_the_drift_rests_for_long_enough() {
         for node in &world.nodes {
             let ttl = node.ttl_of("job").unwrap();
             let drift = ttl / 100 + ms(2);
-            assert!(ttl - drift >= minimum, "{ttl:?} for {minimum:?}");
-            assert!(ttl - drift < minimum + ms(3), "{ttl:?} for {minimum:?}");
+            assert!(
+                ttl.saturating_sub(drift) >= minimum,
+                "{ttl:?} for {minimum:?}"
+            );
+            assert!(
+                ttl.saturating_sub(drift) < minimum + ms(3),
+                "{ttl:?} for {minimum:?}"
+            );
         }
         assert_eq!(world.clock.elapsed(), before);
         world.clock.advance(minimum * 2 + ms(10));
@@ -172,7 +177,7 @@ fn a_lock_that_was_lost_does_not_rest() {
     everywhere(|world| {
         // By the clock: the keys may be another holder's already.
         let guard = world.guard(MINIMUM);
-        world.clock.advance(TTL - ms(200));
+        world.clock.advance(TTL.saturating_sub(ms(200)));
         assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
         world.assert_free();
 
@@ -238,12 +243,12 @@ fn a_minimum_may_be_longer_than_the_ttl_and_than_max_hold() {
         guard.unlock().unwrap();
         world.assert_rests(&token);
         // No renewal touches it.
-        world.clock.advance(MINIMUM - ms(2_501));
+        world.clock.advance(MINIMUM.saturating_sub(ms(2_501)));
         world.assert_rests(&token);
         world.clock.advance(MINIMUM / 50);
         world.assert_free();
 
-        // Who holds it for longer than it may has lost it, and a dead holder's key ends with its ttl.
+        // Who holds it for longer than it may has lost it.
         let guard = request.try_lock().unwrap();
         world.clock.advance(ms(3_000));
         assert!(matches!(
@@ -254,8 +259,17 @@ fn a_minimum_may_be_longer_than_the_ttl_and_than_max_hold() {
             })
         ));
         world.assert_free();
-        std::mem::forget(world.guard(MINIMUM));
-        world.clock.advance(TTL);
+    });
+}
+
+#[test]
+fn a_holder_that_dies_keeps_the_lock_for_its_ttl_and_not_for_its_minimum() {
+    everywhere(|world| {
+        // Nobody adopts it, as if its process had ended.
+        drop(world.guard(MINIMUM).into_lease());
+        world.clock.advance(TTL.saturating_sub(ms(1)));
+        assert!(world.other.try_lock("job", TTL).is_err());
+        world.clock.advance(ms(1));
         world.assert_free();
     });
 }
@@ -289,7 +303,7 @@ fn a_minimum_that_can_not_be_kept_is_refused_and_no_node_is_asked() {
         let guard = world.guard(max_ttl);
         let token = guard.token().to_owned();
         guard.unlock().unwrap();
-        world.clock.advance(max_ttl - ms(1));
+        world.clock.advance(max_ttl.saturating_sub(ms(1)));
         world.assert_rests(&token);
         world.clock.advance(max_ttl / 50);
         world.assert_free();

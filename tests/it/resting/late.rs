@@ -21,10 +21,12 @@ struct Node {
     stage: Arc<Stage>,
 }
 
+type Filter = fn(&Command) -> bool;
+
 #[derive(Default)]
 struct Stage {
     /// What is held back.
-    is_late: Mutex<Option<fn(&Command) -> bool>>,
+    is_late: Mutex<Option<Filter>>,
     late: Mutex<Vec<Command>>,
 }
 
@@ -51,7 +53,7 @@ impl Node {
         }
     }
 
-    fn hold_back(&self, is_late: fn(&Command) -> bool) {
+    fn hold_back(&self, is_late: Filter) {
         *self.stage.is_late.lock() = Some(is_late);
     }
 

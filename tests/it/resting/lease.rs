@@ -35,7 +35,7 @@ fn a_lease_takes_the_minimum_along_and_counts_it_from_the_first_holder() {
         world.clock.advance(ms(5_000));
         third.unlock().unwrap();
         world.assert_rests(&token);
-        world.clock.advance(MINIMUM - ms(20_001));
+        world.clock.advance(MINIMUM.saturating_sub(ms(20_001)));
         world.assert_rests(&token);
         world.clock.advance(MINIMUM / 50);
         world.assert_free();
@@ -76,7 +76,7 @@ fn a_lease_makes_no_rest_longer_than_a_minimum_can_be() {
     adopted.unlock().unwrap();
     let hour = Duration::from_hours(1);
     assert!(world.nodes[0].ttl_of("job") < Some(hour + hour / 90));
-    world.clock.advance(hour - ms(1));
+    world.clock.advance(hour.saturating_sub(ms(1)));
     assert!(matches!(
         world.manager.try_lock("job", TTL),
         Err(Error::Held { .. })

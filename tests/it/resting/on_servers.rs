@@ -80,7 +80,7 @@ fn nobody_gets_a_lock_that_rests_before_its_end_and_everybody_after_it() {
         assert!(eventually(BOUND, || servers.iter().all(is_clean)));
         let left: i64 = match protocol {
             Protocol::Fenced => 2,
-            _ => 0,
+            Protocol::Classic | _ => 0,
         };
         let keys = |server: &Server| server.keys();
         assert!(

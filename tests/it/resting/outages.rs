@@ -60,7 +60,7 @@ fn a_node_that_comes_back_empty_is_one_vote_and_no_lock() {
         world.clock.advance(ms(500));
         assert_held(&world.other);
         assert_eq!(world.nodes[0].token_of("job"), None, "a key was left");
-        world.clock.advance(MINIMUM - ms(501));
+        world.clock.advance(MINIMUM.saturating_sub(ms(501)));
         assert_held(&world.other);
     });
 }
@@ -80,7 +80,7 @@ fn a_majority_that_forgets_ends_a_rest_in_the_classic_protocol_as_it_ends_a_lock
     result.unwrap();
     world.nodes[..2].iter().for_each(FakeNode::restart);
     for _ in 0..6 {
-        world.clock.advance(MINIMUM / 6 - ms(1));
+        world.clock.advance((MINIMUM / 6).saturating_sub(ms(1)));
         assert!(world.other.try_lock("job", TTL).is_err());
     }
 }
@@ -101,7 +101,7 @@ fn a_node_that_executes_the_command_late_rests_for_as_much_longer() {
         Some(format!("rest:{token}"))
     );
     // The others are a majority when their time is over.
-    world.clock.advance(MINIMUM + ms(7_000) - ms(20_000));
+    world.clock.advance(MINIMUM.saturating_sub(ms(13_000)));
     assert!(world.nodes[0].token_of("job").is_some());
     drop(world.other.try_lock("job", TTL).unwrap());
     world.clock.advance(ms(20_000));
