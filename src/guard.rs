@@ -99,6 +99,12 @@ impl LockGuard {
         self
     }
 
+    /// Until when the lock has to rest if it is given back before. For the simulation's witness.
+    #[cfg(test)]
+    pub(crate) fn rests_until(&self) -> Option<Timestamp> {
+        self.rests_until
+    }
+
     /// When the validity ends.
     pub(crate) fn deadline(&self) -> Timestamp {
         self.lease.deadline()
