@@ -1,19 +1,15 @@
-//! `Lease`: a held lock as text, on its way from one guard to the next.
+//! `Lease`: a held lock as text, on its way from one guard to the next. `text` writes and reads that text.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, SystemTime};
-
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 #[cfg(test)]
 mod model;
 pub(crate) mod state;
+mod text;
 mod watch;
 
 use self::state::{LeaseState, Tokens};
 pub use self::watch::LeaseWatch;
-use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::sync;
 use crate::value::Value;
@@ -25,8 +21,10 @@ use crate::value::Value;
 /// or a queue; with the cargo feature `serde` it is serialised as that text. Anybody with the text can take the lock
 /// over or release it. So give it to one process only: two processes that adopt the same lease both hold the lock.
 ///
-/// The text begins with the version of its format: `redlatch1`, or `redlatch2` where the holder has a
-/// [label](crate::Builder::holder), which is then in the text as well. Later versions of this crate read both.
+/// The text begins with the version of its format. Later versions of this crate read this format. If the holder has a
+/// [label](crate::Builder::holder), the text has it as well. A lock that was taken [for a time at
+/// least](crate::LockRequest::at_least) takes that along, by the wall clock, until that time is over. In both cases the text
+/// begins with `redlatch2:`, which older versions don't read.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -45,6 +43,7 @@ use crate::value::Value;
 #[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
 pub struct Lease {
     resource: String,
+    slot: Option<u32>,
     value: Value,
     fencing: Option<FencingToken>,
     /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
@@ -52,58 +51,35 @@ pub struct Lease {
     may_have_key: Box<[bool]>,
     /// When the validity ends by the wall clock, in milliseconds since the Unix epoch.
     expires_ms: u64,
+    /// Until when the lock has to rest if it is given back before, by the wall clock in milliseconds.
+    rests_until_ms: Option<u64>,
 }
 
-/// The beginning of a text whose lock has no label.
-const FORM: &str = "redlatch1";
-
-/// The beginning of a text that has the whole value of the key in place of the token, because the holder has a label.
-const LABELLED_FORM: &str = "redlatch2";
-
-/// Characters that a shell, a line of text or a log could change or misread.
-const ESCAPED: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'$')
-    .add(b'%')
-    .add(b'&')
-    .add(b'\'')
-    .add(b'(')
-    .add(b')')
-    .add(b'*')
-    .add(b';')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'[')
-    .add(b'\\')
-    .add(b']')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}')
-    .add(b'~')
-    .add(b'!');
-
-/// In a value also what stands between two parts of the text.
-const ESCAPED_IN_VALUE: &AsciiSet = &ESCAPED.add(b':');
-
 impl Lease {
-    /// The lease of a lock whose validity ends at `expires` after the Unix epoch.
-    pub(crate) fn of(state: &LeaseState, expires: Duration) -> Self {
+    /// The lease of a lock whose validity ends at `expires` after the Unix epoch, and that has to rest until `rests_until`
+    /// after it if it is given back before.
+    pub(crate) fn of(state: &LeaseState, expires: Duration, rests_until: Option<Duration>) -> Self {
+        let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*state.resource),
+            slot: state.slot,
             value: state.tokens.value.clone(),
             fencing: state.tokens.claim,
             may_have_key: state.may_have_key.clone(),
-            expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
+            expires_ms: whole_ms(expires),
+            // Rounded up, so that the rest is not too short.
+            rests_until_ms: rests_until.map(|until| whole_ms(until).saturating_add(1)),
         }
     }
 
-    /// Returns the name of the locked resource, without the manager's key prefix.
+    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix.
     pub fn resource(&self) -> &str {
         &self.resource
+    }
+
+    /// Returns the slot of the semaphore, as [`LockGuard::slot`](crate::LockGuard::slot) does.
+    pub fn slot(&self) -> Option<u32> {
+        self.slot
     }
 
     /// Returns the token, as [`LockGuard::token`](crate::LockGuard::token) does.
@@ -132,6 +108,12 @@ impl Lease {
         self.expires_ms <= wall_micros / 1000
     }
 
+    /// For how long the lock would have to rest if it were given back now, if it has a minimum.
+    pub(crate) fn rest_left(&self, wall_micros: u64) -> Option<Duration> {
+        let until = self.rests_until_ms?.saturating_mul(1000);
+        Some(Duration::from_micros(until.saturating_sub(wall_micros)))
+    }
+
     pub(crate) fn value(&self) -> &Value {
         &self.value
     }
@@ -145,232 +127,6 @@ impl Lease {
             value: self.value.clone(),
             fencing: self.fencing,
             claim: self.fencing,
-        }
-    }
-}
-
-impl fmt::Display for Lease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.value.label().is_some() {
-            let value = utf8_percent_encode(self.value.as_str(), ESCAPED_IN_VALUE);
-            write!(f, "{LABELLED_FORM}:{value}:")?;
-        } else {
-            write!(f, "{FORM}:{}:", self.token())?;
-        }
-        match self.fencing {
-            Some(token) => write!(f, "{token}:")?,
-            None => f.write_str("-:")?,
-        }
-        write!(f, "{}:", self.expires_ms)?;
-        for flag in &self.may_have_key {
-            f.write_str(if *flag { "1" } else { "0" })?;
-        }
-        write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))
-    }
-}
-
-impl FromStr for Lease {
-    type Err = Error;
-
-    /// Parses the text that `Display` wrote.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InvalidLease`] for any other text.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let invalid = |what: &str| Error::InvalidLease {
-            reason: format!("{what}; pass the text on as into_lease() gave it"),
-        };
-        let mut parts = text.splitn(6, ':');
-        let mut next = || parts.next().unwrap_or_default();
-        if !matches!(next(), FORM | LABELLED_FORM) {
-            return Err(invalid(
-                "it begins with neither `redlatch1:` nor `redlatch2:`, so it is no lease of this version",
-            ));
-        }
-        let value = percent_decode_str(next()).decode_utf8();
-        let value = value.ok().and_then(|value| Value::parse(&value));
-        let value = value.ok_or_else(|| invalid("its token is damaged"))?;
-        let fencing = match next() {
-            "-" => None,
-            number => {
-                let number = decimal(number);
-                // Zero stands for an unknown token, so no lock has it.
-                let number = number.filter(|n| (1..=FencingToken::LARGEST).contains(n));
-                let number = number.ok_or_else(|| invalid("its fencing token is damaged"))?;
-                Some(FencingToken::new(number))
-            }
-        };
-        let expires_ms = decimal(next()).ok_or_else(|| invalid("its end is damaged"))?;
-        let may_have_key = next().bytes().map(|byte| match byte {
-            b'1' => Some(true),
-            b'0' => Some(false),
-            _ => None,
-        });
-        let may_have_key: Option<Box<[bool]>> = may_have_key.collect();
-        let may_have_key = may_have_key.filter(|flags| !flags.is_empty());
-        let may_have_key = may_have_key.ok_or_else(|| invalid("its list of nodes is damaged"))?;
-        let resource = percent_decode_str(next()).decode_utf8();
-        let lease = Self {
-            resource: resource
-                .map_err(|_| invalid("its resource is damaged"))?
-                .into_owned(),
-            value,
-            fencing,
-            may_have_key,
-            expires_ms,
-        };
-        // Each lease has exactly one text. Any other text was changed on the way, and is refused.
-        if lease.resource.is_empty() || lease.to_string() != text {
-            return Err(invalid("its resource is damaged"));
-        }
-        Ok(lease)
-    }
-}
-
-/// A number that consists of digits only.
-fn decimal(text: &str) -> Option<u64> {
-    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
-    is_decimal.then(|| text.parse().ok()).flatten()
-}
-
-#[cfg(feature = "serde")]
-mod serialise {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Lease;
-
-    impl Serialize for Lease {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            serializer.collect_str(self)
-        }
-    }
-
-    impl<'de> Deserialize<'de> for Lease {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = String::deserialize(deserializer)?;
-            text.parse().map_err(D::Error::custom)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::holder::Label;
-    use crate::token::Token;
-
-    fn lease(
-        resource: &str,
-        fencing: Option<u64>,
-        may_have_key: &[bool],
-        expires_ms: u64,
-    ) -> Lease {
-        Lease {
-            resource: resource.to_owned(),
-            value: Token::parse("00112233445566778899aabbccddeeff00112233")
-                .unwrap()
-                .into(),
-            fencing: fencing.map(FencingToken::new),
-            may_have_key: may_have_key.into(),
-            expires_ms,
-        }
-    }
-
-    #[test]
-    fn a_fencing_token_that_no_attempt_has_is_an_error() {
-        let good = lease("job", Some(1), &[true], 5).to_string();
-        assert!(good.parse::<Lease>().is_ok());
-        for number in ["0", "10000000000000000"] {
-            let bad = good.replace(":1:5:", &format!(":{number}:5:"));
-            let error = bad.parse::<Lease>().unwrap_err();
-            assert!(error.to_string().contains("fencing token"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_text_of_this_form_stays_as_it_is() {
-        let text = "redlatch1:00112233445566778899aabbccddeeff00112233:1700000000000001:1700000000000:11011:a%20b:%C3%A9";
-        let same = lease(
-            "a b:é",
-            Some(1_700_000_000_000_001),
-            &[true, true, false, true, true],
-            1_700_000_000_000,
-        );
-        assert_eq!(same.to_string(), text);
-        assert_eq!(text.parse::<Lease>().unwrap(), same);
-    }
-
-    #[test]
-    fn the_text_of_a_lease_with_a_label_has_the_label_and_stays_as_it_is() {
-        let text = "redlatch2:00112233445566778899aabbccddeeff00112233%20web-3%20%C3%A9%3A1%20since=2026-11-22T05%3A52%3A53Z:\
-                    -:1700000000000:111:job";
-        let mut same = lease("job", None, &[true; 3], 1_700_000_000_000);
-        same.value = labelled("web-3 \u{e9}:1");
-        assert_eq!(same.to_string(), text);
-        assert_eq!(text.parse::<Lease>().unwrap(), same);
-        assert_eq!(same.token(), "00112233445566778899aabbccddeeff00112233");
-
-        // Each lease has one text, so neither form takes what belongs into the other.
-        for bad in [
-            text.replace("redlatch2", "redlatch1"),
-            text.replace("%20web-3", "%0Aweb-3"),
-            text.replace("%20web-3", "%20%20web-3"),
-            text.replace("%20since", " since"),
-            lease("job", None, &[true], 5)
-                .to_string()
-                .replace("redlatch1", "redlatch2"),
-        ] {
-            bad.parse::<Lease>().unwrap_err();
-        }
-    }
-
-    fn labelled(label: &str) -> Value {
-        let token = Token::parse("00112233445566778899aabbccddeeff00112233").unwrap();
-        Value::labelled(token, &Label::new(label).unwrap(), 1_795_326_773_000_000)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn every_lease_is_read_back_from_one_printable_word(
-            resource in "\\PC{1,20}|[\\x00-\\x7f]{1,20}",
-            fencing in proptest::option::of(1..=FencingToken::LARGEST),
-            may_have_key in proptest::collection::vec(any::<bool>(), 1..8),
-            expires_ms in any::<u64>(),
-            label in "\\PC{0,20}",
-        ) {
-            let mut lease = lease(&resource, fencing, &may_have_key, expires_ms);
-            if Label::new(&label).is_ok() {
-                lease.value = labelled(&label);
-            }
-            let text = lease.to_string();
-            prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{}", text);
-            prop_assert_eq!(text.parse::<Lease>().unwrap(), lease);
-        }
-
-        #[test]
-        fn a_text_with_a_change_is_an_error_or_another_lease(at in 0..90_usize, byte in 0..128_u8) {
-            let original = lease("the invoices", Some(5), &[true; 5], 1_700_000_000_000).to_string();
-            let mut bytes = original.clone().into_bytes();
-            prop_assume!(at < bytes.len() && bytes[at] != byte);
-            bytes[at] = byte;
-            let text = String::from_utf8(bytes).unwrap();
-            if let Ok(lease) = text.parse::<Lease>() {
-                prop_assert_eq!(lease.to_string(), text);
-            }
-            prop_assert!(original[..at].parse::<Lease>().is_err() || at > original.find("the").unwrap());
-        }
-
-        #[test]
-        fn any_other_text_is_an_error(text in "(redlatch[12]:)?\\PC{0,80}") {
-            if let Ok(lease) = text.parse::<Lease>() {
-                prop_assert_eq!(lease.to_string(), text);
-            }
         }
     }
 }

@@ -47,7 +47,7 @@ impl Worker {
                 state.fail(format!("{text} lasts {late} us too long"));
             }
         }
-        if handed.id % 5 == 0 {
+        if handed.id.is_multiple_of(5) {
             drop(state);
             return self.release_by_token(&lease);
         }
@@ -96,6 +96,9 @@ impl Worker {
             Ok(guard) => {
                 self.world.adopted(self.id, &mail.handed, &guard);
                 self.world.state().count("adopted");
+                if guard.rests_until().is_some() {
+                    self.world.state().count("adopted with a minimum");
+                }
                 if (guard.token().to_owned(), guard.fencing_token()) != theirs {
                     self.world
                         .broken_promise(format!("{} was adopted with another token", mail.text));
