@@ -38,7 +38,15 @@ mod waiting {
     #[cfg(target_os = "linux")]
     pub(crate) mod queue;
     mod trouble;
-    mod wake_up;
+    pub(crate) mod wake_up;
+}
+
+/// At most so many holders at a time.
+#[cfg(test)]
+mod semaphore {
+    #[cfg(target_os = "linux")]
+    mod on_servers;
+    mod permits;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.
@@ -113,6 +121,7 @@ mod operations {
     mod health_hostile;
     mod health_servers;
     mod logs;
+    mod open_metrics;
     mod page;
     mod secrets;
     #[cfg(feature = "tracing")]
