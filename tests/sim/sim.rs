@@ -292,6 +292,7 @@ fn replay() {
         Ok("fenced") => Kind::Fenced,
         _ => Kind::Sound,
     };
-    let plan = Plan::draw(seed.parse().unwrap(), kind);
+    let mut plan = Plan::draw(seed.parse().unwrap(), kind);
+    plan.rests = std::env::var("REDLATCH_SIM_RESTS").is_ok();
     println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
 }
