@@ -56,7 +56,7 @@ impl LeaseWatch {
 
     /// Who has the lock, as the value of its key says.
     #[cfg(test)]
-    pub(crate) fn holder(&self) -> Option<crate::Holder> {
+    pub(crate) fn holder(&self) -> Option<crate::holder::Holder> {
         self.state.tokens.value.holder()
     }
 

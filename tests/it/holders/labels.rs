@@ -267,13 +267,12 @@ fn a_lock_is_handed_over_only_to_a_call_with_the_same_label() {
     let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
     let builder = builder.local_handover(10, Duration::from_mins(10));
     let manager = builder.holder("web-3").build().unwrap();
-    let named = || match manager.status("job").unwrap() {
-        LockStatus::Held {
-            token,
-            holder: Some(holder),
-            ..
-        } => (token, holder),
-        other => panic!("{other}"),
+    let named = || {
+        let status = manager.status("job").unwrap();
+        let LockStatus::Held { token, holder, .. } = status else {
+            panic!("{status}");
+        };
+        (token, holder.unwrap())
     };
     let first = manager.lock("job", TTL).unwrap();
     let of_first = named();

@@ -187,7 +187,9 @@ fn hiding(peer: &mut Peer, command: &Command) {
                 b"*3\r\n:60000\r\n:46\r\n$46\r\n00112233445566778899aabbccddeeff00112233 web-3\r\n",
             );
         }
-        _ => peer.say(command.consent()),
+        Kind::Retake | Kind::Extend | Kind::Listen | Kind::Probe | Kind::Other => {
+            peer.say(command.consent());
+        }
     }
 }
 
@@ -258,12 +260,12 @@ fn the_time_is_that_of_the_holders_clock_when_it_asked_and_got_the_lock() {
     let nodes = FakeNode::cluster_on(3, &clock);
     let manager = LockManager::builder().fakes(&nodes).holder("web-3");
     let manager = manager.build().unwrap();
-    let since = |manager: &LockManager| match manager.status("job").unwrap() {
-        LockStatus::Held {
-            holder: Some(holder),
-            ..
-        } => holder.since.unwrap(),
-        other => panic!("{other}"),
+    let since = |manager: &LockManager| {
+        let status = manager.status("job").unwrap();
+        let LockStatus::Held { holder, .. } = status else {
+            panic!("{status}");
+        };
+        holder.unwrap().since.unwrap()
     };
     let first = manager.lock("job", TTL).unwrap();
     let time = since(&manager);
