@@ -10,6 +10,8 @@ mod bad_input;
 #[cfg(test)]
 mod exit_codes;
 #[cfg(test)]
+mod forever;
+#[cfg(test)]
 mod hold;
 #[cfg(test)]
 mod killed;
@@ -17,6 +19,10 @@ mod killed;
 mod look;
 #[cfg(test)]
 mod loss;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod notify;
 #[cfg(test)]
 mod open_nodes;
 #[cfg(test)]

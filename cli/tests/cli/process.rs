@@ -85,7 +85,12 @@ impl Nodes {
 pub(crate) fn bare(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch"));
     command.args(arguments);
-    for name in ["REDLATCH_NODES", "REDLATCH_PASSWORD", "REDLATCH_CONFIG"] {
+    for name in [
+        "REDLATCH_NODES",
+        "REDLATCH_PASSWORD",
+        "REDLATCH_CONFIG",
+        "NOTIFY_SOCKET",
+    ] {
         command.env_remove(name);
     }
     command.current_dir(std::env::temp_dir());
