@@ -11,6 +11,7 @@ use redlatch::LockGuard;
 use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
+use crate::children;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
 use crate::nodes;
 
@@ -82,7 +83,7 @@ pub(crate) fn spawn(
     if nodes::environment_has_password() {
         command.env_remove(nodes::NODES);
     }
-    match command.spawn() {
+    match children::spawn(&mut command) {
         Ok(child) => Ok(Pid::from_child(&child)),
         Err(error) => Err(start_failure(program, &error)),
     }

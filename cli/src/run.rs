@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use log::info;
-use redlatch::{Error, LockGuard, Protocol};
+use redlatch::{LockGuard, Protocol};
 
 use crate::arguments::{OnLoss, Run};
 use crate::clock;
@@ -14,11 +13,11 @@ use crate::config::{self, Config};
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, no_system};
 use crate::forever;
+use crate::give_back::{GivenBack, give_back};
 use crate::log_lines;
 use crate::metrics::Metrics;
 use crate::nodes;
 use crate::notify;
-use crate::output;
 use crate::plan::LossPolicy;
 use crate::supervise::{End, Supervisor, Task};
 use crate::terminal::Terminal;
@@ -164,27 +163,16 @@ impl Job<'_> {
     }
 
     fn give_back(&self, held: LockGuard, end: End, ran: Duration) -> Term {
-        let name = &self.arguments.lock.name;
-        let released = held.unlock();
-        let (code, is_lost) = match (end, released) {
-            (End::Guarded(code), Ok(())) => {
-                info!("gave the lock {name} back");
-                (code, false)
+        let (code, is_lost) = match end {
+            End::Guarded(code) => {
+                let given_back = give_back(&self.arguments.lock.name, held);
+                (code, given_back == GivenBack::Lost)
             }
-            (End::Guarded(code), Err(Error::Lost { cause, .. })) => {
-                output::complain(&format!(
-                    "lost the lock {name}, and noticed it when the command had ended: {cause}; look whether another one \
-                     has run beside it"
-                ));
+            End::Unguarded(code) => {
+                // The loss was told when it was found. This removes what a minority of the servers still has.
+                held.unlock().ok();
                 (code, true)
             }
-            (End::Guarded(code), Err(error)) => {
-                output::complain(&format!(
-                    "the lock {name} may stay until its time to live ends: {error}; see 'redlatch health'"
-                ));
-                (code, false)
-            }
-            (End::Unguarded(code), _) => (code, true),
         };
         let is_told = is_lost && self.arguments.on_loss != OnLoss::Ignore;
         Term {

@@ -101,7 +101,7 @@ impl<'a> Supervisor<'a> {
                     self.kill_at = None;
                     self.group.kill(self.terminal.as_ref());
                 }
-                Some(Event::Answered | Event::Lost(_)) | None => {}
+                Some(Event::Answered | Event::InputEnded | Event::Lost(_)) | None => {}
             }
             if self.tell_at.is_some_and(|time| time <= clock::now()) {
                 self.put_off();

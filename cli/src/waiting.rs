@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use log::info;
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, Vote};
-use signal_hook::consts::{SIGCONT, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 
 use crate::arguments::Lock;
 use crate::clock;
@@ -89,6 +89,11 @@ pub(crate) fn attempt(
             Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
             // These concern the command, which does not run yet.
             Ok(Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_)) => {}
+            // Whoever asked for the lock has gone.
+            Ok(Event::InputEnded) => {
+                interrupted.get_or_insert(code_of_signal(SIGHUP));
+                cancel.cancel();
+            }
             Ok(Event::Signal(signal)) => {
                 interrupted.get_or_insert(code_of_signal(signal));
                 cancel.cancel();

@@ -12,6 +12,8 @@ mod exit_codes;
 #[cfg(test)]
 mod forever;
 #[cfg(test)]
+mod hold;
+#[cfg(test)]
 mod killed;
 #[cfg(test)]
 mod look;
@@ -21,6 +23,10 @@ mod loss;
 mod metrics;
 #[cfg(test)]
 mod notify;
+#[cfg(test)]
+mod open_nodes;
+#[cfg(test)]
+mod orphans;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
