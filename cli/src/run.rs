@@ -11,7 +11,6 @@ use crate::command;
 use crate::config::{self, Config};
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, no_system};
-use crate::hold_time::HoldTime;
 use crate::log_lines;
 use crate::nodes;
 use crate::output;
@@ -21,34 +20,21 @@ use crate::terminal::Terminal;
 use crate::waiting::{self, Acquired, Request};
 use crate::watchdog::Watchdog;
 
-/// The default of the library's `lock`.
-const WAIT: Duration = Duration::from_secs(10);
-
 /// Returns the exit code.
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
-    let hold_time = HoldTime::choose(
-        arguments.ttl.or(config.ttl),
-        arguments.max_hold.or(config.max_hold),
-    )?;
     let manager = nodes::manager(
         &arguments.servers,
         &config,
-        protocol(arguments.fenced, &config),
+        protocol(arguments.lock.fenced, &config),
     )?;
+    let request = Request::new(&arguments.lock, &config, &manager)?;
     if let Some(program) = arguments.command.first() {
         command::check(program)?;
     }
     let (sender, events) = channel();
     event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
-    let request = Request {
-        manager: &manager,
-        name: &arguments.name,
-        hold_time,
-        wait: (!arguments.no_wait).then(|| arguments.wait.or(config.wait).unwrap_or(WAIT)),
-        held_code: arguments.conflict_exit_code,
-    };
     let held = match waiting::acquire(&request, &events, sender.clone())? {
         Acquired::Held(held) => held,
         Acquired::Interrupted(code) => return Ok(code),
@@ -58,7 +44,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         // Once the command has ended, nobody receives events.
         lost.send(Event::Lost(cause)).ok();
     });
-    match under_lock(arguments, &held, &events, hold_time.ttl, |pid| {
+    match under_lock(arguments, &held, &events, request.hold_time.ttl, |pid| {
         event::watch(pid, sender)
     }) {
         Ok(end) => Ok(give_back(arguments, held, end)),
@@ -92,7 +78,7 @@ fn under_lock(
         terminal.hand_to(group.group());
     }
     let task = Task {
-        name: &arguments.name,
+        name: &arguments.lock.name,
         held,
         loss_policy: LossPolicy {
             on_loss: arguments.on_loss,
@@ -106,7 +92,7 @@ fn under_lock(
     let started = held.check().map_err(Failure::from).and_then(|()| {
         command::spawn(
             &arguments.command,
-            arguments.name.as_str(),
+            arguments.lock.name.as_str(),
             held,
             supervisor.group(),
         )
@@ -127,7 +113,7 @@ fn under_lock(
 
 /// Returns the exit code.
 fn give_back(arguments: &Run, held: LockGuard, end: End) -> u8 {
-    let name = &arguments.name;
+    let name = &arguments.lock.name;
     let released = held.unlock();
     match (end, released) {
         (End::Guarded(code), Ok(())) => {

@@ -8,7 +8,9 @@ use log::info;
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, Vote};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
+use crate::arguments::Lock;
 use crate::clock;
+use crate::config::Config;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system};
@@ -16,6 +18,9 @@ use crate::hold_time::HoldTime;
 use crate::name::Name;
 use crate::progress::Progress;
 use crate::terminal;
+
+/// The default of the library's `lock`.
+const WAIT: Duration = Duration::from_secs(10);
 
 /// How often the progress line is updated.
 const TICK: Duration = Duration::from_millis(100);
@@ -93,7 +98,25 @@ impl Drop for Announced {
     }
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// The defaults are those of the configuration, else those of this program.
+    pub(crate) fn new(
+        lock: &'a Lock,
+        config: &Config,
+        manager: &'a LockManager,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            manager,
+            name: &lock.name,
+            hold_time: HoldTime::choose(
+                lock.ttl.or(config.ttl),
+                lock.max_hold.or(config.max_hold),
+            )?,
+            wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(WAIT)),
+            held_code: lock.conflict_exit_code,
+        })
+    }
+
     /// Calls the library on a thread, which sends an event when the call has ended. The lock is renewed from then on.
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());

@@ -1,0 +1,86 @@
+//! What is wrong with a command line, in one line.
+
+use clap::error::{ContextKind, ErrorKind};
+
+/// The error in one line, with advice.
+pub(super) fn told(error: &clap::Error) -> String {
+    let mut line = in_one_line(&error.render().to_string());
+    if wants_command(error) {
+        line.push_str("; the command stands after two dashes: redlatch run NAME -- COMMAND");
+    }
+    line.push_str("; try 'redlatch --help'");
+    line
+}
+
+/// Whether the command of `run` is missing, or does not stand after two dashes.
+fn wants_command(error: &clap::Error) -> bool {
+    let is_of_run = |text: &str| text.contains("redlatch run");
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string);
+    let argument = argument.unwrap_or_default();
+    let is_stray = error.kind() == ErrorKind::UnknownArgument && !argument.starts_with('-');
+    let is_missing =
+        error.kind() == ErrorKind::MissingRequiredArgument && argument.contains("COMMAND");
+    usage.as_deref().is_some_and(is_of_run) && (is_stray || is_missing)
+}
+
+/// The first paragraph of clap's message, with its tips, in one line.
+fn in_one_line(rendered: &str) -> String {
+    let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut paragraphs = rendered.split("\n\n");
+    let fault = joined(paragraphs.next().unwrap_or_default());
+    let mut line = fault.strip_prefix("error: ").unwrap_or(&fault).to_owned();
+    let tips = paragraphs.flat_map(str::lines).map(str::trim);
+    let tips = tips.filter_map(|text| text.strip_prefix("tip: "));
+    // This tip does not fit: after the two dashes stands the command of `run`, not a name.
+    for tip in tips.filter(|tip| !tip.starts_with("to pass ")) {
+        line.push_str("; ");
+        line.push_str(tip);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::Arguments;
+    use super::*;
+
+    #[test]
+    fn a_fault_is_told_in_one_line() {
+        let faults = [
+            (
+                vec!["run"],
+                "the following required arguments were not provided",
+            ),
+            (vec!["run", "x", "--nodde", "y", "--", "true"], "--node"),
+            (vec!["run", "x"], "redlatch run NAME -- COMMAND"),
+            (vec!["dance"], "unrecognized subcommand 'dance'"),
+            (vec!["run", "", "--", "true"], "at least one character"),
+            (
+                vec!["run", "x", "echo", "hi"],
+                "redlatch run NAME -- COMMAND",
+            ),
+            (
+                vec!["run", "x", "-n", "echo", "hi"],
+                "redlatch run NAME -- COMMAND",
+            ),
+            (vec!["run", "x", "--wait", "0s", "--", "true"], "--no-wait"),
+            (vec!["run", "x", "-E", "300", "--", "true"], "0..=255"),
+        ];
+        let tip =
+            told(&Arguments::try_parse_from(["redlatch", "run", "-job", "--", "x"]).unwrap_err());
+        assert!(!tip.contains("to pass"), "{tip}");
+        for (words, hint) in faults {
+            let words = ["redlatch"].into_iter().chain(words);
+            let error = Arguments::try_parse_from(words).unwrap_err();
+            let line = told(&error);
+            assert!(line.contains(hint), "{line}");
+            assert!(
+                !line.contains('\n') && line.ends_with("try 'redlatch --help'"),
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! How a lock is taken: what all subcommands that take one have in common.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::durations;
+use crate::name::Name;
+
+#[derive(Debug, Args)]
+pub(crate) struct Lock {
+    /// How long others wait if this machine crashes; from three node timeouts to max_ttl. The lock is renewed in time
+    /// [default: 30s, or --max-hold if that is shorter]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// How long to wait for the lock [default: 10s]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_wait)]
+    pub(crate) wait: Option<Duration>,
+
+    /// Doesn't wait: if another holder has the lock, the exit code says so
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+
+    /// The longest time to hold the lock; after that it counts as lost [default: none]
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
+    pub(crate) max_hold: Option<Duration>,
+
+    /// Uses the fenced protocol, for a fencing token (all users of the lock have to)
+    #[arg(long)]
+    pub(crate) fenced: bool,
+
+    /// The exit code when another holder has the lock
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::failure::HELD)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// What the lock is called
+    #[arg(value_parser = Name::parse)]
+    pub(crate) name: Name,
+}
