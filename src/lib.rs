@@ -207,7 +207,7 @@ mod value;
 mod verdict;
 mod wire;
 
-pub use crate::manager::{Builder, LockManager, LockRequest};
+pub use crate::manager::{Builder, LockManager, LockRequest, Locks};
 
 pub use crate::guard::LockGuard;
 
@@ -229,7 +229,7 @@ pub use crate::fencing::{FencingToken, Protocol};
 
 pub use crate::holder::Holder;
 
-pub use crate::status::{LockStatus, NodeStatus, View};
+pub use crate::status::{ListedLock, LockStatus, NodeStatus, View};
 
 pub use crate::health::{Finding, Health, Severity};
 

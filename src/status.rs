@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod listed;
 #[cfg(feature = "serde")]
 mod serialise;
+
+pub use self::listed::ListedLock;
 
 use crate::error::NodeError;
 use crate::holder::Holder;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use self::process::Process;
 use crate::wire::resp::{self, Reply, ServerError};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE, SCAN};
 
 #[cfg(test)]
 mod differential;
@@ -15,6 +15,9 @@ pub(super) mod frame;
 pub(crate) mod process;
 #[cfg(test)]
 mod properties;
+mod scan;
+#[cfg(test)]
+mod scans;
 
 /// How much of a value inspect.lua returns.
 const LONGEST_VALUE: usize = 512;
@@ -108,6 +111,9 @@ impl Store {
                 }
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
+            ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
+                self.scan([cursor, pattern, count, longest], now)
+            }
             ["EVAL", script, "1", key, _, _] if *script == LOOK => self.look(key, now),
             other => self
                 .execute_fenced(other, now)

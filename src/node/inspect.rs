@@ -1,5 +1,6 @@
 //! Asks the nodes what is under a key, and changes nothing.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,41 @@ pub(crate) fn inspect_all<'n>(
         Some(node.status(view, answer.elapsed, answer.server))
     });
     statuses.collect()
+}
+
+/// As [`inspect_all`], with a command for each of so many keys, all in one write. Returns the views of each node that is
+/// asked, one for each key.
+pub(crate) fn inspect_keys<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+    keys: usize,
+) -> Vec<Option<Vec<NodeStatus>>> {
+    let read = |_: &Node, reply: &Reply| views(reply, keys);
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect), read);
+    let statuses = nodes.zip(answers).map(|((node, _), answer)| {
+        let answer = answer?;
+        let failed = |error| vec![View::Failed(error); keys];
+        let views = answer.result.unwrap_or_else(failed).into_iter();
+        let status = |view| node.status(view, answer.elapsed, answer.server.clone());
+        Some(views.map(status).collect())
+    });
+    statuses.collect()
+}
+
+/// Reads the replies to as many commands.
+fn views(reply: &Reply, keys: usize) -> Option<Vec<View>> {
+    let replies = match reply {
+        Reply::Array(replies) if keys != 1 => replies.as_slice(),
+        Reply::Nil
+        | Reply::Okay
+        | Reply::Text(_)
+        | Reply::Int(_)
+        | Reply::Bulk(_)
+        | Reply::Array(_)
+        | Reply::Error(_) => slice::from_ref(reply),
+    };
+    let views: Vec<View> = replies.iter().map(view).collect::<Option<_>>()?;
+    (views.len() == keys).then_some(views)
 }
 
 /// As [`inspect_all`], with commands that ask for a counter of fencing tokens as well. The counter is `None` if the key

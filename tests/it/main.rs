@@ -100,6 +100,8 @@ mod operations {
     mod health;
     mod health_hostile;
     mod health_servers;
+    mod list;
+    mod list_servers;
     mod logs;
     mod page;
     mod secrets;

@@ -1,0 +1,44 @@
+//! `ListedLock`: a lock of a list.
+
+use std::fmt;
+
+use super::LockStatus;
+
+/// A lock that [`LockManager::locks`](crate::LockManager::locks) has found.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::LockStatus;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # let _guard = manager.lock("invoices", Duration::from_secs(10))?;
+///
+/// for lock in manager.locks("")? {
+///     let lock = lock?;
+///     if let LockStatus::Held { token, remaining, .. } = &lock.status {
+///         println!("{} is held by {token} for another {remaining:.0?}", lock.resource);
+///     }
+/// }
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ListedLock {
+    /// The name of the lock, or of the semaphore, without the key prefix.
+    pub resource: String,
+    /// The slot of a semaphore, counted from 0; none for a lock.
+    pub slot: Option<u32>,
+    /// Who holds it, and what each node says. It is never [`Free`](LockStatus::Free) or
+    /// [`Blocked`](LockStatus::Blocked).
+    pub status: LockStatus,
+}
+
+impl fmt::Display for ListedLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.resource)?;
+        if let Some(slot) = self.slot {
+            write!(f, " slot {slot}")?;
+        }
+        write!(f, ": {}", self.status)
+    }
+}
