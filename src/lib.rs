@@ -233,7 +233,7 @@ pub use crate::status::{ListedLock, LockStatus, NodeStatus, View};
 
 pub use crate::health::{Finding, Health, Severity};
 
-pub use crate::stats::{NodeStats, Stats, WaitTimes};
+pub use crate::stats::{NodeStats, OpenMetrics, Stats, WaitTimes};
 
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
 

@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
     let held = match waiting::acquire(&request, &events, sender.clone())? {
         Acquired::Held(held) => held,
-        Acquired::Interrupted(code) => return Ok(code),
+        Acquired::Not(code) => return Ok(code),
     };
     let lost = sender.clone();
     held.on_lost(move |cause| {

@@ -19,8 +19,9 @@ use crate::name::Name;
 use crate::progress::Progress;
 use crate::terminal;
 
-/// The default of the library's `lock`.
-const WAIT: Duration = Duration::from_secs(10);
+/// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
+/// waits for less gives up although nobody has the lock any more, and a job that is started once a day is skipped.
+const BEYOND_TTL: Duration = Duration::from_secs(10);
 
 /// How often the progress line is updated.
 const TICK: Duration = Duration::from_millis(100);
@@ -32,14 +33,17 @@ pub(crate) struct Request<'a> {
     pub(crate) hold_time: HoldTime,
     /// None means one attempt.
     pub(crate) wait: Option<Duration>,
+    /// Whether it is no news that another holder has the lock.
+    pub(crate) is_quiet: bool,
     pub(crate) held_code: u8,
 }
 
 /// How the wait ended.
 pub(crate) enum Acquired {
     Held(LockGuard),
-    /// By a signal, which has this exit code. No lock is held.
-    Interrupted(u8),
+    /// Without a lock, and with nothing to say: by a signal, or because another holder has the lock and the request is
+    /// quiet. The program ends with this exit code.
+    Not(u8),
 }
 
 /// Waits until the lock is acquired, the time is over, or a signal comes.
@@ -64,7 +68,8 @@ pub(crate) fn acquire(
                 cancel.cancel();
             }
             Err(RecvTimeoutError::Timeout) => {
-                if interrupted.is_none() && request.manager.stats().attempts > 0 {
+                let is_shown = interrupted.is_none() && !request.is_quiet;
+                if is_shown && request.manager.stats().attempts > 0 {
                     progress.show(request.manager);
                 }
             }
@@ -77,7 +82,10 @@ pub(crate) fn acquire(
     if let Some(code) = interrupted {
         // A lock that was acquired meanwhile is released by the drop.
         drop(result);
-        return Ok(Acquired::Interrupted(code));
+        return Ok(Acquired::Not(code));
+    }
+    if request.is_quiet && matches!(result, Err(Error::Held { .. })) {
+        return Ok(Acquired::Not(request.held_code));
     }
     let held = result.map_err(|error| refusal(request, error))?;
     let waited = durations::rough(clock::now().saturating_duration_since(started));
@@ -105,14 +113,15 @@ impl<'a> Request<'a> {
         config: &Config,
         manager: &'a LockManager,
     ) -> Result<Self, Failure> {
+        let hold_time =
+            HoldTime::choose(lock.ttl.or(config.ttl), lock.max_hold.or(config.max_hold))?;
+        let unsaid = hold_time.ttl.saturating_add(BEYOND_TTL);
         Ok(Self {
             manager,
             name: &lock.name,
-            hold_time: HoldTime::choose(
-                lock.ttl.or(config.ttl),
-                lock.max_hold.or(config.max_hold),
-            )?,
-            wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(WAIT)),
+            hold_time,
+            wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(unsaid)),
+            is_quiet: lock.quiet,
             held_code: lock.conflict_exit_code,
         })
     }

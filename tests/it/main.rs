@@ -103,6 +103,7 @@ mod operations {
     mod list;
     mod list_servers;
     mod logs;
+    mod open_metrics;
     mod page;
     mod secrets;
     #[cfg(feature = "tracing")]

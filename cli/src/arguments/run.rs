@@ -6,13 +6,48 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::lock::Lock;
-use super::servers::{SERVERS, Servers};
+use super::page::{Entry, closing_words};
+use super::servers::Servers;
 use crate::durations;
 
-pub(super) const EXIT_CODES: &str = "\
-Exit codes of run: that of the command, or 128 and the number of the signal that ended it; 75 (or -E) another holder has \
-the lock, 69 too few servers answer, 76 the lock was lost, 64 usage, 126 and 127 the command can't be run or is not \
-there, 71 and 74 faults of the system. A signal while waiting ends with 128 and its number.";
+pub(crate) const EXIT_CODES: [Entry; 6] = [
+    (
+        "that of the command",
+        "It ran under the lock from its start to its end. It is 128 + n if signal n ended the command.",
+    ),
+    (
+        "75",
+        "Another holder has the lock, and nothing ran. -E sets another code.",
+    ),
+    ("69", "Too few servers answer, and nothing ran."),
+    (
+        "76",
+        "The lock was lost, whatever the command returned. With --on-loss ignore, the code is that of the command.",
+    ),
+    (
+        "126, 127",
+        "The command can't be executed, or is not there. No lock was taken for it.",
+    ),
+    (
+        "128 + n",
+        "Signal n came while redlatch waited for the lock, and nothing ran.",
+    ),
+];
+
+pub(crate) const EXAMPLES: [Entry; 3] = [
+    (
+        "redlatch run --no-wait nightly-report -- /usr/local/bin/report --all",
+        "Runs the report, unless another machine does.",
+    ),
+    (
+        "redlatch run --max-hold 2h 'my job' -- sh -c 'fetch && load'",
+        "Waits for its turn, and runs two commands for two hours at most.",
+    ),
+    (
+        "redlatch run -- -job -- true",
+        "Takes a lock whose name begins with a dash: it stands behind two dashes, and so does the command.",
+    ),
+];
 
 /// Runs a command under a lock, which is renewed until the command has ended.
 ///
@@ -21,7 +56,7 @@ there, 71 and 74 faults of the system. A signal while waiting ends with 128 and 
 /// command has ended, even if processes that it has started still run. If redlatch is killed, the group is killed too.
 /// If redlatch is stopped, the group is ended before the lock is.
 #[derive(Debug, Args)]
-#[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
+#[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) servers: Servers,

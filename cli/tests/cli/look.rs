@@ -14,16 +14,21 @@ fn json(ended: &Ended) -> Value {
 }
 
 #[test]
-fn status_tells_who_holds_the_lock() {
+fn status_tells_who_holds_the_lock_and_its_exit_code_whether() {
     let mut nodes = Nodes::start(3);
     let status = |nodes: &Nodes, json: &[&str]| {
         let arguments = [&["status", "job"], json].concat();
         end_of(&mut nodes.redlatch(&arguments))
     };
     let ended = status(&nodes, &[]);
-    assert_eq!(ended.code, Some(0));
+    assert_eq!(ended.code, Some(1));
     assert!(ended.stdout.starts_with("job: free"), "{ended:?}");
-    assert_eq!(json(&status(&nodes, &["--json"]))["state"], "free");
+    let ended = status(&nodes, &["--json"]);
+    assert_eq!(
+        (ended.code, &json(&ended)["state"]),
+        (Some(1), &Value::from("free"))
+    );
+    assert_silent(&status(&nodes, &["-q"]), 1);
 
     nodes.hold(TOKEN, 60_000);
     let ended = status(&nodes, &[]);
@@ -32,6 +37,7 @@ fn status_tells_who_holds_the_lock() {
         ended.stdout.contains("held") && ended.stdout.contains(TOKEN),
         "{ended:?}"
     );
+    assert_silent(&status(&nodes, &["--quiet"]), 0);
     let object = json(&status(&nodes, &["--json"]));
     assert_eq!(object["resource"], "job");
     assert_eq!(object["state"], "held");
@@ -47,8 +53,9 @@ fn status_tells_who_holds_the_lock() {
     let ended = status(&nodes, &["--json"]);
     assert_eq!(
         (ended.code, &json(&ended)["state"]),
-        (Some(0), &Value::from("blocked"))
+        (Some(69), &Value::from("blocked"))
     );
+    assert_silent(&status(&nodes, &["-q"]), 69);
 
     nodes.servers[0].kill();
     nodes.servers[1].kill();
@@ -57,6 +64,15 @@ fn status_tells_who_holds_the_lock() {
     let object = json(&ended);
     assert_eq!(object["state"], "unknown");
     assert!(object["nodes"][0]["error"].is_string(), "{object}");
+    assert_silent(&status(&nodes, &["-q"]), 69);
+}
+
+#[track_caller]
+fn assert_silent(ended: &Ended, code: i32) {
+    assert_eq!(
+        (ended.code, &*ended.stdout, &*ended.stderr),
+        (Some(code), "", "")
+    );
 }
 
 #[test]
