@@ -61,15 +61,13 @@ fn a_million_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes() {
     assert!((3_000..6_000).contains(&steps), "{steps}");
     let scans: Vec<u64> = servers.iter().map(|server| server.count("scan")).collect();
     assert!(scans.iter().sum::<u64>() <= steps, "{scans:?}");
-    assert_eq!(
-        scans.iter().filter(|scans| **scans == 0).count(),
-        1,
+    assert!(
+        scans[0] > 3_000 && scans[1] > 0 && scans[2] == 0,
         "{scans:?}"
     );
     // Nothing was asked of any other key than the two.
-    assert!(servers[0].count("get") <= inspected + 4);
-    assert_eq!(servers[0].count("strlen"), if scans[0] > 0 { 2 } else { 0 });
-    assert_eq!(names(&manager, "user:j"), set_of(["user:job"]));
+    assert_eq!(servers[0].count("get"), inspected + 2);
+    assert_eq!(servers[0].count("strlen"), 2);
 }
 
 #[test]
@@ -118,7 +116,7 @@ fn one_server_that_is_killed_or_stopped_hides_nothing() {
     let mut servers = Server::cluster(3);
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
     let manager = builder
-        .node_timeout(Duration::from_secs(1))
+        .node_timeout(Duration::from_millis(500))
         .build()
         .unwrap();
     let _guards = ["a", "b"].map(|name| manager.lock(name, TTL).unwrap());
