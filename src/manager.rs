@@ -19,6 +19,7 @@ mod call_record;
 mod locks;
 mod operations;
 mod request;
+mod semaphore;
 
 use self::acquire::LockOptions;
 pub use self::builder::Builder;
@@ -210,7 +211,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
-        LockRequest::new(self, resource)
+        LockRequest::new(self, resource, None)
     }
 
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.

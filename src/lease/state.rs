@@ -52,6 +52,8 @@ pub(crate) struct LeaseState {
     /// A number that no other lock of this process has.
     pub(crate) number: u64,
     pub(crate) resource: Arc<str>,
+    /// The slot, if the resource is a semaphore.
+    pub(crate) slot: Option<u32>,
     pub(crate) tokens: Tokens,
     /// For each node in the canonical order, whether it may have the key of this lock.
     pub(crate) may_have_key: Box<[bool]>,
@@ -100,6 +102,7 @@ impl LeaseState {
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             resource: Arc::clone(resource),
+            slot: None,
             tokens,
             may_have_key,
             clock: clock.clone(),
@@ -109,6 +112,11 @@ impl LeaseState {
             state: Mutex::new(Inner::default()),
             changed: Condvar::new(),
         }
+    }
+
+    /// The same lock, on a slot of the semaphore with the name of the resource.
+    pub(crate) fn in_slot(self, slot: Option<u32>) -> Self {
+        Self { slot, ..self }
     }
 
     /// The same lock for the next holder, from `now` until `deadline`.

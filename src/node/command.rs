@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use super::fence::Fence;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE, SCAN};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN};
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
 const BELL: &str = ":redlatch:bell";
+
+/// The key of a slot of a semaphore. The scripts have it too. No lock has such a name, so only a semaphore takes a slot.
+pub(crate) fn slot_key(semaphore: &str, slot: u32) -> String {
+    format!("{semaphore}:redlatch:slot:{slot}")
+}
 
 /// What one attempt sends: the same key and token to every node.
 #[derive(Clone, Copy)]
@@ -53,6 +58,14 @@ impl<'a> Command<'a> {
         match &self.fence {
             Some(fence) => fence.release((self.key, self.value)),
             None => Packed::new("release", &eval(RELEASE, ["1".into(), key, value])),
+        }
+    }
+
+    /// Gives the lock back, and keeps it from everybody for this time.
+    pub(crate) fn rest(&self, ttl: Duration) -> Packed {
+        match &self.fence {
+            Some(fence) => fence.rest((self.key, self.value), ttl),
+            None => self.eval("rest", REST, millis(ttl)),
         }
     }
 
@@ -104,11 +117,19 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
     Packed::new("scan", &words).with_replies_up_to(LONGEST_PAGE)
 }
 
-/// Asks for the PTTL of a lock, and announces for how long a client waits for it: for a free lock only `in_any_case`.
-pub(super) fn look(key: &str, announced: Duration, in_any_case: bool) -> Packed {
+/// Asks for the PTTL of a lock, and announces for how long a client waits for it: for a free lock only `in_any_case`. With
+/// `permits`, asks for those of all slots of a semaphore.
+pub(super) fn look(
+    key: &str,
+    announced: Duration,
+    in_any_case: bool,
+    permits: Option<u32>,
+) -> Packed {
     let in_any_case = Word::from(if in_any_case { "1" } else { "0" });
     let rest = ["1".into(), key.into(), millis(announced), in_any_case];
-    Packed::new("look", &eval(LOOK, rest))
+    let mut words = eval(LOOK, rest);
+    words.extend(permits.map(|permits| Word::from(u64::from(permits))));
+    Packed::new("look", &words)
 }
 
 /// The shortest time for which a server can be asked to block. Zero would mean no bound.

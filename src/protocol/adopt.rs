@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Won;
+use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::Rules;
@@ -18,7 +19,8 @@ use crate::verdict;
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let resource: Arc<str> = lease.resource().into();
-    let key = cluster.checked_key(&resource)?;
+    cluster.checked_key(&resource)?;
+    let key = cluster.key_in(&resource, lease.slot());
     check_origin(cluster, lease)?;
     if lease.has_expired(cluster.clock.wall_micros()) {
         let cause = LossCause::Expired { nodes: Vec::new() };
@@ -51,10 +53,19 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
             lease.tokens(),
             may_have_key,
             times,
-        ),
+        )
+        .in_slot(lease.slot()),
         votes,
+        rests_until: rests_until(cluster, lease),
         cohort: None,
     })
+}
+
+/// Until when the lock has to rest, by the clock of this process. No lease makes that longer than a minimum can be.
+fn rests_until(cluster: &Cluster, lease: &Lease) -> Option<Timestamp> {
+    let left = lease.rest_left(cluster.clock.wall_micros())?;
+    let left = left.min(cluster.options.max_ttl);
+    Some(cluster.clock.now().saturating_add(left))
 }
 
 /// The status of the key on the nodes that may have the key of the lease.

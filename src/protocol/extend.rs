@@ -23,7 +23,7 @@ impl<'l> Extension<'l> {
     pub(crate) fn new(cluster: &Cluster, lease: &'l Arc<LeaseState>, term: Term) -> Self {
         Self {
             lease,
-            key: cluster.key(&lease.resource),
+            key: cluster.key_in(&lease.resource, lease.slot),
             term,
             nodes: Vec::new(),
         }

@@ -7,7 +7,6 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
 
 mod cursor;
 mod scan;
@@ -18,10 +17,9 @@ use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport, Vote};
 use crate::node::Node;
 use crate::node::command;
-use crate::node::inspect::inspect_keys;
+use crate::protocol::look::{judge, look_at_closed};
 use crate::quorum;
 use crate::status::{ListedLock, LockStatus, NodeStatus, View};
-use crate::verdict;
 
 /// The most keys that all nodes are asked about at once, and the most bytes of their names. More would take longer than a
 /// node timeout on a link of 10 Mbit/s.
@@ -144,13 +142,7 @@ impl List {
                 .filter_map(|views| views.into_iter().next());
             return Err(self.incomplete(cluster, first.filter_map(silence).collect()));
         }
-        let mut nodes: Vec<_> = nodes.into_iter().map(Vec::into_iter).collect();
-        let drift = |ttl| cluster.options.drift(ttl);
-        let mut status = |_| {
-            let views = nodes.iter_mut().filter_map(Iterator::next);
-            verdict::of_views(views.collect(), drift)
-        };
-        Ok(batch.iter().map(&mut status).collect())
+        Ok(judge(cluster, &nodes))
     }
 
     /// The error for a list that can't be completed, with the nodes that did not answer.
@@ -236,27 +228,13 @@ fn batches(candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     batches
 }
 
-/// Asks the nodes that did not fail lately about these keys, or all nodes if those are no majority. Returns what each node
-/// says of each key.
+/// Asks the nodes that did not fail lately about these keys. Returns what each node says of each key.
 fn ask(cluster: &Cluster, batch: &[Candidate]) -> Vec<Vec<NodeStatus>> {
     let mut commands = batch.iter().map(|one| command::inspect(&one.key));
     let Some(first) = commands.next() else {
         return Vec::new();
     };
-    let command = first.followed_by(commands.collect());
-    let heed_breakers = cluster.heeds_breakers();
-    // Read once, because a breaker may close during the round.
-    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
-    let failures: Vec<Option<Arc<str>>> = cluster.each().map(failure).collect();
-    let asked = cluster.each().zip(failures.iter().map(Option::is_none));
-    let answers = inspect_keys(asked, &command, batch.len());
-    let nodes = cluster.each().zip(answers).zip(failures);
-    nodes
-        .map(|((node, answer), failure)| {
-            let left_out = || node.left_out(failure.unwrap_or_default());
-            answer.unwrap_or_else(|| vec![left_out(); batch.len()])
-        })
-        .collect()
+    look_at_closed(cluster, &first.followed_by(commands.collect()))
 }
 
 /// Whether a majority of the nodes says something of each key.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::LockStatus;
+use super::{LockStatus, Summary, View};
 
 /// A lock that [`LockManager::locks`](crate::LockManager::locks) has found.
 ///
@@ -39,6 +39,30 @@ impl fmt::Display for ListedLock {
         if let Some(slot) = self.slot {
             write!(f, " slot {slot}")?;
         }
-        write!(f, ": {}", self.status)
+        let (nodes, has) = (self.status.nodes(), self.nodes_with_it());
+        write!(
+            f,
+            ": {}, on {has} of {} nodes",
+            Summary(&self.status),
+            nodes.len()
+        )
+    }
+}
+
+impl ListedLock {
+    /// How many nodes have the key of the holder, or any key where it is unknown who that is.
+    fn nodes_with_it(&self) -> usize {
+        let holder = match &self.status {
+            LockStatus::Held { token, .. } => Some(token),
+            LockStatus::Free { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
+                None
+            }
+        };
+        let has_it = |view: &View| match view {
+            View::Held { token, .. } => holder.is_none_or(|holder| holder == token),
+            View::Free | View::Failed(_) => false,
+        };
+        let nodes = self.status.nodes().iter();
+        nodes.filter(|node| has_it(&node.view)).count()
     }
 }

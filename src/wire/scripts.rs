@@ -9,11 +9,20 @@ use std::sync::LazyLock;
 use super::resp::Reply;
 
 /// Releases a lock: deletes the key only if it still holds our token, and wakes a waiting client. The wake-up is a hint, so
-/// nothing about it is an error. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
+/// nothing about it is an error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which
+/// gets an element for each release: several clients may have looked and not yet listen. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
 /// a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a key of
 /// another type.
 pub(crate) const RELEASE: &str = concat!(
     include_str!("scripts/give_back.lua"),
+    include_str!("scripts/release.lua")
+);
+/// Gives a lock back before its minimum is over, as [`RELEASE`] does, but so that nobody gets it yet: the key stays for a time,
+/// and `rest:` in front of its value makes it one that no other command of its holder knows. Wakes nobody. The time to live
+/// comes first: Redis refuses a SET for want of memory only as the first write of a script, and where another server refuses
+/// it later, the key stays for that time all the same.
+pub(crate) const REST: &str = concat!(
+    include_str!("scripts/rest.lua"),
     include_str!("scripts/release.lua")
 );
 /// Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token. Returns 1 when
@@ -28,6 +37,10 @@ pub(crate) const INSPECT: &str = include_str!("scripts/inspect.lua");
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if
 /// the wait was announced, or else 0. With `in_any_case`, a free lock is announced as well. If its bell rang and no client has
 /// come for that, the script returns -3 and 0.
+///
+/// Looks at all slots of a semaphore at once: it has as many permits as the last argument says. In place of the lock's, the
+/// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each
+/// other.
 pub(crate) const LOOK: &str = include_str!("scripts/look.lua");
 
 /// Makes one step of a `SCAN`, and changes nothing. Returns a table of the next cursor, as text, and of the keys that may be
@@ -63,6 +76,10 @@ pub(crate) mod fenced {
         include_str!("scripts/give_back.lua"),
         include_str!("scripts/fenced_release.lua")
     );
+    pub(crate) const REST: &str = concat!(
+        include_str!("scripts/rest.lua"),
+        include_str!("scripts/fenced_release.lua")
+    );
     pub(crate) const OPEN: &str = concat!(
         include_str!("scripts/server.lua"),
         include_str!("scripts/open.lua")
@@ -72,8 +89,15 @@ pub(crate) mod fenced {
     pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || super::digest(EXTEND));
     pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || super::digest(RELEASE));
 
+    pub(crate) static REST_SCRIPT: Script = Script::new(REST, || super::digest(REST));
+
     /// The scripts that are called by their digests.
-    pub(crate) static SCRIPTS: [&Script; 3] = [&ACQUIRE_SCRIPT, &EXTEND_SCRIPT, &RELEASE_SCRIPT];
+    pub(crate) static SCRIPTS: [&Script; 4] = [
+        &ACQUIRE_SCRIPT,
+        &EXTEND_SCRIPT,
+        &RELEASE_SCRIPT,
+        &REST_SCRIPT,
+    ];
 }
 
 /// A script that is called by its digest.

@@ -36,9 +36,17 @@ mod waiting {
     #[cfg(target_os = "linux")]
     mod handover;
     #[cfg(target_os = "linux")]
-    mod queue;
+    pub(crate) mod queue;
     mod trouble;
-    mod wake_up;
+    pub(crate) mod wake_up;
+}
+
+/// At most so many holders at a time.
+#[cfg(test)]
+mod semaphore {
+    #[cfg(target_os = "linux")]
+    mod on_servers;
+    mod permits;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.
@@ -47,6 +55,18 @@ mod keeping {
     mod loss;
     mod on_servers;
     mod schedule;
+}
+
+/// Locks that rest after they were given back, because of their minimum.
+#[cfg(test)]
+mod resting {
+    mod ends;
+    mod late;
+    mod lease;
+    mod on_servers;
+    mod outages;
+    #[cfg(target_os = "linux")]
+    mod queue;
 }
 
 /// The fenced protocol.

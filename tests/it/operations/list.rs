@@ -64,7 +64,9 @@ fn each_lock_that_is_held_is_listed_with_its_status() {
     assert_eq!((token.as_str(), locks[1].slot), (guard.token(), None));
     assert!(*remaining >= guard.remaining() && *remaining < TTL);
     assert_eq!(locks[1].status.nodes().len(), 3);
-    assert!(locks[1].to_string().starts_with("\"report\": held by "));
+    let text = locks[1].to_string();
+    assert!(text.starts_with("\"report\": held by "), "{text}");
+    assert!(text.ends_with(", on 3 of 3 nodes"), "{text}");
     guard.unlock().unwrap();
     assert_eq!(names(&manager, ""), ["of another program"]);
     clock.advance(TTL);
