@@ -278,7 +278,8 @@ impl LockGuard {
         self.must_release = false;
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
-            return Lease::of(&self.lease, now);
+            let nowhere = self.shared.cluster().each().map(|_| false).collect();
+            return Lease::of(&self.lease, nowhere, now);
         }
         // The same order as in a release: first no renewal may begin any more.
         let ended = self.lease.end();
@@ -286,7 +287,13 @@ impl LockGuard {
         self.lease.passed_on();
         self.shared.keeper.forget(&self.lease);
         drop_hooks(ended.hooks);
-        Lease::of(&self.lease, now.saturating_add(remaining))
+        // A node that is being healed is not among them: the heal is undone when its reply comes.
+        let may_have_key = ended.standings.iter().map(|standing| standing.counts());
+        Lease::of(
+            &self.lease,
+            may_have_key.collect(),
+            now.saturating_add(remaining),
+        )
     }
 
     /// Releases the lock, and reports errors.

@@ -86,12 +86,12 @@ const ESCAPED: &AsciiSet = &CONTROLS
 
 impl Lease {
     /// The lease of a lock whose validity ends at `expires` after the Unix epoch.
-    pub(crate) fn of(state: &LeaseState, expires: Duration) -> Self {
+    pub(crate) fn of(state: &LeaseState, may_have_key: Box<[bool]>, expires: Duration) -> Self {
         Self {
             resource: String::from(&*state.resource),
             value: state.tokens.value.clone(),
             fencing: state.tokens.claim,
-            may_have_key: state.may_have_key.clone(),
+            may_have_key,
             expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
         }
     }

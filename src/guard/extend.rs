@@ -7,8 +7,10 @@ use super::LockGuard;
 use crate::error::Error;
 use crate::lease::state::Renewal;
 use crate::protocol::extend::{Extension, ask};
+use crate::protocol::heal::heal;
 use crate::quorum::Term;
 use crate::renewal::{KeepAlive, due};
+use crate::verdict::Verdict;
 
 impl LockGuard {
     /// Gives the lock a validity of `ttl` from now, less the drift.
@@ -48,13 +50,17 @@ impl LockGuard {
         // The ttl is at most what max_hold leaves.
         let term = cluster.term_until(limit, ttl, started)?;
 
-        let mut extension = Extension::new(cluster, &self.lease, term);
-        ask(
-            cluster,
-            slice::from_mut(&mut extension),
-            &self.lease.may_have_key,
-        );
-        let extended = extension.settle(started, cluster.clock.now(), renewal);
+        let mut extension = Extension::new(cluster, &self.lease, term, started);
+        let asked = extension.counted.clone();
+        ask(cluster, slice::from_mut(&mut extension), &asked);
+        if extension.verdict() == Verdict::Unknown {
+            heal(cluster, &mut extension);
+        }
+        let extended = extension.settle(cluster.clock.now(), renewal);
+        if extended.is_ok() {
+            // No vote is needed any more, so this does not delay the verdict.
+            heal(cluster, &mut extension);
+        }
         if let Err(Error::Lost { .. }) = &extended {
             self.shared.keeper.watch(&self.lease);
         }

@@ -38,7 +38,7 @@ fn lease() -> Arc<LeaseState> {
         &clock,
         &resource,
         tokens,
-        [true; 3].into(),
+        [state::Standing::MayHaveKey; 3].into(),
         times,
     ))
 }
@@ -60,7 +60,7 @@ fn answers(vote: &Vote) -> Vec<NodeReport> {
 /// A renewal that began at the beginning and asked for that validity.
 fn renew(lease: &LeaseState, validity: Duration, vote: &Vote) -> Result<(), Error> {
     let term = Term { ttl: TTL, validity };
-    lease.extended(at(0), term, None, answers(vote), at(1))
+    lease.extended(at(0), term, None, &mut answers(vote), at(1))
 }
 
 #[test]

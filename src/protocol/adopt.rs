@@ -8,7 +8,7 @@ use crate::cluster::Cluster;
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::Rules;
 use crate::lease::Lease;
-use crate::lease::state::LeaseState;
+use crate::lease::state::{LeaseState, Standing};
 use crate::node::command;
 use crate::node::inspect::{inspect_all, inspect_with_counter};
 use crate::status::{NodeStatus, View};
@@ -42,16 +42,11 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         let cause = LossCause::Expired { nodes: votes };
         return Err(Error::Lost { resource, cause });
     }
-    let may_have_key = lease.may_have_key().into();
+    let standings = lease.may_have_key().iter().copied();
+    let standings = standings.map(Standing::of_lease).collect();
     let times = (started, deadline);
     Ok(Won {
-        lease: LeaseState::new(
-            &cluster.clock,
-            &resource,
-            lease.tokens(),
-            may_have_key,
-            times,
-        ),
+        lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), standings, times),
         votes,
         cohort: None,
     })

@@ -1,21 +1,25 @@
 //! Releases a lock on every node that may have its key.
 
-use std::sync::Arc;
-
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::lease::state::LeaseState;
+use crate::lease::state::{LeaseState, Standing};
 use crate::node::command::Command;
 use crate::node::fence::Fence;
 use crate::node::release::{Released, release_all};
 use crate::shown;
 use crate::verdict;
 
-/// Releases the lock of a guard.
-pub(crate) fn release(cluster: &Cluster, lease: &Arc<LeaseState>, key: &str) -> Released {
+/// Releases the lock of a guard that has ended it.
+pub(crate) fn release(
+    cluster: &Cluster,
+    lease: &LeaseState,
+    ended: &[Standing],
+    key: &str,
+) -> Released {
     let command = super::command(cluster, lease, key).release();
-    release_all(super::nodes_with_key(cluster, lease), &command)
+    let asked = ended.iter().map(|standing| standing.has_to_be_released());
+    release_all(cluster.each().zip(asked), &command)
 }
 
 /// Releases the lock with this token, whoever holds it.

@@ -44,6 +44,7 @@ mod waiting {
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {
+    mod healed;
     mod loss;
     mod on_servers;
     mod schedule;
