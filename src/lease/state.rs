@@ -12,9 +12,9 @@ mod extended;
 #[path = "state/record.rs"]
 mod record;
 #[path = "state/standing.rs"]
-mod standing;
+pub(crate) mod standing;
 
-pub(crate) use self::standing::{Healer, Standing};
+use self::standing::Standing;
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, nap};
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, LossCause, NodeReport};

@@ -3,7 +3,8 @@
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::lease::state::{LeaseState, Standing};
+use crate::lease::state::LeaseState;
+use crate::lease::state::standing::Standing;
 use crate::node::command::Command;
 use crate::node::fence::Fence;
 use crate::node::release::{Released, release_all};

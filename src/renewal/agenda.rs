@@ -183,7 +183,8 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::clock::FakeClock;
-    use crate::lease::state::{Standing, Tokens};
+    use crate::lease::state::Tokens;
+    use crate::lease::state::standing::Standing;
     use crate::token::Token;
 
     fn at(millis: u64) -> Timestamp {

@@ -45,6 +45,7 @@ mod waiting {
 #[cfg(test)]
 mod keeping {
     mod healed;
+    mod healing;
     mod loss;
     mod on_servers;
     mod schedule;

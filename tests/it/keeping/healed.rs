@@ -190,7 +190,7 @@ fn a_vote_of_a_heal_after_the_old_end_does_not_count() {
     nodes[..2].iter().for_each(FakeNode::recover);
     clock.advance(BREAK);
     nodes[2].refuse();
-    clock.advance(guard.remaining() - ms(30));
+    clock.advance(guard.remaining().checked_sub(ms(30)).unwrap());
     // In time by the node timeout, and too late by the lock.
     nodes[..2].iter().for_each(|node| node.delay(ms(40)));
     assert_lost(guard.extend(TTL), |cause| {
