@@ -11,5 +11,6 @@ pub(crate) mod queue;
 mod queue_model;
 #[cfg(test)]
 mod queue_threads;
+pub(crate) mod slots;
 
 use crate::sync;

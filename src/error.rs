@@ -42,7 +42,7 @@ use crate::holder::Holder;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// No majority is possible, because others hold the lock.
+    /// No majority is possible, because others hold the lock, or all permits of the semaphore.
     ///
     /// If another thread of the same manager has the lock or asks for it, no node is asked: each vote is
     /// [`NotAsked`](Vote::NotAsked).
@@ -50,11 +50,14 @@ pub enum Error {
     Held {
         /// The resource that was asked for.
         resource: Arc<str>,
+        /// How many permits it has, if it is a [semaphore](crate::LockManager::semaphore).
+        permits: Option<u32>,
         /// How long the call has taken.
         waited: Duration,
         /// Who has the lock, if the holder says so and this call could learn it.
         holder: Option<Holder>,
-        /// What each node said, in the order in which they are asked.
+        /// What each node said, in the order in which they are asked; of a semaphore, what it said of the last slot
+        /// that was asked for.
         nodes: Vec<NodeReport>,
     },
     /// Failures alone rule out a majority: the lock may be free, but too few nodes can say so.
@@ -117,6 +120,14 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
+    /// No [semaphore](crate::LockManager::semaphore) has this number of permits.
+    #[non_exhaustive]
+    InvalidPermits {
+        /// What was asked for.
+        permits: u32,
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
     /// The label given to [`LockRequest::holder`](crate::LockRequest::holder) can't be used.
     #[non_exhaustive]
     InvalidHolder {
@@ -168,24 +179,27 @@ impl fmt::Display for Error {
         match self {
             Self::Held {
                 resource,
+                permits,
                 waited,
                 nodes,
                 ..
-            } if is_unasked(nodes) => write!(
-                f,
-                "the lock on {resource:?} is held by another guard of this manager, or another thread asks for it; no node \
-                 was asked (waited {waited:.1?})"
-            ),
-            Self::Held {
-                resource,
-                waited,
-                nodes,
-                ..
-            } => write!(
-                f,
-                "the lock on {resource:?} is held by another holder (waited {waited:.1?}): {}",
-                Reports(nodes)
-            ),
+            } => {
+                let by_whom = match (permits, is_unasked(nodes)) {
+                    (None, true) => "another guard of this manager, or another thread asks for it",
+                    (None, false) => "another holder",
+                    (Some(_), true) => "guards of this manager, or another thread asks for one",
+                    (Some(_), false) => "other holders",
+                };
+                match permits {
+                    None => write!(f, "the lock on {resource:?} is held by {by_whom}")?,
+                    Some(n) => write!(f, "the permits of {resource:?}, {n} in all, are held by {by_whom}")?,
+                }
+                if is_unasked(nodes) {
+                    write!(f, "; no node was asked (waited {waited:.1?})")
+                } else {
+                    write!(f, " (waited {waited:.1?}): {}", Reports(nodes))
+                }
+            }
             Self::Unavailable {
                 resource,
                 waited,
@@ -219,6 +233,9 @@ impl fmt::Display for Error {
             ),
             Self::InvalidTtl { ttl, reason } => write!(f, "invalid ttl of {ttl:?}: {reason}"),
             Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
+            Self::InvalidPermits { permits, reason } => {
+                write!(f, "invalid number of permits, {permits}: {reason}")
+            }
             Self::InvalidHolder { reason } => write!(f, "invalid holder: {reason}"),
             Self::InvalidLease { reason } => write!(f, "invalid lease: {reason}"),
             Self::InvalidToken { reason } => write!(f, "invalid token: {reason}"),
@@ -247,6 +264,7 @@ impl std::error::Error for Error {
             | Self::NotOpened { .. }
             | Self::InvalidTtl { .. }
             | Self::InvalidResource { .. }
+            | Self::InvalidPermits { .. }
             | Self::InvalidHolder { .. }
             | Self::InvalidLease { .. }
             | Self::InvalidToken { .. }
@@ -261,6 +279,14 @@ impl Error {
         Self::NoRandomness {
             source: Arc::new(source.into()),
         }
+    }
+
+    /// The same error, of a call for one of so many permits.
+    pub(crate) fn of_semaphore(mut self, number: Option<u32>) -> Self {
+        if let Self::Held { permits, .. } = &mut self {
+            *permits = number;
+        }
+        self
     }
 
     /// Returns who has the lock, if this error is [`Held`](Self::Held), the holder says so, and the call could learn it.

@@ -13,6 +13,7 @@ pub(crate) use self::shared::Shared;
 use crate::clock::Timestamp;
 use crate::contend::handover::Cohort;
 use crate::contend::queue::{Tenant, Turn};
+use crate::contend::slots::Seat;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
 use crate::holder::Label;
@@ -47,6 +48,8 @@ pub struct LockGuard {
     must_release: bool,
     /// Keeps the other threads of this manager waiting until it is dropped, after the release.
     turn: Option<Turn<LockGuard>>,
+    /// Keeps the slot of a semaphore from the other threads of this manager, likewise.
+    seat: Option<Seat>,
     /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
     cohort: Option<Cohort>,
 }
@@ -71,9 +74,11 @@ impl Tenant for LockGuard {
 
 impl LockGuard {
     pub(crate) fn new(shared: &Arc<Shared>, won: Won) -> Self {
+        let lease = Arc::new(won.lease);
         Self {
+            seat: lease.slot.map(|_| shared.slots.take(&lease)),
             shared: Arc::clone(shared),
-            lease: Arc::new(won.lease),
+            lease,
             votes: won.votes.into(),
             must_release: true,
             turn: None,
@@ -104,9 +109,15 @@ impl LockGuard {
         self.lease.since()
     }
 
-    /// Returns the name of the locked resource, without the manager's key prefix.
+    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix.
     pub fn resource(&self) -> &str {
         &self.lease.resource
+    }
+
+    /// Returns the slot of the [semaphore](crate::LockManager::semaphore), which no other guard has while this one is
+    /// valid: a number from 0, below the number of permits. None if the guard is of a lock.
+    pub fn slot(&self) -> Option<u32> {
+        self.lease.slot
     }
 
     /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards

@@ -46,6 +46,7 @@ use crate::value::Value;
 #[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
 pub struct Lease {
     resource: String,
+    slot: Option<u32>,
     value: Value,
     fencing: Option<FencingToken>,
     /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
@@ -57,6 +58,9 @@ pub struct Lease {
 
 /// The beginning of a text in this format.
 const FORM: &str = "redlatch1";
+
+/// What stands between the name of a semaphore and the slot.
+const SLOT: char = '~';
 
 /// Characters that a shell, a line of text or a log could change or misread.
 const ESCAPED: &AsciiSet = &CONTROLS
@@ -89,6 +93,7 @@ impl Lease {
     pub(crate) fn of(state: &LeaseState, may_have_key: Box<[bool]>, expires: Duration) -> Self {
         Self {
             resource: String::from(&*state.resource),
+            slot: state.slot,
             value: state.tokens.value.clone(),
             fencing: state.tokens.claim,
             may_have_key,
@@ -96,9 +101,14 @@ impl Lease {
         }
     }
 
-    /// Returns the name of the locked resource, without the manager's key prefix.
+    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix.
     pub fn resource(&self) -> &str {
         &self.resource
+    }
+
+    /// Returns the slot of the semaphore, as [`LockGuard::slot`](crate::LockGuard::slot) does.
+    pub fn slot(&self) -> Option<u32> {
+        self.slot
     }
 
     /// Returns the value of the key on the nodes, as [`LockGuard::token`](crate::LockGuard::token) does.
@@ -155,7 +165,9 @@ impl fmt::Display for Lease {
         for flag in &self.may_have_key {
             f.write_str(if *flag { "1" } else { "0" })?;
         }
-        write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))
+        write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))?;
+        // No name has this character as it is, so earlier versions refuse a lease that they would take for a lock's.
+        self.slot.map_or(Ok(()), |slot| write!(f, "{SLOT}{slot}"))
     }
 }
 
@@ -198,11 +210,19 @@ impl FromStr for Lease {
         let may_have_key: Option<Box<[bool]>> = may_have_key.collect();
         let may_have_key = may_have_key.filter(|flags| !flags.is_empty());
         let may_have_key = may_have_key.ok_or_else(|| invalid("its list of nodes is damaged"))?;
-        let resource = percent_decode_str(next()).decode_utf8();
+        let mut name = next();
+        let mut slot = None;
+        if let Some((semaphore, number)) = name.split_once(SLOT) {
+            let number = decimal(number).and_then(|number| u32::try_from(number).ok());
+            slot = Some(number.ok_or_else(|| invalid("its slot is damaged"))?);
+            name = semaphore;
+        }
+        let resource = percent_decode_str(name).decode_utf8();
         let lease = Self {
             resource: resource
                 .map_err(|_| invalid("its resource is damaged"))?
                 .into_owned(),
+            slot,
             value,
             fencing,
             may_have_key,
@@ -257,6 +277,7 @@ mod tests {
     ) -> Lease {
         Lease {
             resource: resource.to_owned(),
+            slot: None,
             value: Token::parse("00112233445566778899aabbccddeeff00112233")
                 .unwrap()
                 .into(),

@@ -159,8 +159,8 @@
 //! # Cargo features
 //!
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
-//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`LockStatus`] and
-//!   [`Stats`] and their parts.
+//! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`LockStatus`],
+//!   [`SemaphoreStatus`], [`Stats`] and their parts.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
 //!
 //! # More
@@ -229,11 +229,11 @@ pub use crate::fencing::{FencingToken, Protocol};
 
 pub use crate::holder::Holder;
 
-pub use crate::status::{LockStatus, NodeStatus, View};
+pub use crate::status::{LockStatus, NodeStatus, SemaphoreStatus, View};
 
 pub use crate::health::{Finding, Health, Severity};
 
-pub use crate::stats::{NodeStats, Stats, WaitTimes};
+pub use crate::stats::{NodeStats, OpenMetrics, Stats, WaitTimes};
 
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
 

@@ -18,6 +18,7 @@ mod builder;
 mod call_record;
 mod operations;
 mod request;
+mod semaphore;
 
 use self::acquire::LockOptions;
 pub use self::builder::Builder;
@@ -208,7 +209,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
-        LockRequest::new(self, resource)
+        LockRequest::new(self, resource, None)
     }
 
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+mod open_metrics;
 mod recorder;
 #[cfg(feature = "serde")]
 mod serialise;
 
+pub use self::open_metrics::OpenMetrics;
 pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
 
 /// What a manager and its clones have done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
@@ -19,7 +21,7 @@ pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
 /// of [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
 /// [`Error::InvalidTtl`](crate::Error::InvalidTtl), is counted nowhere.
 ///
-/// [`Display`](fmt::Display) is for people, and may change.
+/// [`Display`](fmt::Display) is for people, and may change; [`open_metrics`](Self::open_metrics) is for Prometheus.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {

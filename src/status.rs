@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod semaphore;
 #[cfg(feature = "serde")]
 mod serialise;
+
+pub use self::semaphore::SemaphoreStatus;
 
 use crate::error::NodeError;
 use crate::holder::Holder;
@@ -152,15 +155,6 @@ impl LockStatus {
         }
     }
 
-    pub(crate) fn into_nodes(self) -> Vec<NodeStatus> {
-        match self {
-            Self::Held { nodes, .. }
-            | Self::Free { nodes }
-            | Self::Blocked { nodes }
-            | Self::Unknown { nodes } => nodes,
-        }
-    }
-
     /// Whether the answers of further nodes can't change the status.
     pub(crate) fn is_decided(&self) -> bool {
         matches!(self, Self::Held { .. } | Self::Free { .. })
@@ -192,18 +186,27 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// What a status says, without what each node said.
+struct Summary<'s>(&'s LockStatus);
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            LockStatus::Held {
+                token, remaining, ..
+            } => write!(f, "held by {} for {remaining:.1?}", Shown(token)),
+            LockStatus::Free { .. } => f.write_str("free"),
+            LockStatus::Blocked { .. } => {
+                f.write_str("held by nobody, and no majority is possible")
+            }
+            LockStatus::Unknown { .. } => f.write_str("unknown, too few nodes answered"),
+        }
+    }
+}
+
 impl fmt::Display for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Held {
-                token, remaining, ..
-            } => write!(f, "held by {} for {remaining:.1?}", Shown(token))?,
-            Self::Free { .. } => f.write_str("free")?,
-            Self::Blocked { .. } => {
-                f.write_str("held by nobody, and no majority is possible")?;
-            }
-            Self::Unknown { .. } => f.write_str("unknown, too few nodes answered")?,
-        }
+        write!(f, "{}", Summary(self))?;
         for (i, node) in self.nodes().iter().enumerate() {
             let mark = if i == 0 { ":" } else { ";" };
             write!(f, "{mark} {node}")?;

@@ -102,6 +102,7 @@ pub(crate) fn attempt_error(
     } else {
         Error::Held {
             resource,
+            permits: None,
             waited,
             holder: named(&nodes),
             nodes,

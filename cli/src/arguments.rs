@@ -7,19 +7,28 @@
     reason = "these comments are shown on a terminal as they are"
 )]
 
+mod dashes;
 mod fault;
 mod health;
+mod hold;
 mod lock;
+mod open_nodes;
+pub(crate) mod page;
 mod run;
 mod servers;
 mod status;
 mod unlock;
 
+use std::ffi::OsString;
+
 use clap::Parser;
 use clap::error::ErrorKind;
 
 pub(crate) use self::health::Health;
+pub(crate) use self::hold::Hold;
 pub(crate) use self::lock::Lock;
+pub(crate) use self::open_nodes::OpenNodes;
+use self::page::Entry;
 pub(crate) use self::run::{OnLoss, Run};
 pub(crate) use self::servers::Servers;
 pub(crate) use self::status::Status;
@@ -27,22 +36,72 @@ pub(crate) use self::unlock::Unlock;
 use crate::failure::Failure;
 use crate::output;
 
-/// The exit codes of all subcommands, and where servers and passwords are read from.
-fn closing_words() -> String {
-    let texts = [
-        run::EXIT_CODES,
-        status::EXIT_CODES,
-        health::EXIT_CODES,
-        unlock::EXIT_CODES,
-        servers::SERVERS,
-    ];
-    texts.join("\n\n")
+/// What belongs to a subcommand and is not part of its definition for the parser.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page {
+    pub(crate) subcommand: &'static str,
+    /// Beside those that all have.
+    pub(crate) exit_codes: &'static [Entry],
+    pub(crate) examples: &'static [Entry],
 }
+
+/// The pages of all subcommands.
+pub(crate) const PAGES: [Page; 8] = [
+    Page {
+        subcommand: "run",
+        exit_codes: &run::EXIT_CODES,
+        examples: &run::EXAMPLES,
+    },
+    Page {
+        subcommand: "hold",
+        exit_codes: &hold::EXIT_CODES,
+        examples: &hold::EXAMPLES,
+    },
+    Page {
+        subcommand: "status",
+        exit_codes: &status::EXIT_CODES,
+        examples: &status::EXAMPLES,
+    },
+    Page {
+        subcommand: "health",
+        exit_codes: &health::EXIT_CODES,
+        examples: &health::EXAMPLES,
+    },
+    Page {
+        subcommand: "unlock",
+        exit_codes: &unlock::EXIT_CODES,
+        examples: &unlock::EXAMPLES,
+    },
+    Page {
+        subcommand: "open-nodes",
+        exit_codes: &open_nodes::EXIT_CODES,
+        examples: &open_nodes::EXAMPLES,
+    },
+    Page {
+        subcommand: "completions",
+        exit_codes: &PRINTS,
+        examples: &[(
+            "redlatch completions bash > /etc/bash_completion.d/redlatch",
+            "Lets the shell complete subcommands and options.",
+        )],
+    },
+    Page {
+        subcommand: "man",
+        exit_codes: &PRINTS,
+        examples: &[("redlatch man | man -l -", "Shows this page.")],
+    },
+];
+
+const PRINTS: [Entry; 1] = [("0", "It is printed.")];
+
+const CLOSING_WORDS: &str = "\
+'redlatch SUBCOMMAND --help' has the options, the exit status, the environment and the files of a subcommand. 'redlatch \
+man | man -l -' shows all of it on one page, with examples.";
 
 /// Runs a command under a lock that a majority of independent Redis servers agree on (Redlock), and looks at locks and
 /// servers.
 #[derive(Debug, Parser)]
-#[command(name = "redlatch", version, after_long_help = closing_words())]
+#[command(name = "redlatch", version, after_long_help = CLOSING_WORDS)]
 struct Arguments {
     #[command(subcommand)]
     subcommand: Subcommand,
@@ -51,9 +110,11 @@ struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
     Run(Box<Run>),
+    Hold(Box<Hold>),
     Status(Status),
     Health(Health),
     Unlock(Unlock),
+    OpenNodes(OpenNodes),
     /// Prints completions for a shell.
     Completions {
         shell: clap_complete::Shell,
@@ -64,7 +125,8 @@ pub(crate) enum Subcommand {
 
 /// Parses the command line. Returns none after printing the help or the version.
 pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
-    match Arguments::try_parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match dashes::parse(&words) {
         Ok(arguments) => Ok(Some(arguments.subcommand)),
         Err(error)
             if matches!(

@@ -1,7 +1,7 @@
-//! The only place in the command that reads a clock: for the time that it has waited, and for the watchdog. The
-//! validity of a lock is the library's task.
+//! The only place in the command that reads a clock: for the time that it has waited, for the watchdog, and for the
+//! lines of a log. The validity of a lock is the library's task.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -11,6 +11,15 @@ use rustix::time::{ClockId, clock_gettime};
 )]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// The time of day, for the lines of a log.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing is decided by it: it is shown to people"
+)]
+pub(crate) fn wall() -> SystemTime {
+    SystemTime::now()
 }
 
 /// The time since the machine was started, which is the same for every process. If the system allows, it includes the

@@ -13,7 +13,10 @@ use crate::nodes;
 use crate::output;
 use crate::run::protocol;
 
-/// Returns 0 if it is known whether the lock is held.
+/// The lock is nobody's, as `status` says it.
+const FREE: u8 = 1;
+
+/// Returns 0 if the lock is held, 1 if it is free.
 pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
@@ -25,12 +28,13 @@ pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
             "{}\n",
             json::of_status(arguments.name.as_str(), &status)
         ))?;
-    } else {
+    } else if !arguments.quiet {
         output::print(&format!("{}: {status}\n", arguments.name))?;
     }
     Ok(match status {
-        LockStatus::Held { .. } | LockStatus::Free { .. } | LockStatus::Blocked { .. } => 0,
-        LockStatus::Unknown { .. } => UNAVAILABLE,
+        LockStatus::Held { .. } => 0,
+        LockStatus::Free { .. } => FREE,
+        LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => UNAVAILABLE,
     })
 }
 

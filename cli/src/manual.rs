@@ -1,9 +1,10 @@
 //! The manual page and the completions, made from the definition of the arguments.
 
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, roman};
+use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::arguments;
+use crate::arguments::page::{COMMON_CODES, ENVIRONMENT, Entry, FILES};
+use crate::arguments::{self, PAGES};
 use crate::failure::{Failure, IO};
 use crate::output;
 
@@ -55,10 +56,45 @@ fn page() -> std::io::Result<Vec<u8>> {
         let sections = sections.replace(" <\\fICOMMAND\\fR>", " \\-\\- <\\fICOMMAND\\fR>...");
         page.extend_from_slice(sections.as_bytes());
     }
-    whole.render_extra_section(&mut page)?;
+    closing_sections().to_writer(&mut page)?;
     whole.render_version_section(&mut page)?;
     Roff::new().text([roman("")]).to_writer(&mut page)?;
     Ok(page)
+}
+
+/// The exit codes, variables, files and examples.
+fn closing_sections() -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    for page in &PAGES {
+        roff.control("SS", [format!("redlatch {}", page.subcommand).as_str()]);
+        list(&mut roff, page.exit_codes);
+    }
+    roff.control("SS", ["all subcommands"]);
+    list(&mut roff, &COMMON_CODES);
+    roff.control("SH", ["ENVIRONMENT"]);
+    list(&mut roff, &ENVIRONMENT);
+    roff.control("SH", ["FILES"]);
+    list(&mut roff, &FILES);
+    roff.control("SH", ["EXAMPLES"]);
+    for page in &PAGES {
+        list(&mut roff, page.examples);
+    }
+    roff
+}
+
+fn list(roff: &mut Roff, entries: &[Entry]) {
+    for (term, meaning) in entries {
+        roff.control("TP", []);
+        // Each line of a term is a line of the page.
+        for (i, line) in term.lines().enumerate() {
+            if i > 0 {
+                roff.control("TQ", []);
+            }
+            roff.text([bold(line)]);
+        }
+        roff.text([roman(*meaning)]);
+    }
 }
 
 #[cfg(test)]
@@ -87,10 +123,32 @@ mod tests {
             let name = format!("\\-\\-{}", flag.replace('-', "\\-"));
             assert!(page.contains(&name), "{name}");
         }
-        for name in ["RUN", "STATUS", "HEALTH", "UNLOCK"] {
-            assert!(page.contains(&format!("REDLATCH {name}")), "{name}");
+        let definition = arguments::definition();
+        for subcommand in definition.get_subcommands() {
+            let name = subcommand.get_name();
+            assert!(
+                page.contains(&format!("REDLATCH {}", name.to_uppercase())),
+                "{name}"
+            );
+            let of_it = PAGES.iter().filter(|page| page.subcommand == name);
+            let [of_it] = of_it.collect::<Vec<_>>()[..] else {
+                panic!("{name} is not in PAGES");
+            };
+            assert!(!of_it.exit_codes.is_empty() && !of_it.examples.is_empty());
         }
-        assert!(page.contains("Exit codes of run"));
+        let sections = ["EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "VERSION"];
+        let places = sections.map(|title| {
+            page.find(&format!("\n.SH \"{title}\""))
+                .or(page.find(&format!("\n.SH {title}\n")))
+        });
+        assert!(
+            places.is_sorted() && places[0].is_some(),
+            "{places:?}: {page}"
+        );
+        for entry in [&ENVIRONMENT[..], &FILES].concat() {
+            let term = entry.0.replace('-', "\\-").replace('.', "\\&.");
+            assert!(page.contains(entry.0) || page.contains(&term), "{term}");
+        }
         assert!(page.contains("<\\fINAME\\fR> \\-\\- <\\fICOMMAND\\fR>..."));
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 
+use crate::clock;
 use crate::failure::{Failure, IO};
 
 /// Prints a text to standard output. It is no failure if the reader has gone, as `head` does.
@@ -18,8 +19,16 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes one line to standard error, whatever the text contains. If standard error is closed, the line is lost.
+///
+/// With `--verbose` it has the time, so that all lines of a log have it.
 pub(crate) fn complain(message: &str) {
-    let line = format!("redlatch: {}\n", presentable(message));
+    let message = presentable(message);
+    let line = if log::max_level() == log::LevelFilter::Off {
+        format!("redlatch: {message}\n")
+    } else {
+        let time = humantime::format_rfc3339_millis(clock::wall());
+        format!("redlatch: {time} {message}\n")
+    };
     io::stderr().lock().write_all(line.as_bytes()).ok();
 }
 

@@ -3,6 +3,7 @@
 use super::Cluster;
 use crate::error::Error;
 use crate::fencing::{FENCE, MARKER};
+use crate::node::command::slot_key;
 
 /// Keys are short. The bound stops a mistake, such as a file's content as a name, before it is sent to the servers.
 const LONGEST_KEY: usize = 64 * 1024;
@@ -11,6 +12,15 @@ impl Cluster {
     /// The key of a resource whose name was checked.
     pub(crate) fn key(&self, resource: &str) -> String {
         [self.options.key_prefix.as_str(), resource].concat()
+    }
+
+    /// The key of the lock on a resource, or on a slot of the semaphore with that name.
+    pub(crate) fn key_in(&self, resource: &str, slot: Option<u32>) -> String {
+        let key = self.key(resource);
+        match slot {
+            Some(slot) => slot_key(&key, slot),
+            None => key,
+        }
     }
 
     /// The key of a resource, if its name is valid.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::cancel::{Cancel, Patience};
 use super::order::Order;
+use super::slots::{Slots, in_turn};
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::node::wait::{ListenOutcome, LockState, WhenFree};
+use crate::node::wait::{ListenOutcome, Listener, LockState, LookReply, Target, WhenFree};
 
 /// How often the one node is asked before all nodes are: its key may be a remainder without a majority, and nobody's
 /// lock.
@@ -21,10 +22,36 @@ const POLITENESS: Duration = Duration::from_millis(10);
 /// How long after its time to live the key is gone here, and on the nodes that set it a little later.
 const PRECISION: Duration = Duration::from_millis(2);
 
+/// What a call asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'c> {
+    /// The key of the lock, or what the keys of all slots begin with.
+    pub(crate) key: &'c str,
+    /// None if it is a lock.
+    pub(crate) semaphore: Option<Semaphore<'c>>,
+}
+
+/// A semaphore from one of whose slots a call asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Semaphore<'c> {
+    pub(crate) name: &'c str,
+    pub(crate) permits: u32,
+    pub(crate) slots: &'c Slots,
+}
+
+/// The next attempts of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Round {
+    /// In which order the nodes are asked.
+    pub(crate) order: Order,
+    /// The slots of a semaphore that are asked for, one after the other until one is granted; none if it is a lock.
+    pub(crate) slots: Option<Vec<u32>>,
+}
+
 /// The wait of one call for a lock that another process holds.
 pub(crate) struct Wait<'c> {
     cluster: &'c Cluster,
-    key: &'c str,
+    wanted: Wanted<'c>,
     patience: &'c Patience,
     /// How many hints in succession led to no lock.
     hints: u32,
@@ -32,40 +59,91 @@ pub(crate) struct Wait<'c> {
 
 /// The next step after a look at the one node.
 enum Next {
-    /// An attempt: the node may grant the lock now.
-    Attempt,
+    /// An attempt: the node may grant the lock now, or these slots.
+    Attempt(Vec<u32>),
     /// Another look.
     Look,
+    /// Another look at once, to see which slot was released.
+    Woken,
     /// A sleep, and then an attempt at all nodes.
     Sleep,
 }
 
 impl<'c> Wait<'c> {
-    pub(crate) fn new(cluster: &'c Cluster, key: &'c str, patience: &'c Patience) -> Self {
+    pub(crate) fn new(cluster: &'c Cluster, wanted: Wanted<'c>, patience: &'c Patience) -> Self {
         Self {
             cluster,
-            key,
+            wanted,
             patience,
             hints: 0,
         }
     }
 
+    /// The first attempts of a call. Which slots of a semaphore are free is asked before, at the first node that
+    /// answers.
+    pub(crate) fn begin(&self) -> Result<Round, Error> {
+        let look = match self.wanted.semaphore {
+            // One look is made even by a call that does not wait.
+            Some(_) => self.look(Duration::ZERO, WhenFree::Take, || false),
+            None => None,
+        };
+        match look {
+            Some((look, _)) if !look.free.is_empty() => {
+                self.round(Order::of(self.cluster.options.fanout), look.free)
+            }
+            _ => self.at_all_nodes(),
+        }
+    }
+
+    /// Attempts that ask all nodes, also for slots that are not known to be free: what is on the first node may be a
+    /// remainder without a majority.
+    pub(crate) fn at_all_nodes(&self) -> Result<Round, Error> {
+        let slots = self
+            .wanted
+            .semaphore
+            .map(|semaphore| self.without_own(0..semaphore.permits));
+        self.round(
+            Order::of(self.cluster.options.fanout),
+            slots.unwrap_or_default(),
+        )
+    }
+
+    fn round(&self, order: Order, slots: Vec<u32>) -> Result<Round, Error> {
+        let slots = match self.wanted.semaphore {
+            Some(_) => {
+                let random = self.cluster.clock.random();
+                Some(in_turn(slots, random.map_err(Error::no_randomness)?))
+            }
+            None => None,
+        };
+        Ok(Round { order, slots })
+    }
+
+    fn without_own(&self, slots: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        self.wanted.semaphore.map_or_else(Vec::new, |semaphore| {
+            let now = self.cluster.clock.now();
+            semaphore
+                .slots
+                .without_own(semaphore.name, slots.into_iter(), now)
+        })
+    }
+
     /// Waits until an attempt makes sense: the first node would grant the lock, or reports its release, or too much
-    /// time has passed. Returns the order of that attempt.
-    pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Order, Error> {
+    /// time has passed. Returns the attempts to make.
+    pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
-        let fanout = cluster.options.fanout;
         for _ in 0..MOST_POLLS {
             let next = self.poll(cluster.delay()?, when_free);
             when_free = WhenFree::Take;
             match next {
-                Next::Attempt if self.hints < MOST_HINTS => {
+                Next::Attempt(slots) if self.hints < MOST_HINTS => {
                     self.hints = self.hints.saturating_add(1);
-                    return Ok(Order::by_arbiter(fanout));
+                    return self.round(Order::by_arbiter(cluster.options.fanout), slots);
                 }
                 Next::Look => self.hints = 0,
+                Next::Woken => {}
                 // After that many failed hints, a further one is treated like none.
-                Next::Attempt | Next::Sleep => {
+                Next::Attempt(_) | Next::Sleep => {
                     self.hints = 0;
                     self.patience.sleep(&cluster.clock, cluster.delay()?);
                     break;
@@ -75,30 +153,55 @@ impl<'c> Wait<'c> {
                 break;
             }
         }
-        Ok(Order::of(fanout))
+        self.at_all_nodes()
     }
 
-    /// Looks at the lock on the first node that answers. Waits there for its release, for the end of the key, or for
-    /// `delay`.
+    /// Looks at the lock on the first node that answers before it `is_over`, and announces that it is waited for, for
+    /// this long.
+    fn look(
+        &self,
+        span: Duration,
+        when_free: WhenFree,
+        is_over: impl Fn() -> bool,
+    ) -> Option<(LookReply, Option<Listener<'c>>)> {
+        let closed = self.cluster.each().filter(|node| node.is_closed());
+        let target = Target {
+            key: self.wanted.key,
+            permits: self.wanted.semaphore.map(|semaphore| semaphore.permits),
+        };
+        closed.take_while(|_| !is_over()).find_map(|node| {
+            let listener = if span.is_zero() {
+                None
+            } else {
+                node.listener()
+            };
+            let announced = listener.as_ref().map_or(Duration::ZERO, |_| span);
+            let mut look = node.look(target, announced, when_free)?;
+            look.free = self.without_own(look.free);
+            let is_announced = look.is_announced;
+            Some((look, listener.filter(|_| is_announced)))
+        })
+    }
+
+    /// Looks at the lock. Waits for its release, for the end of the key, or for `delay`.
     fn poll(&self, delay: Duration, when_free: WhenFree) -> Next {
         let cluster = self.cluster;
         let left = || self.patience.left(&cluster.clock);
         let delay = delay.min(left());
-        let closed = cluster.each().filter(|node| node.is_closed());
         // A node that hangs may use up the remaining time.
-        let mut asked = closed.take_while(|_| !left().is_zero());
-        let look = asked.find_map(|node| {
-            let listener = node.listener();
-            let announced = listener.as_ref().map_or(Duration::ZERO, |_| delay);
-            let look = node.look(self.key, announced, when_free)?;
-            Some((look, listener.filter(|_| look.is_announced)))
-        });
-        let Some((look, listener)) = look else {
+        let Some((look, listener)) = self.look(delay, when_free, || left().is_zero()) else {
             return Next::Sleep;
         };
+        let is_semaphore = self.wanted.semaphore.is_some();
         let span = match (look.state, when_free) {
             (LockState::Stuck, _) => return Next::Sleep,
-            (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => return Next::Attempt,
+            // The node has forgotten slots that this manager has.
+            (LockState::Free | LockState::Deserted, _) if is_semaphore && look.free.is_empty() => {
+                delay
+            }
+            (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => {
+                return Next::Attempt(look.free);
+            }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
             (LockState::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
         };
@@ -106,10 +209,14 @@ impl<'c> Wait<'c> {
         // A server may be late to report that the wait is over. This bound keeps the caller from being late with it.
         let longest = left().saturating_add(PRECISION);
         let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
-        match listener.map(|listener| listener.listen(self.key, span, longest, given_up)) {
+        match listener.map(|listener| listener.listen(self.wanted.key, span, longest, given_up)) {
             Some(ListenOutcome::Release) => {
                 cluster.stats.woken.count();
-                Next::Attempt
+                if is_semaphore {
+                    Next::Woken
+                } else {
+                    Next::Attempt(Vec::new())
+                }
             }
             Some(ListenOutcome::Nothing) => Next::Look,
             Some(ListenOutcome::Failed) | None => {
@@ -154,7 +261,11 @@ mod tests {
 
     impl World {
         fn begin(&self) -> Wait<'_> {
-            Wait::new(self.manager.cluster(), "job", &FOREVER)
+            let wanted = Wanted {
+                key: "job",
+                semaphore: None,
+            };
+            Wait::new(self.manager.cluster(), wanted, &FOREVER)
         }
 
         fn wait(&self, wait: &mut Wait<'_>, when_free: WhenFree, end: Option<Duration>) -> Order {
@@ -165,9 +276,9 @@ mod tests {
                 patience: &patience,
                 ..*wait
             };
-            let order = same.wait(when_free).unwrap();
+            let round = same.wait(when_free).unwrap();
             wait.hints = same.hints;
-            order
+            round.order
         }
 
         /// Gives the lock to another holder on all nodes, for `ttl`.

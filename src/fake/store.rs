@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use self::process::Process;
+use crate::node::command::slot_key;
 use crate::wire::resp::{self, Reply, ServerError};
 use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
 
@@ -109,6 +110,9 @@ impl Store {
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
             ["EVAL", script, "1", key, _, _] if *script == LOOK => self.look(key, now),
+            ["EVAL", script, "1", key, _, _, permits] if *script == LOOK => {
+                self.look_at_slots(key, permits, now)
+            }
             other => self
                 .execute_fenced(other, now)
                 .unwrap_or_else(|| error("a command that a fake node does not know")),
@@ -165,8 +169,27 @@ impl Store {
 
     /// Announces nothing, because a fake node knows no blocking command: clients ask again after a while.
     fn look(&mut self, key: &str, now: Duration) -> Reply {
-        let left = self.get(key, now).map_or(-2, |entry| entry.pttl(now));
-        Reply::Array(vec![Reply::Int(left), Reply::Int(0)])
+        Reply::Array(vec![Reply::Int(self.pttl(key, now)), Reply::Int(0)])
+    }
+
+    fn look_at_slots(&mut self, key: &str, permits: &str, now: Duration) -> Reply {
+        let slots = 0..permits.parse::<u32>().unwrap_or(0);
+        let left: Vec<i64> = slots
+            .map(|slot| self.pttl(&slot_key(key, slot), now))
+            .collect();
+        let free = left.iter().map(|left| if *left == -2 { '1' } else { '0' });
+        let free: String = free.collect();
+        // A slot that never is free comes last.
+        let first = left.iter().min_by_key(|left| (**left == -1, **left));
+        Reply::Array(vec![
+            Reply::Int(first.copied().unwrap_or(-1)),
+            Reply::Int(0),
+            Reply::Bulk(free.into_bytes()),
+        ])
+    }
+
+    fn pttl(&mut self, key: &str, now: Duration) -> i64 {
+        self.get(key, now).map_or(-2, |entry| entry.pttl(now))
     }
 
     /// The entry with this token, or the reply of the scripts if there is none.

@@ -27,13 +27,16 @@ impl LockGuard {
             return None;
         }
         let cluster = self.shared.cluster();
-        let key = cluster.key(self.resource());
+        let key = cluster.key_in(self.resource(), self.lease.slot);
         let released = release(cluster, &self.lease, &ended.standings, &key);
         if released.has_woken {
-            self.shared.courtesy.note_release(&key, cluster.clock.now());
+            let waited_for = cluster.key(self.resource());
+            let now = cluster.clock.now();
+            self.shared.courtesy.note_release(&waited_for, now);
         }
         // The next thread gets its turn before the steps that may take time.
         self.turn = None;
+        self.seat = None;
         self.lease.given_back(&released.nodes);
         drop_hooks(ended.hooks);
         Some((ended.loss, released.nodes))

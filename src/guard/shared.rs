@@ -7,12 +7,14 @@ use crate::cluster::Cluster;
 use crate::contend::courtesy::Courtesy;
 use crate::contend::handover::Allowance;
 use crate::contend::queue::Queue;
+use crate::contend::slots::Slots;
 use crate::renewal::Keeper;
 
 /// Dropped with the last clone of the manager or the last guard, whichever is later.
 pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     pub(crate) queue: Arc<Queue<LockGuard>>,
+    pub(crate) slots: Arc<Slots>,
     pub(crate) courtesy: Courtesy,
     /// How often and for how long a lock may be handed over from thread to thread, if at all.
     pub(crate) handover: Option<Allowance>,
@@ -23,6 +25,7 @@ impl Shared {
         Arc::new(Self {
             keeper: Keeper::new(cluster),
             queue: Queue::new(),
+            slots: Slots::new(),
             courtesy: Courtesy::default(),
             handover,
         })

@@ -56,6 +56,8 @@ pub(crate) struct LeaseState {
     /// A number that no other lock of this process has.
     pub(crate) number: u64,
     pub(crate) resource: Arc<str>,
+    /// The slot, if the resource is a semaphore.
+    pub(crate) slot: Option<u32>,
     pub(crate) tokens: Tokens,
     clock: Clock,
     /// The process that holds it.
@@ -123,6 +125,7 @@ impl LeaseState {
         Self {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             resource: Arc::clone(resource),
+            slot: None,
             tokens,
             clock: clock.clone(),
             process: std::process::id(),
@@ -131,6 +134,11 @@ impl LeaseState {
             state: Mutex::new(Inner::new(standings)),
             changed: Condvar::new(),
         }
+    }
+
+    /// The same lock, on a slot of the semaphore with the name of the resource.
+    pub(crate) fn in_slot(self, slot: Option<u32>) -> Self {
+        Self { slot, ..self }
     }
 
     /// The same lock for the next holder, from `now` until `deadline`, after this one has ended.

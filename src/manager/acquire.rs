@@ -6,14 +6,16 @@ use std::time::Duration;
 use super::LockManager;
 use super::call_record::CallRecord;
 use crate::clock::{Clock, Timestamp};
-use crate::contend::arbiter::Wait;
+use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
 use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
 use crate::contend::queue::{Lines, Refusal, Turn, WaitClock};
+use crate::contend::slots::check_permits;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::guard::{Demand, LockGuard};
-use crate::holder::Label;
+use crate::holder::{Holder, Label};
 use crate::node::Node;
+use crate::node::command::slot_key;
 use crate::node::wait::WhenFree;
 use crate::protocol::acquire::{Asked, attempt};
 use crate::quorum::Term;
@@ -34,6 +36,12 @@ enum FromQueue {
 /// What a call asks for.
 struct LockParams {
     resource: Arc<str>,
+    /// None if it is a lock.
+    permits: Option<u32>,
+    /// Of the lock, or what the keys of all slots begin with.
+    key: String,
+    /// The line in which the threads of this manager wait.
+    line: Arc<str>,
     term: Term,
     keep_alive: Option<KeepAlive>,
     label: Option<Label>,
@@ -52,6 +60,8 @@ impl LockParams {
 /// The options of a call that only some callers set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LockOptions {
+    /// How many permits the semaphore has, if it is one.
+    pub(super) permits: Option<u32>,
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) cancel: Option<Cancel>,
     /// What the holder calls itself, if not as the builder says.
@@ -72,8 +82,16 @@ impl LockManager {
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
         let key = cluster.checked_key(resource)?;
+        options.permits.map_or(Ok(()), check_permits)?;
+        let resource: Arc<str> = resource.into();
         let params = LockParams {
-            resource: resource.into(),
+            line: match options.permits {
+                Some(permits) => line(&resource, permits),
+                None => Arc::clone(&resource),
+            },
+            resource,
+            key,
+            permits: options.permits,
             term,
             keep_alive: options.keep_alive,
             label: self.label(options)?,
@@ -83,7 +101,7 @@ impl LockManager {
                 cancel: options.cancel.clone(),
             },
         };
-        let mut record = CallRecord::begin(cluster, resource, ttl);
+        let mut record = CallRecord::begin(cluster, &params.resource, ttl);
         let turn = match self.wait_in_queue(&params, &mut record)? {
             FromQueue::Guard(guard) => return Ok(guard),
             FromQueue::Turn(turn) => turn,
@@ -91,10 +109,12 @@ impl LockManager {
         let when_free = if timeout.is_zero() {
             WhenFree::Take
         } else {
-            self.shared.courtesy.when_free(&key, cluster.clock.now())
+            let now = cluster.clock.now();
+            self.shared.courtesy.when_free(&params.key, now)
         };
-        let guard = self.take(&params, &key, when_free, &turn, &mut record)?;
-        Ok(guard.with_turn(Some(turn)))
+        let guard = self.take(&params, when_free, &turn, &mut record)?;
+        // With a semaphore, the next thread asks for another slot.
+        Ok(guard.with_turn(Some(turn).filter(|_| params.permits.is_none())))
     }
 
     /// What the holder of this call calls itself.
@@ -109,61 +129,116 @@ impl LockManager {
     fn take(
         &self,
         params: &LockParams,
-        key: &str,
         when_free: WhenFree,
         turn: &Turn<LockGuard>,
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
         let (cluster, patience) = (self.cluster(), &params.patience);
-        let mut wait = Wait::new(cluster, key, patience);
-        let all = Order::of(cluster.options.fanout);
-        let mut order = match when_free {
-            WhenFree::Yield => wait.wait(when_free)?,
-            WhenFree::Take => all,
+        let semaphore = params.permits.map(|permits| Semaphore {
+            name: &params.resource,
+            permits,
+            slots: &self.shared.slots,
+        });
+        let wanted = Wanted {
+            key: &params.key,
+            semaphore,
         };
-        let mut raised = 0_u32;
+        let mut wait = Wait::new(cluster, wanted, patience);
+        let all = Order::of(cluster.options.fanout);
+        let mut round = match when_free {
+            WhenFree::Yield => wait.wait(when_free)?,
+            WhenFree::Take => wait.begin()?,
+        };
         loop {
             if patience.is_cancelled() {
                 return Err(record.refused(params.cancelled()));
             }
-            let error = match record.attempted(self.attempt(params, key, order)) {
+            let error = match self.ask(params, &round, record) {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
-            // This is no contention: the nodes can grant the next proposal, so there is nothing to wait for.
-            if needs_another_token(&error) && raised < MOST_RAISES {
-                raised = raised.saturating_add(1);
-                continue;
-            }
-            raised = 0;
             turn.met(&error);
             if patience.left(&cluster.clock).is_zero() {
-                if order == all && !patience.is_cancelled() {
+                if round.order == all && !patience.is_cancelled() {
                     return Err(error);
                 }
                 // The error of the last attempt reports on every node.
-                order = all;
+                round = wait.at_all_nodes()?;
                 continue;
             }
-            if let Error::Held { .. } = error {
-                order = wait.wait(WhenFree::Take)?;
+            round = if let Error::Held { .. } = error {
+                wait.wait(WhenFree::Take)?
             } else {
                 patience.sleep(&cluster.clock, cluster.delay()?);
-                order = all;
+                wait.at_all_nodes()?
+            };
+        }
+    }
+
+    /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.
+    fn ask(
+        &self,
+        params: &LockParams,
+        round: &Round,
+        record: &mut CallRecord<'_>,
+    ) -> Result<LockGuard, Error> {
+        let Some(slots) = &round.slots else {
+            return self.ask_for(params, None, round.order, record);
+        };
+        let mut last = None;
+        for slot in slots {
+            let result = self.ask_for(params, Some(*slot), round.order, record);
+            if !matches!(result, Err(Error::Held { .. })) || params.patience.is_cancelled() {
+                return result;
+            }
+            last = Some(result);
+        }
+        // Guards of this manager have them all.
+        last.unwrap_or_else(|| Err(record.refused(self.held_here(params, None))))
+    }
+
+    /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
+    /// contention, so there is nothing to wait for.
+    fn ask_for(
+        &self,
+        params: &LockParams,
+        slot: Option<u32>,
+        order: Order,
+        record: &mut CallRecord<'_>,
+    ) -> Result<LockGuard, Error> {
+        let mut raised = 0_u32;
+        loop {
+            let result = record.attempted(self.attempt(params, slot, order));
+            let is_over = raised >= MOST_RAISES || params.patience.is_cancelled();
+            match result {
+                Err(error) if needs_another_token(&error) && !is_over => {
+                    raised = raised.saturating_add(1);
+                }
+                result => return result,
             }
         }
     }
 
     /// Makes one attempt, and a guard if it wins.
-    fn attempt(&self, params: &LockParams, key: &str, order: Order) -> Result<LockGuard, Error> {
-        let (cluster, handover) = (self.cluster(), self.shared.handover);
+    fn attempt(
+        &self,
+        params: &LockParams,
+        slot: Option<u32>,
+        order: Order,
+    ) -> Result<LockGuard, Error> {
+        let cluster = self.cluster();
+        let slot_key = slot.map(|slot| slot_key(&params.key, slot));
         let asked = Asked {
             resource: &params.resource,
-            key,
+            key: slot_key.as_deref().unwrap_or(&params.key),
             term: params.term,
             label: params.label.as_ref(),
         };
-        let won = attempt(cluster, asked, order, handover)?;
+        // The next thread in line of a semaphore asks for another slot.
+        let handover = self.shared.handover.filter(|_| slot.is_none());
+        let won = attempt(cluster, asked, order, handover);
+        let mut won = won.map_err(|error| error.of_semaphore(params.permits))?;
+        won.lease = won.lease.in_slot(slot);
         let guard = LockGuard::new(&self.shared, won);
         if let Some(keep_alive) = params.keep_alive {
             guard.begin_keep_alive(params.term, keep_alive);
@@ -188,7 +263,7 @@ impl LockManager {
         record: &mut CallRecord<'_>,
     ) -> Result<FromQueue, Error> {
         let (cluster, queue) = (self.cluster(), &self.shared.queue);
-        if let Some(turn) = queue.try_enter(&params.resource) {
+        if let Some(turn) = queue.try_enter(&params.line) {
             return Ok(FromQueue::Turn(turn));
         }
         cluster.stats.queued.count();
@@ -200,18 +275,17 @@ impl LockManager {
             clock: &cluster.clock,
             patience: &params.patience,
         };
-        let (turn, guard) =
-            match queue.enter(&params.resource, demand, params.patience.end, &waiting) {
-                Ok(entered) => entered,
-                Err(refusal) => {
-                    let error = if params.patience.is_cancelled() {
-                        params.cancelled()
-                    } else {
-                        self.refused(&params.resource, refusal)
-                    };
-                    return Err(record.refused(error));
-                }
-            };
+        let (turn, guard) = match queue.enter(&params.line, demand, params.patience.end, &waiting) {
+            Ok(entered) => entered,
+            Err(refusal) => {
+                let error = if params.patience.is_cancelled() {
+                    params.cancelled()
+                } else {
+                    self.refused(params, refusal)
+                };
+                return Err(record.refused(error));
+            }
+        };
         let Some(guard) = guard else {
             return Ok(FromQueue::Turn(turn));
         };
@@ -228,20 +302,32 @@ impl LockManager {
     }
 
     /// The error for a thread that waited for other threads until its time was over.
-    fn refused(&self, resource: &Arc<str>, refusal: Refusal<LockGuard>) -> Error {
+    fn refused(&self, params: &LockParams, refusal: Refusal<LockGuard>) -> Error {
         let lock = refusal.lock;
         if let (None, Some(error)) = (&lock, refusal.met) {
             return error;
         }
+        let holder = lock.and_then(|lock| lock.tokens.value.holder());
+        self.held_here(params, holder)
+    }
+
+    /// The error of a call that asks no node, because other threads of this manager have what it asks for.
+    fn held_here(&self, params: &LockParams, holder: Option<Holder>) -> Error {
         let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
         let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
         Error::Held {
-            resource: Arc::clone(resource),
+            resource: Arc::clone(&params.resource),
+            permits: params.permits,
             waited: Duration::ZERO,
-            holder: lock.and_then(|lock| lock.tokens.value.holder()),
+            holder,
             nodes,
         }
     }
+}
+
+/// The line for a semaphore. No lock has such a name.
+fn line(semaphore: &str, permits: u32) -> Arc<str> {
+    format!("{semaphore}:redlatch:slots:{permits}").into()
 }
 
 /// The clock and the patience of a thread that waits in the queue.

@@ -31,12 +31,15 @@ pub struct LockRequest<'a> {
 }
 
 impl<'a> LockRequest<'a> {
-    pub(crate) fn new(manager: &'a LockManager, resource: &'a str) -> Self {
+    pub(crate) fn new(manager: &'a LockManager, resource: &'a str, permits: Option<u32>) -> Self {
         Self {
             manager,
             resource,
             ttl: None,
-            options: LockOptions::default(),
+            options: LockOptions {
+                permits,
+                ..LockOptions::default()
+            },
         }
     }
 

@@ -9,6 +9,11 @@ use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RET
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
 const BELL: &str = ":redlatch:bell";
 
+/// The key of a slot of a semaphore. The scripts have it too. No lock has such a name, so only a semaphore takes a slot.
+pub(crate) fn slot_key(semaphore: &str, slot: u32) -> String {
+    format!("{semaphore}:redlatch:slot:{slot}")
+}
+
 /// What one attempt sends: the same key and token to every node.
 #[derive(Clone, Copy)]
 pub(crate) struct Command<'a> {
@@ -80,11 +85,19 @@ pub(crate) fn inspect(key: &str) -> Packed {
     Packed::new("inspect", &eval(INSPECT, ["1".into(), key.into()]))
 }
 
-/// Asks for the PTTL of a lock, and announces for how long a client waits for it: for a free lock only `in_any_case`.
-pub(super) fn look(key: &str, announced: Duration, in_any_case: bool) -> Packed {
+/// Asks for the PTTL of a lock, and announces for how long a client waits for it: for a free lock only `in_any_case`. With
+/// `permits`, asks for those of all slots of a semaphore.
+pub(super) fn look(
+    key: &str,
+    announced: Duration,
+    in_any_case: bool,
+    permits: Option<u32>,
+) -> Packed {
     let in_any_case = Word::from(if in_any_case { "1" } else { "0" });
     let rest = ["1".into(), key.into(), millis(announced), in_any_case];
-    Packed::new("look", &eval(LOOK, rest))
+    let mut words = eval(LOOK, rest);
+    words.extend(permits.map(|permits| Word::from(u64::from(permits))));
+    Packed::new("look", &words)
 }
 
 /// The shortest time for which a server can be asked to block. Zero would mean no bound.

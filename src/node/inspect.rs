@@ -1,5 +1,6 @@
 //! Asks the nodes what is under a key, and changes nothing.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +22,46 @@ pub(crate) fn inspect_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Vec<Option<NodeStatus>> {
-    let read = |_: &Node, reply: &Reply| view(reply);
+    let answers = inspect_each(nodes, command).into_iter();
+    answers
+        .map(|answer| answer.and_then(|locks| locks.into_iter().next()))
+        .collect()
+}
+
+/// As [`inspect_all`], with commands for several locks. Returns the views of all locks for each node that is asked.
+pub(crate) fn inspect_each<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+) -> Vec<Option<Vec<NodeStatus>>> {
+    let locks = command.count();
+    let read = |_: &Node, reply: &Reply| views(reply, locks);
     let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect), read);
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
         let answer = answer?;
-        let view = answer.result.unwrap_or_else(View::Failed);
-        Some(node.status(view, answer.elapsed, answer.server))
+        let views = match answer.result {
+            Ok(views) => views,
+            Err(error) => vec![View::Failed(error); locks],
+        };
+        let status = |view| node.status(view, answer.elapsed, answer.server.clone());
+        Some(views.into_iter().map(status).collect())
     });
     statuses.collect()
+}
+
+/// Reads the replies of inspect.lua for as many locks.
+fn views(reply: &Reply, locks: usize) -> Option<Vec<View>> {
+    let replies = match reply {
+        Reply::Array(replies) if locks != 1 => replies.as_slice(),
+        Reply::Nil
+        | Reply::Okay
+        | Reply::Text(_)
+        | Reply::Int(_)
+        | Reply::Bulk(_)
+        | Reply::Array(_)
+        | Reply::Error(_) => slice::from_ref(reply),
+    };
+    let views: Option<Vec<View>> = replies.iter().map(view).collect();
+    views.filter(|views| views.len() == locks)
 }
 
 /// As [`inspect_all`], with commands that ask for a counter of fencing tokens as well. The counter is `None` if the key

@@ -15,11 +15,23 @@ use crate::wire::resp::Reply;
 const SERVER_TICK: Duration = Duration::from_millis(100);
 
 /// What a node says of a lock that a client waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LookReply {
+    /// Of the slot that is free first, if it is a semaphore.
     pub(crate) state: LockState,
     /// Whether a release of the lock is going to wake a client.
     pub(crate) is_announced: bool,
+    /// The slots of the semaphore that the node would grant.
+    pub(crate) free: Vec<u32>,
+}
+
+/// What a client waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'t> {
+    /// Of the lock, or what the keys of all slots begin with.
+    pub(crate) key: &'t str,
+    /// How many slots the semaphore has, if it is one.
+    pub(crate) permits: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,12 +82,17 @@ impl Node {
 
     /// Asks the node for how long it has a lock. Announces that a client waits, for `span` and a node timeout; a span of
     /// zero announces nothing. A free lock is announced only by a client that yields. None if the node does not tell.
-    pub(crate) fn look(&self, key: &str, span: Duration, when_free: WhenFree) -> Option<LookReply> {
+    pub(crate) fn look(
+        &self,
+        Target { key, permits }: Target<'_>,
+        span: Duration,
+        when_free: WhenFree,
+    ) -> Option<LookReply> {
         let announced = match span {
             Duration::ZERO => span,
             span => span.saturating_add(self.timeout),
         };
-        let command = command::look(key, announced, when_free == WhenFree::Yield);
+        let command = command::look(key, announced, when_free == WhenFree::Yield, permits);
         let request = Request::new(&command, Kind::Brief);
         // A server that refuses, or is loading, has answered.
         let read = |_: &Self, reply: &Reply| {
@@ -83,7 +100,7 @@ impl Node {
             if is_refused {
                 Some(None)
             } else {
-                look(reply).map(Some)
+                look(reply, permits).map(Some)
             }
         };
         Exchange::run(self, &request, read).result.ok().flatten()
@@ -141,12 +158,17 @@ fn is_refusal(reply: &Reply) -> bool {
 }
 
 /// Reads the reply of look.lua.
-fn look(reply: &Reply) -> Option<LookReply> {
+fn look(reply: &Reply, permits: Option<u32>) -> Option<LookReply> {
     let Reply::Array(items) = reply else {
         return None;
     };
-    let [Reply::Int(left), Reply::Int(announced @ 0..=1)] = items.as_slice() else {
+    let [Reply::Int(left), Reply::Int(announced @ 0..=1), rest @ ..] = items.as_slice() else {
         return None;
+    };
+    let free = match (rest, permits) {
+        ([], None) => Vec::new(),
+        ([Reply::Bulk(slots)], Some(permits)) => free_slots(slots, permits)?,
+        _ => return None,
     };
     let state = match left {
         -2 => LockState::Free,
@@ -158,7 +180,16 @@ fn look(reply: &Reply) -> Option<LookReply> {
     Some(LookReply {
         state,
         is_announced: *announced == 1,
+        free,
     })
+}
+
+/// Reads `1` for each free slot, and `0` for each other.
+fn free_slots(slots: &[u8], permits: u32) -> Option<Vec<u32>> {
+    let is_whole =
+        slots.iter().all(|slot| b"01".contains(slot)) && u32::try_from(slots.len()) == Ok(permits);
+    let free = (0..permits).zip(slots).filter(|(_, slot)| **slot == b'1');
+    is_whole.then(|| free.map(|(slot, _)| slot).collect())
 }
 
 #[cfg(test)]
@@ -168,7 +199,7 @@ mod tests {
     #[test]
     fn anything_but_the_answers_of_the_script_is_none() {
         let int = Reply::Int;
-        let read = |items: &[Reply]| look(&Reply::Array(items.to_vec()));
+        let read = |items: &[Reply]| look(&Reply::Array(items.to_vec()), None);
         let state = |left| read(&[int(left), int(0)]).map(|look| look.state);
         assert_eq!(state(-2), Some(LockState::Free));
         assert_eq!(state(-1), Some(LockState::Stuck));
@@ -186,7 +217,29 @@ mod tests {
         assert_eq!(read(&[int(5)]), None);
         assert_eq!(read(&[int(5), int(1), int(1)]), None);
         assert_eq!(read(&[int(5), Reply::Nil]), None);
-        assert_eq!(look(&int(5)), None);
-        assert_eq!(look(&Reply::Nil), None);
+        assert_eq!(look(&int(5), None), None);
+        assert_eq!(look(&Reply::Nil, None), None);
+    }
+
+    #[test]
+    fn the_free_slots_are_read_and_have_to_be_as_many_as_there_are_permits() {
+        let int = Reply::Int;
+        let read = |slots: &str, permits| {
+            let items = vec![int(-2), int(0), Reply::Bulk(slots.into())];
+            look(&Reply::Array(items), permits).map(|look| look.free)
+        };
+        assert_eq!(read("101", Some(3)), Some(vec![0, 2]));
+        assert_eq!(read("000", Some(3)), Some(vec![]));
+        for (slots, permits) in [
+            ("101", Some(4)),
+            ("101", Some(2)),
+            ("101", None),
+            ("1 1", Some(3)),
+            ("", Some(1)),
+        ] {
+            assert_eq!(read(slots, permits), None, "{slots} {permits:?}");
+        }
+        let without = Reply::Array(vec![int(-2), int(0)]);
+        assert_eq!(look(&without, Some(3)), None);
     }
 }

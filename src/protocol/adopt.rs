@@ -19,7 +19,8 @@ use crate::verdict;
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let resource: Arc<str> = lease.resource().into();
-    let key = cluster.checked_key(&resource)?;
+    cluster.checked_key(&resource)?;
+    let key = cluster.key_in(&resource, lease.slot());
     check_origin(cluster, lease)?;
     if lease.has_expired(cluster.clock.wall_micros()) {
         let cause = LossCause::Expired { nodes: Vec::new() };
@@ -47,7 +48,8 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let standings = standings.map(Standing::of_lease).collect();
     let times = (started, deadline);
     Ok(Won {
-        lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), standings, times),
+        lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), standings, times)
+            .in_slot(lease.slot()),
         votes,
         cohort: None,
     })

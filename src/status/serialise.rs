@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{LockStatus, NodeStatus, View};
+use super::{LockStatus, NodeStatus, SemaphoreStatus, View};
 use crate::error::NodeError;
 
 impl Serialize for LockStatus {
@@ -22,6 +22,16 @@ impl Serialize for LockStatus {
         status.serialize_field("token", &token)?;
         status.serialize_field("remaining_ms", &remaining)?;
         status.serialize_field("nodes", self.nodes())?;
+        status.end()
+    }
+}
+
+impl Serialize for SemaphoreStatus {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut status = serializer.serialize_struct("SemaphoreStatus", 3)?;
+        status.serialize_field("permits", &self.slots.len())?;
+        status.serialize_field("held", &self.held())?;
+        status.serialize_field("slots", &self.slots)?;
         status.end()
     }
 }

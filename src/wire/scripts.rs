@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 use super::resp::Reply;
 
 /// Releases a lock: deletes the key only if it still holds our token, and wakes a waiting client. The wake-up is a hint, so
-/// nothing about it is an error. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
+/// nothing about it is an error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which
+/// gets an element for each release: several clients may have looked and not yet listen. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
 /// a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a key of
 /// another type.
 pub(crate) const RELEASE: &str = concat!(
@@ -28,6 +29,10 @@ pub(crate) const INSPECT: &str = include_str!("scripts/inspect.lua");
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if
 /// the wait was announced, or else 0. With `in_any_case`, a free lock is announced as well. If its bell rang and no client has
 /// come for that, the script returns -3 and 0.
+///
+/// Looks at all slots of a semaphore at once: it has as many permits as the last argument says. In place of the lock's, the
+/// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each
+/// other.
 pub(crate) const LOOK: &str = include_str!("scripts/look.lua");
 
 /// Does nothing and returns 1. The reply shows that the server executes scripts.

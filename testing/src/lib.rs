@@ -1,4 +1,5 @@
-//! Servers for the tests, benchmarks and examples of this workspace: real servers, scripted servers, proxies.
+//! What the tests, benchmarks and examples of this workspace play against: real servers, scripted servers, proxies; and a
+//! strict reader of metrics.
 //!
 //! Nothing of the library is in it, so that the library's own unit tests can use it. An error here fails the test that called.
 
@@ -12,6 +13,7 @@
     reason = "what fails in it fails the test that called it"
 )]
 
+pub mod open_metrics;
 pub mod scripted;
 
 mod alone;

@@ -36,9 +36,17 @@ mod waiting {
     #[cfg(target_os = "linux")]
     mod handover;
     #[cfg(target_os = "linux")]
-    mod queue;
+    pub(crate) mod queue;
     mod trouble;
-    mod wake_up;
+    pub(crate) mod wake_up;
+}
+
+/// At most so many holders at a time.
+#[cfg(test)]
+mod semaphore {
+    #[cfg(target_os = "linux")]
+    mod on_servers;
+    mod permits;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.
@@ -103,6 +111,7 @@ mod operations {
     mod health_hostile;
     mod health_servers;
     mod logs;
+    mod open_metrics;
     mod page;
     mod secrets;
     #[cfg(feature = "tracing")]

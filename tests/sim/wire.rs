@@ -67,7 +67,7 @@ impl Message {
             }
             ["EVAL", fenced::RELEASE, "2", key, _, value, ..] => (Verb::Release, *key, *value, ""),
             ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
-            ["EVAL", LOOK, "1", key, _, _] => (Verb::Look, *key, "", ""),
+            ["EVAL", LOOK, "1", key, _, _, ..] => (Verb::Look, *key, "", ""),
             ["EVAL", script, "1", key, token, rest @ ..] => {
                 let verb = match *script {
                     RETAKE => Verb::Retake,

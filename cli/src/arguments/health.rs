@@ -2,14 +2,23 @@
 
 use clap::Args;
 
-use super::servers::{Form, SERVERS, Servers};
+use super::page::{Entry, closing_words};
+use super::servers::{Form, Servers};
 
-pub(super) const EXIT_CODES: &str = "\
-Exit codes of health: 0 nothing to do, 1 a warning, 2 critical.";
+pub(crate) const EXIT_CODES: [Entry; 3] = [
+    ("0", "There is nothing to do."),
+    ("1", "There is a warning."),
+    ("2", "There is something critical."),
+];
+
+pub(crate) const EXAMPLES: [Entry; 1] = [(
+    "redlatch health",
+    "Shows what is wrong with the servers, and what to do about it.",
+)];
 
 /// Tells what is wrong with the servers and what to do about it.
 #[derive(Debug, Args)]
-#[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
+#[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Health {
     #[command(flatten)]
     pub(crate) servers: Servers,

@@ -14,7 +14,8 @@ pub(crate) struct Lock {
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) ttl: Option<Duration>,
 
-    /// How long to wait for the lock [default: 10s]
+    /// How long to wait for the lock [default: the ttl and 10s more, which is longer than a holder that was killed
+    /// leaves its lock behind]
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_wait)]
     pub(crate) wait: Option<Duration>,
 
@@ -33,6 +34,10 @@ pub(crate) struct Lock {
     /// The exit code when another holder has the lock
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::failure::HELD)]
     pub(crate) conflict_exit_code: u8,
+
+    /// Says nothing when another holder has the lock: the exit code tells it. Faults are still told
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
 
     /// What the lock is called
     #[arg(value_parser = Name::parse)]

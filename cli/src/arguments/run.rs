@@ -1,18 +1,63 @@
 //! `redlatch run`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::lock::Lock;
-use super::servers::{SERVERS, Servers};
+use super::page::{Entry, closing_words};
+use super::servers::Servers;
 use crate::durations;
 
-pub(super) const EXIT_CODES: &str = "\
-Exit codes of run: that of the command, or 128 and the number of the signal that ended it; 75 (or -E) another holder has \
-the lock, 69 too few servers answer, 76 the lock was lost, 64 usage, 126 and 127 the command can't be run or is not \
-there, 71 and 74 faults of the system. A signal while waiting ends with 128 and its number.";
+pub(crate) const EXIT_CODES: [Entry; 8] = [
+    (
+        "that of the command",
+        "It ran under the lock from its start to its end. It is 128 + n if signal n ended the command.",
+    ),
+    (
+        "75",
+        "Another holder has the lock, and nothing ran. -E sets another code.",
+    ),
+    ("69", "Too few servers answer, and nothing ran."),
+    (
+        "76",
+        "The lock was lost, whatever the command returned. With --on-loss ignore, the code is that of the command.",
+    ),
+    (
+        "126, 127",
+        "The command can't be executed, or is not there. No lock was taken for it.",
+    ),
+    (
+        "128 + n",
+        "Signal n came while redlatch waited for the lock, and nothing ran. With --forever: signal n has ended it.",
+    ),
+    (
+        "75, 69",
+        "With --forever: a campaign took longer than --wait.",
+    ),
+    ("74", "The file of --metrics can't be written. Nothing ran."),
+];
+
+pub(crate) const EXAMPLES: [Entry; 4] = [
+    (
+        "redlatch run --no-wait nightly-report -- /usr/local/bin/report --all",
+        "Runs the report, unless another machine does.",
+    ),
+    (
+        "redlatch run --max-hold 2h 'my job' -- sh -c 'fetch && load'",
+        "Waits for its turn, and runs two commands for two hours at most.",
+    ),
+    (
+        "redlatch run -- -job -- true",
+        "Takes a lock whose name begins with a dash: it stands behind two dashes, and so does the command.",
+    ),
+    (
+        "redlatch run --forever scheduler -- /usr/local/bin/scheduler",
+        "Runs the scheduler on one machine at a time: when that one fails, another one takes over.",
+    ),
+];
 
 /// Runs a command under a lock, which is renewed until the command has ended.
 ///
@@ -21,7 +66,7 @@ there, 71 and 74 faults of the system. A signal while waiting ends with 128 and 
 /// command has ended, even if processes that it has started still run. If redlatch is killed, the group is killed too.
 /// If redlatch is stopped, the group is ended before the lock is.
 #[derive(Debug, Args)]
-#[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
+#[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) servers: Servers,
@@ -36,6 +81,17 @@ pub(crate) struct Run {
     /// The time from TERM to KILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = durations::parse)]
     pub(crate) grace: Duration,
+
+    /// For a service of which one may work at a time: runs the command whenever this process gets the lock, and campaigns
+    /// again when the lock is lost or the command has ended, until INT, TERM or QUIT. It waits for the lock without end,
+    /// unless --wait is given. With NOTIFY_SOCKET it tells the service manager who leads
+    #[arg(long, conflicts_with = "no_wait")]
+    pub(crate) forever: bool,
+
+    /// Writes metrics to this file, for the textfile collector of the node exporter: at the start, every 15 s, and at the
+    /// end. The name has to end in .prom there, and no other job may use the file
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) metrics: Option<PathBuf>,
 
     /// The command and its arguments, after --
     #[arg(last = true, required = true, value_hint = clap::ValueHint::CommandWithArguments)]

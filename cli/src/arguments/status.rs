@@ -2,21 +2,44 @@
 
 use clap::Args;
 
-use super::servers::{Form, SERVERS, Servers};
+use super::page::{Entry, closing_words};
+use super::servers::{Form, Servers};
 use crate::name::Name;
 
-pub(super) const EXIT_CODES: &str = "\
-Exit codes of status: 0 it is known whether the lock is held, 69 it is not.";
+pub(crate) const EXIT_CODES: [Entry; 3] = [
+    ("0", "The lock is held."),
+    ("1", "The lock is free."),
+    (
+        "69",
+        "It is not known who holds the lock, because too few servers answer. Or nobody holds it and nobody can get it, \
+         because the servers have different keys or keys that are no locks.",
+    ),
+];
+
+pub(crate) const EXAMPLES: [Entry; 2] = [
+    (
+        "redlatch status nightly-report",
+        "Shows who holds the lock, for how much longer, and what each server has.",
+    ),
+    (
+        "if redlatch status -q nightly-report; then echo 'it is being made'; fi",
+        "Asks whether the lock is held, without a word.",
+    ),
+];
 
 /// Tells whether a lock is held, by which token, for how long, and what each server has.
 #[derive(Debug, Args)]
-#[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
+#[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Status {
     #[command(flatten)]
     pub(crate) servers: Servers,
 
     #[command(flatten)]
     pub(crate) form: Form,
+
+    /// Prints nothing: the exit code tells whether the lock is held
+    #[arg(short, long, conflicts_with_all = ["json", "verbose"])]
+    pub(crate) quiet: bool,
 
     /// What the lock is called
     #[arg(value_parser = Name::parse)]

@@ -2,17 +2,26 @@
 
 use clap::Args;
 
-use super::servers::{Form, SERVERS, Servers};
+use super::page::{Entry, closing_words};
+use super::servers::{Form, Servers};
 use crate::name::Name;
 
-pub(super) const EXIT_CODES: &str = "\
-Exit codes of unlock: 0 given back, 76 the lock is not held with this token, 69 too few servers answer.";
+pub(crate) const EXIT_CODES: [Entry; 3] = [
+    ("0", "The lock was held with this token, and is given back."),
+    ("76", "The lock is not held with this token."),
+    ("69", "Too few servers answer."),
+];
+
+pub(crate) const EXAMPLES: [Entry; 1] = [(
+    "redlatch unlock nightly-report --token 0123456789abcdef0123456789abcdef01234567",
+    "Gives back the lock of a holder that is gone for good.",
+)];
 
 /// Releases a lock in place of its holder, if it is held with this token.
 ///
 /// A holder that still runs goes on until it notices. 'redlatch status' shows the token.
 #[derive(Debug, Args)]
-#[command(after_long_help = [EXIT_CODES, "\n\n", SERVERS].concat())]
+#[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Unlock {
     #[command(flatten)]
     pub(crate) servers: Servers,

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use redlatch::{LockManager, Protocol};
-use redlatch_testing::{Server, eventually, now, pause};
+use redlatch_testing::{eventually, now, pause};
 
-use crate::process::{NODE_TIMEOUT, Nodes, Running, end_of};
+use crate::process::{Nodes, Running, end_of, open_nodes};
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {
@@ -48,11 +47,7 @@ fn the_command_runs_under_the_lock_and_knows_it() {
 #[test]
 fn with_fenced_the_command_gets_a_fencing_token_that_grows() {
     let nodes = Nodes::start(3);
-    let fenced = LockManager::builder()
-        .nodes(nodes.servers.iter().map(Server::url))
-        .node_timeout(NODE_TIMEOUT)
-        .protocol(Protocol::Fenced);
-    fenced.build().unwrap().open_nodes().unwrap();
+    open_nodes(&nodes);
     let mut last = 0_u64;
     for _ in 0..3 {
         let ended = end_of(&mut nodes.run(&["--fenced"], "echo $REDLATCH_FENCING_TOKEN"));
@@ -90,13 +85,34 @@ fn a_lock_of_another_is_75_or_what_the_caller_says() {
 }
 
 #[test]
+fn with_quiet_the_lock_of_another_is_told_by_the_exit_code_alone_and_faults_are_told() {
+    let mut nodes = Nodes::start(3);
+    nodes.hold("another", 60_000);
+    for (options, code) in [
+        (vec!["-qn"], 75),
+        (vec!["--quiet", "--wait", "300ms", "-E", "3"], 3),
+    ] {
+        let ended = end_of(&mut nodes.run(&options, "echo ran"));
+        assert_eq!(
+            (ended.code, &*ended.stdout, &*ended.stderr),
+            (Some(code), "", "")
+        );
+    }
+    nodes.servers[0].kill();
+    nodes.servers[1].kill();
+    let ended = end_of(&mut nodes.run(&["-qn"], "echo ran"));
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(ended.complaint().contains("redlatch health"), "{ended:?}");
+}
+
+#[test]
 fn no_wait_does_not_wait() {
     let nodes = Nodes::start(3);
     nodes.hold("another", 60_000);
     let started = now();
     end_of(&mut nodes.run(&["--no-wait"], "true"));
-    // The default wait is ten seconds.
-    assert!(now() - started < Duration::from_secs(5));
+    // The default is to wait for forty seconds.
+    assert!(now() - started < Duration::from_secs(20));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_testing::{eventually, pause};
 use rustix::process::{Signal, getpgid, kill_process};
 
-use crate::process::{LIMIT, Nodes, Running, assert_dies, is_alive, pid, state};
+use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid, state};
 
 #[test]
 fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
@@ -25,6 +25,24 @@ fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
         assert_dies(pid);
     }
     assert!(eventually(LIMIT, || nodes.locked() == 0), "the lock stays");
+}
+
+#[test]
+fn a_run_that_begins_when_a_holder_was_killed_gets_its_turn_unless_it_says_how_long_it_waits() {
+    let nodes = Nodes::start(3);
+    // A holder that was killed leaves its keys for longer than ten seconds.
+    let ttl = ["--ttl", "12s"];
+    let killed = Running::start(&mut nodes.run(&ttl, "echo started; exec sleep 60"));
+    killed.line();
+    killed.signal(Signal::KILL);
+    drop(killed);
+    assert_eq!(nodes.locked(), 3);
+    let ended = end_of(&mut nodes.run(&ttl, "echo ran"));
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "ran\n"),
+        "{ended:?}"
+    );
 }
 
 #[test]

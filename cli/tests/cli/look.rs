@@ -14,16 +14,21 @@ fn json(ended: &Ended) -> Value {
 }
 
 #[test]
-fn status_tells_who_holds_the_lock() {
+fn status_tells_who_holds_the_lock_and_its_exit_code_whether() {
     let mut nodes = Nodes::start(3);
     let status = |nodes: &Nodes, json: &[&str]| {
         let arguments = [&["status", "job"], json].concat();
         end_of(&mut nodes.redlatch(&arguments))
     };
     let ended = status(&nodes, &[]);
-    assert_eq!(ended.code, Some(0));
+    assert_eq!(ended.code, Some(1));
     assert!(ended.stdout.starts_with("job: free"), "{ended:?}");
-    assert_eq!(json(&status(&nodes, &["--json"]))["state"], "free");
+    let ended = status(&nodes, &["--json"]);
+    assert_eq!(
+        (ended.code, &json(&ended)["state"]),
+        (Some(1), &Value::from("free"))
+    );
+    assert_silent(&status(&nodes, &["-q"]), 1);
 
     nodes.hold(TOKEN, 60_000);
     let ended = status(&nodes, &[]);
@@ -32,6 +37,7 @@ fn status_tells_who_holds_the_lock() {
         ended.stdout.contains("held") && ended.stdout.contains(TOKEN),
         "{ended:?}"
     );
+    assert_silent(&status(&nodes, &["--quiet"]), 0);
     let object = json(&status(&nodes, &["--json"]));
     assert_eq!(object["resource"], "job");
     assert_eq!(object["state"], "held");
@@ -47,8 +53,9 @@ fn status_tells_who_holds_the_lock() {
     let ended = status(&nodes, &["--json"]);
     assert_eq!(
         (ended.code, &json(&ended)["state"]),
-        (Some(0), &Value::from("blocked"))
+        (Some(69), &Value::from("blocked"))
     );
+    assert_silent(&status(&nodes, &["-q"]), 69);
 
     nodes.servers[0].kill();
     nodes.servers[1].kill();
@@ -57,6 +64,15 @@ fn status_tells_who_holds_the_lock() {
     let object = json(&ended);
     assert_eq!(object["state"], "unknown");
     assert!(object["nodes"][0]["error"].is_string(), "{object}");
+    assert_silent(&status(&nodes, &["-q"]), 69);
+}
+
+#[track_caller]
+fn assert_silent(ended: &Ended, code: i32) {
+    assert_eq!(
+        (ended.code, &*ended.stdout, &*ended.stderr),
+        (Some(code), "", "")
+    );
 }
 
 #[test]
@@ -256,7 +272,28 @@ fn a_name_may_be_whatever_the_library_takes() {
         }
         assert_eq!(nodes.servers[0].get(name), None);
     }
-    // What begins with a dash would be an option: the prefix takes it.
-    let ended = end_of(&mut nodes.redlatch(&["run", "--key-prefix=-", "job", "--", "true"]));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn a_name_that_begins_with_a_dash_stands_behind_two_dashes() {
+    let nodes = Nodes::start(1);
+    for name in ["-job", "--", "--node", "-"] {
+        let script = "echo \"$REDLATCH_RESOURCE\"; exit 7";
+        let run = ["run", "--ttl", "20s", "--", name, "--", "sh", "-c", script];
+        let ended = end_of(&mut nodes.redlatch(&run));
+        assert_eq!(
+            (ended.code, ended.stdout.trim_end(), &*ended.stderr),
+            (Some(7), name, "")
+        );
+        nodes.servers[0].hold(name, TOKEN, 60_000);
+        let ended = end_of(&mut nodes.redlatch(&["status", "--json", "--", name]));
+        assert_eq!(
+            (ended.code, &json(&ended)["resource"]),
+            (Some(0), &name.into())
+        );
+        let ended = end_of(&mut nodes.redlatch(&["hold", "-nq", "--", name]));
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let ended = end_of(&mut nodes.redlatch(&["unlock", "--token", TOKEN, "--", name]));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
 }

@@ -1,10 +1,11 @@
 //! What is written, where nobody reads it, and what is not written at all.
 
 use std::process::Stdio;
+use std::time::{Duration, SystemTime};
 
 use redlatch_testing::eventually;
 
-use crate::process::{Nodes, bare, end_of};
+use crate::process::{Nodes, Running, bare, end_of};
 
 #[test]
 fn a_reader_that_has_gone_away_is_no_fault() {
@@ -13,12 +14,12 @@ fn a_reader_that_has_gone_away_is_no_fault() {
         // Else their health is no 0.
         server.command(&["CONFIG", "SET", "appendonly", "yes"]);
     }
-    for arguments in [
-        &["man"][..],
-        &["completions", "bash"],
-        &["--help"],
-        &["health"],
-        &["status", "job", "--json"],
+    for (arguments, code) in [
+        (&["man"][..], 0),
+        (&["completions", "bash"], 0),
+        (&["--help"], 0),
+        (&["health"], 0),
+        (&["status", "job", "--json"], 1),
     ] {
         // Whoever writes into this pipe finds it broken, because the process that would read it has ended.
         let mut reader = std::process::Command::new("true")
@@ -38,7 +39,7 @@ fn a_reader_that_has_gone_away_is_no_fault() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(
             (output.status.code(), stderr.as_ref()),
-            (Some(0), ""),
+            (Some(code), ""),
             "{arguments:?}"
         );
     }
@@ -87,16 +88,53 @@ fn in_a_pipe_waiting_is_quiet_unless_verbose() {
 
     nodes.hold("another", 500);
     let ended = end_of(&mut nodes.run(&["--wait", "15s", "--verbose"], "true"));
-    let lines: Vec<&str> = ended.stderr.lines().collect();
+    let lines: Vec<&str> = ended.stderr.lines().map(|line| stamped(line).1).collect();
     assert_eq!(lines.len(), 3, "{ended:?}");
+    assert!(lines[0].starts_with("waiting: job is held by another on 3 of 3 nodes, for "));
+    assert!(lines[1].starts_with("got the lock job after "), "{ended:?}");
+    assert_eq!(lines[2], "gave the lock job back");
+}
+
+/// The time of a line of `--verbose`, and what it says.
+#[track_caller]
+fn stamped(line: &str) -> (SystemTime, &str) {
+    let rest = line.strip_prefix("redlatch: ");
+    let (stamp, text) = rest.and_then(|rest| rest.split_once(' ')).expect(line);
+    let time = humantime::parse_rfc3339(stamp);
+    (time.unwrap_or_else(|_| panic!("no time: {line}")), text)
+}
+
+#[test]
+fn with_verbose_every_line_has_the_time_and_without_it_none() {
+    let nodes = Nodes::start(3);
+    let file = nodes.file("before");
+    std::fs::write(&file, "").unwrap();
+    let before = std::fs::metadata(&file).unwrap().modified().unwrap();
+    // The lock is lost, which is told with and without --verbose.
+    let run = |options: &[&str]| {
+        let running = Running::start(&mut nodes.run(options, "echo started; exec sleep 60"));
+        running.line();
+        for server in &nodes.servers {
+            server.command(&["DEL", "job"]);
+        }
+        running.end()
+    };
+    let ended = run(&["--ttl", "2s", "--verbose"]);
+    assert_eq!(ended.code, Some(76), "{ended:?}");
+    // In milliseconds, and by a clock that may be corrected meanwhile.
+    let around = before - Duration::from_mins(1)..before + Duration::from_hours(1);
+    let mut loss = false;
+    for line in ended.stderr.lines() {
+        let (time, text) = stamped(line);
+        assert!(around.contains(&time), "{ended:?}");
+        loss |= text.starts_with("lost the lock job: ");
+    }
+    assert!(loss, "{ended:?}");
+    let ended = run(&["--ttl", "2s"]);
     assert!(
-        lines[0].starts_with("redlatch: waiting: job is held by another on 3 of 3 nodes, for ")
-    );
-    assert!(
-        lines[1].starts_with("redlatch: got the lock job after "),
+        ended.complaint().starts_with("redlatch: lost the lock job"),
         "{ended:?}"
     );
-    assert_eq!(lines[2], "redlatch: gave the lock job back");
 }
 
 #[test]
@@ -121,8 +159,9 @@ fn with_verbose_the_warnings_of_the_library_are_shown() {
 #[test]
 fn help_and_version_go_to_standard_output() {
     for (arguments, part) in [
-        (&["--help"][..], "Exit codes of run"),
+        (&["--help"][..], "exit status"),
         (&["run", "--help"], "--on-loss"),
+        (&["status", "--help"], "Exit status:\n  0\n"),
         (&["run", "-h"], "--max-hold"),
         (&["--version"], env!("CARGO_PKG_VERSION")),
     ] {
@@ -150,5 +189,5 @@ fn the_manual_page_and_the_completions_are_made_and_usable() {
     std::fs::remove_file(&file).unwrap();
     // Where there is no bash, there is nobody to complain.
     assert!(read.is_err() || read.unwrap().success());
-    assert!(eventually(std::time::Duration::ZERO, || !file.exists()));
+    assert!(eventually(Duration::ZERO, || !file.exists()));
 }

@@ -1,10 +1,12 @@
 local function give_back(lock)
   redis.call('DEL', lock)
-  if redis.pcall('EXISTS', lock .. ':redlatch:waiting') ~= 1 then return 1 end
-  local bell = lock .. ':redlatch:bell'
-  if redis.pcall('EXISTS', bell) == 0 then
-    if redis.pcall('RPUSH', bell, '1') ~= 1 then return 1 end
-    if redis.pcall('PEXPIRE', bell, '500') ~= 1 then redis.pcall('DEL', bell) end
+  local name, is_slot = string.gsub(lock, ':redlatch:slot:%d+$', '')
+  if redis.pcall('EXISTS', name .. ':redlatch:waiting') ~= 1 then return 1 end
+  local bell = name .. ':redlatch:bell'
+  if is_slot == 1 or redis.pcall('EXISTS', bell) == 0 then
+    local length = redis.pcall('RPUSH', bell, '1')
+    if type(length) ~= 'number' then return 1 end
+    if length > 8 or redis.pcall('PEXPIRE', bell, '500') ~= 1 then redis.pcall('DEL', bell) end
   end
   return 2
 end

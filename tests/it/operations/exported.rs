@@ -61,3 +61,19 @@ fn the_status_is_data_for_other_programs() {
     assert_eq!(json["nodes"][2]["view"], "timed_out", "{json}");
     assert!(json["nodes"][2]["token"].is_null(), "{json}");
 }
+
+#[test]
+fn the_status_of_a_semaphore_is_data_for_other_programs() {
+    let (_nodes, manager) = cluster();
+    let guard = manager.semaphore("job", 3).lock().unwrap();
+    let json = serde_json::to_value(manager.semaphore_status("job", 3).unwrap()).unwrap();
+    assert_eq!(
+        (&json["permits"], &json["held"]),
+        (&3.into(), &1.into()),
+        "{json}"
+    );
+    let slot = usize::try_from(guard.slot().unwrap()).unwrap();
+    assert_eq!(json["slots"][slot]["token"], guard.token(), "{json}");
+    let free = &json["slots"][(slot + 1) % 3];
+    assert_eq!(free["state"], "free", "{json}");
+}

@@ -1,0 +1,76 @@
+//! Semaphores: at most so many holders at a time, each with a slot of its own.
+
+use super::{LockManager, LockRequest};
+use crate::contend::slots::check_permits;
+use crate::error::Error;
+use crate::protocol;
+use crate::status::SemaphoreStatus;
+
+impl LockManager {
+    /// Starts a request for one of the permits of the semaphore `name`, which at most `permits` holders have at a time.
+    ///
+    /// The request has the same options and methods as that for a lock. The guard knows its
+    /// [slot](crate::LockGuard::slot), a number below `permits` that no other holder has while it is valid: for a
+    /// directory, a port or a partition of its own. Everything else about the guard is as with a lock: it is extended,
+    /// kept alive, handed on as a lease and adopted, with the votes of a majority and, with
+    /// [`Protocol::Fenced`](crate::Protocol::Fenced), with fencing tokens that grow in each slot.
+    ///
+    /// A semaphore is not created, and its permits are no property of the servers: each slot is a lock of its own, under
+    /// a key that begins with the name. So all clients should ask with the same number. If they don't, there are at most
+    /// as many holders as the largest number, and a client with a smaller one uses the first slots alone. A semaphore and
+    /// a lock of the same name have nothing to do with each other.
+    ///
+    /// Threads of this manager that wait for a permit get one in the order in which they asked. A release wakes a client
+    /// that waits. [Local hand-over](crate::Builder::local_handover) does not apply.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(5);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    ///
+    /// let ttl = Duration::from_secs(30);
+    /// let first = manager.semaphore("exports", 2).ttl(ttl).lock()?;
+    /// let second = manager.semaphore("exports", 2).ttl(ttl).lock()?;
+    /// assert_ne!(first.slot(), second.slot());
+    ///
+    /// // There is no third one, until one of them is given back.
+    /// assert!(manager.semaphore("exports", 2).ttl(ttl).try_lock().is_err());
+    /// first.unlock()?;
+    /// let third = manager.semaphore("exports", 2).ttl(ttl).lock()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The methods of the request fail as they do for a lock, and with
+    /// [`Error::InvalidPermits`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held.
+    pub fn semaphore<'a>(&'a self, name: &'a str, permits: u32) -> LockRequest<'a> {
+        LockRequest::new(self, name, Some(permits))
+    }
+
+    /// Tells who holds the permits of a semaphore, and for how long, without changing anything: what
+    /// [`status`](Self::status) tells of a lock, for each slot.
+    ///
+    /// Up to 64 slots are asked for in one round trip.
+    ///
+    /// # Errors
+    ///
+    /// As for [`status`](Self::status), and [`Error::InvalidPermits`] unless `permits` is 1 to 256.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let permit = manager.semaphore("exports", 3).lock()?;
+    /// let status = manager.semaphore_status("exports", 3)?;
+    /// println!("{status}");
+    /// assert_eq!((status.held(), status.slots.len()), (1, 3));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn semaphore_status(&self, name: &str, permits: u32) -> Result<SemaphoreStatus, Error> {
+        self.cluster().refuse_fork()?;
+        check_permits(permits)?;
+        let slots = protocol::look::status_of_slots(self.cluster(), name, permits)?;
+        Ok(SemaphoreStatus { slots })
+    }
+}

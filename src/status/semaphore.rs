@@ -1,0 +1,34 @@
+//! `SemaphoreStatus`: who holds the permits of a semaphore.
+
+use std::fmt;
+
+use super::{LockStatus, Summary};
+
+/// What [`LockManager::semaphore_status`](crate::LockManager::semaphore_status) found: a snapshot, which may be out of
+/// date when it is read.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SemaphoreStatus {
+    /// The status of each slot, from the first one on.
+    pub slots: Vec<LockStatus>,
+}
+
+impl SemaphoreStatus {
+    /// Returns how many of the permits are held, as far as the nodes can tell.
+    pub fn held(&self) -> usize {
+        let is_held = |slot: &&LockStatus| matches!(slot, LockStatus::Held { .. });
+        self.slots.iter().filter(is_held).count()
+    }
+}
+
+impl fmt::Display for SemaphoreStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} held", self.held(), self.slots.len())?;
+        for (slot, status) in self.slots.iter().enumerate() {
+            if !matches!(status, LockStatus::Free { .. }) {
+                write!(f, "; slot {slot}: {}", Summary(status))?;
+            }
+        }
+        Ok(())
+    }
+}
