@@ -309,7 +309,8 @@ impl LockGuard {
         self.must_release = false;
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
-            return Lease::of(&self.lease, now, None);
+            let nowhere = self.shared.cluster().each().map(|_| false).collect();
+            return Lease::of(&self.lease, nowhere, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.
         let ended = self.lease.end();
@@ -323,7 +324,14 @@ impl LockGuard {
             let now = Duration::from_micros(clock.wall_micros());
             (!left.is_zero()).then(|| now.saturating_add(left))
         });
-        Lease::of(&self.lease, now.saturating_add(remaining), rest)
+        // A node that is being healed is not among them: the heal is undone when its reply comes.
+        let may_have_key = ended.standings.iter().map(|standing| standing.counts());
+        Lease::of(
+            &self.lease,
+            may_have_key.collect(),
+            now.saturating_add(remaining),
+            rest,
+        )
     }
 
     /// Releases the lock, and reports errors.

@@ -52,6 +52,8 @@ mod semaphore {
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {
+    mod healed;
+    mod healing;
     mod loss;
     mod on_servers;
     mod schedule;
