@@ -21,6 +21,7 @@ mod claims;
 mod client;
 mod clocks;
 mod dialer;
+mod exclusion;
 mod handing;
 mod hooks;
 mod keeping;
@@ -248,6 +249,34 @@ fn to_look_at_a_lock_disturbs_nothing_and_tells_the_truth() {
     ] {
         assert!(total.tally.contains_key(seen), "{seen}: {total}");
     }
+}
+
+/// Permits of a semaphore, with both protocols: never more holders than permits, and one in each slot.
+#[test]
+fn no_seed_gives_a_permit_too_many() {
+    for kind in [Kind::Sound, Kind::Fenced] {
+        let draw = |seed| Plan::draw(seed, kind).with_permits();
+        let total = run_many(fewer_seeds(), Until::Broken, draw);
+        println!("semaphore, {kind:?}: {total}");
+        if let Some((seed, what)) = total.violations.first() {
+            panic!("seed {seed}: {what}\n{}", replay_text(&draw(*seed), 80));
+        }
+        assert_is_not_vacuous(&total);
+        assert!(total.tally.contains_key("all permits at once"), "{total}");
+    }
+}
+
+/// The checker is not blind.
+#[test]
+fn a_permit_too_many_is_seen() {
+    let total = run_many(fewer_seeds(), Until::TheEnd, |seed| {
+        Plan::draw(seed, Kind::Sound).with_a_permit_too_many()
+    });
+    let broken = total.violations.iter();
+    let others = broken.filter(|(_, what)| !what.starts_with("too many holders"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&(u64, String)>::new());
+    let seen = u64::try_from(total.violations.len()).unwrap();
+    assert!(seen > total.runs / 2, "{total}");
 }
 
 /// Prints everything that happens in the run of `REDLATCH_SIM_SEED`.
