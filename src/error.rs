@@ -114,6 +114,14 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
+    /// The time for which a lock is to be held [at least](crate::LockRequest::at_least) can't be used.
+    #[non_exhaustive]
+    InvalidAtLeast {
+        /// What was asked for.
+        at_least: Duration,
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
     /// The resource name can't be used.
     #[non_exhaustive]
     InvalidResource {
@@ -232,6 +240,9 @@ impl fmt::Display for Error {
                 Reports(nodes)
             ),
             Self::InvalidTtl { ttl, reason } => write!(f, "invalid ttl of {ttl:?}: {reason}"),
+            Self::InvalidAtLeast { at_least, reason } => {
+                write!(f, "invalid at_least of {at_least:?}: {reason}")
+            }
             Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
             Self::InvalidPermits { permits, reason } => {
                 write!(f, "invalid number of permits, {permits}: {reason}")
@@ -263,6 +274,7 @@ impl std::error::Error for Error {
             | Self::Lost { .. }
             | Self::NotOpened { .. }
             | Self::InvalidTtl { .. }
+            | Self::InvalidAtLeast { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidPermits { .. }
             | Self::InvalidHolder { .. }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::contend::handover::Cohort;
 use crate::error::NodeReport;
@@ -22,6 +23,8 @@ pub(crate) struct Won {
     pub(crate) lease: LeaseState,
     /// What each node said, in the canonical order.
     pub(crate) votes: Vec<NodeReport>,
+    /// Until when the lock has to rest if it is given back before, if it has a minimum.
+    pub(crate) rests_until: Option<Timestamp>,
     /// How often and for how long the lock may be handed over from thread to thread, if at all.
     pub(crate) cohort: Option<Cohort>,
 }

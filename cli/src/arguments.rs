@@ -7,20 +7,27 @@
     reason = "these comments are shown on a terminal as they are"
 )]
 
+mod dashes;
 mod fault;
 mod health;
+mod hold;
 mod lock;
+mod open_nodes;
 pub(crate) mod page;
 mod run;
 mod servers;
 mod status;
 mod unlock;
 
+use std::ffi::OsString;
+
 use clap::Parser;
 use clap::error::ErrorKind;
 
 pub(crate) use self::health::Health;
+pub(crate) use self::hold::Hold;
 pub(crate) use self::lock::Lock;
+pub(crate) use self::open_nodes::OpenNodes;
 use self::page::Entry;
 pub(crate) use self::run::{OnLoss, Run};
 pub(crate) use self::servers::Servers;
@@ -39,11 +46,16 @@ pub(crate) struct Page {
 }
 
 /// The pages of all subcommands.
-pub(crate) const PAGES: [Page; 6] = [
+pub(crate) const PAGES: [Page; 8] = [
     Page {
         subcommand: "run",
         exit_codes: &run::EXIT_CODES,
         examples: &run::EXAMPLES,
+    },
+    Page {
+        subcommand: "hold",
+        exit_codes: &hold::EXIT_CODES,
+        examples: &hold::EXAMPLES,
     },
     Page {
         subcommand: "status",
@@ -59,6 +71,11 @@ pub(crate) const PAGES: [Page; 6] = [
         subcommand: "unlock",
         exit_codes: &unlock::EXIT_CODES,
         examples: &unlock::EXAMPLES,
+    },
+    Page {
+        subcommand: "open-nodes",
+        exit_codes: &open_nodes::EXIT_CODES,
+        examples: &open_nodes::EXAMPLES,
     },
     Page {
         subcommand: "completions",
@@ -93,9 +110,11 @@ struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Subcommand {
     Run(Box<Run>),
+    Hold(Box<Hold>),
     Status(Status),
     Health(Health),
     Unlock(Unlock),
+    OpenNodes(OpenNodes),
     /// Prints completions for a shell.
     Completions {
         shell: clap_complete::Shell,
@@ -106,7 +125,8 @@ pub(crate) enum Subcommand {
 
 /// Parses the command line. Returns none after printing the help or the version.
 pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
-    match Arguments::try_parse() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match dashes::parse(&words) {
         Ok(arguments) => Ok(Some(arguments.subcommand)),
         Err(error)
             if matches!(

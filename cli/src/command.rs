@@ -11,6 +11,7 @@ use redlatch::LockGuard;
 use rustix::fs::{Access, access};
 use rustix::process::Pid;
 
+use crate::children;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
 use crate::nodes;
 
@@ -53,12 +54,14 @@ fn not_executable(path: &Path) -> Failure {
     Failure::new(NOT_EXECUTABLE, message)
 }
 
-/// Starts the command in a process group that exists already. `event.rs` waits for its end.
+/// Starts the command in a process group that exists already, without the hidden variables of the environment. `event.rs`
+/// waits for its end.
 pub(crate) fn spawn(
     words: &[OsString],
     name: &str,
     held: &LockGuard,
     group: Pid,
+    hidden: &[&str],
 ) -> Result<Pid, Failure> {
     let (program, arguments) = words
         .split_first()
@@ -74,10 +77,13 @@ pub(crate) fn spawn(
     if let Some(token) = held.fencing_token() {
         command.env("REDLATCH_FENCING_TOKEN", token.to_string());
     }
+    for variable in hidden {
+        command.env_remove(variable);
+    }
     if nodes::environment_has_password() {
         command.env_remove(nodes::NODES);
     }
-    match command.spawn() {
+    match children::spawn(&mut command) {
         Ok(child) => Ok(Pid::from_child(&child)),
         Err(error) => Err(start_failure(program, &error)),
     }

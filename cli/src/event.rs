@@ -12,6 +12,7 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
+use crate::children;
 use crate::output;
 
 /// An event that this process has to react to.
@@ -25,11 +26,14 @@ pub(crate) enum Event {
     Ended(u8),
     /// The lock was lost.
     Lost(LossCause),
+    /// Standard input has ended, which ends `hold`.
+    InputEnded,
     /// The call for the lock has ended.
     Answered,
 }
 
-/// Catches the signals to forward, and sends them as events.
+/// Catches the signals to forward, and sends them as events. Where processes are left to this one, their ends are dealt
+/// with as well.
 ///
 /// Signals that were ignored at the start, as by `nohup`, stay ignored, here and in the command. CHLD is the exception,
 /// because a process that ignores it can't learn how its children ended.
@@ -47,11 +51,21 @@ pub(crate) fn listen(events: Sender<Event>) -> io::Result<()> {
     let heeded = forwarded.iter().filter(|signal| is_heeded(signal));
     // CONT continues even a process that ignores it, so it is always forwarded to the command.
     let mut signals = Signals::new(heeded.chain(&[SIGCONT]))?;
+    let reaps = children::may_be_left_here();
+    if reaps {
+        signals.add_signal(SIGCHLD)?;
+    }
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
+            if reaps {
+                // Those that ended before CHLD was caught.
+                children::reap_orphans();
+            }
             for signal in signals.forever() {
-                if events.send(Event::Signal(signal)).is_err() {
+                if signal == SIGCHLD {
+                    children::reap_orphans();
+                } else if events.send(Event::Signal(signal)).is_err() {
                     return;
                 }
             }
@@ -77,6 +91,9 @@ pub(crate) fn watch(command: Pid, events: Sender<Event>) -> io::Result<()> {
                     }
                 };
                 let is_end = matches!(event, Some(Event::Ended(_)));
+                if is_end {
+                    children::forget(command);
+                }
                 if event.is_some_and(|event| events.send(event).is_err()) || is_end {
                     return;
                 }

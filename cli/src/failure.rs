@@ -54,7 +54,7 @@ impl From<Error> for Failure {
                 (USAGE, "try 'redlatch --help'")
             }
             Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),
-            // Neither can happen here: this program does not fork, and does not open nodes.
+            // Neither can happen here: this program does not fork, and `open_nodes.rs` has its own words.
             Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),
         };
         let source = std::error::Error::source(&error);

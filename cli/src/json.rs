@@ -1,7 +1,7 @@
 //! The JSON for programs: what the library serialises, and what the command adds. The keys are a promise; unknown
 //! values are `null`.
 
-use redlatch::{Error, LockStatus};
+use redlatch::{Error, LockGuard, LockStatus};
 use serde_json::{Value, json};
 
 pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
@@ -10,6 +10,15 @@ pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
         fields.insert("resource".into(), name.into());
     }
     object
+}
+
+/// What `hold` has.
+pub(crate) fn of_guard(held: &LockGuard) -> Value {
+    json!({
+        "resource": held.resource(),
+        "token": held.token(),
+        "fencing_token": held.fencing_token().map(u64::from),
+    })
 }
 
 /// The result of `unlock`; `released` is unknown if too few servers answered.

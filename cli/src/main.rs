@@ -5,22 +5,32 @@
 //! All events come through one channel, without polling: see `event.rs` and `supervise.rs`.
 
 mod arguments;
+mod children;
 mod clock;
 mod command;
 mod config;
 mod durations;
 mod event;
 mod failure;
+mod forever;
+mod give_back;
+mod hold;
 mod hold_time;
 mod json;
 mod log_lines;
 mod look;
 mod manual;
+mod metrics;
 mod name;
 mod nodes;
+mod notify;
+mod open_nodes;
 mod output;
+mod pauses;
 mod plan;
+mod process_table;
 mod progress;
+mod record;
 mod run;
 mod supervise;
 mod terminal;
@@ -57,9 +67,11 @@ fn main() -> ExitCode {
 fn perform(subcommand: &Subcommand) -> Result<u8, Failure> {
     match subcommand {
         Subcommand::Run(run) => run::run(run),
+        Subcommand::Hold(hold) => hold::hold(hold),
         Subcommand::Status(status) => look::status(status),
         Subcommand::Health(health) => look::health(health),
         Subcommand::Unlock(unlock) => look::unlock(unlock),
+        Subcommand::OpenNodes(open) => open_nodes::open_nodes(open),
         Subcommand::Completions { shell } => manual::completions(*shell),
         Subcommand::Man => manual::man(),
     }

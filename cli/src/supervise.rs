@@ -23,6 +23,8 @@ pub(crate) struct Task<'a> {
     pub(crate) name: &'a Name,
     pub(crate) held: &'a LockGuard,
     pub(crate) loss_policy: LossPolicy,
+    /// Called for each signal that may end the command, once the command was sent it.
+    pub(crate) on_signal: &'a dyn Fn(i32),
 }
 
 /// How the command ended.
@@ -90,7 +92,8 @@ impl<'a> Supervisor<'a> {
                 Some(Event::Ended(code)) => return self.end(code),
                 Some(Event::Signal(signal)) => self.forward(signal),
                 Some(Event::Stopped(signal)) => self.stop(signal),
-                Some(Event::Lost(cause)) => {
+                // Not that of a command before this one, which may come late.
+                Some(Event::Lost(cause)) if self.task.held.check().is_err() => {
                     self.lose(&cause.to_string());
                     self.tell_if_out_of_reach(command);
                 }
@@ -98,7 +101,7 @@ impl<'a> Supervisor<'a> {
                     self.kill_at = None;
                     self.group.kill(self.terminal.as_ref());
                 }
-                Some(Event::Answered) | None => {}
+                Some(Event::Answered | Event::InputEnded | Event::Lost(_)) | None => {}
             }
             if self.tell_at.is_some_and(|time| time <= clock::now()) {
                 self.put_off();
@@ -175,6 +178,9 @@ impl<'a> Supervisor<'a> {
                 self.job_control.stops_too |= signal == SIGTSTP;
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.group.signal(signal);
+                }
+                if signal != SIGTSTP {
+                    (self.task.on_signal)(signal);
                 }
             }
         }

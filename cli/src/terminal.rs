@@ -5,8 +5,10 @@ use std::fs::File;
 use std::io::{IsTerminal, stdin, stdout};
 
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Pid, Signal, getpgrp, getpid, kill_current_process_group, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_current_process_group, kill_process};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
+
+use crate::process_table::own_group;
 
 /// The terminal in whose foreground this process was.
 #[derive(Debug)]
@@ -28,22 +30,28 @@ impl Terminal {
     /// Finds the terminal if this process is in its foreground, also within a pipeline.
     pub(crate) fn find_anyhow() -> Option<Self> {
         let tty = open()?;
-        is_in_front(&tty, getpgrp()).then_some(Self { tty })
+        is_in_front(&tty, own_group()).then_some(Self { tty })
     }
 
     /// Puts a process group into the foreground, if this process's group is there.
     pub(crate) fn hand_to(&self, group: Pid) {
-        if is_in_front(&self.tty, getpgrp()) {
+        if is_in_front(&self.tty, own_group()) {
             tcsetpgrp(&self.tty, group).ok();
         }
     }
+}
+
+/// Whether this process may read from standard input, which is a terminal, without being stopped. One that is not the
+/// terminal of this process's session has no foreground.
+pub(crate) fn has_input() -> bool {
+    !matches!(tcgetpgrp(stdin()), Ok(group) if Some(group) != own_group())
 }
 
 /// Puts another process group into the foreground in place of this one. Only a process in the foreground may do so
 /// without being stopped, so the watchdog has to return the terminal that `redlatch` handed over.
 pub(crate) fn give_back(group: Pid) {
     if let Some(tty) = open()
-        && is_in_front(&tty, getpgrp())
+        && is_in_front(&tty, own_group())
     {
         tcsetpgrp(&tty, group).ok();
     }
@@ -71,8 +79,8 @@ fn open() -> Option<File> {
     File::options().read(true).write(true).open("/dev/tty").ok()
 }
 
-fn is_in_front(tty: &File, group: Pid) -> bool {
-    tcgetpgrp(tty) == Ok(group)
+fn is_in_front(tty: &File, group: Option<Pid>) -> bool {
+    group.is_some() && tcgetpgrp(tty).ok() == group
 }
 
 fn is_pipe() -> bool {

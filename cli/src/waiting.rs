@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use log::info;
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, Vote};
-use signal_hook::consts::{SIGCONT, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 
 use crate::arguments::Lock;
 use crate::clock;
@@ -27,6 +27,7 @@ const BEYOND_TTL: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(100);
 
 /// Which lock to acquire, and how.
+#[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) name: &'a Name,
@@ -52,6 +53,31 @@ pub(crate) fn acquire(
     events: &Receiver<Event>,
     sender: Sender<Event>,
 ) -> Result<Acquired, Failure> {
+    match attempt(request, events, sender)? {
+        Attempt::Held(held) => Ok(Acquired::Held(held)),
+        Attempt::Interrupted(code) => Ok(Acquired::Not(code)),
+        Attempt::Refused(Error::Held { .. }) if request.is_quiet => {
+            Ok(Acquired::Not(request.held_code))
+        }
+        Attempt::Refused(error) => Err(refusal(request, error)),
+    }
+}
+
+/// How one call for the lock ended.
+pub(crate) enum Attempt {
+    Held(LockGuard),
+    /// By a signal, which has this exit code.
+    Interrupted(u8),
+    /// With this error of the library.
+    Refused(Error),
+}
+
+/// Waits as [`acquire`] does, and leaves it to the caller what a refusal means.
+pub(crate) fn attempt(
+    request: &Request<'_>,
+    events: &Receiver<Event>,
+    sender: Sender<Event>,
+) -> Result<Attempt, Failure> {
     let started = clock::now();
     let cancel = Cancel::new();
     let caller = request.call(&cancel, sender)?;
@@ -63,6 +89,11 @@ pub(crate) fn acquire(
             Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
             // These concern the command, which does not run yet.
             Ok(Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_)) => {}
+            // Whoever asked for the lock has gone.
+            Ok(Event::InputEnded) => {
+                interrupted.get_or_insert(code_of_signal(SIGHUP));
+                cancel.cancel();
+            }
             Ok(Event::Signal(signal)) => {
                 interrupted.get_or_insert(code_of_signal(signal));
                 cancel.cancel();
@@ -82,15 +113,32 @@ pub(crate) fn acquire(
     if let Some(code) = interrupted {
         // A lock that was acquired meanwhile is released by the drop.
         drop(result);
-        return Ok(Acquired::Not(code));
+        return Ok(Attempt::Interrupted(code));
     }
-    if request.is_quiet && matches!(result, Err(Error::Held { .. })) {
-        return Ok(Acquired::Not(request.held_code));
-    }
-    let held = result.map_err(|error| refusal(request, error))?;
+    let held = match result {
+        Ok(held) => held,
+        Err(error) => return Ok(Attempt::Refused(error)),
+    };
     let waited = durations::rough(clock::now().saturating_duration_since(started));
     info!("got the lock {} after {waited}", request.name);
-    Ok(Acquired::Held(held))
+    Ok(Attempt::Held(held))
+}
+
+/// Waits for so long without asking for the lock. Returns the exit code of a signal that ends it.
+pub(crate) fn pause(events: &Receiver<Event>, span: Duration) -> Option<u8> {
+    let end = clock::now().checked_add(span);
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(clock::now()));
+        match events.recv_timeout(left.unwrap_or_default()) {
+            Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
+            Ok(Event::Signal(signal)) if signal != SIGCONT => {
+                return Some(code_of_signal(signal));
+            }
+            // These concern the command, which has ended.
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 /// The thread that waits for the lock.
@@ -148,7 +196,7 @@ impl<'a> Request<'a> {
     }
 }
 
-fn refusal(request: &Request<'_>, error: Error) -> Failure {
+pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
     if let Error::InvalidTtl { reason, .. } = &error
         && request.hold_time.ttl_is_from_max_hold
     {

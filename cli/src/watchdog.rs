@@ -20,12 +20,14 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{
-    Pid, Signal, getpgrp, getpid, kill_current_process_group, kill_process, kill_process_group,
+    Pid, Signal, getpid, kill_current_process_group, kill_process, kill_process_group,
 };
 use signal_hook::consts::signal;
 
+use crate::children;
 use crate::clock;
 use crate::plan::{LENGTH, Message, Plan};
+use crate::process_table::own_group;
 use crate::terminal::{self, Terminal};
 
 /// The argument that starts the watchdog. It is no subcommand, because users should not call it.
@@ -75,17 +77,19 @@ pub(crate) struct Watchdog {
 impl Watchdog {
     /// Starts the watchdog, and returns when it catches the signals of the group.
     pub(crate) fn start() -> io::Result<Self> {
+        // Without a number for the group, the terminal is not handed over, and need not be returned to it.
+        let own_group = own_group().map_or_else(String::new, |group| group.to_string());
         let mut command = Command::new(own_program()?);
         command
             .arg0("lock-watchdog")
-            .args([ARGUMENT, &getpgrp().as_raw_nonzero().to_string()])
+            .args([ARGUMENT, &own_group])
             // A password may be in the environment.
             .env_clear()
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut process = command.spawn()?;
+        let mut process = children::spawn(&mut command)?;
         let (input, output) = (process.stdin.take(), process.stdout.take());
         let mut ready = [0];
         if let Some(mut output) = output
@@ -102,7 +106,9 @@ impl Watchdog {
             });
         }
         drop(input);
-        process.wait()?;
+        let end = process.wait();
+        children::forget(Pid::from_child(&process));
+        end?;
         Err(io::Error::other("the watchdog does not start"))
     }
 
@@ -177,6 +183,7 @@ impl Drop for Watchdog {
             self.signal(Signal::KILL);
         }
         self.process.wait().ok();
+        children::forget(self.group());
     }
 }
 
@@ -184,7 +191,7 @@ impl Drop for Watchdog {
 pub(crate) fn main() -> ExitCode {
     let caller = std::env::args().nth(2).and_then(|group| group.parse().ok());
     // Otherwise it was called by hand, and the group is another pipeline.
-    if getpgrp() != getpid() {
+    if own_group() != Some(getpid()) {
         return ExitCode::from(crate::failure::USAGE);
     }
     #[cfg(target_os = "linux")]

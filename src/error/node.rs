@@ -162,7 +162,7 @@ impl fmt::Display for QuarantineCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unmarked => {
-                "it has no marker, so it is new, or was flushed or restarted without persistence; open a brand-new deployment, and only that, with open_nodes()"
+                "it has no marker, so it is new, or was flushed or restarted without persistence; open a brand-new deployment, and only that, with open_nodes() or 'redlatch open-nodes'"
             }
             Self::Reborn => "it was restarted, restored or promoted, and may have forgotten locks",
         })

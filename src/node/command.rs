@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fence::Fence;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE};
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
 const BELL: &str = ":redlatch:bell";
@@ -58,6 +58,14 @@ impl<'a> Command<'a> {
         match &self.fence {
             Some(fence) => fence.release((self.key, self.value)),
             None => Packed::new("release", &eval(RELEASE, ["1".into(), key, value])),
+        }
+    }
+
+    /// Gives the lock back, and keeps it from everybody for this time.
+    pub(crate) fn rest(&self, ttl: Duration) -> Packed {
+        match &self.fence {
+            Some(fence) => fence.rest((self.key, self.value), ttl),
+            None => self.eval("rest", REST, millis(ttl)),
         }
     }
 

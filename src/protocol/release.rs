@@ -1,6 +1,7 @@
 //! Releases a lock on every node that may have its key.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -12,9 +13,19 @@ use crate::node::release::{Released, release_all};
 use crate::shown;
 use crate::verdict;
 
-/// Releases the lock of a guard.
-pub(crate) fn release(cluster: &Cluster, lease: &Arc<LeaseState>, key: &str) -> Released {
-    let command = super::command(cluster, lease, key).release();
+/// Releases the lock of a guard. With a `rest`, nobody gets it before that time is over.
+pub(crate) fn release(
+    cluster: &Cluster,
+    lease: &Arc<LeaseState>,
+    key: &str,
+    rest: Option<Duration>,
+) -> Released {
+    let command = super::command(cluster, lease, key);
+    let command = match rest {
+        // The drift is added, so that the key does not end too early on a node whose clock runs fast.
+        Some(left) => command.rest(cluster.options.ttl_for(left)),
+        None => command.release(),
+    };
     release_all(super::nodes_with_key(cluster, lease), &command)
 }
 

@@ -17,6 +17,14 @@ pub(crate) const RELEASE: &str = concat!(
     include_str!("scripts/give_back.lua"),
     include_str!("scripts/release.lua")
 );
+/// Gives a lock back before its minimum is over, as [`RELEASE`] does, but so that nobody gets it yet: the key stays for a time,
+/// and `rest:` in front of its value makes it one that no other command of its holder knows. Wakes nobody. The time to live
+/// comes first: Redis refuses a SET for want of memory only as the first write of a script, and where another server refuses
+/// it later, the key stays for that time all the same.
+pub(crate) const REST: &str = concat!(
+    include_str!("scripts/rest.lua"),
+    include_str!("scripts/release.lua")
+);
 /// Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token. Returns 1 when
 /// the key is ours, and otherwise what a release does.
 pub(crate) const EXTEND: &str = include_str!("scripts/extend.lua");
@@ -62,6 +70,10 @@ pub(crate) mod fenced {
         include_str!("scripts/give_back.lua"),
         include_str!("scripts/fenced_release.lua")
     );
+    pub(crate) const REST: &str = concat!(
+        include_str!("scripts/rest.lua"),
+        include_str!("scripts/fenced_release.lua")
+    );
     pub(crate) const OPEN: &str = concat!(
         include_str!("scripts/server.lua"),
         include_str!("scripts/open.lua")
@@ -71,8 +83,15 @@ pub(crate) mod fenced {
     pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || super::digest(EXTEND));
     pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || super::digest(RELEASE));
 
+    pub(crate) static REST_SCRIPT: Script = Script::new(REST, || super::digest(REST));
+
     /// The scripts that are called by their digests.
-    pub(crate) static SCRIPTS: [&Script; 3] = [&ACQUIRE_SCRIPT, &EXTEND_SCRIPT, &RELEASE_SCRIPT];
+    pub(crate) static SCRIPTS: [&Script; 4] = [
+        &ACQUIRE_SCRIPT,
+        &EXTEND_SCRIPT,
+        &RELEASE_SCRIPT,
+        &REST_SCRIPT,
+    ];
 }
 
 /// A script that is called by its digest.

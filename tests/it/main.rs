@@ -57,6 +57,18 @@ mod keeping {
     mod schedule;
 }
 
+/// Locks that rest after they were given back, because of their minimum.
+#[cfg(test)]
+mod resting {
+    mod ends;
+    mod late;
+    mod lease;
+    mod on_servers;
+    mod outages;
+    #[cfg(target_os = "linux")]
+    mod queue;
+}
+
 /// The fenced protocol.
 #[cfg(test)]
 mod fenced {

@@ -35,7 +35,12 @@ impl Plan {
             }
         };
         let asked = (0..self.clients).map(draw).collect();
-        self.of(Permits { asked, agreed })
+        let plan = self.of(Permits { asked, agreed });
+        Self {
+            // Slots rest as locks do.
+            rests: rng.bool(),
+            ..plan
+        }
     }
 
     /// As [`Self::with_permits`], and one client asks for one more than all others.
@@ -98,8 +103,10 @@ impl State {
             });
         if let Some(other) = other.filter(|_| mine.until > now) {
             let (a, b, resource) = (mine.client, other.client, mine.resource);
-            self.fail(format!("two holders: c{a} and c{b} both have r{resource}"));
+            return self.fail(format!("two holders: c{a} and c{b} both have r{resource}"));
         }
+        let resource = mine.resource;
+        self.check_rests(resource);
         self.check_permits();
     }
 

@@ -34,6 +34,7 @@ mod plan;
 mod process;
 mod queue;
 mod replacing;
+mod resting;
 mod run;
 mod trace;
 mod trouble;
@@ -261,8 +262,19 @@ fn no_seed_gives_a_permit_too_many() {
         if let Some((seed, what)) = total.violations.first() {
             panic!("seed {seed}: {what}\n{}", replay_text(&draw(*seed), 80));
         }
-        assert_is_not_vacuous(&total);
-        assert!(total.tally.contains_key("all permits at once"), "{total}");
+        assert!(total.acquired > 20 * total.runs, "{total}");
+        assert!(total.refused > 5 * total.runs, "{total}");
+        for seen in [
+            "adopted",
+            "all permits at once",
+            "kept",
+            "looked while waiting",
+            "queued",
+            "renewed in the background",
+        ] {
+            assert!(total.tally.contains_key(seen), "no {seen}: {total}");
+        }
+        assert!(!total.tally.contains_key("handed over"), "{total}");
     }
 }
 
@@ -277,6 +289,30 @@ fn a_permit_too_many_is_seen() {
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&(u64, String)>::new());
     let seen = u64::try_from(total.violations.len()).unwrap();
     assert!(seen > total.runs / 2, "{total}");
+}
+
+/// Locks that are held for a time at least: every promise holds as without them, and nobody gets one that rests.
+#[test]
+fn no_seed_gives_a_lock_that_rests_to_anybody() {
+    for kind in [Kind::Sound, Kind::Fenced] {
+        let total = run_many(fewer_seeds(), Until::Broken, |seed| Plan {
+            rests: true,
+            ..Plan::draw(seed, kind)
+        });
+        println!("{kind:?}, with rests: {total}");
+        assert!(total.violations.is_empty(), "{:?}", total.violations);
+        assert_is_not_vacuous(&total);
+        for seen in [
+            "a lock rests",
+            "held for a time at least",
+            "handed over and held for a time at least",
+            "adopted with a minimum",
+            "given back at once",
+            "refused by a rest",
+        ] {
+            assert!(total.tally.contains_key(seen), "no {seen}: {total}");
+        }
+    }
 }
 
 /// Prints everything that happens in the run of `REDLATCH_SIM_SEED`.

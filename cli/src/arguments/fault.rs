@@ -8,16 +8,37 @@ pub(super) fn told(error: &clap::Error) -> String {
     if wants_command(error) {
         line.push_str("; the command stands after two dashes: redlatch run NAME -- COMMAND");
     }
+    if runs_no_command(error) {
+        line.push_str("; only run has a command: redlatch run NAME -- COMMAND");
+    }
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        line.push_str(
+            "; names are text in UTF-8, as in the library, and only the command may have any bytes",
+        );
+    }
     line.push_str("; try 'redlatch --help'");
     line
+}
+
+/// Whether a command was given to `hold`.
+fn runs_no_command(error: &clap::Error) -> bool {
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    error.kind() == ErrorKind::UnknownArgument
+        && usage.is_some_and(|usage| usage.contains("redlatch hold"))
+        && !invalid(error).starts_with('-')
+}
+
+/// The argument that is wrong.
+fn invalid(error: &clap::Error) -> String {
+    let argument = error.get(ContextKind::InvalidArg);
+    argument.map(ToString::to_string).unwrap_or_default()
 }
 
 /// Whether the command of `run` is missing, or does not stand after two dashes.
 fn wants_command(error: &clap::Error) -> bool {
     let is_of_run = |text: &str| text.contains("redlatch run");
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
-    let argument = error.get(ContextKind::InvalidArg).map(ToString::to_string);
-    let argument = argument.unwrap_or_default();
+    let argument = invalid(error);
     let is_stray = error.kind() == ErrorKind::UnknownArgument && !argument.starts_with('-');
     let is_missing =
         error.kind() == ErrorKind::MissingRequiredArgument && argument.contains("COMMAND");
@@ -32,10 +53,14 @@ fn in_one_line(rendered: &str) -> String {
     let mut line = fault.strip_prefix("error: ").unwrap_or(&fault).to_owned();
     let tips = paragraphs.flat_map(str::lines).map(str::trim);
     let tips = tips.filter_map(|text| text.strip_prefix("tip: "));
-    // This tip does not fit: after the two dashes stands the command of `run`, not a name.
-    for tip in tips.filter(|tip| !tip.starts_with("to pass ")) {
+    for tip in tips {
         line.push_str("; ");
-        line.push_str(tip);
+        // In other words than clap's, because there is a name after the two dashes and, with `run`, a command after it.
+        line.push_str(if tip.starts_with("to pass ") {
+            "a name that begins with a dash stands after two dashes"
+        } else {
+            tip
+        });
     }
     line
 }
@@ -56,6 +81,11 @@ mod tests {
             ),
             (vec!["run", "x", "--nodde", "y", "--", "true"], "--node"),
             (vec!["run", "x"], "redlatch run NAME -- COMMAND"),
+            (vec!["hold", "x", "true"], "redlatch run NAME -- COMMAND"),
+            (
+                vec!["hold", "x", "--", "true"],
+                "redlatch run NAME -- COMMAND",
+            ),
             (vec!["dance"], "unrecognized subcommand 'dance'"),
             (vec!["run", "", "--", "true"], "at least one character"),
             (
@@ -71,7 +101,10 @@ mod tests {
         ];
         let tip =
             told(&Arguments::try_parse_from(["redlatch", "run", "-job", "--", "x"]).unwrap_err());
-        assert!(!tip.contains("to pass"), "{tip}");
+        assert!(
+            tip.contains("a name that begins with a dash stands after two dashes"),
+            "{tip}"
+        );
         for (words, hint) in faults {
             let words = ["redlatch"].into_iter().chain(words);
             let error = Arguments::try_parse_from(words).unwrap_err();

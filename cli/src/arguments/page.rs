@@ -18,7 +18,7 @@ pub(crate) const COMMON_CODES: [Entry; 3] = [
     ("74", "The output can't be written."),
 ];
 
-pub(crate) const ENVIRONMENT: [Entry; 6] = [
+pub(crate) const ENVIRONMENT: [Entry; 7] = [
     (
         "REDLATCH_NODES",
         "The URLs of the servers, separated by commas or white space. They count where there is no --node. The command \
@@ -44,6 +44,11 @@ pub(crate) const ENVIRONMENT: [Entry; 6] = [
     (
         "REDLATCH_FENCING_TOKEN",
         "For the command of run with --fenced: the number that grows from holder to holder, for the resource to compare.",
+    ),
+    (
+        "NOTIFY_SOCKET",
+        "For run --forever: the socket of the service manager, which is told of the start, of who leads, and of the end. \
+         The command does not inherit it then.",
     ),
 ];
 

@@ -1,6 +1,7 @@
 //! `redlatch run`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -10,7 +11,7 @@ use super::page::{Entry, closing_words};
 use super::servers::Servers;
 use crate::durations;
 
-pub(crate) const EXIT_CODES: [Entry; 6] = [
+pub(crate) const EXIT_CODES: [Entry; 8] = [
     (
         "that of the command",
         "It ran under the lock from its start to its end. It is 128 + n if signal n ended the command.",
@@ -30,11 +31,16 @@ pub(crate) const EXIT_CODES: [Entry; 6] = [
     ),
     (
         "128 + n",
-        "Signal n came while redlatch waited for the lock, and nothing ran.",
+        "Signal n came while redlatch waited for the lock, and nothing ran. With --forever: signal n has ended it.",
     ),
+    (
+        "75, 69",
+        "With --forever: a campaign took longer than --wait.",
+    ),
+    ("74", "The file of --metrics can't be written. Nothing ran."),
 ];
 
-pub(crate) const EXAMPLES: [Entry; 3] = [
+pub(crate) const EXAMPLES: [Entry; 4] = [
     (
         "redlatch run --no-wait nightly-report -- /usr/local/bin/report --all",
         "Runs the report, unless another machine does.",
@@ -46,6 +52,10 @@ pub(crate) const EXAMPLES: [Entry; 3] = [
     (
         "redlatch run -- -job -- true",
         "Takes a lock whose name begins with a dash: it stands behind two dashes, and so does the command.",
+    ),
+    (
+        "redlatch run --forever scheduler -- /usr/local/bin/scheduler",
+        "Runs the scheduler on one machine at a time: when that one fails, another one takes over.",
     ),
 ];
 
@@ -71,6 +81,17 @@ pub(crate) struct Run {
     /// The time from TERM to KILL when the lock is lost
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = durations::parse)]
     pub(crate) grace: Duration,
+
+    /// For a service of which one may work at a time: runs the command whenever this process gets the lock, and campaigns
+    /// again when the lock is lost or the command has ended, until INT, TERM or QUIT. It waits for the lock without end,
+    /// unless --wait is given. With NOTIFY_SOCKET it tells the service manager who leads
+    #[arg(long, conflicts_with = "no_wait")]
+    pub(crate) forever: bool,
+
+    /// Writes metrics to this file, for the textfile collector of the node exporter: at the start, every 15 s, and at the
+    /// end. The name has to end in .prom there, and no other job may use the file
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) metrics: Option<PathBuf>,
 
     /// The command and its arguments, after --
     #[arg(last = true, required = true, value_hint = clap::ValueHint::CommandWithArguments)]

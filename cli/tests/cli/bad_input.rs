@@ -133,11 +133,19 @@ fn usage_that_is_wrong_is_64() {
 #[test]
 fn a_name_that_is_not_utf_8_is_refused() {
     let nodes = Nodes::start(1);
-    let mut command = nodes.redlatch(&["run"]);
-    command
-        .arg(OsStr::from_bytes(b"job\xff"))
-        .args(["--", "true"]);
-    assert_refused(&end_of(&mut command), 64, "UTF-8");
+    let name = OsStr::from_bytes(b"job\xff");
+    for (before, after) in [
+        (&["run"][..], &["--", "true"][..]),
+        (&["run", "--"], &["--", "true"]),
+        (&["hold"], &[]),
+        (&["status"], &[]),
+        (&["status", "--"], &[]),
+        (&["unlock", "--token", "x"], &[]),
+    ] {
+        let mut command = nodes.redlatch(before);
+        command.arg(name).args(after);
+        assert_refused(&end_of(&mut command), 64, "UTF-8");
+    }
 }
 
 #[test]

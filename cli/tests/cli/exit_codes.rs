@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use redlatch::{LockManager, Protocol};
-use redlatch_testing::{Server, eventually, now, pause};
+use redlatch_testing::{eventually, now, pause};
 
-use crate::process::{NODE_TIMEOUT, Nodes, Running, end_of};
+use crate::process::{Nodes, Running, end_of, open_nodes};
 
 #[test]
 fn the_exit_code_is_that_of_the_command() {
@@ -48,11 +47,7 @@ fn the_command_runs_under_the_lock_and_knows_it() {
 #[test]
 fn with_fenced_the_command_gets_a_fencing_token_that_grows() {
     let nodes = Nodes::start(3);
-    let fenced = LockManager::builder()
-        .nodes(nodes.servers.iter().map(Server::url))
-        .node_timeout(NODE_TIMEOUT)
-        .protocol(Protocol::Fenced);
-    fenced.build().unwrap().open_nodes().unwrap();
+    open_nodes(&nodes);
     let mut last = 0_u64;
     for _ in 0..3 {
         let ended = end_of(&mut nodes.run(&["--fenced"], "echo $REDLATCH_FENCING_TOKEN"));

@@ -272,7 +272,28 @@ fn a_name_may_be_whatever_the_library_takes() {
         }
         assert_eq!(nodes.servers[0].get(name), None);
     }
-    // What begins with a dash would be an option: the prefix takes it.
-    let ended = end_of(&mut nodes.redlatch(&["run", "--key-prefix=-", "job", "--", "true"]));
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn a_name_that_begins_with_a_dash_stands_behind_two_dashes() {
+    let nodes = Nodes::start(1);
+    for name in ["-job", "--", "--node", "-"] {
+        let script = "echo \"$REDLATCH_RESOURCE\"; exit 7";
+        let run = ["run", "--ttl", "20s", "--", name, "--", "sh", "-c", script];
+        let ended = end_of(&mut nodes.redlatch(&run));
+        assert_eq!(
+            (ended.code, ended.stdout.trim_end(), &*ended.stderr),
+            (Some(7), name, "")
+        );
+        nodes.servers[0].hold(name, TOKEN, 60_000);
+        let ended = end_of(&mut nodes.redlatch(&["status", "--json", "--", name]));
+        assert_eq!(
+            (ended.code, &json(&ended)["resource"]),
+            (Some(0), &name.into())
+        );
+        let ended = end_of(&mut nodes.redlatch(&["hold", "-nq", "--", name]));
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        let ended = end_of(&mut nodes.redlatch(&["unlock", "--token", TOKEN, "--", name]));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
 }

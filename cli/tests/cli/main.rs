@@ -10,11 +10,23 @@ mod bad_input;
 #[cfg(test)]
 mod exit_codes;
 #[cfg(test)]
+mod forever;
+#[cfg(test)]
+mod hold;
+#[cfg(test)]
 mod killed;
 #[cfg(test)]
 mod look;
 #[cfg(test)]
 mod loss;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod notify;
+#[cfg(test)]
+mod open_nodes;
+#[cfg(test)]
+mod orphans;
 #[cfg(test)]
 mod output;
 #[cfg(test)]

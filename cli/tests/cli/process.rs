@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Once};
@@ -85,7 +85,12 @@ impl Nodes {
 pub(crate) fn bare(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch"));
     command.args(arguments);
-    for name in ["REDLATCH_NODES", "REDLATCH_PASSWORD", "REDLATCH_CONFIG"] {
+    for name in [
+        "REDLATCH_NODES",
+        "REDLATCH_PASSWORD",
+        "REDLATCH_CONFIG",
+        "NOTIFY_SOCKET",
+    ] {
         command.env_remove(name);
     }
     command.current_dir(std::env::temp_dir());
@@ -145,9 +150,21 @@ pub(crate) struct Running {
 impl Running {
     #[track_caller]
     pub(crate) fn start(command: &mut Command) -> Self {
+        Self::spawn(command.stdin(Stdio::null()))
+    }
+
+    /// Starts it with a standard input that ends when the other end is dropped.
+    #[track_caller]
+    pub(crate) fn start_with_input(command: &mut Command) -> (Self, ChildStdin) {
+        let mut running = Self::spawn(command.stdin(Stdio::piped()));
+        let input = running.child.stdin.take().unwrap();
+        (running, input)
+    }
+
+    #[track_caller]
+    fn spawn(command: &mut Command) -> Self {
         let_children_heed_signals();
         let mut child = command
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -220,6 +237,13 @@ impl Drop for Running {
         tell_reaper("down", &self.child);
         self.child.wait().ok();
     }
+}
+
+/// Lets the servers vote for `--fenced`.
+#[track_caller]
+pub(crate) fn open_nodes(nodes: &Nodes) {
+    let ended = end_of(&mut nodes.redlatch(&["open-nodes"]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 /// Runs it to its end.

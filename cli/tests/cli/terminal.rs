@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redlatch_testing::{eventually, tell_reaper};
+use redlatch_testing::{eventually, pause, tell_reaper};
 use rustix::process::{Signal, getpgid, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -327,4 +327,30 @@ fn started_in_the_background_it_stops_when_the_command_reads_and_fg_continues_it
     terminal.press("typed\n");
     assert_eq!(terminal.wait_for("first="), "typed");
     assert_eq!(terminal.wait_for("fg "), "3");
+}
+
+/// A process in the background that reads from the terminal would be stopped, and lose its lock.
+#[test]
+fn hold_leaves_the_terminal_to_others_in_the_background_and_ends_at_ctrl_d_in_the_foreground() {
+    let nodes = Nodes::start(1);
+    let terminal = Terminal::open();
+    let script = format!(
+        "set -m; {BINARY} hold --json job & echo holder $!; read line; echo shell $line; read line; echo shell again; \
+         fg; echo fg $?; sleep 30"
+    );
+    let _session = terminal.run(&nodes, &script);
+    let holder = pid(&terminal.wait_for("holder "));
+    terminal.wait_for("\"token\":");
+    terminal.press("typed\n");
+    assert_eq!(terminal.wait_for("shell "), "typed");
+    // Longer than it takes to look whether it is in the foreground.
+    pause(Duration::from_millis(500));
+    assert_ne!(state(holder), Some('T'));
+    assert_eq!(nodes.locked(), 1);
+    terminal.press("\n");
+    terminal.wait_for("shell again");
+    terminal.press("thrown away\n");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.wait_for("fg "), "0");
+    assert_eq!(nodes.locked(), 0);
 }

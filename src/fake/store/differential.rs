@@ -31,7 +31,7 @@ const KEYS: [&str; 6] = [
     "job:redlatch:slot:0",
     "job:redlatch:slot:2",
 ];
-const TOKENS: [&str; 3] = ["", "token", "token\r\n"];
+const TOKENS: [&str; 4] = ["", "token", "rest:token", "token\r\n"];
 
 /// No key ends during a sequence, unless the sequence waits for it.
 const LONG: Duration = Duration::from_mins(1);
@@ -66,14 +66,17 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|text| (text, None));
     let ttl = prop_oneof![6 => long, 1 => short, 3 => odd];
     let kind = select(vec![
-        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "PROBE",
-        "GET", "LOOK", "SLOTS", "SLOTS",
+        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "REST",
+        "PROBE", "GET", "LOOK", "SLOTS", "SLOTS",
     ]);
     let key_and_token = (select(KEYS.to_vec()), select(tokens()));
     (kind, key_and_token, ttl).prop_map(step_of)
 }
 
 fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> Step {
+    // No rest is shorter, and Redis deletes a key with such a time.
+    let is_over = integer(&ttl).is_some_and(|ttl| ttl <= 0);
+    let rest = if is_over { "60000" } else { &ttl };
     let words = match kind {
         "PROBE" => vec!["EVAL", PROBE, "0"],
         "GET" => vec!["GET", key],
@@ -84,6 +87,7 @@ fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> S
         // Nobody is announced, as a fake never does it.
         "LOOK" => vec!["EVAL", LOOK, "1", key, "0", "0"],
         "SLOTS" => vec!["EVAL", LOOK, "1", "job", "0", "0", "4"],
+        "REST" => vec!["EVAL", REST, "1", key, &token, rest],
         _ => vec!["EVAL", RELEASE, "1", key, &token],
     };
     Step {

@@ -195,7 +195,7 @@ fn an_error_says_in_one_line_who_abstains_why_and_until_when() {
     for node in &nodes[..2] {
         let line = format!(
             "{}: abstains for another 101.0s: it has no marker, so it is new, or was flushed or restarted without \
-             persistence; open a brand-new deployment, and only that, with open_nodes()",
+             persistence; open a brand-new deployment, and only that, with open_nodes() or 'redlatch open-nodes'",
             node.name()
         );
         assert!(text.contains(&line), "{text}");

@@ -1,0 +1,96 @@
+//! A name of `run` that begins with a dash: `redlatch run -- -job -- true`.
+//!
+//! For the parser, all that follows the first two dashes is the command. The other subcommands have no command, so there
+//! the parser takes such a name itself.
+
+use std::ffi::{OsStr, OsString};
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use super::{Arguments, Subcommand};
+use crate::name::Name;
+
+/// Stands for the name while the rest is parsed.
+const NAME: &str = "name";
+
+/// Parses a command line.
+pub(super) fn parse(words: &[OsString]) -> Result<Arguments, clap::Error> {
+    let result = Arguments::try_parse_from(words);
+    match (result, split(words)) {
+        (Err(error), Some((rest, name))) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            let mut arguments = Arguments::try_parse_from(rest)?;
+            if let Subcommand::Run(run) = &mut arguments.subcommand {
+                let name = name.to_str().ok_or("a name is text in UTF-8".to_owned());
+                let refused = |reason| {
+                    let message = format!("invalid value for '<NAME>': {reason}\n");
+                    clap::Error::raw(ErrorKind::ValueValidation, message)
+                };
+                run.lock.name = name.and_then(Name::parse).map_err(refused)?;
+            }
+            Ok(arguments)
+        }
+        (result, _) => result,
+    }
+}
+
+/// Takes the name out of `run … -- NAME -- COMMAND`.
+fn split(words: &[OsString]) -> Option<(Vec<OsString>, &OsStr)> {
+    let are_dashes = |word: &OsString| word == "--";
+    let place = words.iter().position(are_dashes)?;
+    let (options, rest) = words.split_at_checked(place)?;
+    let [_, name, dashes, ..] = rest else {
+        return None;
+    };
+    let is_run = options.get(1).is_some_and(|word| word == "run");
+    if !is_run || !are_dashes(dashes) {
+        return None;
+    }
+    let command = rest.iter().skip(2);
+    let stand_in = OsString::from(NAME);
+    let words = options.iter().chain([&stand_in]).chain(command);
+    Some((words.cloned().collect(), name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn parsed(words: &str) -> Result<(String, Vec<OsString>), String> {
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+        let arguments = parse(&words).map_err(|error| error.to_string())?;
+        let Subcommand::Run(run) = arguments.subcommand else {
+            panic!("{words:?}");
+        };
+        Ok((run.lock.name.as_str().to_owned(), run.command))
+    }
+
+    #[test]
+    fn a_name_stands_before_the_dashes_or_between_them() {
+        for (words, name, command) in [
+            ("redlatch run job -- true", "job", "true"),
+            ("redlatch run job -- env -- -x", "job", "env -- -x"),
+            ("redlatch run -- -job -- true", "-job", "true"),
+            ("redlatch run -n -- -- -- true", "--", "true"),
+            ("redlatch run -- job -- env -- -x", "job", "env -- -x"),
+            (
+                "redlatch run --wait 5s -- --wait -- -- --",
+                "--wait",
+                "-- --",
+            ),
+        ] {
+            let command = command.split(' ').map(OsString::from).collect();
+            assert_eq!(parsed(words), Ok((name.to_owned(), command)), "{words}");
+        }
+        for (words, reason) in [
+            ("redlatch run -- -job", "<NAME>"),
+            ("redlatch run -- -job true", "<NAME>"),
+            ("redlatch run -- -job --", "<COMMAND>"),
+            ("redlatch run --  -- true", "at least one character"),
+        ] {
+            let error = parsed(words).unwrap_err();
+            assert!(error.contains(reason), "{words}: {error}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Gives the lock back when its work is done, and tells people how that went.
+
+use log::info;
+use redlatch::{Error, LockGuard};
+
+use crate::name::Name;
+use crate::output;
+
+/// What the servers say of a lock that was ours as far as was known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GivenBack {
+    /// It was, or nothing else is known.
+    Ours,
+    /// It was not, from some time on.
+    Lost,
+}
+
+/// Gives the lock back.
+pub(crate) fn give_back(name: &Name, held: LockGuard) -> GivenBack {
+    match held.unlock() {
+        Ok(()) => {
+            info!("gave the lock {name} back");
+            GivenBack::Ours
+        }
+        Err(Error::Lost { cause, .. }) => {
+            output::complain(&format!(
+                "lost the lock {name}, and noticed it when giving it back: {cause}; look whether another one has run \
+                 beside it"
+            ));
+            GivenBack::Lost
+        }
+        Err(error) => {
+            output::complain(&format!(
+                "the lock {name} may stay until its time to live ends: {error}; see 'redlatch health'"
+            ));
+            GivenBack::Ours
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `redlatch hold`: takes the lock, prints its token, and holds it until standard input ends or a signal comes.
+
+use std::io::{IsTerminal, stdin};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use redlatch::LockGuard;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+
+use crate::arguments::Hold;
+use crate::config;
+use crate::event::{self, Event};
+use crate::failure::{Failure, LOST, no_system};
+use crate::give_back::{GivenBack, give_back};
+use crate::json;
+use crate::log_lines;
+use crate::nodes;
+use crate::output;
+use crate::run::protocol;
+use crate::terminal;
+use crate::waiting::{self, Acquired, Request};
+
+/// How often a process in the background looks whether it is in the foreground of its terminal again.
+const IN_BACKGROUND: Duration = Duration::from_millis(200);
+
+/// Returns the exit code.
+pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
+    log_lines::start(&arguments.servers);
+    let config = config::load(arguments.servers.config.as_deref())?;
+    let protocol = protocol(arguments.lock.fenced, &config);
+    let manager = nodes::manager(&arguments.servers, &config, protocol)?;
+    let request = Request::new(&arguments.lock, &config, &manager)?;
+    if input_has_ended() {
+        return Err(Failure::usage(
+            "standard input is at its end, and the lock is held until then; give it a pipe that stays open, or use \
+             'redlatch run NAME -- sleep infinity'",
+        ));
+    }
+    let (sender, events) = channel();
+    event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
+    read_input(sender.clone()).map_err(|error| no_system("thread", &error))?;
+    let held = match waiting::acquire(&request, &events, sender.clone())? {
+        Acquired::Held(held) => held,
+        Acquired::Not(code) => return Ok(code),
+    };
+    held.on_lost(move |cause| {
+        // Once the lock is given back, nobody receives events.
+        sender.send(Event::Lost(cause)).ok();
+    });
+    let printed = output::print(&announcement(arguments, &held));
+    let name = &arguments.lock.name;
+    if printed.is_ok()
+        && let Some(cause) = until_the_end(&events)
+    {
+        output::complain(&format!(
+            "lost the lock {name}: {cause}; end what relies on it"
+        ));
+        // What is left of it on a minority of the servers.
+        held.unlock().ok();
+        return Ok(LOST);
+    }
+    let given_back = give_back(name, held);
+    printed?;
+    Ok(match given_back {
+        GivenBack::Ours => 0,
+        GivenBack::Lost => LOST,
+    })
+}
+
+/// The line that tells that the lock is held.
+///
+/// It has the token and not a `Lease`: with a lease, another process could adopt the lock while this one holds it, and
+/// would not learn that this one gives it back.
+fn announcement(arguments: &Hold, held: &LockGuard) -> String {
+    if arguments.form.json {
+        return format!("{}\n", json::of_guard(held));
+    }
+    match held.fencing_token() {
+        Some(number) => format!("{} {number}\n", held.token()),
+        None => format!("{}\n", held.token()),
+    }
+}
+
+/// Waits until the lock is to be given back, or returns how it was lost.
+fn until_the_end(events: &Receiver<Event>) -> Option<redlatch::LossCause> {
+    loop {
+        // The sender of the signals lives as long as this process.
+        match events.recv().ok()? {
+            Event::Lost(cause) => return Some(cause),
+            // The lock is lost if this takes too long, which is the next event then.
+            Event::Signal(SIGTSTP) => terminal::stop_here(),
+            Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Answered => {}
+            Event::InputEnded | Event::Signal(_) => return None,
+        }
+    }
+}
+
+/// Whether standard input has ended before anything was done.
+fn input_has_ended() -> bool {
+    !is_in_background() && is_readable(Some(Duration::ZERO)) && has_ended()
+}
+
+/// Reads standard input on a thread, and sends an event when it has ended.
+fn read_input(events: Sender<Event>) -> std::io::Result<()> {
+    let read = move || {
+        loop {
+            if is_in_background() {
+                // A process in the background that reads from its terminal is stopped, and would lose the lock.
+                let nap = Timespec::try_from(IN_BACKGROUND).ok();
+                poll(&mut [], nap.as_ref()).ok();
+            } else if is_readable(None) && !is_in_background() && has_ended() {
+                events.send(Event::InputEnded).ok();
+                return;
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("input".into());
+    thread.spawn(read).map(drop)
+}
+
+fn is_in_background() -> bool {
+    stdin().is_terminal() && !terminal::has_input()
+}
+
+/// Whether a read returns at once, within `timeout`.
+fn is_readable(timeout: Option<Duration>) -> bool {
+    let input = stdin();
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    let mut inputs = [PollFd::new(&input, PollFlags::IN)];
+    // A fault is found by the read.
+    poll(&mut inputs, timeout.as_ref()) != Ok(0)
+}
+
+/// Reads once. An input that can't be read has ended.
+fn has_ended() -> bool {
+    let mut bytes = [0; 4096];
+    !matches!(
+        rustix::io::read(stdin(), &mut bytes),
+        Ok(1..) | Err(Errno::INTR | Errno::AGAIN)
+    )
+}

@@ -1,0 +1,214 @@
+//! `--metrics FILE`: what a monitoring system is to know of the job, for the textfile collector of the node exporter.
+//!
+//! A thread of its own writes the file, so that a slow disk delays neither the renewals nor the command. The others send it
+//! what has happened, and wait for it only at the end, for a bounded time, when the lock is given back.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use redlatch::LockManager;
+
+use crate::clock;
+use crate::failure::{Failure, IO, no_system};
+use crate::name::Name;
+use crate::output;
+use crate::record::{Record, replace};
+use crate::run::Term;
+
+/// How often the file is written when nothing happens, so that its age tells whether `redlatch` lives.
+const INTERVAL: Duration = Duration::from_secs(15);
+
+/// How long the end of the program waits for the last writing.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What has happened.
+enum News {
+    /// The lock was acquired.
+    Held,
+    /// The command has ended.
+    Ended(Term),
+    /// `redlatch` ends with this exit code.
+    Finished { code: u8, written: SyncSender<()> },
+}
+
+/// The writing of the file.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    news: Sender<News>,
+}
+
+impl Metrics {
+    /// Writes the file for the first time, and goes on writing it on a thread.
+    pub(crate) fn start(file: &Path, name: &Name, manager: &LockManager) -> Result<Self, Failure> {
+        let record = Record::carried_over(file, name.as_str());
+        let (file, manager) = (file.to_owned(), manager.clone());
+        let write = {
+            let file = file.clone();
+            move |record: &Record| replace(&file, &record.text(&manager.stats()))
+        };
+        write(&record).map_err(|error| unwritable(&file, &error))?;
+        let (news, inbox) = channel();
+        let writer = Writer {
+            file,
+            record,
+            write,
+            interval: INTERVAL,
+            has_complained: false,
+        };
+        thread::Builder::new()
+            .name("metrics".into())
+            .spawn(move || writer.run(&inbox))
+            .map_err(|error| no_system("thread", &error))?;
+        Ok(Self { news })
+    }
+
+    pub(crate) fn held(&self) {
+        self.tell(News::Held);
+    }
+
+    pub(crate) fn ended(&self, term: Term) {
+        self.tell(News::Ended(term));
+    }
+
+    /// Writes the file for the last time.
+    pub(crate) fn finish(&self, code: u8) {
+        let (written, is_written) = sync_channel(1);
+        self.tell(News::Finished { code, written });
+        // A disk that takes longer keeps the state of before.
+        is_written.recv_timeout(PATIENCE).ok();
+    }
+
+    fn tell(&self, news: News) {
+        // The thread lives as long as this.
+        self.news.send(news).ok();
+    }
+}
+
+fn unwritable(file: &Path, error: &io::Error) -> Failure {
+    Failure::new(
+        IO,
+        format!(
+            "{}: the metrics can't be written: {error}; look at the folder and its rights",
+            file.display()
+        ),
+    )
+}
+
+/// The thread that writes.
+struct Writer<W> {
+    file: PathBuf,
+    record: Record,
+    write: W,
+    interval: Duration,
+    /// Whether the last writing has failed, which is said once.
+    has_complained: bool,
+}
+
+impl<W: Fn(&Record) -> io::Result<()>> Writer<W> {
+    fn run(mut self, inbox: &Receiver<News>) {
+        loop {
+            let mut finished = None;
+            match inbox.recv_timeout(self.interval) {
+                Ok(news) => finished = self.take(news),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // On a slow disk only the newest state matters.
+            while finished.is_none()
+                && let Ok(news) = inbox.try_recv()
+            {
+                finished = self.take(news);
+            }
+            self.write();
+            if let Some(written) = finished {
+                written.send(()).ok();
+                return;
+            }
+        }
+    }
+
+    /// Returns whom to tell about the last writing.
+    fn take(&mut self, news: News) -> Option<SyncSender<()>> {
+        match news {
+            News::Held => {}
+            News::Ended(term) => self.record.end(term, clock::wall()),
+            News::Finished { code, written } => {
+                self.record.exit_code = Some(code);
+                return Some(written);
+            }
+        }
+        None
+    }
+
+    fn write(&mut self) {
+        match (self.write)(&self.record) {
+            Ok(()) => self.has_complained = false,
+            Err(error) => {
+                if !self.has_complained {
+                    output::complain(&unwritable(&self.file, &error).message);
+                }
+                self.has_complained = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    /// The thread, with this writing.
+    fn start(write: impl Fn(&Record) -> io::Result<()> + Send + 'static) -> Metrics {
+        let (news, inbox) = channel();
+        let writer = Writer {
+            file: PathBuf::from("job.prom"),
+            record: Record::new("job"),
+            write,
+            interval: Duration::from_millis(1),
+            has_complained: false,
+        };
+        thread::spawn(move || writer.run(&inbox));
+        Metrics { news }
+    }
+
+    #[test]
+    fn a_disk_that_hangs_holds_nobody_up() {
+        let (hung, gate) = sync_channel::<()>(0);
+        let gate = std::sync::Mutex::new(gate);
+        let metrics = start(move |_| {
+            gate.lock().unwrap().recv().ok();
+            Ok(())
+        });
+        // None of these waits for the writing, or this would not end.
+        for _ in 0..100 {
+            metrics.held();
+            metrics.ended(Term {
+                code: 0,
+                ran: Duration::ZERO,
+                is_lost: false,
+            });
+        }
+        metrics.finish(0);
+        drop(hung);
+    }
+
+    #[test]
+    fn the_file_is_written_again_and_again_while_nothing_happens() {
+        let (writings, written) = channel();
+        let metrics = start(move |record| {
+            writings.send(record.exit_code).ok();
+            Ok(())
+        });
+        for _ in 0..3 {
+            assert_eq!(written.recv(), Ok(None));
+        }
+        metrics.finish(7);
+        // What is written when `finish` returns has the exit code.
+        assert_eq!(written.try_iter().last(), Some(Some(7)));
+    }
+}

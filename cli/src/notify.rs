@@ -1,0 +1,113 @@
+//! Tells the service manager how it goes, as `sd_notify` does: a datagram to the socket that `NOTIFY_SOCKET` names.
+
+use std::cell::Cell;
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::output;
+
+/// The variable of the service manager. The command does not inherit it: what `redlatch` says is the service's state.
+pub(crate) const VARIABLE: &str = "NOTIFY_SOCKET";
+
+/// The longest wait for a service manager that does not read. A message that is not sent by then is lost.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The way to the service manager, if there is one. Where it can't be reached, that is said once, and nothing fails.
+#[derive(Debug, Default)]
+pub(crate) struct Notifier {
+    channel: Option<(UnixDatagram, SocketAddr)>,
+    has_complained: Cell<bool>,
+}
+
+impl Notifier {
+    /// Finds the service manager that the environment names.
+    pub(crate) fn find() -> Self {
+        let notifier = Self::default();
+        let Some(name) = env::var_os(VARIABLE).filter(|name| !name.is_empty()) else {
+            return notifier;
+        };
+        match channel(&name) {
+            Ok(channel) => Self {
+                channel: Some(channel),
+                ..notifier
+            },
+            Err(error) => {
+                notifier.complain(&error);
+                notifier
+            }
+        }
+    }
+
+    /// Sends one assignment, such as `READY=1`, with what people are to read of the state.
+    pub(crate) fn tell(&self, assignment: Option<&str>, status: &str) {
+        let Some((socket, address)) = &self.channel else {
+            return;
+        };
+        let mut message = assignment.map_or(String::new(), |text| format!("{text}\n"));
+        message.push_str("STATUS=");
+        message.push_str(&output::presentable(status));
+        if let Err(error) = socket.send_to_addr(message.as_bytes(), address) {
+            self.complain(&error);
+        }
+    }
+
+    fn complain(&self, error: &io::Error) {
+        if !self.has_complained.replace(true) {
+            output::complain(&format!(
+                "the service manager can't be told how it goes: {error}; look at {VARIABLE}"
+            ));
+        }
+    }
+}
+
+fn channel(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
+    let address = address(name)?;
+    let socket = UnixDatagram::unbound()?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    Ok((socket, address))
+}
+
+/// A path, or a name of the abstract kind behind `@`.
+fn address(name: &OsStr) -> io::Result<SocketAddr> {
+    match name.as_bytes() {
+        [b'/', ..] => SocketAddr::from_pathname(Path::new(name)),
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        [b'@', name @ ..] => {
+            use std::os::linux::net::SocketAddrExt;
+            SocketAddr::from_abstract_name(name)
+        }
+        _ => Err(io::Error::other(
+            "it is neither a path from / nor an abstract name behind @",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_and_an_abstract_name_are_addresses_and_nothing_else_is() {
+        assert!(
+            address(OsStr::new("/run/notify"))
+                .unwrap()
+                .as_pathname()
+                .is_some()
+        );
+        assert!(
+            address(OsStr::new("@notify"))
+                .unwrap()
+                .as_pathname()
+                .is_none()
+        );
+        let long = ["/", &"x".repeat(200)].concat();
+        for name in ["", "notify", "./notify", "vsock:2:1", &long] {
+            assert!(address(OsStr::new(name)).is_err(), "{name}");
+        }
+    }
+}

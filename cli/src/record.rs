@@ -1,0 +1,202 @@
+//! What `--metrics` says of a job, as text, and how that gets into its file.
+
+use std::fmt::Write as _;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use redlatch::Stats;
+
+use crate::clock;
+use crate::run::Term;
+
+/// The collector may run as any user, whatever the umask of the job.
+const RIGHTS: u32 = 0o644;
+
+/// A longer file is none of this program.
+const LONGEST: u64 = 1 << 20;
+
+/// What is known of the runs of one job on this machine. It outlives a run in the file.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Record {
+    resource: String,
+    /// When the command last ended with 0 under the lock, in seconds since 1970.
+    success: Option<f64>,
+    /// How long the last command ran.
+    duration: Option<f64>,
+    pub(crate) exit_code: Option<u8>,
+}
+
+const SUCCESS: &str = "redlatch_run_last_success_timestamp_seconds";
+const DURATION: &str = "redlatch_run_last_duration_seconds";
+const EXIT_CODE: &str = "redlatch_run_last_exit_code";
+
+impl Record {
+    pub(crate) fn new(resource: &str) -> Self {
+        Self {
+            resource: resource.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// What the file of the last run says of this job. A file that is not there, or can't be read, says nothing.
+    pub(crate) fn carried_over(file: &Path, resource: &str) -> Self {
+        let mut text = Vec::new();
+        if let Ok(file) = File::open(file) {
+            file.take(LONGEST).read_to_end(&mut text).ok();
+        }
+        Self::read(&String::from_utf8_lossy(&text), resource)
+    }
+
+    fn read(text: &str, resource: &str) -> Self {
+        let mut record = Self::new(resource);
+        let value = |metric: &str| {
+            let start = format!("{metric}{} ", record.labels());
+            text.lines().find_map(|line| line.strip_prefix(&start))
+        };
+        let number = |metric: &str| {
+            let value: Option<f64> = value(metric).and_then(|value| value.parse().ok());
+            value.filter(|value| value.is_finite() && *value >= 0.0)
+        };
+        let (success, duration) = (number(SUCCESS), number(DURATION));
+        let exit_code = value(EXIT_CODE).and_then(|code| code.parse().ok());
+        (record.success, record.duration) = (success, duration);
+        record.exit_code = exit_code;
+        record
+    }
+
+    /// The command has ended.
+    pub(crate) fn end(&mut self, term: Term, now: SystemTime) {
+        self.duration = Some(term.ran.as_secs_f64());
+        self.exit_code = Some(term.code);
+        if term.code == 0 && !term.is_lost {
+            let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH);
+            self.success = since_1970.ok().map(|since| since.as_secs_f64());
+        }
+    }
+
+    /// The metrics of the job and those of the library, as OpenMetrics text.
+    pub(crate) fn text(&self, stats: &Stats) -> String {
+        let mut text = String::new();
+        let unit = "seconds";
+        let help = "When the command last ended with 0 under the lock.";
+        self.gauge(&mut text, SUCCESS, Some(unit), help, self.success);
+        let help = "How long the last command ran.";
+        self.gauge(&mut text, DURATION, Some(unit), help, self.duration);
+        let help = "What redlatch run last returned.";
+        let code = self.exit_code.map(f64::from);
+        self.gauge(&mut text, EXIT_CODE, None, help, code);
+        // Writing to a String can't fail.
+        write!(text, "{}", stats.open_metrics().resource(&self.resource)).ok();
+        text
+    }
+
+    fn gauge(
+        &self,
+        text: &mut String,
+        metric: &str,
+        unit: Option<&str>,
+        help: &str,
+        value: Option<f64>,
+    ) {
+        let Some(value) = value else {
+            return;
+        };
+        writeln!(text, "# TYPE {metric} gauge").ok();
+        if let Some(unit) = unit {
+            writeln!(text, "# UNIT {metric} {unit}").ok();
+        }
+        writeln!(text, "# HELP {metric} {help}").ok();
+        writeln!(text, "{metric}{} {value}", self.labels()).ok();
+    }
+
+    fn labels(&self) -> String {
+        let resource = self.resource.replace('\\', "\\\\").replace('"', "\\\"");
+        format!("{{resource=\"{}\"}}", resource.replace('\n', "\\n"))
+    }
+}
+
+/// Puts a text in the place of the file, in one step: who reads it sees the whole text of before or the whole new one.
+///
+/// The text is not forced to the disk, because after a crash of the machine the next run writes it anew.
+pub(crate) fn replace(file: &Path, text: &str) -> io::Result<()> {
+    let Some(name) = file.file_name() else {
+        return Err(io::Error::other("it names no file"));
+    };
+    // The collector takes what ends in .prom, so this is not read. The time is for processes of other containers, which
+    // may have the same number.
+    let mut part = std::ffi::OsString::from(".");
+    part.push(name);
+    let (pid, time) = (std::process::id(), clock::since_boot().as_nanos());
+    part.push(format!(".{pid}-{time}.tmp"));
+    let part = file.with_file_name(part);
+    let written = write(&part, text).and_then(|()| fs::rename(&part, file));
+    if written.is_err() {
+        fs::remove_file(&part).ok();
+    }
+    written
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(Permissions::from_mode(RIGHTS))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redlatch::LockManager;
+    use redlatch::fake::FakeNode;
+    use redlatch_testing::open_metrics::parse;
+
+    use super::*;
+
+    fn stats() -> Stats {
+        let manager = LockManager::builder().fakes(&FakeNode::cluster(3));
+        manager.build().unwrap().stats()
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_by_the_next_run_whatever_the_name() {
+        for name in [
+            "job",
+            "my \"job\"",
+            "a\\nb",
+            "a\nb",
+            "\"} 1\n# EOF\n",
+            "ü\r",
+        ] {
+            let mut record = Record::new(name);
+            parse(&record.text(&stats())).unwrap();
+            let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
+            let mut end = |code, is_lost, now| {
+                let ran = Duration::from_millis(2500);
+                record.end(Term { code, ran, is_lost }, now);
+            };
+            end(0, false, now);
+            end(0, true, now + Duration::from_mins(1));
+            end(3, false, now + Duration::from_hours(1));
+            let text = record.text(&stats());
+            let exposition = parse(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+            for (metric, expected) in [
+                (SUCCESS, 1_700_000_000.25),
+                (DURATION, 2.5),
+                (EXIT_CODE, 3.0),
+            ] {
+                let value = exposition.value(metric, &[("resource", name)]);
+                assert_eq!(
+                    value.map(f64::to_bits),
+                    Some(f64::to_bits(expected)),
+                    "{text}"
+                );
+            }
+            assert_eq!(Record::read(&text, name), record);
+            // Of another job it says nothing.
+            assert_eq!(Record::read(&text, "other"), Record::new("other"));
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `redlatch run --forever`: one of several processes leads, and another one takes over.
+
+use std::fs;
+use std::time::Duration;
+
+use redis::Value;
+use redlatch_testing::{eventually, now};
+use rustix::process::Signal;
+
+use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid};
+
+const FOREVER: [&str; 3] = ["--forever", "--ttl", "1500ms"];
+
+/// Prints its process, and runs until a signal ends it.
+const SERVE: &str = "echo $$; exec sleep 60";
+
+/// The next line on standard error that has this text; those before it are passed over.
+#[track_caller]
+fn told(running: &Running, text: &str) -> String {
+    loop {
+        let line = running.error_line();
+        if line.contains(text) {
+            return line;
+        }
+    }
+}
+
+#[track_caller]
+fn delete_the_lock(nodes: &Nodes) {
+    for server in &nodes.servers {
+        server.command(&["DEL", "job"]);
+    }
+}
+
+#[test]
+fn another_takes_over_when_the_leader_is_killed_although_a_server_is_dead() {
+    let mut nodes = Nodes::start(3);
+    let first = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    let leading = pid(&first.line());
+    let token = told(&first, "leads (");
+    let second = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    let standby = told(&second, "standby");
+    // It names the leader as that one names itself.
+    let (_, token) = token.split_once('(').unwrap();
+    assert!(standby.contains(&token[..8]), "{standby} {token}");
+    nodes.servers[0].kill();
+    assert!(is_alive(leading));
+
+    let killed = now();
+    first.signal(Signal::KILL);
+    let taken_over = pid(&second.line());
+    let took = now() - killed;
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert_dies(leading);
+    told(&second, "leads (");
+    assert!(is_alive(taken_over));
+    second.signal(Signal::TERM);
+    let ended = second.end();
+    assert_eq!(ended.code, Some(143), "{ended:?}");
+    assert_dies(taken_over);
+}
+
+#[test]
+fn a_leader_that_is_told_to_end_gives_way_at_once() {
+    let nodes = Nodes::start(3);
+    let long = ["--forever", "--ttl", "10m"];
+    let first = Running::start(&mut nodes.run(&long, SERVE));
+    first.line();
+    let second = Running::start(&mut nodes.run(&long, SERVE));
+    told(&second, "standby");
+    first.signal(Signal::TERM);
+    // Long before the ttl ends.
+    second.line();
+    assert_eq!(first.end().code, Some(143));
+}
+
+#[test]
+fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
+    let nodes = Nodes::start(3);
+    let script = "trap 'echo got term; exit 0' TERM; echo started; while true; do sleep 0.02; done";
+    let running = Running::start(&mut nodes.run(&FOREVER, script));
+    assert_eq!(running.line(), "started");
+    for server in &nodes.servers {
+        let taken = server.command(&["SET", "job", "0another", "PX", "60000"]);
+        assert_eq!(taken, Value::Okay);
+    }
+    assert_eq!(running.line(), "got term");
+    told(&running, "lost the lock job");
+    let line = told(&running, "leads no more");
+    assert!(line.contains("campaigns again in 1s"), "{line}");
+    told(&running, "standby: 0another leads");
+    delete_the_lock(&nodes);
+    assert_eq!(running.line(), "started");
+    running.signal(Signal::INT);
+    let ended = running.end();
+    assert_eq!((ended.code, nodes.locked()), (Some(130), 0), "{ended:?}");
+}
+
+#[test]
+fn a_command_that_ends_runs_again_after_pauses_that_grow_and_leave_the_lock_free() {
+    let nodes = Nodes::start(3);
+    let running = Running::start(&mut nodes.run(&FOREVER, "echo started; exit 3"));
+    for pause in ["1s", "2s"] {
+        assert_eq!(running.line(), "started");
+        let line = told(&running, "resigned");
+        assert!(line.contains("the command ended with 3"), "{line}");
+        assert!(
+            line.ends_with(&format!("campaigns again in {pause}")),
+            "{line}"
+        );
+        assert_eq!(nodes.locked(), 0);
+    }
+    // In a pause there is no command to send it to.
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, Some(143));
+}
+
+#[test]
+fn a_command_that_can_not_be_started_any_more_is_a_resignation() {
+    let nodes = Nodes::start(3);
+    let program = nodes.file("service");
+    fs::copy("/bin/true", &program).unwrap();
+    let mut command = nodes.redlatch(&["run"]);
+    command.args(FOREVER).args(["job", "--"]).arg(&program);
+    let running = Running::start(&mut command);
+    told(&running, "ended with 0");
+    fs::remove_file(&program).unwrap();
+    told(&running, "resigned: ");
+    // It is back: an update, say.
+    fs::copy("/bin/true", &program).unwrap();
+    told(&running, "ended with 0");
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, Some(143));
+}
+
+#[test]
+fn a_signal_ends_it_with_its_code_whatever_the_command_makes_of_it() {
+    let nodes = Nodes::start(3);
+    let script = "trap 'exit 0' INT TERM QUIT; echo started; while true; do sleep 0.02; done";
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::QUIT, 131)] {
+        let leader = Running::start(&mut nodes.run(&FOREVER, script));
+        leader.line();
+        let standby = Running::start(&mut nodes.run(&FOREVER, script));
+        told(&standby, "standby");
+        for running in [standby, leader] {
+            running.signal(signal);
+            let ended = running.end();
+            assert_eq!(ended.code, Some(code), "{ended:?}");
+        }
+        assert_eq!(nodes.locked(), 0);
+    }
+}
+
+#[test]
+fn a_hangup_ends_it_unless_the_command_survives_it() {
+    let nodes = Nodes::start(3);
+    let script = "trap 'echo reloaded' HUP; echo started; while [ ! -e go ]; do sleep 0.02; done";
+    let running = Running::start(&mut nodes.run(&FOREVER, script));
+    running.line();
+    running.signal(Signal::HUP);
+    assert_eq!(running.line(), "reloaded");
+    fs::write(nodes.file("go"), "").unwrap();
+    // What ends later, ends by itself.
+    told(&running, "ended with 0");
+    running.signal(Signal::TERM);
+    running.end();
+
+    let running = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    running.line();
+    running.signal(Signal::HUP);
+    let ended = running.end();
+    assert_eq!(ended.code, Some(129), "{ended:?}");
+}
+
+#[test]
+fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
+    let nodes = Nodes::start(3);
+    let config = fs::read_to_string(nodes.file("redlatch.toml")).unwrap();
+    fs::write(nodes.file("redlatch.toml"), config + "wait = \"50ms\"\n").unwrap();
+    nodes.hold("0another", 60_000);
+    let mut waiting = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    told(&waiting, "standby: 0another leads");
+    // That one waits for far longer than the configuration says.
+    let ended = end_of(&mut nodes.run(&["--forever", "--wait", "300ms"], SERVE));
+    assert_eq!(ended.code, Some(75), "{ended:?}");
+    assert!(ended.stderr.contains("after 300ms of waiting"), "{ended:?}");
+    assert!(waiting.is_running());
+    delete_the_lock(&nodes);
+    waiting.line();
+    waiting.signal(Signal::TERM);
+    assert_eq!(waiting.end().code, Some(143));
+}
+
+#[test]
+fn servers_that_are_all_away_are_waited_for() {
+    let mut nodes = Nodes::start(3);
+    nodes
+        .servers
+        .iter_mut()
+        .for_each(redlatch_testing::Server::kill);
+    let running = Running::start(&mut nodes.run(&FOREVER, SERVE));
+    let line = told(&running, "redlatch health");
+    assert!(line.contains("it goes on trying"), "{line}");
+    let ended = end_of(&mut nodes.run(&["--forever", "--wait", "300ms"], SERVE));
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    nodes
+        .servers
+        .iter_mut()
+        .for_each(redlatch_testing::Server::restart);
+    running.line();
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, Some(143));
+}
+
+#[test]
+fn what_can_not_begin_is_an_error_at_once() {
+    let nodes = Nodes::start(1);
+    let no_wait = end_of(&mut nodes.run(&["--forever", "--no-wait"], SERVE));
+    assert_eq!(no_wait.code, Some(64), "{no_wait:?}");
+    let missing = nodes
+        .redlatch(&["run", "--forever", "job", "--", "no-such-program"])
+        .output();
+    assert_eq!(missing.unwrap().status.code(), Some(127));
+    let brief = end_of(&mut nodes.run(&["--forever", "--ttl", "1ms"], SERVE));
+    assert_eq!(brief.code, Some(64), "{brief:?}");
+}
+
+#[test]
+fn the_metrics_go_on_from_term_to_term() {
+    let nodes = Nodes::start(3);
+    let path = nodes.file("job.prom");
+    let options = [&FOREVER[..], &["--metrics", path.to_str().unwrap()]].concat();
+    let running = Running::start(&mut nodes.run(&options, "echo started; exit 0"));
+    running.line();
+    running.line();
+    told(&running, "campaigns again in 2s");
+    let two_terms = || {
+        let text = fs::read_to_string(&path).unwrap();
+        let exposition = redlatch_testing::open_metrics::parse(&text).unwrap();
+        let value = exposition.value("redlatch_acquired_total", &[("resource", "job")]);
+        value.map(f64::to_bits) == Some(2.0_f64.to_bits())
+    };
+    assert!(eventually(LIMIT, two_terms));
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, Some(143));
+}

@@ -1,0 +1,75 @@
+//! `redlatch open-nodes`: a brand-new deployment of the fenced protocol.
+
+use crate::process::{Nodes, end_of, open_nodes};
+
+#[test]
+fn new_servers_do_not_vote_until_they_are_opened_and_the_refusal_says_how() {
+    let nodes = Nodes::start(3);
+    let fenced = |nodes: &Nodes| end_of(&mut nodes.run(&["--fenced", "-n"], "echo ran"));
+    let ended = fenced(&nodes);
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    assert!(
+        ended.complaint().contains("'redlatch open-nodes'"),
+        "{ended:?}"
+    );
+    // They abstain by now, because a client was here, and are still new.
+    let ended = end_of(&mut nodes.redlatch(&["open-nodes"]));
+    assert_eq!(
+        (ended.code, &*ended.stdout, &*ended.stderr),
+        (Some(0), "opened: all servers vote from now on\n", "")
+    );
+    let ended = fenced(&nodes);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), "ran\n"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn servers_that_are_in_use_are_refused_and_named() {
+    let nodes = Nodes::start(3);
+    open_nodes(&nodes);
+    let ended = end_of(&mut nodes.redlatch(&["open-nodes"]));
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(1), ""),
+        "{ended:?}"
+    );
+    for server in &nodes.servers {
+        assert!(ended.complaint().contains(&server.name()), "{ended:?}");
+    }
+    assert!(
+        ended.complaint().contains("not all servers are new"),
+        "{ended:?}"
+    );
+
+    // Servers that were set up with other settings.
+    let config = nodes.file("other.toml");
+    std::fs::write(&config, "node_timeout = \"300ms\"\nmax_ttl = \"2m\"\n").unwrap();
+    let config = config.display().to_string();
+    let ended = end_of(&mut nodes.redlatch(&["open-nodes", "--config", &config]));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_keeps_the_others_closed() {
+    let mut nodes = Nodes::start(3);
+    nodes.servers[2].kill();
+    let ended = end_of(&mut nodes.redlatch(&["open-nodes"]));
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(69), ""),
+        "{ended:?}"
+    );
+    let name = nodes.servers[2].name();
+    assert!(
+        ended.complaint().contains(&format!("{name}: ")),
+        "{ended:?}"
+    );
+    let open = nodes.servers[0].name();
+    assert!(!ended.complaint().contains(&open), "{ended:?}");
+    // Two would be a majority.
+    let ended = end_of(&mut nodes.run(&["--fenced", "-n"], "echo ran"));
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+}
