@@ -3,6 +3,7 @@
 //! In a run with a semaphore each slot is what a lock is in another run: a resource, whose holders exclude each other. The
 //! clients ask for any of them.
 
+use super::permits::Permits;
 use super::plan::{Plan, pick};
 use super::witness::key;
 use super::world::State;
@@ -10,15 +11,6 @@ use crate::{LockGuard, LockManager, LockRequest};
 
 /// The name of the only semaphore.
 const SEMAPHORE: &str = "s";
-
-/// The semaphore of a run.
-#[derive(Clone, Debug)]
-pub(crate) struct Permits {
-    /// What each client asks for.
-    asked: Vec<u32>,
-    /// What the largest number should be.
-    agreed: u32,
-}
 
 impl Plan {
     /// A run in which all clients want permits of one semaphore. Some think that it has fewer than others do.

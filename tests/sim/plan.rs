@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
-use super::exclusion::Permits;
+use super::permits::Permits;
 use crate::Fanout;
 use crate::fencing::Rules;
 use crate::quorum;

@@ -30,6 +30,7 @@ mod mail;
 mod network;
 mod node;
 mod order;
+mod permits;
 mod plan;
 mod process;
 mod queue;
