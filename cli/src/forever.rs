@@ -179,7 +179,10 @@ fn is_passing(error: &Error) -> bool {
 
 fn leader(status: &LockStatus) -> String {
     match status {
-        LockStatus::Held { token, .. } => format!("{} leads", short(token)),
+        LockStatus::Held { token, holder, .. } => match holder {
+            Some(holder) => format!("{holder} leads ({})", short(token)),
+            None => format!("{} leads", short(token)),
+        },
         LockStatus::Free { .. } => "nobody leads yet".to_owned(),
         LockStatus::Blocked { .. } => "nobody leads, and keys are left over".to_owned(),
         LockStatus::Unknown { .. } => "too few servers say who leads".to_owned(),

@@ -205,7 +205,7 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
             durations::exact(request.hold_time.ttl)
         ));
     }
-    let Error::Held { nodes, .. } = &error else {
+    let Error::Held { nodes, holder, .. } = &error else {
         return error.into();
     };
     let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
@@ -218,8 +218,12 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
     } else {
         "wait with --wait"
     };
+    let holder = match holder {
+        Some(holder) => holder.to_string(),
+        None => "another holder".to_owned(),
+    };
     let message = format!(
-        "another holder has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'",
+        "{holder} has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'",
         request.name,
         nodes.len()
     );
