@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
+use super::permits::Permits;
 use crate::Fanout;
 use crate::fencing::Rules;
 use crate::quorum;
@@ -104,6 +105,8 @@ pub(crate) struct Plan {
     /// How often, and for how long, locks go from thread to thread of each client, if they do.
     pub(crate) handovers: Vec<Option<(u32, Duration)>>,
     pub(crate) resources: usize,
+    /// If they are the slots of a semaphore.
+    pub(crate) permits: Option<Permits>,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
@@ -198,6 +201,7 @@ impl Plan {
             clients,
             workers,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
+            permits: None,
             node_timeout,
             retry: (
                 Duration::from_millis(retry_min),
