@@ -14,6 +14,7 @@ use crate::node::fence::Fence;
 pub(crate) mod acquire;
 pub(crate) mod adopt;
 pub(crate) mod extend;
+pub(crate) mod list;
 pub(crate) mod look;
 pub(crate) mod open;
 pub(crate) mod release;

@@ -18,6 +18,7 @@ mod hold;
 mod hold_time;
 mod job;
 mod json;
+mod list;
 mod log_lines;
 mod look;
 mod manual;
@@ -71,6 +72,7 @@ fn perform(subcommand: &Subcommand) -> Result<u8, Failure> {
         Subcommand::Run(run) => run::run(run),
         Subcommand::Hold(hold) => hold::hold(hold),
         Subcommand::Status(status) => look::status(status),
+        Subcommand::List(list) => list::list(list),
         Subcommand::Health(health) => look::health(health),
         Subcommand::Unlock(unlock) => look::unlock(unlock),
         Subcommand::OpenNodes(open) => open_nodes::open_nodes(open),

@@ -120,6 +120,8 @@ mod operations {
     mod health;
     mod health_hostile;
     mod health_servers;
+    mod list;
+    mod list_servers;
     mod logs;
     mod open_metrics;
     mod page;
