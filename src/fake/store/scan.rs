@@ -12,7 +12,7 @@ const ROOM: usize = 16 * 1024;
 const ROOM_OF_A_KEY: usize = 16;
 
 impl Store {
-    /// The keys come in the order of their hashes. The cursor is the hash of the next key with its bits reversed, because
+    /// The keys come in the order of their hashes, which is another one in each process. The cursor is the hash of the next key with its bits reversed, because
     /// the cursors of Redis grow in that way.
     pub(super) fn scan(&self, words: [&str; 4], now: Duration) -> Reply {
         let [cursor, pattern, count, longest] = words;
@@ -24,10 +24,11 @@ impl Store {
             return error("a pattern that a fake node does not know");
         };
         let first = cursor.reverse_bits();
+        let seed = hash(FNV_SEED, &self.process.run_id());
         let mut hashed: Vec<(u64, &str, &Entry)> = self
             .keys
             .iter()
-            .map(|(key, entry)| (hash(key), key.as_str(), entry))
+            .map(|(key, entry)| (hash(seed, key), key.as_str(), entry))
             .filter(|(hash, ..)| *hash >= first)
             .collect();
         hashed.sort_unstable_by_key(|(hash, key, _)| (*hash, *key));
@@ -96,7 +97,9 @@ fn prefix(pattern: &str) -> Option<String> {
 }
 
 /// FNV-1a. It is never 0, where a scan begins.
-fn hash(key: &str) -> u64 {
+fn hash(seed: u64, text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    key.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
+    text.bytes().fold(seed, step).max(1)
 }
+
+const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
