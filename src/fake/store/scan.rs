@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::process::mix;
 use super::{Entry, Store, error};
 use crate::fencing::{FENCE, MARKER};
 use crate::wire::resp::Reply;
@@ -24,7 +25,7 @@ impl Store {
             return error("a pattern that a fake node does not know");
         };
         let first = cursor.reverse_bits();
-        let seed = hash(FNV_SEED, &self.process.run_id());
+        let seed = hash(0, &self.process.run_id());
         let mut hashed: Vec<(u64, &str, &Entry)> = self
             .keys
             .iter()
@@ -96,10 +97,9 @@ fn prefix(pattern: &str) -> Option<String> {
     Some(prefix)
 }
 
-/// FNV-1a. It is never 0, where a scan begins.
+/// FNV-1a, mixed so that each bit of the text and of the seed changes the order. It is never 0, where a scan begins.
 fn hash(seed: u64, text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(seed, step).max(1)
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    mix(hash ^ seed).max(1)
 }
-
-const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
