@@ -267,6 +267,9 @@ mod pages {
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
 
+    #[doc = include_str!("../docs/leader.md")]
+    mod leader {}
+
     #[doc = include_str!("../docs/operations.md")]
     mod operations {}
 
