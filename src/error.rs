@@ -100,6 +100,14 @@ pub enum Error {
         /// How it was lost, and what each node said.
         cause: LossCause,
     },
+    /// A list of locks lacks some, because too many nodes failed while it was made.
+    #[non_exhaustive]
+    Incomplete {
+        /// How long it has taken.
+        waited: Duration,
+        /// The nodes that failed, in the order in which they are asked to lock.
+        nodes: Vec<NodeReport>,
+    },
     /// With the fenced protocol: no node was opened.
     #[non_exhaustive]
     NotOpened {
@@ -189,18 +197,24 @@ impl fmt::Display for Error {
                 resource,
                 permits,
                 waited,
+                holder,
                 nodes,
-                ..
             } => {
-                let by_whom = match (permits, is_unasked(nodes)) {
-                    (None, true) => "another guard of this manager, or another thread asks for it",
-                    (None, false) => "another holder",
-                    (Some(_), true) => "guards of this manager, or another thread asks for one",
-                    (Some(_), false) => "other holders",
-                };
                 match permits {
-                    None => write!(f, "the lock on {resource:?} is held by {by_whom}")?,
-                    Some(n) => write!(f, "the permits of {resource:?}, {n} in all, are held by {by_whom}")?,
+                    None => write!(f, "the lock on {resource:?} is held by ")?,
+                    Some(n) => write!(f, "the permits of {resource:?}, {n} in all, are held by ")?,
+                }
+                match (permits, holder, is_unasked(nodes)) {
+                    (None, Some(holder), true) => write!(f, "another guard of this manager, {holder}")?,
+                    (None, Some(holder), false) => write!(f, "{holder}")?,
+                    (None, None, true) => {
+                        f.write_str("another guard of this manager, or another thread asks for it")?;
+                    }
+                    (None, None, false) => f.write_str("another holder")?,
+                    (Some(_), _, true) => {
+                        f.write_str("guards of this manager, or another thread asks for one")?;
+                    }
+                    (Some(_), _, false) => f.write_str("other holders")?,
                 }
                 if is_unasked(nodes) {
                     write!(f, "; no node was asked (waited {waited:.1?})")
@@ -234,6 +248,11 @@ impl fmt::Display for Error {
             Self::Lost { resource, cause } => {
                 write!(f, "the lock on {resource:?} is no longer held: {cause}")
             }
+            Self::Incomplete { waited, nodes } => write!(
+                f,
+                "the list of locks is incomplete, because too many nodes failed (after {waited:.1?}): {}",
+                Reports(nodes)
+            ),
             Self::NotOpened { nodes } => write!(
                 f,
                 "the nodes were not opened, because not all of them are fresh: {}",
@@ -272,6 +291,7 @@ impl std::error::Error for Error {
             | Self::Cancelled { .. }
             | Self::TooSlow { .. }
             | Self::Lost { .. }
+            | Self::Incomplete { .. }
             | Self::NotOpened { .. }
             | Self::InvalidTtl { .. }
             | Self::InvalidAtLeast { .. }
@@ -308,6 +328,14 @@ impl Error {
         } else {
             None
         }
+    }
+
+    /// The same error, if it is [`Held`](Self::Held), with the holder and what the nodes said of it.
+    pub(crate) fn naming(mut self, named: Holder, votes: Vec<NodeReport>) -> Self {
+        if let Self::Held { holder, nodes, .. } = &mut self {
+            (*holder, *nodes) = (Some(named), votes);
+        }
+        self
     }
 
     /// The same error, with how long the call has taken.

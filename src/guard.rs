@@ -134,8 +134,9 @@ impl LockGuard {
         &self.lease.resource
     }
 
-    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards
-    /// that got the lock by a [local hand-over](crate::Builder::local_handover) have the same token.
+    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. If the
+    /// holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
+    /// a [local hand-over](crate::Builder::local_handover) have the same token.
     pub fn token(&self) -> &str {
         self.lease.tokens.value.token().as_str()
     }
@@ -283,7 +284,8 @@ impl LockGuard {
         self.must_release = false;
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
-            return Lease::of(&self.lease, now, None);
+            let nowhere = self.shared.cluster().each().map(|_| false).collect();
+            return Lease::of(&self.lease, nowhere, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.
         let ended = self.lease.end();
@@ -297,7 +299,14 @@ impl LockGuard {
             let now = Duration::from_micros(clock.wall_micros());
             (!left.is_zero()).then(|| now.saturating_add(left))
         });
-        Lease::of(&self.lease, now.saturating_add(remaining), rest)
+        // A node that is being healed is not among them: the heal is undone when its reply comes.
+        let may_have_key = ended.standings.iter().map(|standing| standing.counts());
+        Lease::of(
+            &self.lease,
+            may_have_key.collect(),
+            now.saturating_add(remaining),
+            rest,
+        )
     }
 
     /// Releases the lock, and reports errors.

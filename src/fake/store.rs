@@ -6,7 +6,7 @@ use std::time::Duration;
 use self::process::Process;
 use crate::node::command::slot_key;
 use crate::wire::resp::{self, Reply, ServerError};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN};
 
 #[cfg(test)]
 mod differential;
@@ -16,6 +16,9 @@ pub(super) mod frame;
 pub(crate) mod process;
 #[cfg(test)]
 mod properties;
+mod scan;
+#[cfg(test)]
+mod scans;
 
 /// How much of a value inspect.lua returns.
 const LONGEST_VALUE: usize = 512;
@@ -112,6 +115,9 @@ impl Store {
                 }
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
+            ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
+                self.scan([cursor, pattern, count, longest], now)
+            }
             ["EVAL", script, "1", key, _, _] if *script == LOOK => self.look(key, now),
             ["EVAL", script, "1", key, _, _, permits] if *script == LOOK => {
                 self.look_at_slots(key, permits, now)
@@ -210,7 +216,7 @@ impl Store {
     fn own(&mut self, key: &str, token: &str, now: Duration) -> Result<&mut Entry, Reply> {
         match self.get(key, now) {
             Some(entry) if entry.value == token => Ok(entry),
-            Some(entry) => Err(why_not(entry.pttl(now))),
+            Some(entry) => Err(entry.why_not(now)),
             None => Err(why_not(-2)),
         }
     }
@@ -226,6 +232,14 @@ impl Entry {
         }
         let left = self.until.saturating_sub(now).as_millis();
         i64::try_from(left).unwrap_or(i64::MAX)
+    }
+
+    /// The reply of the scripts about a key that is another's, with its value if that may tell who has it.
+    fn why_not(&self, now: Duration) -> Reply {
+        let pttl = Reply::Int(self.pttl(now));
+        let value = Some(&self.value).filter(|value| (41..274).contains(&value.len()));
+        let value = value.map(|value| Reply::Bulk(value.clone().into_bytes()));
+        Reply::Array(std::iter::once(pttl).chain(value).collect())
     }
 
     /// Never shortens, so a ttl of zero or less is accepted and has no effect, as in extend.lua. Unlike the script, this

@@ -1,5 +1,9 @@
 //! The Lua scripts, and what each of them does.
 //!
+//! A reply about the key of another holder has the value of that key behind its PTTL, if the value may tell who that is: it
+//! is longer than a token, and no longer than any value of this crate. So to learn the holder costs no round trip, and a
+//! holder without a label costs no byte.
+//!
 //! A server reads the whole text of a script each time, so the explanations stand here and not in the scripts. The long
 //! scripts of the fenced protocol are sent once on each connection, and called by their digests from then on: with the texts,
 //! a lock took a tenth longer. A server that was told to forget its scripts answers `NOSCRIPT`, and gets the text again.
@@ -42,6 +46,12 @@ pub(crate) const INSPECT: &str = include_str!("scripts/inspect.lua");
 /// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each
 /// other.
 pub(crate) const LOOK: &str = include_str!("scripts/look.lua");
+
+/// Makes one step of a `SCAN`, and changes nothing. Returns a table of the next cursor, as text, and of the keys that may be
+/// locks: strings with a time to live and a value of no more than so many bytes, but none of the keys that the library keeps
+/// beside locks. Other keys cost a server one or two calls each. A table of long names is kept short by a shorter step. Servers
+/// before 6.0 don't know `TYPE`.
+pub(crate) const SCAN: &str = include_str!("scripts/scan.lua");
 
 /// Does nothing and returns 1. The reply shows that the server executes scripts.
 pub(crate) const PROBE: &str = "return 1";

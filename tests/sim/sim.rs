@@ -143,7 +143,7 @@ const FAULTS: [&str; 21] = [
 ];
 
 /// What clients have to do, and to be told, in 200 seeds.
-const HOLDING: [&str; 12] = [
+const HOLDING: [&str; 13] = [
     "a wait for a loss ended",
     "adopted",
     "adoption not decided",
@@ -154,6 +154,7 @@ const HOLDING: [&str; 12] = [
     "lost: expired",
     "lost: held for long enough",
     "lost: unreachable",
+    "released by token",
     "renewed in the background",
     "several at once",
 ];
@@ -295,6 +296,7 @@ fn a_permit_too_many_is_seen() {
 /// Locks that are held for a time at least: every promise holds as without them, and nobody gets one that rests.
 #[test]
 fn no_seed_gives_a_lock_that_rests_to_anybody() {
+    let mut is_handed_over = false;
     for kind in [Kind::Sound, Kind::Fenced] {
         let total = run_many(fewer_seeds(), Until::Broken, |seed| Plan {
             rests: true,
@@ -306,14 +308,17 @@ fn no_seed_gives_a_lock_that_rests_to_anybody() {
         for seen in [
             "a lock rests",
             "held for a time at least",
-            "handed over and held for a time at least",
             "adopted with a minimum",
             "given back at once",
             "refused by a rest",
         ] {
             assert!(total.tally.contains_key(seen), "no {seen}: {total}");
         }
+        // With so few seeds it is seldom, because only threads with the same label hand a lock to each other.
+        let seldom = "handed over and held for a time at least";
+        is_handed_over |= total.tally.contains_key(seldom);
     }
+    assert!(is_handed_over);
 }
 
 /// Prints everything that happens in the run of `REDLATCH_SIM_SEED`.
@@ -328,6 +333,7 @@ fn replay() {
         Ok("fenced") => Kind::Fenced,
         _ => Kind::Sound,
     };
-    let plan = Plan::draw(seed.parse().unwrap(), kind);
+    let mut plan = Plan::draw(seed.parse().unwrap(), kind);
+    plan.rests = std::env::var("REDLATCH_SIM_RESTS").is_ok();
     println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
 }

@@ -11,7 +11,7 @@ use proptest::sample::{Index, select};
 
 use super::answer::{LONGEST_PACKET, MOST_PACKETS, Outcome, RawAnswer, Then, Verb};
 use super::check;
-use crate::wire::connection::LONGEST_REPLY;
+use crate::wire::pack::LONGEST_REPLY;
 
 /// Four times the usual number of cases, for the many ways to be wrong.
 fn config() -> ProptestConfig {
@@ -37,6 +37,12 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         b"*1\r\n:-1\r\n",
         b"*1\r\n:-3\r\n",
         b"*1\r\n:59999\r\n",
+        b"*2\r\n:59999\r\n$41\r\n00112233445566778899aabbccddeeff00112233 \r\n",
+        b"*2\r\n:59999\r\n$45\r\n00112233445566778899aabbccddeeff00112233 web3\r\n",
+        b"*2\r\n:-1\r\n$1\r\n\r\r\n",
+        b"*2\r\n:-2\r\n$1\r\nx\r\n",
+        b"*2\r\n:5\r\n$-1\r\n",
+        b"*2\r\n:5\r\n$01\r\nx\r\n",
         b"$2\r\nOK\r\n",
         b"-ERR no\r\n",
         b"-LOADING Redis is loading\r\n",
