@@ -56,6 +56,7 @@ mod keeping {
     mod healing;
     mod loss;
     mod on_servers;
+    mod rolling;
     mod schedule;
 }
 
