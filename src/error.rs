@@ -100,6 +100,14 @@ pub enum Error {
         /// How it was lost, and what each node said.
         cause: LossCause,
     },
+    /// A list of locks lacks some, because too many nodes failed while it was made.
+    #[non_exhaustive]
+    Incomplete {
+        /// How long it has taken.
+        waited: Duration,
+        /// The nodes that failed, in the order in which they are asked to lock.
+        nodes: Vec<NodeReport>,
+    },
     /// With the fenced protocol: no node was opened.
     #[non_exhaustive]
     NotOpened {
@@ -111,6 +119,14 @@ pub enum Error {
     InvalidTtl {
         /// What was asked for.
         ttl: Duration,
+        /// What is wrong with it and what to do.
+        reason: String,
+    },
+    /// The time for which a lock is to be held [at least](crate::LockRequest::at_least) can't be used.
+    #[non_exhaustive]
+    InvalidAtLeast {
+        /// What was asked for.
+        at_least: Duration,
         /// What is wrong with it and what to do.
         reason: String,
     },
@@ -226,12 +242,20 @@ impl fmt::Display for Error {
             Self::Lost { resource, cause } => {
                 write!(f, "the lock on {resource:?} is no longer held: {cause}")
             }
+            Self::Incomplete { waited, nodes } => write!(
+                f,
+                "the list of locks is incomplete, because too many nodes failed (after {waited:.1?}): {}",
+                Reports(nodes)
+            ),
             Self::NotOpened { nodes } => write!(
                 f,
                 "the nodes were not opened, because not all of them are fresh: {}",
                 Reports(nodes)
             ),
             Self::InvalidTtl { ttl, reason } => write!(f, "invalid ttl of {ttl:?}: {reason}"),
+            Self::InvalidAtLeast { at_least, reason } => {
+                write!(f, "invalid at_least of {at_least:?}: {reason}")
+            }
             Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
             Self::InvalidPermits { permits, reason } => {
                 write!(f, "invalid number of permits, {permits}: {reason}")
@@ -261,8 +285,10 @@ impl std::error::Error for Error {
             | Self::Cancelled { .. }
             | Self::TooSlow { .. }
             | Self::Lost { .. }
+            | Self::Incomplete { .. }
             | Self::NotOpened { .. }
             | Self::InvalidTtl { .. }
+            | Self::InvalidAtLeast { .. }
             | Self::InvalidResource { .. }
             | Self::InvalidPermits { .. }
             | Self::InvalidHolder { .. }

@@ -8,7 +8,7 @@ mod end;
 mod extend;
 mod shared;
 
-use self::end::drop_hooks;
+use self::end::{Ending, drop_hooks};
 pub(crate) use self::shared::Shared;
 use crate::clock::Timestamp;
 use crate::contend::handover::Cohort;
@@ -46,6 +46,8 @@ pub struct LockGuard {
     votes: Box<[NodeReport]>,
     /// Whether the guard still has to release the lock.
     must_release: bool,
+    /// Until when the lock has to rest if it is given back before, if it has a minimum.
+    rests_until: Option<Timestamp>,
     /// Keeps the other threads of this manager waiting until it is dropped, after the release.
     turn: Option<Turn<LockGuard>>,
     /// Keeps the slot of a semaphore from the other threads of this manager, likewise.
@@ -81,6 +83,7 @@ impl LockGuard {
             lease,
             votes: won.votes.into(),
             must_release: true,
+            rests_until: won.rests_until,
             turn: None,
             cohort: won.cohort,
         }
@@ -93,6 +96,23 @@ impl LockGuard {
         }
         self.turn = turn;
         self
+    }
+
+    /// The same guard, with a minimum that is counted from `now`.
+    pub(crate) fn held_at_least(mut self, minimum: Option<Duration>, now: Timestamp) -> Self {
+        self.rests_until = minimum.map(|minimum| now.saturating_add(minimum));
+        self
+    }
+
+    /// Until when the lock has to rest if it is given back before. For the simulation's witness.
+    #[cfg(test)]
+    pub(crate) fn rests_until(&self) -> Option<Timestamp> {
+        self.rests_until
+    }
+
+    /// When the validity ends.
+    pub(crate) fn deadline(&self) -> Timestamp {
+        self.lease.deadline()
     }
 
     /// Counts and logs the end of this lock: from here on the program has it.
@@ -290,7 +310,7 @@ impl LockGuard {
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
             let nowhere = self.shared.cluster().each().map(|_| false).collect();
-            return Lease::of(&self.lease, nowhere, now);
+            return Lease::of(&self.lease, nowhere, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.
         let ended = self.lease.end();
@@ -298,12 +318,20 @@ impl LockGuard {
         self.lease.passed_on();
         self.shared.keeper.forget(&self.lease);
         drop_hooks(ended.hooks);
+        // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
+        let rest = self.rests_until.and_then(|until| {
+            let left = until.saturating_since(clock.now());
+            let now = Duration::from_micros(clock.wall_micros());
+            (!left.is_zero()).then(|| now.saturating_add(left))
+        });
         // A node that is being healed is not among them: the heal is undone when its reply comes.
         let may_have_key = ended.standings.iter().map(|standing| standing.counts());
+        let may_have_key = may_have_key.collect();
         Lease::of(
             &self.lease,
-            may_have_key.collect(),
+            may_have_key,
             now.saturating_add(remaining),
+            rest,
         )
     }
 
@@ -325,10 +353,38 @@ impl LockGuard {
     /// assert_eq!(nodes[0].token_of("invoices"), None);
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn unlock(mut self) -> Result<(), Error> {
+    pub fn unlock(self) -> Result<(), Error> {
+        self.end(Ending::AsAsked)
+    }
+
+    /// Releases the lock at once, and reports errors: as [`unlock`](Self::unlock), but it does not rest, whatever
+    /// [`at_least`](crate::LockRequest::at_least) says. For work that failed, and that another should try now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`unlock`](Self::unlock).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.request("report").at_least(Duration::from_secs(600)).lock()?;
+    /// # let write_report = || Err::<(), _>("no space left");
+    /// match write_report() {
+    ///     Ok(()) => guard.unlock()?,
+    ///     Err(_) => guard.unlock_now()?,
+    /// }
+    /// assert!(manager.try_lock("report", Duration::from_secs(10)).is_ok());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn unlock_now(self) -> Result<(), Error> {
+        self.end(Ending::AtOnce)
+    }
+
+    fn end(mut self, ending: Ending) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
         let started = self.shared.cluster().clock.now_for_records();
-        let Some((known, nodes)) = self.give_back() else {
+        let Some((known, nodes)) = self.give_back(ending) else {
             return Ok(());
         };
         if let Some(cause) = known {

@@ -27,7 +27,9 @@ use crate::value::Value;
 /// or a queue; with the cargo feature `serde` it is serialised as that text. Anybody with the text can take the lock
 /// over or release it. So give it to one process only: two processes that adopt the same lease both hold the lock.
 ///
-/// The text begins with the version of its format. Later versions of this crate read this format.
+/// The text begins with the version of its format. Later versions of this crate read this format. A lock that was taken
+/// [for a time at least](crate::LockRequest::at_least) takes that along, by the wall clock, until that time is over; its
+/// text begins with `redlatch2:`, which older versions don't read.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -54,10 +56,16 @@ pub struct Lease {
     may_have_key: Box<[bool]>,
     /// When the validity ends by the wall clock, in milliseconds since the Unix epoch.
     expires_ms: u64,
+    /// Until when the lock has to rest if it is given back before, by the wall clock in milliseconds.
+    rests_until_ms: Option<u64>,
 }
 
-/// The beginning of a text in this format.
+/// The beginning of a text, and of one that says until when the lock has to rest. The first is read by all versions.
 const FORM: &str = "redlatch1";
+const FORM_WITH_REST: &str = "redlatch2";
+
+/// Between the end of the validity and that of the rest.
+const REST_MARK: char = '/';
 
 /// What stands between the name of a semaphore and the slot.
 const SLOT: char = '~';
@@ -89,15 +97,24 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'!');
 
 impl Lease {
-    /// The lease of a lock whose validity ends at `expires` after the Unix epoch.
-    pub(crate) fn of(state: &LeaseState, may_have_key: Box<[bool]>, expires: Duration) -> Self {
+    /// The lease of a lock whose validity ends at `expires` after the Unix epoch, and that has to rest until `rests_until`
+    /// after it if it is given back before.
+    pub(crate) fn of(
+        state: &LeaseState,
+        may_have_key: Box<[bool]>,
+        expires: Duration,
+        rests_until: Option<Duration>,
+    ) -> Self {
+        let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*state.resource),
             slot: state.slot,
             value: state.tokens.value.clone(),
             fencing: state.tokens.claim,
             may_have_key,
-            expires_ms: u64::try_from(expires.as_millis()).unwrap_or(u64::MAX),
+            expires_ms: whole_ms(expires),
+            // Rounded up, so that the rest is not too short.
+            rests_until_ms: rests_until.map(|until| whole_ms(until).saturating_add(1)),
         }
     }
 
@@ -137,6 +154,12 @@ impl Lease {
         self.expires_ms <= wall_micros / 1000
     }
 
+    /// For how long the lock would have to rest if it were given back now, if it has a minimum.
+    pub(crate) fn rest_left(&self, wall_micros: u64) -> Option<Duration> {
+        let until = self.rests_until_ms?.saturating_mul(1000);
+        Some(Duration::from_micros(until.saturating_sub(wall_micros)))
+    }
+
     pub(crate) fn value(&self) -> &Value {
         &self.value
     }
@@ -156,12 +179,20 @@ impl Lease {
 
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{FORM}:{}:", self.token())?;
+        let form = match self.rests_until_ms {
+            Some(_) => FORM_WITH_REST,
+            None => FORM,
+        };
+        write!(f, "{form}:{}:", self.token())?;
         match self.fencing {
             Some(token) => write!(f, "{token}:")?,
             None => f.write_str("-:")?,
         }
-        write!(f, "{}:", self.expires_ms)?;
+        write!(f, "{}", self.expires_ms)?;
+        if let Some(until) = self.rests_until_ms {
+            write!(f, "{REST_MARK}{until}")?;
+        }
+        f.write_str(":")?;
         for flag in &self.may_have_key {
             f.write_str(if *flag { "1" } else { "0" })?;
         }
@@ -185,9 +216,9 @@ impl FromStr for Lease {
         };
         let mut parts = text.splitn(6, ':');
         let mut next = || parts.next().unwrap_or_default();
-        if next() != FORM {
+        if !matches!(next(), FORM | FORM_WITH_REST) {
             return Err(invalid(
-                "it does not begin with `redlatch1:`, so it is no lease of this version",
+                "it begins with neither `redlatch1:` nor `redlatch2:`, so it is no lease of this version",
             ));
         }
         let value = Value::parse(next()).ok_or_else(|| invalid("its token is damaged"))?;
@@ -201,7 +232,12 @@ impl FromStr for Lease {
                 Some(FencingToken::new(number))
             }
         };
-        let expires_ms = decimal(next()).ok_or_else(|| invalid("its end is damaged"))?;
+        let (expires, rests_until) = expiry_and_rest(next());
+        let expires_ms = decimal(expires).ok_or_else(|| invalid("its end is damaged"))?;
+        let rests_until_ms = match rests_until {
+            Some(until) => Some(decimal(until).ok_or_else(|| invalid("its minimum is damaged"))?),
+            None => None,
+        };
         let may_have_key = next().bytes().map(|byte| match byte {
             b'1' => Some(true),
             b'0' => Some(false),
@@ -227,6 +263,7 @@ impl FromStr for Lease {
             fencing,
             may_have_key,
             expires_ms,
+            rests_until_ms,
         };
         // Each lease has exactly one text. Any other text was changed on the way, and is refused.
         if lease.resource.is_empty() || lease.to_string() != text {
@@ -234,6 +271,12 @@ impl FromStr for Lease {
         }
         Ok(lease)
     }
+}
+
+/// The end of the validity, and that of the rest if the lease has one.
+fn expiry_and_rest(text: &str) -> (&str, Option<&str>) {
+    let both = text.split_once(REST_MARK);
+    both.map_or((text, None), |(expires, until)| (expires, Some(until)))
 }
 
 /// A number that consists of digits only.
@@ -284,7 +327,13 @@ mod tests {
             fencing: fencing.map(FencingToken::new),
             may_have_key: may_have_key.into(),
             expires_ms,
+            rests_until_ms: None,
         }
+    }
+
+    fn with_rest(mut lease: Lease, until_ms: Option<u64>) -> Lease {
+        lease.rests_until_ms = until_ms;
+        lease
     }
 
     #[test]
@@ -309,6 +358,28 @@ mod tests {
         );
         assert_eq!(same.to_string(), text);
         assert_eq!(text.parse::<Lease>().unwrap(), same);
+        let text = "redlatch2:00112233445566778899aabbccddeeff00112233:-:1700000000000/1700000600001:11011:a%20b:%C3%A9";
+        let flags = [true, true, false, true, true];
+        let same = lease("a b:é", None, &flags, 1_700_000_000_000);
+        let same = with_rest(same, Some(1_700_000_600_001));
+        assert_eq!(same.to_string(), text);
+        assert_eq!(text.parse::<Lease>().unwrap(), same);
+    }
+
+    #[test]
+    fn a_minimum_that_is_damaged_is_an_error() {
+        let good = with_rest(lease("job", None, &[true], 5), Some(7)).to_string();
+        assert!(good.parse::<Lease>().is_ok());
+        for (part, bad) in [
+            ("/7:", "/-:"),
+            ("/7:", "/07:"),
+            ("/7:", "/:"),
+            ("/7:", ":"),
+            ("redlatch2", "redlatch1"),
+        ] {
+            let bad = good.replace(part, bad);
+            assert!(bad.parse::<Lease>().is_err(), "{bad}");
+        }
     }
 
     proptest! {
@@ -320,8 +391,10 @@ mod tests {
             fencing in proptest::option::of(1..=FencingToken::LARGEST),
             may_have_key in proptest::collection::vec(any::<bool>(), 1..8),
             expires_ms in any::<u64>(),
+            rests_until_ms in proptest::option::of(any::<u64>()),
         ) {
             let lease = lease(&resource, fencing, &may_have_key, expires_ms);
+            let lease = with_rest(lease, rests_until_ms);
             let text = lease.to_string();
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{}", text);
             prop_assert_eq!(text.parse::<Lease>().unwrap(), lease);
@@ -341,7 +414,7 @@ mod tests {
         }
 
         #[test]
-        fn any_other_text_is_an_error(text in "(redlatch1:)?\\PC{0,80}") {
+        fn any_other_text_is_an_error(text in "(redlatch[12]:)?\\PC{0,80}") {
             if let Ok(lease) = text.parse::<Lease>() {
                 prop_assert_eq!(lease.to_string(), text);
             }

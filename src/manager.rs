@@ -16,12 +16,14 @@ use crate::protocol;
 mod acquire;
 mod builder;
 mod call_record;
+mod locks;
 mod operations;
 mod request;
 mod semaphore;
 
 use self::acquire::LockOptions;
 pub use self::builder::Builder;
+pub use self::locks::Locks;
 pub use self::request::LockRequest;
 
 /// Takes locks on a majority of independent Redis servers.

@@ -37,6 +37,7 @@ pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
+pub(crate) mod scan;
 mod slot;
 mod together;
 pub(crate) mod wait;

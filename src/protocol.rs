@@ -1,5 +1,6 @@
 //! The verbs of the protocol, one file each: a round over the cluster, and a verdict on the votes.
 
+use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::contend::handover::Cohort;
 use crate::error::NodeReport;
@@ -11,6 +12,7 @@ pub(crate) mod acquire;
 pub(crate) mod adopt;
 pub(crate) mod extend;
 pub(crate) mod heal;
+pub(crate) mod list;
 pub(crate) mod look;
 pub(crate) mod open;
 pub(crate) mod release;
@@ -20,6 +22,8 @@ pub(crate) struct Won {
     pub(crate) lease: LeaseState,
     /// What each node said, in the canonical order.
     pub(crate) votes: Vec<NodeReport>,
+    /// Until when the lock has to rest if it is given back before, if it has a minimum.
+    pub(crate) rests_until: Option<Timestamp>,
     /// How often and for how long the lock may be handed over from thread to thread, if at all.
     pub(crate) cohort: Option<Cohort>,
 }

@@ -67,6 +67,24 @@ impl Options {
         (self.protocol == Protocol::Fenced).then(rules)
     }
 
+    /// The minimum hold that was asked for, if it can be promised.
+    pub(crate) fn minimum(&self, at_least: Duration) -> Result<Duration, Error> {
+        let refuse = |reason| Err(Error::InvalidAtLeast { at_least, reason });
+        if at_least.is_zero() {
+            return refuse(
+                "a lock is held for longer than that anyway; ask for more, or leave it out"
+                    .to_owned(),
+            );
+        }
+        if at_least > self.max_ttl {
+            return refuse(format!(
+                "the longest is max_ttl, {:?}; ask for less or raise max_ttl",
+                self.max_ttl
+            ));
+        }
+        Ok(at_least)
+    }
+
     /// The ttl in whole milliseconds, and the validity that it gives.
     pub(crate) fn term(&self, ttl: Duration) -> Result<Term, Error> {
         let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });

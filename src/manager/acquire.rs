@@ -44,6 +44,8 @@ struct LockParams {
     line: Arc<str>,
     term: Term,
     keep_alive: Option<KeepAlive>,
+    /// For how long nobody else may have the lock, from when it was acquired.
+    minimum: Option<Duration>,
     label: Option<Label>,
     patience: Patience,
 }
@@ -64,6 +66,7 @@ pub(super) struct LockOptions {
     pub(super) permits: Option<u32>,
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) cancel: Option<Cancel>,
+    pub(super) at_least: Option<Duration>,
     /// What the holder calls itself, if not as the builder says.
     pub(super) holder: Option<Result<Label, String>>,
 }
@@ -81,6 +84,7 @@ impl LockManager {
         let cluster = self.cluster();
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
+        let minimum = options.at_least.map(|span| cluster.options.minimum(span));
         let key = cluster.checked_key(resource)?;
         options.permits.map_or(Ok(()), check_permits)?;
         let resource: Arc<str> = resource.into();
@@ -94,6 +98,7 @@ impl LockManager {
             permits: options.permits,
             term,
             keep_alive: options.keep_alive,
+            minimum: minimum.transpose()?,
             label: self.label(options)?,
             patience: Patience {
                 // None, which is no bound, if the sum overflows.
@@ -244,8 +249,9 @@ impl LockManager {
             guard.begin_keep_alive(params.term, keep_alive);
         }
         // The clock is read last, so that no slow step above hides an expired lock. A dropped guard releases it.
-        if !guard.remaining().is_zero() {
-            return Ok(guard);
+        let now = cluster.clock.now();
+        if now < guard.deadline() {
+            return Ok(guard.held_at_least(params.minimum, now));
         }
         let elapsed = cluster.clock.now().saturating_since(guard.since());
         Err(Error::TooSlow {
@@ -292,12 +298,14 @@ impl LockManager {
         if let Some(keep_alive) = params.keep_alive {
             guard.begin_keep_alive(params.term, keep_alive);
         }
-        if guard.remaining().is_zero() {
+        let now = cluster.clock.now();
+        if now >= guard.deadline() {
             // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
             return Ok(FromQueue::Turn(turn));
         }
         cluster.stats.handed_over.count();
         record.acquired(&guard);
+        let guard = guard.held_at_least(params.minimum, now);
         Ok(FromQueue::Guard(guard.with_turn(Some(turn))))
     }
 

@@ -69,6 +69,50 @@ impl<'a> LockRequest<'a> {
         self
     }
 
+    /// Keeps everybody else from the lock for this time from when it was acquired, also when it is given back before.
+    ///
+    /// It is for jobs that may be over before a machine with a late clock begins the same job. Given back early, by
+    /// [`unlock`](LockGuard::unlock) or a drop, the lock *rests*: its key stays on the nodes, with `rest:` in front of its
+    /// value, until the time is over. Nobody gets it before, in this process or another, and no late command of the former
+    /// holder touches it. [`LockManager::release`] of that value ends a rest. It costs no round trip more.
+    ///
+    /// The lock is given back at once by [`unlock_now`](LockGuard::unlock_now), by a drop while the thread panics, and after
+    /// it was lost. It is no promise of a holder that dies, or of one that outlives its lock: for that, the time to live
+    /// counts, or [`KeepAlive`]. So it may be longer than the ttl and than `max_hold`, which say for how long a lock is held
+    /// at most. A [lease](LockGuard::into_lease) takes it along, and a thread that gets the lock by a
+    /// [local hand-over](crate::Builder::local_handover) counts its own time; within the time of its holder, a lock is not
+    /// handed over.
+    ///
+    /// A rest is as safe as a lock: a majority of the nodes has to get it, or `unlock` says [`Error::Unavailable`], and these
+    /// have to remember it. A node that was down at that moment keeps its key until the ttl ends; one that executes the
+    /// command late rests for as much longer.
+    ///
+    /// The longest is the builder's `max_ttl`. A lock with zero or with more is refused, as [`Error::InvalidAtLeast`].
+    /// Defaults to a lock that is free when it is given back.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::Error;
+    /// # use redlatch::fake::{FakeClock, FakeNode};
+    /// # let clock = FakeClock::new();
+    /// # let nodes = FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ttl = Duration::from_secs(30);
+    /// let guard = manager.request("nightly-report").at_least(Duration::from_secs(600)).lock()?;
+    /// // It took a hundred milliseconds.
+    /// guard.unlock()?;
+    ///
+    /// // On another machine, by a clock that is a second late:
+    /// assert!(matches!(manager.try_lock("nightly-report", ttl), Err(Error::Held { .. })));
+    /// # clock.advance(Duration::from_secs(607));
+    /// # assert!(manager.try_lock("nightly-report", ttl).is_ok());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn at_least(mut self, minimum: Duration) -> Self {
+        self.options.at_least = Some(minimum);
+        self
+    }
+
     /// Lets another thread end the wait for the lock; see [`Cancel`].
     ///
     /// A call that was cancelled before it begins asks no node. Defaults to a wait that only its timeout ends.
@@ -100,9 +144,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::Cancelled`] if its [`Cancel`] was cancelled; [`Error::InvalidHolder`] for a
-    /// label that can't be used; with keep-alive,
-    /// [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
+    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
+    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
     pub fn lock(&self) -> Result<LockGuard, Error> {
         self.acquire(self.manager.cluster().options.acquire_timeout)
@@ -112,9 +156,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::Cancelled`] if its [`Cancel`] was cancelled; [`Error::InvalidHolder`] for a
-    /// label that can't be used; with keep-alive,
-    /// [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
+    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
+    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
         self.acquire(Duration::ZERO)
@@ -124,9 +168,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::Cancelled`] if its [`Cancel`] was cancelled; [`Error::InvalidHolder`] for a
-    /// label that can't be used; with keep-alive,
-    /// [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
+    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
+    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
         self.acquire(timeout)
@@ -136,9 +180,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::Cancelled`] if its [`Cancel`] was cancelled; [`Error::InvalidHolder`] for a
-    /// label that can't be used; with keep-alive,
-    /// [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
+    /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
+    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
+    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
         self.acquire(clock::until_instant(deadline))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
-use crate::wire::pack::{Packed, millis};
+use crate::wire::pack::{Packed, Word, millis};
 use crate::wire::scripts::fenced as scripts;
 
 /// The key of a lock, and the value that its holder has there.
@@ -64,15 +64,31 @@ impl Fence<'_> {
     /// Releases the key, and leaves a tombstone in the counter: a late command of this attempt is then refused.
     pub(super) fn release(&self, (key, value): KeyAndValue<'_>) -> Packed {
         let counter = Rules::fence(key);
-        let rest = [
+        let rest = self.words_of_release((key, &counter), value);
+        Packed::call("release", &scripts::RELEASE_SCRIPT, &rest)
+    }
+
+    /// As [`Self::release`], but nobody gets the lock for this time.
+    pub(super) fn rest(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
+        let counter = Rules::fence(key);
+        let rest = self.words_of_release((key, &counter), value);
+        let rest = [&rest[..], &[millis(ttl)]].concat();
+        Packed::call("rest", &scripts::REST_SCRIPT, &rest)
+    }
+
+    fn words_of_release<'a>(
+        &self,
+        (key, counter): (&'a str, &'a str),
+        value: &'a [u8],
+    ) -> [Word<'a>; 7] {
+        [
             "2".into(),
             key.into(),
-            counter.as_str().into(),
+            counter.into(),
             value.into(),
             self.token.tombstone().into(),
             millis(self.rules.quarantine),
             millis(FENCE_IDLE),
-        ];
-        Packed::call("release", &scripts::RELEASE_SCRIPT, &rest)
+        ]
     }
 }

@@ -69,6 +69,8 @@ pub(crate) fn attempt(
         return Ok(Won {
             lease: LeaseState::new(&cluster.clock, asked.resource, tokens, standings, times),
             votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
+            // The caller sets it, from when it has the lock.
+            rests_until: None,
             cohort: handover.map(|allowance| allowance.begin(started)),
         });
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Won;
+use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::Rules;
@@ -51,8 +52,16 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), standings, times)
             .in_slot(lease.slot()),
         votes,
+        rests_until: rests_until(cluster, lease),
         cohort: None,
     })
+}
+
+/// Until when the lock has to rest, by the clock of this process. No lease makes that longer than a minimum can be.
+fn rests_until(cluster: &Cluster, lease: &Lease) -> Option<Timestamp> {
+    let left = lease.rest_left(cluster.clock.wall_micros())?;
+    let left = left.min(cluster.options.max_ttl);
+    Some(cluster.clock.now().saturating_add(left))
 }
 
 /// The status of the key on the nodes that may have the key of the lease.

@@ -1,5 +1,7 @@
 //! Releases a lock on every node that may have its key.
 
+use std::time::Duration;
+
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::fencing::FencingToken;
@@ -11,14 +13,19 @@ use crate::node::release::{Released, release_all};
 use crate::shown;
 use crate::verdict;
 
-/// Releases the lock of a guard that has ended it.
+/// Releases the lock of a guard that has ended it. With a `rest`, nobody gets it before that time is over.
 pub(crate) fn release(
     cluster: &Cluster,
     lease: &LeaseState,
     ended: &[Standing],
-    key: &str,
+    (key, rest): (&str, Option<Duration>),
 ) -> Released {
-    let command = super::command(cluster, lease, key).release();
+    let command = super::command(cluster, lease, key);
+    let command = match rest {
+        // The drift is added, so that the key does not end too early on a node whose clock runs fast.
+        Some(left) => command.rest(cluster.options.ttl_for(left)),
+        None => command.release(),
+    };
     let asked = ended.iter().map(|standing| standing.has_to_be_released());
     release_all(cluster.each().zip(asked), &command)
 }

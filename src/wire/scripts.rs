@@ -17,6 +17,14 @@ pub(crate) const RELEASE: &str = concat!(
     include_str!("scripts/give_back.lua"),
     include_str!("scripts/release.lua")
 );
+/// Gives a lock back before its minimum is over, as [`RELEASE`] does, but so that nobody gets it yet: the key stays for a time,
+/// and `rest:` in front of its value makes it one that no other command of its holder knows. Wakes nobody. The time to live
+/// comes first: Redis refuses a SET for want of memory only as the first write of a script, and where another server refuses
+/// it later, the key stays for that time all the same.
+pub(crate) const REST: &str = concat!(
+    include_str!("scripts/rest.lua"),
+    include_str!("scripts/release.lua")
+);
 /// Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token. Returns 1 when
 /// the key is ours, and otherwise what a release does.
 pub(crate) const EXTEND: &str = include_str!("scripts/extend.lua");
@@ -34,6 +42,12 @@ pub(crate) const INSPECT: &str = include_str!("scripts/inspect.lua");
 /// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each
 /// other.
 pub(crate) const LOOK: &str = include_str!("scripts/look.lua");
+
+/// Makes one step of a `SCAN`, and changes nothing. Returns a table of the next cursor, as text, and of the keys that may be
+/// locks: strings with a time to live and a value of no more than so many bytes, but none of the keys that the library keeps
+/// beside locks. Other keys cost a server one or two calls each. A table of long names is kept short by a shorter step. Servers
+/// before 6.0 don't know `TYPE`.
+pub(crate) const SCAN: &str = include_str!("scripts/scan.lua");
 
 /// Does nothing and returns 1. The reply shows that the server executes scripts.
 pub(crate) const PROBE: &str = "return 1";
@@ -62,6 +76,10 @@ pub(crate) mod fenced {
         include_str!("scripts/give_back.lua"),
         include_str!("scripts/fenced_release.lua")
     );
+    pub(crate) const REST: &str = concat!(
+        include_str!("scripts/rest.lua"),
+        include_str!("scripts/fenced_release.lua")
+    );
     pub(crate) const OPEN: &str = concat!(
         include_str!("scripts/server.lua"),
         include_str!("scripts/open.lua")
@@ -71,8 +89,15 @@ pub(crate) mod fenced {
     pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || super::digest(EXTEND));
     pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || super::digest(RELEASE));
 
+    pub(crate) static REST_SCRIPT: Script = Script::new(REST, || super::digest(REST));
+
     /// The scripts that are called by their digests.
-    pub(crate) static SCRIPTS: [&Script; 3] = [&ACQUIRE_SCRIPT, &EXTEND_SCRIPT, &RELEASE_SCRIPT];
+    pub(crate) static SCRIPTS: [&Script; 4] = [
+        &ACQUIRE_SCRIPT,
+        &EXTEND_SCRIPT,
+        &RELEASE_SCRIPT,
+        &REST_SCRIPT,
+    ];
 }
 
 /// A script that is called by its digest.

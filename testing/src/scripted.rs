@@ -40,7 +40,7 @@ pub enum Kind {
     Retake,
     /// The script that extends.
     Extend,
-    /// The script that releases.
+    /// The script that releases, or lets a lock rest.
     Release,
     /// A look of one who waits.
     Look,
@@ -198,11 +198,17 @@ impl Command {
             "BLPOP" => Kind::Listen,
             "EVAL" if script == "return 1" => Kind::Probe,
             "EVAL" if script.contains("'SADD'") => Kind::Look,
-            "EVAL" if script.contains("'DEL'") => Kind::Release,
+            "EVAL" if script.contains("'DEL'") || self.is_rest() => Kind::Release,
             "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
             "EVAL" if script.contains("'SET'") => Kind::Retake,
             _ => Kind::Other,
         }
+    }
+
+    /// Whether it gives a lock back that has to rest.
+    pub fn is_rest(&self) -> bool {
+        let script = self.words.get(1);
+        script.is_some_and(|script| script.contains("'rest:'"))
     }
 
     /// Whether it asks for a lock, in either protocol. The script of the fenced one is known by its three keys.

@@ -60,6 +60,18 @@ mod keeping {
     mod schedule;
 }
 
+/// Locks that rest after they were given back, because of their minimum.
+#[cfg(test)]
+mod resting {
+    mod ends;
+    mod late;
+    mod lease;
+    mod on_servers;
+    mod outages;
+    #[cfg(target_os = "linux")]
+    mod queue;
+}
+
 /// The fenced protocol.
 #[cfg(test)]
 mod fenced {
@@ -111,6 +123,8 @@ mod operations {
     mod health;
     mod health_hostile;
     mod health_servers;
+    mod list;
+    mod list_servers;
     mod logs;
     mod open_metrics;
     mod page;

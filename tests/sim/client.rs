@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::claims::Returned;
 use super::clocks::MILLI;
 use super::dialer::Dialer;
 use super::keeping::Keeping;
@@ -142,9 +143,13 @@ impl Worker {
             || format!("c{id} wants {name} for {ttl:?}, and waits for {timeout:?}; {keeping:?}");
         self.world.state().note(words);
         self.look(resource, None);
+        let minimum = self.draw_minimum(ttl);
         let mut request = manager.request(&name).ttl(ttl);
         if let Some(keeping) = keeping {
             request = request.keep_alive(keeping.keep_alive);
+        }
+        if let Some(minimum) = minimum {
+            request = request.at_least(minimum);
         }
         let call = || request.try_lock_for(timeout);
         match self.world.while_asking(resource, call) {
@@ -153,6 +158,9 @@ impl Worker {
                 let claim = self.world.acquired(self.id, resource, &guard, asked);
                 if let Some(keeping) = keeping {
                     self.is_kept(claim, keeping);
+                }
+                if let Some(minimum) = minimum {
+                    self.world.has_a_minimum(self.id, claim, &guard, minimum);
                 }
                 self.hold(resource, claim, guard, keeping);
             }
@@ -163,6 +171,7 @@ impl Worker {
     pub(super) fn refused(&self, error: &Error) {
         let mut state = self.world.state();
         state.witness.refused += 1;
+        state.is_refused_by_a_rest(error);
         state.count(outcome(error));
         let id = self.id;
         state.note(|| format!("c{id} does not get it: {error}"));
@@ -213,14 +222,20 @@ impl Worker {
             // One that is kept would be for ever.
             0 if !self.plan.lossless && keeping.is_none() => self.abandoned.push(guard),
             0 | 1 => self.hand_on(claim, guard),
+            _ if self.ends_at_once() => self.unlock_now(claim, guard),
             2..=4 => {
+                self.world.is_to_rest(self.id, resource, &guard);
                 let watch = guard.watch();
                 let mut returned = self.world.gives_back(claim);
                 drop(guard);
                 self.is_over(&mut returned, &watch);
             }
             _ => {
-                self.unlock(claim, guard);
+                self.world.is_to_rest(self.id, resource, &guard);
+                let token = guard.token().to_owned();
+                if self.unlock(claim, guard) {
+                    self.world.has_rested(&token);
+                }
             }
         }
     }
@@ -246,15 +261,29 @@ impl Worker {
         let mut returned = self.world.gives_back(claim);
         let result = guard.unlock();
         self.is_over(&mut returned, &watch);
+        self.was_unlocked(&returned, result)
+    }
+
+    /// Unlocks so that the lock does not rest.
+    fn unlock_now(&self, claim: u64, guard: LockGuard) {
+        self.world.state().count("given back at once");
+        let watch = guard.watch();
+        let mut returned = self.world.gives_back(claim);
+        let result = guard.unlock_now();
+        self.is_over(&mut returned, &watch);
+        self.was_unlocked(&returned, result);
+    }
+
+    fn was_unlocked(&self, returned: &Returned, result: Result<(), Error>) -> bool {
         match &result {
-            Ok(()) => self.world.unlocked(&returned),
+            Ok(()) => self.world.unlocked(returned),
             Err(error) => {
                 let id = self.id;
                 self.world
                     .state()
                     .note(|| format!("c{id} unlocks: {error}"));
                 if let Error::Lost { cause, .. } = error {
-                    self.world.lost(&returned, cause);
+                    self.world.lost(returned, cause);
                 }
             }
         }

@@ -100,7 +100,8 @@ impl State {
             let is_same = (before.client, before.resource) == (client, resource);
             let is_longer = keeping.is_none() && deadline > before.last;
             let is_disputed = self.next_holder_after(resource, before.id, before.since);
-            (is_in_bounds && is_same && !is_longer && !is_disputed).then(|| Left {
+            let is_early = self.was_to_rest(value, before.at);
+            (is_in_bounds && is_same && !is_longer && !is_disputed && !is_early).then(|| Left {
                 times: before.left.times - 1,
                 ..before.left
             })

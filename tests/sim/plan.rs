@@ -116,6 +116,8 @@ pub(crate) struct Plan {
     pub(crate) lossless: bool,
     /// Whether clients look at locks as well, their own and others'.
     pub(crate) looks: bool,
+    /// Whether clients hold some of their locks for a time at least.
+    pub(crate) rests: bool,
     pub(crate) weather: Weather,
     pub(crate) episodes: Vec<Episode>,
     /// When nodes are replaced.
@@ -207,6 +209,7 @@ impl Plan {
             replaced: Vec::new(),
             lossless,
             looks: false,
+            rests: false,
             weather,
             episodes: episodes(rng, &fleet),
             storm,

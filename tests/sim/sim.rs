@@ -33,6 +33,7 @@ mod plan;
 mod process;
 mod queue;
 mod replacing;
+mod resting;
 mod run;
 mod trace;
 mod trouble;
@@ -247,6 +248,30 @@ fn to_look_at_a_lock_disturbs_nothing_and_tells_the_truth() {
         "looked: no majority",
     ] {
         assert!(total.tally.contains_key(seen), "{seen}: {total}");
+    }
+}
+
+/// Locks that are held for a time at least: every promise holds as without them, and nobody gets one that rests.
+#[test]
+fn no_seed_gives_a_lock_that_rests_to_anybody() {
+    for kind in [Kind::Sound, Kind::Fenced] {
+        let total = run_many(fewer_seeds(), Until::Broken, |seed| Plan {
+            rests: true,
+            ..Plan::draw(seed, kind)
+        });
+        println!("{kind:?}, with rests: {total}");
+        assert!(total.violations.is_empty(), "{:?}", total.violations);
+        assert_is_not_vacuous(&total);
+        for seen in [
+            "a lock rests",
+            "held for a time at least",
+            "handed over and held for a time at least",
+            "adopted with a minimum",
+            "given back at once",
+            "refused by a rest",
+        ] {
+            assert!(total.tally.contains_key(seen), "no {seen}: {total}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::wire::resp;
 
 use crate::wire::scripts::fenced;
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE};
 
 /// A command on its way.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub(crate) enum Verb {
     Retake,
     Extend,
     Release,
+    /// A release of a lock that has to rest.
+    Rest,
     Inspect,
     /// A look of one who waits.
     Look,
@@ -66,6 +68,7 @@ impl Message {
                 (Verb::Extend, *key, *value, *ttl)
             }
             ["EVAL", fenced::RELEASE, "2", key, _, value, ..] => (Verb::Release, *key, *value, ""),
+            ["EVAL", fenced::REST, "2", key, _, value, .., ttl] => (Verb::Rest, *key, *value, *ttl),
             ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
             ["EVAL", LOOK, "1", key, _, _, ..] => (Verb::Look, *key, "", ""),
             ["EVAL", script, "1", key, token, rest @ ..] => {
@@ -73,6 +76,7 @@ impl Message {
                     RETAKE => Verb::Retake,
                     EXTEND => Verb::Extend,
                     RELEASE => Verb::Release,
+                    REST => Verb::Rest,
                     other => panic!("an unknown script: {other}"),
                 };
                 (verb, *key, *token, rest.first().copied().unwrap_or(""))

@@ -9,6 +9,7 @@ use super::handing::Before;
 use super::hooks::Hook;
 use super::node::Executed;
 use super::plan::{Kind, Plan, SHORTEST_DELAY};
+use super::resting::Rests;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::fencing::FencingToken;
@@ -26,6 +27,8 @@ pub(crate) struct Witness {
     pub(super) handed: HashSet<String>,
     /// The guards that were given back and not to the nodes, by their tokens.
     pub(super) given_back: HashMap<String, Before>,
+    /// The locks that are to rest.
+    pub(super) rests: Rests,
     /// The resource that each task is asking for.
     pub(super) asking: HashMap<usize, usize>,
     pub(super) tokens: HashMap<String, Token>,
@@ -84,7 +87,7 @@ impl Witness {
         if message.verb == Verb::Set {
             self.asks(task, now, &message.token);
         }
-        if message.verb == Verb::Release {
+        if matches!(message.verb, Verb::Release | Verb::Rest) {
             self.given_back.remove(&message.token);
         }
         if message.verb == Verb::Look {
@@ -193,8 +196,11 @@ impl State {
         if message.verb == Verb::Extend && executed.before.is_none() && executed.after.is_some() {
             self.count("a healed key");
         }
+        if message.verb == Verb::Rest {
+            self.lets_rest(node, message, executed);
+        }
         match message.verb {
-            Verb::Release => {
+            Verb::Release | Verb::Rest => {
                 let told = (node, message.token.clone());
                 self.witness.released.insert(told);
             }
@@ -249,7 +255,7 @@ impl State {
     pub(crate) fn nothing_was_left_behind(&mut self) {
         if self.plan.lossless {
             for (node, key, token) in self.keys() {
-                if self.witness.handed.contains(&token) {
+                if self.witness.handed.contains(&token) || self.may_rest(&token) {
                     continue;
                 }
                 let number = self.witness.number(&token);

@@ -23,7 +23,7 @@ use super::properties::{config, ttl_text};
 use super::*;
 
 const KEYS: [&str; 4] = ["", "job", "\u{1F512} {a}\r\n*1", "jo"];
-const TOKENS: [&str; 3] = ["", "token", "token\r\n"];
+const TOKENS: [&str; 4] = ["", "token", "rest:token", "token\r\n"];
 
 /// No key ends during a sequence, unless the sequence waits for it.
 const LONG: Duration = Duration::from_mins(1);
@@ -58,13 +58,17 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|text| (text, None));
     let ttl = prop_oneof![6 => long, 1 => short, 3 => odd];
     let kind = select(vec![
-        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "PROBE", "GET",
+        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "REST",
+        "PROBE", "GET",
     ]);
     let key_and_token = (select(KEYS.to_vec()), select(tokens()));
     (kind, key_and_token, ttl).prop_map(step_of)
 }
 
 fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> Step {
+    // No rest is shorter, and Redis deletes a key with such a time.
+    let is_over = integer(&ttl).is_some_and(|ttl| ttl <= 0);
+    let rest = if is_over { "60000" } else { &ttl };
     let words = match kind {
         "PROBE" => vec!["EVAL", PROBE, "0"],
         "GET" => vec!["GET", key],
@@ -72,6 +76,7 @@ fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> S
         "RETAKE" => vec!["EVAL", RETAKE, "1", key, &token, &ttl],
         "EXTEND" => vec!["EVAL", EXTEND, "1", key, &token, &ttl],
         "INSPECT" => vec!["EVAL", INSPECT, "1", key],
+        "REST" => vec!["EVAL", REST, "1", key, &token, rest],
         _ => vec!["EVAL", RELEASE, "1", key, &token],
     };
     Step {

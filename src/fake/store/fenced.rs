@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Entry, Store, error, integer, refusal, until, why_not};
 use crate::wire::resp::Reply;
-use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, SCRIPTS};
+use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, REST, SCRIPTS};
 
 #[cfg(test)]
 mod differential;
@@ -74,7 +74,10 @@ impl Store {
                 self.fenced_extend(keys, rest, now)
             }
             ["EVAL", script, "2", lock, counter, rest @ ..] if *script == RELEASE => {
-                self.fenced_release([*lock, *counter], rest, now)
+                self.fenced_release([*lock, *counter], rest, None, now)
+            }
+            ["EVAL", script, "2", lock, counter, rest @ .., left] if *script == REST => {
+                self.fenced_release([*lock, *counter], rest, Some(left), now)
             }
             ["EVAL", script, "1", marker, rest @ ..] if *script == OPEN => {
                 self.open(marker, rest, now)
@@ -251,6 +254,7 @@ impl Store {
         &mut self,
         [lock, counter_key]: [&str; 2],
         arguments: &[&str],
+        rest: Option<&str>,
         now: Duration,
     ) -> Option<Reply> {
         let [value, tombstone, quarantine, idle] = arguments else {
@@ -286,7 +290,10 @@ impl Store {
                 }
             }
         }
-        Some(self.release(lock, value, now))
+        Some(match rest {
+            Some(left) => self.rest(lock, value, left, now),
+            None => self.release(lock, value, now),
+        })
     }
 
     fn open(&mut self, key: &str, arguments: &[&str], now: Duration) -> Option<Reply> {

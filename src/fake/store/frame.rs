@@ -7,7 +7,7 @@ use crate::wire::resp::Reply;
 use redis::Value;
 
 use super::Store;
-use crate::wire::scripts::{EXTEND, INSPECT, PROBE, RELEASE, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, PROBE, RELEASE, REST, RETAKE};
 
 /// The keys with their values and ends.
 pub(super) type State = BTreeMap<String, (String, Duration)>;
@@ -55,6 +55,9 @@ pub(crate) fn check(bytes: &[u8], now: Duration) {
             if [RETAKE, RELEASE, EXTEND].contains(script) =>
         {
             check_effect(&reply, &before, &mut after, (key, token), now);
+        }
+        Some(["EVAL", REST, "1", key, token, _]) => {
+            check_rest(&reply, &before, &mut after, (key, token), now);
         }
         Some(["EVAL", INSPECT, "1", key]) => {
             assert_eq!(
@@ -105,6 +108,25 @@ fn check_effect(
     }
 }
 
+/// Checks that at most the key with this token has become one that rests, and puts it back as it was.
+fn check_rest(
+    reply: &Reply,
+    before: &State,
+    after: &mut State,
+    (key, token): (&str, &str),
+    now: Duration,
+) {
+    let live = before.get(key).filter(|(_, until)| *until > now);
+    if *reply == Reply::Int(1) {
+        assert!(live.is_some_and(|(value, _)| value == token));
+        let (value, until) = after.remove(key).unwrap_or_default();
+        assert_eq!(value, format!("rest:{token}"));
+        assert!(until >= now, "{until:?} at {now:?}");
+        after.extend(before.get(key).map(|old| (key.to_owned(), old.clone())));
+    }
+    restore_expired(before, after, key, now);
+}
+
 /// Packs words as a client does, and checks that they are read back as they were, and what any bytes must fulfil.
 pub(crate) fn check_words<'w>(words: impl IntoIterator<Item = &'w [u8]>, now: Duration) {
     let words: Vec<&[u8]> = words.into_iter().collect();
@@ -123,6 +145,7 @@ pub(crate) fn check_lines(input: &[u8], now: Duration) {
         b"@e" => EXTEND.as_bytes(),
         b"@i" => INSPECT.as_bytes(),
         b"@r" => RELEASE.as_bytes(),
+        b"@z" => REST.as_bytes(),
         word => word,
     });
     check_words(words, now);

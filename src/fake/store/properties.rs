@@ -88,7 +88,7 @@ fn bytes(command: &Packed) -> Vec<u8> {
 
 /// The commands of this crate, with any ttl that a `Duration` can be.
 fn packed() -> impl Strategy<Value = Vec<u8>> {
-    (key(), token(), any::<Duration>(), 0..6).prop_map(|(key, token, ttl, kind)| {
+    (key(), token(), any::<Duration>(), 0..7).prop_map(|(key, token, ttl, kind)| {
         let (key, token) = (key.as_str(), token.as_bytes());
         let command = Command {
             key,
@@ -101,6 +101,7 @@ fn packed() -> impl Strategy<Value = Vec<u8>> {
             2 => command.extend(ttl),
             3 => command.release(),
             4 => inspect(key),
+            5 => command.rest(ttl),
             _ => probe(),
         })
     })
@@ -150,7 +151,7 @@ proptest! {
     #[test]
     fn a_command_with_any_key_token_and_ttl_changes_its_own_key_at_most(
         (key, token, ttl) in (key(), token(), ttl_text()),
-        name in select(vec!["SET", RETAKE, EXTEND, RELEASE, INSPECT, "GET", "TIME", "INFO"]),
+        name in select(vec!["SET", RETAKE, EXTEND, REST, RELEASE, INSPECT, "GET", "TIME", "INFO"]),
         now in now(),
     ) {
         let words = match name {
@@ -219,6 +220,30 @@ proptest! {
     }
 
     #[test]
+    fn nothing_that_the_former_holder_sends_touches_a_lock_that_rests(
+        (token, ttl, left) in (token(), 1_u64..100_000, 1_u64..100_000),
+        late in vec(0..5, 1..10),
+    ) {
+        let ms = Duration::from_millis;
+        let command = Command { key: "k", value: token.as_bytes(), fence: None };
+        let mut store = Store::default();
+        store.execute(&bytes(&command.acquire(ms(ttl))), NOW);
+        prop_assert_eq!(store.execute(&bytes(&command.rest(ms(left))), NOW), Reply::Int(1));
+        let rests = state(&store);
+        for kind in late {
+            let late = match kind {
+                0 => command.acquire(ms(ttl)),
+                1 => command.retake(ms(ttl)),
+                2 => command.extend(ms(ttl)),
+                3 => command.rest(ms(ttl)),
+                _ => command.release(),
+            };
+            store.execute(&bytes(&late), NOW);
+            prop_assert_eq!(&state(&store), &rests);
+        }
+    }
+
+    #[test]
     fn a_set_accepts_the_times_that_redis_accepts(ttl in ttl_text()) {
         let mut store = Store::default();
         let reply = store.execute(&pack(&["SET", "k", "t", "NX", "PX", &ttl]), NOW);
@@ -247,6 +272,7 @@ proptest! {
             store.execute(&bytes(&command.extend(ttl)), at);
             store.execute(&bytes(&command.acquire(ttl)), later);
             store.execute(&bytes(&command.retake(ttl)), at);
+            store.execute(&bytes(&command.rest(ttl)), at);
             store.execute(&bytes(&inspect("k")), at);
             store.execute(&bytes(&command.release()), later);
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::wire::resp::Reply;
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestRunner;
@@ -21,7 +22,7 @@ use super::super::differential::{as_reply, time};
 use super::super::frame::pack;
 use super::super::process::Process;
 use super::super::properties::config;
-use super::{ACQUIRE, EXTEND, OPEN, RELEASE, Store};
+use super::{ACQUIRE, EXTEND, OPEN, RELEASE, REST, Store};
 
 const KEYS: [&str; 5] = ["a", "a:fence", "b", "b:fence", "m"];
 const MINUTE_MICROS: i64 = 60_000_000;
@@ -97,12 +98,25 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
         let rest = [value, ttl, Token(token), idle];
         head.into_iter().chain(keys).chain(rest).collect()
     });
-    let release = (lock(), value(), token(), quarantine(), idle());
-    let release = release.prop_map(|(lock, value, token, quarantine, idle)| {
-        let head = [Text("EVAL"), Text(RELEASE), Text("2")];
+    let back = one(&["v1", "v2", "rest:v1"]);
+    let release = (
+        lock(),
+        back,
+        token(),
+        quarantine(),
+        idle(),
+        option::of(ttl()),
+    );
+    let release = release.prop_map(|(lock, value, token, quarantine, idle, rests)| {
+        let script = if rests.is_some() { REST } else { RELEASE };
+        let head = [Text("EVAL"), Text(script), Text("2")];
         let keys = [Text(lock.0), Text(lock.1)];
         let rest = [value, Tombstone(token), quarantine, idle];
-        head.into_iter().chain(keys).chain(rest).collect()
+        head.into_iter()
+            .chain(keys)
+            .chain(rest)
+            .chain(rests)
+            .collect()
     });
     let open = (one(&["look", "open", "close"]), quarantine(), config());
     let open = open.prop_map(|(action, quarantine, config)| {
@@ -151,7 +165,7 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
         let head = [Text("SET"), Text("m"), marker];
         head.into_iter().chain(rest).collect()
     });
-    prop_oneof![6 => acquire, 2 => marker, 3 => extend, 3 => release, 3 => open, 1 => garbage, 2 => counter]
+    prop_oneof![6 => acquire, 2 => marker, 3 => extend, 4 => release, 3 => open, 1 => garbage, 2 => counter]
 }
 
 struct Pair {

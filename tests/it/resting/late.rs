@@ -1,0 +1,126 @@
+//! Commands of the former holder that reach the servers when the lock rests already.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use redlatch::{Error, KeepAlive, LockManager, Protocol};
+use redlatch_testing::scripted::{Command, Kind, Scripted};
+use redlatch_testing::{Server, eventually};
+
+const BOUND: Duration = Duration::from_mins(1);
+const TTL: Duration = Duration::from_secs(9);
+const MINIMUM: Duration = Duration::from_mins(10);
+
+/// A server, behind one that holds some commands back.
+struct Node {
+    server: Server,
+    front: Scripted,
+    stage: Arc<Stage>,
+}
+
+type Filter = fn(&Command) -> bool;
+
+#[derive(Default)]
+struct Stage {
+    /// What is held back.
+    is_late: Mutex<Option<Filter>>,
+    late: Mutex<Vec<Command>>,
+}
+
+impl Node {
+    fn start() -> Self {
+        let (server, stage) = (Server::start(), Arc::<Stage>::default());
+        let port = server.port();
+        let front = Scripted::start({
+            let stage = Arc::clone(&stage);
+            move |peer, command| {
+                let is_late = *stage.is_late.lock();
+                if is_late.is_some_and(|is_late| is_late(command)) {
+                    stage.late.lock().push(command.clone());
+                } else {
+                    let reply = peer.ask(port, command);
+                    peer.say(&reply);
+                }
+            }
+        });
+        Self {
+            server,
+            front,
+            stage,
+        }
+    }
+
+    fn hold_back(&self, is_late: Filter) {
+        *self.stage.is_late.lock() = Some(is_late);
+    }
+
+    /// Sends the server all that was held back, and returns how much that was.
+    fn deliver(&self) -> usize {
+        let late = self.stage.late.lock();
+        for command in &*late {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server.port())).unwrap();
+            stream.set_read_timeout(Some(BOUND)).unwrap();
+            stream.write_all(command.raw()).unwrap();
+            let mut first = [0];
+            stream.read_exact(&mut first).unwrap();
+            assert_ne!(&first, b"-", "{command:?}");
+        }
+        late.len()
+    }
+}
+
+/// An extension, a release or an undo of either protocol: all but what asks for a lock and what lets it rest.
+fn is_of_the_holder(command: &Command) -> bool {
+    let is_fenced_extension = command.words.len() == 10 && command.words[2] == "3";
+    let is_fenced_release = command.words.len() == 9 && command.words[2] == "2";
+    let is_classic = matches!(command.kind(), Kind::Extend | Kind::Release) && !command.is_rest();
+    is_classic || is_fenced_extension || is_fenced_release
+}
+
+fn over(nodes: &[Node], protocol: Protocol) -> LockManager {
+    let builder = LockManager::builder().nodes(nodes.iter().map(|node| node.front.url()));
+    let builder = builder.node_timeout(Duration::from_millis(300));
+    let manager = builder.protocol(protocol).build().unwrap();
+    if protocol == Protocol::Fenced {
+        manager.open_nodes().unwrap();
+    }
+    manager
+}
+
+#[test]
+fn no_renewal_no_release_and_no_undo_that_comes_late_touches_a_rest() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let nodes: Vec<Node> = (0..3).map(|_| Node::start()).collect();
+        let manager = over(&nodes, protocol);
+        let request = manager.request("job").ttl(TTL).at_least(MINIMUM);
+        let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+        let token = guard.token().to_owned();
+        for node in &nodes {
+            node.hold_back(is_of_the_holder);
+        }
+        // A release by its token, which is what an undo is as well.
+        let unknown = manager.release("job", &token);
+        assert!(matches!(unknown, Err(Error::Unavailable { .. })));
+        // And a renewal, which is under way when the guard ends.
+        let has_begun = |node: &Node| node.stage.late.lock().len() >= 2;
+        assert!(eventually(BOUND, || nodes.iter().all(has_begun)));
+        guard.unlock().unwrap();
+
+        let rest = Some(format!("rest:{token}"));
+        for node in &nodes {
+            let before = node.server.pttl("job");
+            assert!(node.deliver() >= 2);
+            assert_eq!(node.server.get("job"), rest, "{protocol:?}");
+            let after = node.server.pttl("job");
+            assert!(after <= before, "{protocol:?}: {before} {after}");
+            assert!(after > 500_000, "{protocol:?}: {before} {after}");
+            // When the rest is over, they set no key again.
+            node.server.command(&["DEL", "job"]);
+            node.deliver();
+            assert_eq!(node.server.get("job"), None, "{protocol:?}");
+        }
+    }
+}

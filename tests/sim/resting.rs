@@ -1,0 +1,195 @@
+//! Locks with a minimum: while one rests on a majority of the nodes, nobody has it.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::client::Worker;
+use super::clocks::Nanos;
+use super::node::Executed;
+use super::plan::{Kind, SHORTEST_DELAY, nanos};
+use super::wire::{Message, Verb};
+use super::world::{State, World};
+use crate::{Error, LockGuard};
+
+/// The locks that are to rest, by the tokens of their last guards.
+pub(super) type Rests = HashMap<String, Rest>;
+
+pub(super) struct Rest {
+    client: usize,
+    resource: usize,
+    /// Until when nobody may have the lock.
+    until: Nanos,
+    /// When the validity of the guard would have ended.
+    valid_until: Nanos,
+    /// Where it has begun.
+    nodes: HashSet<usize>,
+}
+
+/// In front of the value of a lock that rests.
+const MARK: &str = "rest:";
+
+impl Worker {
+    /// Whether a lock of this ttl is to be held for a time at least, and for which. None is drawn where the plan has none,
+    /// so that it changes nothing about a seed.
+    pub(super) fn draw_minimum(&mut self, ttl: Duration) -> Option<Duration> {
+        if !self.plan.rests || self.rng.u8(0..3) == 0 {
+            return None;
+        }
+        let longest = self.plan.longest_ttl();
+        let minimum = self.rng.u64(1..=(2 * nanos(ttl)).min(longest));
+        Some(Duration::from_nanos(minimum))
+    }
+
+    /// Gives a lock back at once, if the plan has locks that rest, and whether it did.
+    pub(super) fn ends_at_once(&mut self) -> bool {
+        self.plan.rests && self.rng.u8(0..4) == 0
+    }
+}
+
+impl World {
+    /// A guard was returned whose lock is to be held for that long at least.
+    pub(super) fn has_a_minimum(
+        &self,
+        client: usize,
+        claim: u64,
+        guard: &LockGuard,
+        minimum: Duration,
+    ) {
+        let mut state = self.state();
+        if state.is_over {
+            return;
+        }
+        let clock = state.clients[client].clock;
+        let until = guard.rests_until().map_or(0, |until| until.as_nanos());
+        let began = state.witness.began(guard.token());
+        let least = clock.shows(began + 2 * SHORTEST_DELAY) + nanos(minimum);
+        let most = clock.shows(state.now) + nanos(minimum);
+        state.count("held for a time at least");
+        state.count_if_handed_over(claim, "handed over and held for a time at least");
+        if until < least || until > most {
+            state.fail(format!(
+                "c{client} holds a lock to {until} at least, and not to between {least} and {most}"
+            ));
+        }
+    }
+
+    /// The guard ends now, and its lock rests if its minimum is not over.
+    pub(super) fn is_to_rest(&self, client: usize, resource: usize, guard: &LockGuard) {
+        let Some(until) = guard.rests_until() else {
+            return;
+        };
+        let valid_until = guard.watch().deadline().as_nanos();
+        let mut state = self.state();
+        let clock = state.clients[client].clock;
+        let rest = Rest {
+            client,
+            resource,
+            until: clock.when(until.as_nanos()),
+            valid_until: clock.when(valid_until),
+            nodes: HashSet::new(),
+        };
+        if rest.until > state.now {
+            state.witness.rests.insert(guard.token().to_owned(), rest);
+        }
+    }
+
+    /// `unlock` has said that all is well.
+    pub(super) fn has_rested(&self, token: &str) {
+        let mut state = self.state();
+        let (majority, now) = (state.majority(), state.now);
+        let rest = state.witness.rests.get(token);
+        let is_short = rest.is_some_and(|rest| rest.until > now && rest.nodes.len() < majority);
+        state.require(!is_short, || {
+            "a lock rests on fewer nodes than a majority, and nothing was said".to_owned()
+        });
+    }
+}
+
+impl State {
+    fn majority(&self) -> usize {
+        self.plan.nodes / 2 + 1
+    }
+
+    /// A command is sent. A lock whose minimum is not over is not released.
+    pub(super) fn sends_for_a_rest(&mut self, message: &Message) {
+        if message.verb == Verb::Rest && !self.witness.rests.contains_key(&message.token) {
+            return self.fail("a lock is to rest that was to be free at once".to_owned());
+        }
+        if message.verb != Verb::Release || self.plan.kind != Kind::Sound {
+            return;
+        }
+        let now = self.now;
+        let rest = self.witness.rests.get(&message.token);
+        if let Some(rest) = rest.filter(|rest| rest.until.min(rest.valid_until) > now) {
+            let (client, resource) = (rest.client, rest.resource);
+            self.fail(format!("c{client} releases r{resource} before its minimum"));
+        }
+    }
+
+    /// A node has executed the command by which a lock rests.
+    pub(super) fn lets_rest(&mut self, node: usize, message: &Message, executed: &Executed) {
+        if executed.before.as_ref() != Some(&message.token) {
+            return;
+        }
+        let value = format!("{MARK}{}", message.token);
+        let (now, majority) = (self.now, self.majority());
+        let until = self.witness.rests.get(&message.token);
+        let until = until.map_or(0, |rest| rest.until);
+        let end = self.nodes[node].expiry(&message.key, &value, now);
+        if end.is_none_or(|end| end < until) {
+            return self.fail(format!("a lock rests for too short a time on n{node}"));
+        }
+        let Some(rest) = self.witness.rests.get_mut(&message.token) else {
+            return;
+        };
+        rest.nodes.insert(node);
+        let (resource, has_begun) = (rest.resource, rest.nodes.len() == majority);
+        if has_begun && rest.until > now {
+            self.count("a lock rests");
+            self.check_rests(resource);
+        }
+    }
+
+    /// Nobody has a lock that rests on a majority.
+    pub(super) fn check_rests(&mut self, resource: usize) {
+        let (now, majority) = (self.now, self.majority());
+        let rests = self.witness.rests.iter().find(|(_, rest)| {
+            rest.resource == resource && rest.until > now && rest.nodes.len() >= majority
+        });
+        let Some((token, rest)) = rests else {
+            return;
+        };
+        let mut guards = self.witness.guards.iter();
+        let holder = guards
+            .find(|claim| claim.resource == resource && claim.until > now && claim.token != *token);
+        if let Some(holder) = holder {
+            let (holder, client) = (holder.client, rest.client);
+            let left = Duration::from_nanos(rest.until - now);
+            self.require(false, || {
+                format!("c{holder} has r{resource}, which rests after c{client} for {left:?}")
+            });
+        }
+    }
+
+    /// Counts the refusals while a lock rests on a majority.
+    pub(super) fn is_refused_by_a_rest(&mut self, error: &Error) {
+        let (now, majority) = (self.now, self.majority());
+        let mut rests = self.witness.rests.values();
+        let is_one = rests.any(|rest| rest.until > now && rest.nodes.len() >= majority);
+        if is_one && matches!(error, Error::Held { .. }) {
+            self.count("refused by a rest");
+        }
+    }
+
+    /// Whether the lock of a guard that ended at this time was to rest.
+    pub(super) fn was_to_rest(&self, token: &str, ended: Nanos) -> bool {
+        let rest = self.witness.rests.get(token);
+        rest.is_some_and(|rest| rest.until > ended)
+    }
+
+    /// Whether a key may be there although all guards were given back.
+    pub(super) fn may_rest(&self, value: &str) -> bool {
+        let token = value.strip_prefix(MARK);
+        token.is_some_and(|token| self.witness.rests.contains_key(token))
+    }
+}
