@@ -144,10 +144,8 @@ impl State {
             });
         if let Some(other) = other.filter(|_| mine.until > now) {
             let (a, b, resource) = (mine.client, other.client, mine.resource);
-            return self.fail(format!("two holders: c{a} and c{b} both have r{resource}"));
+            self.fail(format!("two holders: c{a} and c{b} both have r{resource}"));
         }
-        let resource = mine.resource;
-        self.check_rests(resource);
     }
 
     pub(super) fn next_holder_after(&self, resource: usize, id: u64, since: Nanos) -> bool {
