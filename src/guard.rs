@@ -139,8 +139,9 @@ impl LockGuard {
         self.lease.slot
     }
 
-    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. Guards
-    /// that got the lock by a [local hand-over](crate::Builder::local_handover) have the same token.
+    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. If the
+    /// holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
+    /// a [local hand-over](crate::Builder::local_handover) have the same token.
     pub fn token(&self) -> &str {
         self.lease.tokens.value.token().as_str()
     }

@@ -16,6 +16,7 @@ use crate::protocol;
 mod acquire;
 mod builder;
 mod call_record;
+mod named;
 mod operations;
 mod request;
 mod semaphore;

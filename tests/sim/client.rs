@@ -8,7 +8,7 @@ use super::claims::Returned;
 use super::clocks::MILLI;
 use super::dialer::Dialer;
 use super::keeping::Keeping;
-use super::plan::{Kind, Plan, nanos, pick};
+use super::plan::{Kind, Labels, Plan, nanos, pick};
 use super::process::ClientTime;
 use super::witness::key;
 use super::world::World;
@@ -52,6 +52,9 @@ impl Worker {
         let mut builder = LockManager::builder().fanout(plan.fanouts[id]);
         if let Some((times, time)) = plan.handovers[id] {
             builder = builder.local_handover(times, time);
+        }
+        if plan.labels[id] == Labels::Client {
+            builder = builder.holder(format!("c{id}"));
         }
         if plan.kind == Kind::Fenced {
             let longest = Duration::from_nanos(plan.longest_ttl());
@@ -151,9 +154,13 @@ impl Worker {
         if let Some(minimum) = minimum {
             request = request.at_least(minimum);
         }
+        if let (Labels::Thread, Some(label)) = (self.plan.labels[self.id], self.label()) {
+            request = request.holder(&label);
+        }
         let call = || request.try_lock_for(timeout);
         match self.world.while_asking(resource, call) {
             Ok(guard) => {
+                self.is_named_as(&guard);
                 let asked = (ttl, keeping);
                 let claim = self.world.acquired(self.id, resource, &guard, asked);
                 if let Some(keeping) = keeping {
@@ -166,6 +173,29 @@ impl Worker {
                 self.hold(resource, claim, guard, keeping);
             }
             Err(error) => self.refused(&error),
+        }
+    }
+
+    /// What others are told of this worker as a holder.
+    fn label(&self) -> Option<String> {
+        let (id, number) = (self.id, self.number);
+        match self.plan.labels[id] {
+            Labels::Nobody => None,
+            Labels::Client => Some(format!("c{id}")),
+            Labels::Thread => Some(format!("c{id} thread {number}")),
+        }
+    }
+
+    /// Nobody else is named as the holder of what this worker was given, also where another thread has handed it over.
+    fn is_named_as(&self, guard: &LockGuard) {
+        let named = guard
+            .watch()
+            .holder()
+            .map(|holder| holder.label.to_string());
+        if named != self.label() {
+            let id = self.id;
+            self.world
+                .broken_promise(format!("c{id} has a lock as {named:?}"));
         }
     }
 

@@ -72,6 +72,16 @@ impl Trouble {
     }
 }
 
+/// Who is named as the holder of a client's locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Labels {
+    Nobody,
+    /// The client, whichever of its threads has the lock.
+    Client,
+    /// The thread that has the lock.
+    Thread,
+}
+
 /// How messages fare while there is trouble.
 #[derive(Clone, Debug)]
 pub(crate) struct Weather {
@@ -103,6 +113,8 @@ pub(crate) struct Plan {
     pub(crate) fanouts: Vec<Fanout>,
     /// How often, and for how long, locks go from thread to thread of each client, if they do.
     pub(crate) handovers: Vec<Option<(u32, Duration)>>,
+    /// Whose labels the locks of each client have.
+    pub(crate) labels: Vec<Labels>,
     pub(crate) resources: usize,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
@@ -216,6 +228,7 @@ impl Plan {
             // Last of all, so that they change nothing else about a seed.
             fanouts: fanouts(rng, clients),
             handovers: handovers(rng, clients, &ttls),
+            labels: labels(rng, clients),
             ttls,
         };
         if kind == Kind::Fenced {
@@ -262,6 +275,12 @@ fn handovers(
         .into_iter()
         .map(|draw| rng.bool().then_some(draw))
         .collect()
+}
+
+/// Mixed, so that clients meet holders with labels and without.
+fn labels(rng: &mut fastrand::Rng, clients: usize) -> Vec<Labels> {
+    let all = [Labels::Nobody, Labels::Client, Labels::Thread];
+    (0..clients).map(|_| pick(rng, &all)).collect()
 }
 
 /// Each kind of bad weather is there in about half of the runs, so that rare ones meet a quiet background as well.

@@ -35,14 +35,13 @@ struct Step {
     pause: Option<Duration>,
 }
 
-/// The last one is longer than what is told of it, and is cut in the middle of a character.
+/// Some are as long as a value may be that a reply about another's key has in it, some are just shorter or longer. The last
+/// one is longer than what is told of any value, and is cut in the middle of a character.
 fn tokens() -> Vec<String> {
+    let lengths = [40, 41, 273, 274].map(|length| "x".repeat(length));
     let long = "ab".to_owned() + &"\u{1F512}".repeat(150);
-    TOKENS
-        .map(str::to_owned)
-        .into_iter()
-        .chain([long])
-        .collect()
+    let short = TOKENS.map(str::to_owned).into_iter();
+    short.chain(lengths).chain([long]).collect()
 }
 
 type Ttl = (String, Option<Duration>);
