@@ -190,8 +190,7 @@ impl State {
         let task = self.task();
         self.witness.sent(task, self.now, &message);
         self.sends_for_a_rest(&message);
-        let seen = [(Verb::Retake, "SET repeated"), (Verb::Probe, "probe")];
-        for (_, what) in seen.into_iter().filter(|(seen, _)| *seen == verb) {
+        if let Some(what) = verb.counted_as() {
             self.count(what);
         }
         if is_undo {
