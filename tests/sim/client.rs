@@ -168,6 +168,7 @@ impl Worker {
                 if let Some(keeping) = keeping {
                     self.is_kept(claim, keeping);
                 }
+                self.world.state().check_rests();
                 if let Some(minimum) = minimum {
                     self.world.has_a_minimum(self.id, claim, &guard, minimum);
                 }
