@@ -73,6 +73,11 @@ const COUNTERS: [Counter; 13] = [
         |stats| stats.renewed,
     ),
     (
+        "healed",
+        "Keys that an extension or a renewal set again on a node that had none.",
+        |stats| stats.healed,
+    ),
+    (
         "failed_renewals",
         "Renewals in the background that failed.",
         |stats| stats.failed_renewals,

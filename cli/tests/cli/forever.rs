@@ -97,6 +97,20 @@ fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
 }
 
 #[test]
+fn a_term_ends_at_max_hold() {
+    let nodes = Nodes::start(3);
+    let options = [&FOREVER[..], &["--max-hold", "2s"]].concat();
+    let running = Running::start(&mut nodes.run(&options, SERVE));
+    let first = pid(&running.line());
+    let line = told(&running, "lost the lock job");
+    assert!(line.contains("max_hold"), "{line}");
+    assert_dies(first);
+    running.line();
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, Some(143));
+}
+
+#[test]
 fn a_command_that_ends_runs_again_after_pauses_that_grow_and_leave_the_lock_free() {
     let nodes = Nodes::start(3);
     let running = Running::start(&mut nodes.run(&FOREVER, "echo started; exit 3"));

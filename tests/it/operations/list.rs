@@ -254,7 +254,8 @@ fn a_node_that_fails_in_the_middle_is_replaced_and_nothing_is_listed_twice() {
 #[test]
 fn a_server_that_is_restarted_in_the_middle_is_scanned_from_its_first_key_on() {
     let (_, nodes, manager) = cluster(3);
-    let held = many(&nodes);
+    // The first two are scanned, so that only the first one tells of them.
+    let held = many(&[nodes[0].clone(), nodes[2].clone()]);
     let mut locks = manager.locks("").unwrap();
     let mut found = vec![locks.next().unwrap().unwrap().resource];
     nodes[0].restart_persisted();
