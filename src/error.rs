@@ -197,18 +197,24 @@ impl fmt::Display for Error {
                 resource,
                 permits,
                 waited,
+                holder,
                 nodes,
-                ..
             } => {
-                let by_whom = match (permits, is_unasked(nodes)) {
-                    (None, true) => "another guard of this manager, or another thread asks for it",
-                    (None, false) => "another holder",
-                    (Some(_), true) => "guards of this manager, or another thread asks for one",
-                    (Some(_), false) => "other holders",
-                };
                 match permits {
-                    None => write!(f, "the lock on {resource:?} is held by {by_whom}")?,
-                    Some(n) => write!(f, "the permits of {resource:?}, {n} in all, are held by {by_whom}")?,
+                    None => write!(f, "the lock on {resource:?} is held by ")?,
+                    Some(n) => write!(f, "the permits of {resource:?}, {n} in all, are held by ")?,
+                }
+                match (permits, holder, is_unasked(nodes)) {
+                    (None, Some(holder), true) => write!(f, "another guard of this manager, {holder}")?,
+                    (None, Some(holder), false) => write!(f, "{holder}")?,
+                    (None, None, true) => {
+                        f.write_str("another guard of this manager, or another thread asks for it")?;
+                    }
+                    (None, None, false) => f.write_str("another holder")?,
+                    (Some(_), _, true) => {
+                        f.write_str("guards of this manager, or another thread asks for one")?;
+                    }
+                    (Some(_), _, false) => f.write_str("other holders")?,
                 }
                 if is_unasked(nodes) {
                     write!(f, "; no node was asked (waited {waited:.1?})")
@@ -322,6 +328,14 @@ impl Error {
         } else {
             None
         }
+    }
+
+    /// The same error, if it is [`Held`](Self::Held), with the holder and what the nodes said of it.
+    pub(crate) fn naming(mut self, named: Holder, votes: Vec<NodeReport>) -> Self {
+        if let Self::Held { holder, nodes, .. } = &mut self {
+            (*holder, *nodes) = (Some(named), votes);
+        }
+        self
     }
 
     /// The same error, with how long the call has taken.

@@ -22,6 +22,7 @@ pub(crate) use self::store::frame::{check as check_bytes, check_lines as check_w
 use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};
+use crate::value::Content;
 
 /// A simulated Redis server in this process.
 ///
@@ -236,14 +237,15 @@ impl FakeNode {
         state.store.put(resource, token, until);
     }
 
-    /// Returns the value of a key, if it is there and has not expired.
+    /// Returns the token of a key, as [`LockGuard::token`](crate::LockGuard::token) does, or the value of another
+    /// program; if the key is there and has not expired. [`LockManager::status`](crate::LockManager::status) tells the
+    /// label of the holder.
     pub fn token_of(&self, resource: &str) -> Option<String> {
         let mut state = self.server.state.lock();
         let now = self.time(&state);
-        state
-            .store
-            .get(resource, now)
-            .map(|entry| entry.value.clone())
+        let entry = state.store.get(resource, now)?;
+        let content = Content::read(entry.value.as_bytes());
+        Some(content.token(|| entry.value.clone()))
     }
 
     /// Returns how long a key has left, if it is there and has not expired.

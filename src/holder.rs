@@ -49,6 +49,20 @@ impl fmt::Display for Holder {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for Holder {
+    /// As a map with `label`, and `since` as RFC 3339 or null.
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+
+        let since = self.since.and_then(Second::of);
+        let mut holder = serializer.serialize_struct("Holder", 2)?;
+        holder.serialize_field("label", &*self.label)?;
+        holder.serialize_field("since", &since.map(|since| since.to_string()))?;
+        holder.end()
+    }
+}
+
 /// A label that was checked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Label(Arc<str>);

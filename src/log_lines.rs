@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use crate::foreign::despite_panics;
+use crate::holder::Holder;
 
 const LOCK: &str = "redlatch::lock";
 const NODE: &str = "redlatch::node";
@@ -25,8 +26,11 @@ pub(crate) fn waited(resource: &str, waited: Duration, attempts: u32) {
     });
 }
 
-pub(crate) fn contended(resource: &str) {
-    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} is held by another"));
+pub(crate) fn contended(resource: &str, holder: Option<&Holder>) {
+    despite_panics(|| match holder {
+        Some(holder) => log::debug!(target: LOCK, "lock {resource:?} is held by {holder}"),
+        None => log::debug!(target: LOCK, "lock {resource:?} is held by another"),
+    });
 }
 
 pub(crate) fn lost(resource: &str, cause: &dyn Display) {

@@ -17,6 +17,7 @@ mod acquire;
 mod builder;
 mod call_record;
 mod locks;
+mod named;
 mod operations;
 mod request;
 mod semaphore;

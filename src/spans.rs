@@ -13,6 +13,7 @@ mod chosen {
     use tracing::field::{Empty, Value, debug, display};
 
     use crate::foreign::{despite_panics, unless_it_panics};
+    use crate::holder::Holder;
 
     /// A span of the program's subscriber. Every call of the subscriber may panic.
     #[derive(Debug)]
@@ -68,14 +69,18 @@ mod chosen {
     impl LockSpan {
         pub(crate) fn enter(resource: &str, ttl: Duration) -> Self {
             let span = Guarded::new(|| {
-                let (ttl, outcome) = (debug(ttl), Empty);
-                tracing::info_span!(target: "redlatch::lock", "redlatch.lock", resource, ttl, outcome)
+                let (ttl, held_by, outcome) = (debug(ttl), Empty, Empty);
+                tracing::info_span!(target: "redlatch::lock", "redlatch.lock", resource, ttl, held_by, outcome)
             });
             span.enter();
             Self {
                 span,
                 _not_send: PhantomData,
             }
+        }
+
+        pub(crate) fn held_by(&self, holder: &Holder) {
+            self.span.record("held_by", display(holder));
         }
 
         pub(crate) fn end(&self, outcome: &str) {
@@ -122,6 +127,8 @@ mod chosen {
     use std::fmt::Display;
     use std::time::Duration;
 
+    use crate::holder::Holder;
+
     #[derive(Debug)]
     pub(crate) struct LockSpan;
 
@@ -129,6 +136,8 @@ mod chosen {
         pub(crate) fn enter(_resource: &str, _ttl: Duration) -> Self {
             Self
         }
+
+        pub(crate) fn held_by(&self, _holder: &Holder) {}
 
         pub(crate) fn end(&self, _outcome: &str) {}
     }

@@ -116,8 +116,8 @@ pub struct NodeStatus {
 
 /// The key of a lock as one node sees it, or why the node does not say.
 ///
-/// A token is the value of the key. Those of this crate are 40 hexadecimal characters; those of other programs may be
-/// any bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`,
+/// A token is the value of the key, without the [label](crate::Builder::holder) of a holder of this crate. Tokens of this
+/// crate are 40 hexadecimal characters. Values of other programs may be any bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`,
 /// and `\\` for a backslash). Equal texts mean equal tokens, and [`LockManager::release`](crate::LockManager::release)
 /// takes the token as shown.
 ///
@@ -175,8 +175,8 @@ impl View {
     }
 }
 
-/// A token as a part of a sentence.
-struct Shown<'t>(&'t str);
+/// Who has a key, as a part of a sentence.
+struct Shown<'v>(&'v str, Option<&'v Holder>);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -184,7 +184,11 @@ impl fmt::Display for Shown<'_> {
             "an empty value"
         } else {
             self.0
-        })
+        })?;
+        match self.1 {
+            Some(holder) => write!(f, " ({holder})"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -195,8 +199,14 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             LockStatus::Held {
-                token, remaining, ..
-            } => write!(f, "held by {} for {remaining:.1?}", Shown(token)),
+                token,
+                remaining,
+                holder,
+                ..
+            } => {
+                let holder = Shown(token, holder.as_ref());
+                write!(f, "held by {holder}, for another {remaining:.1?}")
+            }
             LockStatus::Free { .. } => f.write_str("free"),
             LockStatus::Blocked { .. } => {
                 f.write_str("held by nobody, and no majority is possible")
@@ -227,9 +237,12 @@ impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Held {
-                token, remaining, ..
+                token,
+                remaining,
+                holder,
             } => {
-                write!(f, "held by {} for {remaining:.1?}", Shown(token))
+                let holder = Shown(token, holder.as_ref());
+                write!(f, "held by {holder}, for another {remaining:.1?}")
             }
             Self::Free => f.write_str("no key"),
             Self::Failed(error) => write!(f, "{error}"),

@@ -130,6 +130,26 @@ impl Content {
         Value::parse(text).map_or(Self::Foreign, kind)
     }
 
+    /// The value under the key, if it is one of this crate.
+    pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Held(value) => Some(value.as_bytes().to_vec()),
+            Self::Resting(value) => Some([REST.as_bytes(), value.as_bytes()].concat()),
+            Self::Foreign => None,
+        }
+    }
+
+    /// Whether a person names this value by that text, which is a token and nothing more.
+    pub(crate) fn is_named_by(&self, named: &Self) -> bool {
+        match (self, named) {
+            (Self::Held(value), Self::Held(named))
+            | (Self::Resting(value), Self::Resting(named)) => {
+                named.labelled.is_none() && value.token == named.token
+            }
+            _ => false,
+        }
+    }
+
     /// The token, as a person gives it to release the lock; of a value of another program, what `shown` makes.
     pub(crate) fn token(&self, shown: impl FnOnce() -> String) -> String {
         match self {
@@ -235,6 +255,21 @@ mod tests {
     fn no_value_is_longer_than_the_longest() {
         let value = value(&"x".repeat(LONGEST_LABEL));
         assert_eq!(REST.len() + value.as_bytes().len(), LONGEST);
+    }
+
+    #[test]
+    fn a_reply_has_every_value_that_may_have_a_label_and_no_longer_one() {
+        use crate::wire::scripts::{EXTEND, RELEASE, fenced};
+        let range = format!("#value > {} and #value < {}", Token::HEX_LEN, LONGEST + 1);
+        for script in [
+            EXTEND,
+            RELEASE,
+            fenced::ACQUIRE,
+            fenced::EXTEND,
+            fenced::RELEASE,
+        ] {
+            assert!(script.contains(&range), "{script}");
+        }
     }
 
     #[test]

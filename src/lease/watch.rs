@@ -54,6 +54,12 @@ impl LeaseWatch {
         self.state.deadline()
     }
 
+    /// Who has the lock, as the value of its key says.
+    #[cfg(test)]
+    pub(crate) fn holder(&self) -> Option<crate::holder::Holder> {
+        self.state.tokens.value.holder()
+    }
+
     /// Returns the name of the locked resource.
     pub fn resource(&self) -> &str {
         &self.state.resource

@@ -9,12 +9,11 @@ use crate::clock::{Clock, Timestamp};
 use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
 use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
-use crate::contend::queue::{Lines, Refusal, Turn, WaitClock};
+use crate::contend::queue::{Lines, Turn, WaitClock};
 use crate::contend::slots::check_permits;
-use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::error::{Error, NodeError, Vote};
 use crate::guard::{Demand, LockGuard};
-use crate::holder::{Holder, Label};
-use crate::node::Node;
+use crate::holder::Label;
 use crate::node::command::slot_key;
 use crate::node::wait::WhenFree;
 use crate::protocol::acquire::{Asked, attempt};
@@ -34,15 +33,17 @@ enum FromQueue {
 }
 
 /// What a call asks for.
-struct LockParams {
-    resource: Arc<str>,
+pub(super) struct LockParams {
+    pub(super) resource: Arc<str>,
     /// None if it is a lock.
-    permits: Option<u32>,
+    pub(super) permits: Option<u32>,
     /// Of the lock, or what the keys of all slots begin with.
     key: String,
     /// The line in which the threads of this manager wait.
     line: Arc<str>,
     term: Term,
+    /// Zero for a call that does not wait.
+    pub(super) timeout: Duration,
     keep_alive: Option<KeepAlive>,
     /// For how long nobody else may have the lock, from when it was acquired.
     minimum: Option<Duration>,
@@ -97,6 +98,7 @@ impl LockManager {
             key,
             permits: options.permits,
             term,
+            timeout,
             keep_alive: options.keep_alive,
             minimum: minimum.transpose()?,
             label: self.label(options)?,
@@ -117,17 +119,14 @@ impl LockManager {
             let now = cluster.clock.now();
             self.shared.courtesy.when_free(&params.key, now)
         };
-        let guard = self.take(&params, when_free, &turn, &mut record)?;
-        // With a semaphore, the next thread asks for another slot.
-        Ok(guard.with_turn(Some(turn).filter(|_| params.permits.is_none())))
-    }
-
-    /// What the holder of this call calls itself.
-    fn label(&self, options: &LockOptions) -> Result<Option<Label>, Error> {
-        let of_builder = || self.cluster().options.holder.clone();
-        let of_call = options.holder.clone().transpose();
-        let of_call = of_call.map_err(|reason| Error::InvalidHolder { reason })?;
-        Ok(of_call.or_else(of_builder))
+        match self.take(&params, when_free, &turn, &mut record) {
+            // With a semaphore, the next thread asks for another slot.
+            Ok(guard) => Ok(guard.with_turn(Some(turn).filter(|_| params.permits.is_none()))),
+            Err(error) => {
+                drop(turn);
+                Err(self.named(&params, error))
+            }
+        }
     }
 
     /// Makes attempts, and waits between them.
@@ -307,29 +306,6 @@ impl LockManager {
         record.acquired(&guard);
         let guard = guard.held_at_least(params.minimum, now);
         Ok(FromQueue::Guard(guard.with_turn(Some(turn))))
-    }
-
-    /// The error for a thread that waited for other threads until its time was over.
-    fn refused(&self, params: &LockParams, refusal: Refusal<LockGuard>) -> Error {
-        let lock = refusal.lock;
-        if let (None, Some(error)) = (&lock, refusal.met) {
-            return error;
-        }
-        let holder = lock.and_then(|lock| lock.tokens.value.holder());
-        self.held_here(params, holder)
-    }
-
-    /// The error of a call that asks no node, because other threads of this manager have what it asks for.
-    fn held_here(&self, params: &LockParams, holder: Option<Holder>) -> Error {
-        let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
-        let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
-        Error::Held {
-            resource: Arc::clone(&params.resource),
-            permits: params.permits,
-            waited: Duration::ZERO,
-            holder,
-            nodes,
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport, Vote};
 use crate::guard::LockGuard;
+use crate::holder::Holder;
 use crate::log_lines;
 use crate::spans::LockSpan;
 
@@ -101,17 +102,20 @@ impl<'a> CallRecord<'a> {
         self.outcome = outcome;
         self.count_votes(nodes);
         if outcome == CallOutcome::Held {
-            self.met(nodes);
+            self.met(nodes, error.holder());
         }
     }
 
     /// Counts and logs contention once a call.
-    fn met(&mut self, nodes: &[NodeReport]) {
+    fn met(&mut self, nodes: &[NodeReport], holder: Option<&Holder>) {
         let is_held = |report: &NodeReport| matches!(report.vote, Vote::Held { .. });
         if !self.is_contended && nodes.iter().any(is_held) {
             self.is_contended = true;
             self.cluster.stats.contended.count();
-            log_lines::contended(self.resource);
+            log_lines::contended(self.resource, holder);
+            if let Some(holder) = holder {
+                self.span.held_by(holder);
+            }
         }
     }
 }

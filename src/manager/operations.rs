@@ -54,7 +54,9 @@ impl LockManager {
     /// Releases the lock on `resource` that has this token, for an operator who knows that its holder no longer runs.
     ///
     /// [`LockManager::status`] tells the token, and this method takes it as shown there, with the escapes of
-    /// [`View`](crate::View) for values of other programs. A holder that still runs believes that it has the lock until
+    /// [`View`](crate::View) for values of other programs. If the holder has a [label](crate::Builder::holder), the value of
+    /// the key is longer than the token. Then the token stands for the whole value, which the nodes are asked for first, in
+    /// one round trip more. The whole value is taken as well. A holder that still runs believes that it has the lock until
     /// it extends it or its validity ends. So call this only for a holder that certainly no longer runs. A key with
     /// another token is left alone. If the holder is a guard of this manager, its other threads go on waiting for that
     /// guard. Use the [`Protocol`](crate::Protocol) of the holder: after a release by a classic manager, a fenced

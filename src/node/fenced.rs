@@ -111,8 +111,8 @@ fn read_reply(reply: &Reply) -> Option<FencedReply> {
         Reply::Array(items) => items.as_slice(),
         Reply::Nil | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => return None,
     };
-    if let [Reply::Int(pttl)] = items {
-        return not_ours(*pttl).map(FencedReply::Taken);
+    if let [Reply::Int(_), ..] = items {
+        return not_ours(items).map(FencedReply::Taken);
     }
     let (word, rest) = items.split_first()?;
     match (bytes(word)?, rest) {
@@ -234,6 +234,7 @@ mod tests {
         let good = [
             Reply::Okay,
             Reply::Array(vec![Reply::Int(5)]),
+            Reply::Array(vec![Reply::Int(5), word("a value")]),
             Reply::Array(vec![word("CLOSED"), Reply::Int(5), word("new")]),
             Reply::Array(vec![word("STALE"), Reply::Int(5)]),
         ];
@@ -246,6 +247,9 @@ mod tests {
             Reply::Array(vec![]),
             Reply::Array(vec![Reply::Int(-4)]),
             Reply::Array(vec![Reply::Int(-2)]),
+            Reply::Array(vec![Reply::Int(-2), word("a value")]),
+            Reply::Array(vec![Reply::Int(5), Reply::Int(5)]),
+            Reply::Array(vec![Reply::Int(5), word("a value"), word("another")]),
             Reply::Array(vec![word("OK")]),
             Reply::Array(vec![Reply::Okay]),
             Reply::Array(vec![word("STALE")]),

@@ -4,6 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::exchange::Answer;
 use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, refusal};
@@ -46,6 +47,36 @@ pub(crate) fn inspect_each<'n>(
         Some(views.into_iter().map(status).collect())
     });
     statuses.collect()
+}
+
+/// What one node has under a key.
+pub(crate) enum Found {
+    Key(Content),
+    NoKey,
+    /// The node does not tell.
+    Silence,
+}
+
+/// As [`inspect_all`], for the values alone.
+pub(crate) fn find_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
+    command: &Packed,
+) -> Vec<Found> {
+    let read = |_: &Node, reply: &Reply| found(reply);
+    let answers = exchange_all(nodes, &Request::new(command, Kind::Inspect), read);
+    let found = |answer: Answer<Found>| answer.result.unwrap_or(Found::Silence);
+    answers.into_iter().flatten().map(found).collect()
+}
+
+fn found(reply: &Reply) -> Option<Found> {
+    match (view(reply)?, reply) {
+        (View::Failed(error), _) if !error.is_about_the_key() => Some(Found::Silence),
+        (View::Held { .. } | View::Failed(_), Reply::Array(items)) => match items.as_slice() {
+            [_, _, Reply::Bulk(value)] => Some(Found::Key(Content::read(value))),
+            _ => Some(Found::Key(Content::Foreign)),
+        },
+        _ => Some(Found::NoKey),
+    }
 }
 
 /// Reads the replies of inspect.lua for as many locks.
@@ -181,14 +212,17 @@ mod tests {
                 b"*3\r\n:-1\r\n:2\r\n$2\r\nme\r\n",
                 "the key is not a lock: it never expires; its value has 2 bytes; choose another resource or key_prefix, or delete the key",
             ),
-            (b"*3\r\n:1500\r\n:2\r\n$2\r\nme\r\n", "held by me for 1.5s"),
+            (
+                b"*3\r\n:1500\r\n:2\r\n$2\r\nme\r\n",
+                "held by me, for another 1.5s",
+            ),
             (
                 b"*3\r\n:0\r\n:0\r\n$0\r\n\r\n",
-                "held by an empty value for 0.0ns",
+                "held by an empty value, for another 0.0ns",
             ),
             (
                 b"*3\r\n:1500\r\n:9000\r\n$2\r\n\xff\n\r\n",
-                "held by \\xff\\n\u{2026} (9000 bytes) for 1.5s",
+                "held by \\xff\\n\u{2026} (9000 bytes), for another 1.5s",
             ),
             (
                 b"-LOADING wait\r\n",

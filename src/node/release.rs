@@ -7,6 +7,7 @@ use super::request::{Kind, Request};
 use super::together::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
+use crate::value::Content;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
@@ -18,7 +19,7 @@ pub(crate) struct Released {
     pub(crate) has_woken: bool,
 }
 
-/// Sends a packed release to every node that is asked, before it reads any reply: one round trip for all. The first node
+/// Sends a packed release, or releases of several values of one key, to every node that is asked, before it reads any reply: one round trip for all. The first node
 /// of the canonical order comes last, because that is where clients wait.
 ///
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release.
@@ -27,7 +28,7 @@ pub(crate) fn release_all<'n>(
     command: &Packed,
 ) -> Released {
     let request = Request::new(command, Kind::Insistent);
-    let read = |_: &Node, reply: &Reply| release_reply(reply);
+    let read = |_: &Node, reply: &Reply| release_replies(reply, command.count());
     let answers = exchange_all(nodes.clone().rev(), &request, read);
     let mut has_woken = false;
     let reports = nodes.zip(answers.into_iter().rev());
@@ -60,6 +61,26 @@ fn vote(answer: Answer<ReleaseReply>) -> Vote {
     }
 }
 
+/// Reads the replies to so many releases of one key. At most one of them was of the value that the key had.
+fn release_replies(reply: &Reply, count: usize) -> Option<ReleaseReply> {
+    let replies = match reply {
+        Reply::Array(replies) if count != 1 => replies.as_slice(),
+        Reply::Nil
+        | Reply::Okay
+        | Reply::Text(_)
+        | Reply::Int(_)
+        | Reply::Bulk(_)
+        | Reply::Array(_)
+        | Reply::Error(_) => return release_reply(reply),
+    };
+    let replies: Option<Vec<ReleaseReply>> = replies.iter().map(release_reply).collect();
+    let mut replies = replies.filter(|replies| replies.len() == count)?;
+    let released = replies.iter().position(|reply| reply.vote.is_granted());
+    // Of several refusals, the first: nothing has changed between them.
+    let telling = released.unwrap_or_default();
+    (telling < replies.len()).then(|| replies.swap_remove(telling))
+}
+
 /// Reads the reply of release.lua.
 fn release_reply(reply: &Reply) -> Option<ReleaseReply> {
     let has_woken = *reply == Reply::Int(2);
@@ -81,19 +102,24 @@ pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
     };
     match why_not {
         [Reply::Int(-2)] => Some(Vote::Missing),
-        [Reply::Int(pttl)] => not_ours(*pttl),
-        _ => None,
+        why_not => not_ours(why_not),
     }
 }
 
-/// Reads the PTTL, or the code in its place, that scripts return for a key that is not ours.
-pub(super) fn not_ours(pttl: i64) -> Option<Vote> {
+/// Reads what scripts return for a key that is not ours: its PTTL, or the code in its place, and the value if that may
+/// tell who has the key.
+pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
+    let (pttl, holder) = match why_not {
+        [Reply::Int(pttl)] => (*pttl, None),
+        [Reply::Int(pttl @ -1..), Reply::Bulk(value)] => (*pttl, Content::read(value).holder()),
+        _ => return None,
+    };
     match pttl {
         -1 => Some(not_a_lock("never expires")),
         -3 => Some(not_a_lock("holds a value of another type")),
         0.. => Some(Vote::Held {
             remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
-            holder: None,
+            holder,
         }),
         _ => None,
     }

@@ -224,10 +224,9 @@ fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
                 report.vote = released.vote;
             }
             Vote::Missing => {
-                let remaining = Some(Duration::ZERO);
                 report.vote = Vote::Held {
-                    remaining,
-                    holder: None,
+                    remaining: Some(Duration::ZERO),
+                    holder: report.vote.holder().cloned(),
                 };
             }
             Vote::Granted

@@ -41,6 +41,8 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let drift = |ttl| cluster.options.drift(ttl);
     let (votes, validity) = verdict::adopt(&resource, waited, votes, drift)?;
     let deadline = started.saturating_add(validity);
+    let rests_until = rests_until(cluster, lease);
+    // The clock is read last, so that no slow step above hides a lock that has expired.
     if deadline <= cluster.clock.now() {
         let cause = LossCause::Expired { nodes: votes };
         return Err(Error::Lost { resource, cause });
@@ -52,7 +54,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), standings, times)
             .in_slot(lease.slot()),
         votes,
-        rests_until: rests_until(cluster, lease),
+        rests_until,
         cohort: None,
     })
 }

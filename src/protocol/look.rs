@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::error::Error;
+use crate::error::{Error, NodeReport, Vote};
+use crate::holder::Holder;
 use crate::node::Node;
 use crate::node::command::{inspect, slot_key};
 use crate::node::inspect::inspect_each;
-use crate::status::{LockStatus, NodeStatus};
+use crate::status::{LockStatus, NodeStatus, View};
 use crate::verdict;
 use crate::wire::pack::Packed;
 
@@ -20,6 +21,39 @@ pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Er
     let mut status = look(cluster, &keys);
     let unasked = || LockStatus::Unknown { nodes: Vec::new() };
     Ok(status.pop().unwrap_or_else(unasked))
+}
+
+/// Who has the lock of a resource, as the holder says, and the votes that show it.
+pub(crate) fn holder(cluster: &Cluster, resource: &str) -> Option<(Holder, Vec<NodeReport>)> {
+    let status = look(cluster, &[cluster.key(resource)]).pop()?;
+    let LockStatus::Held {
+        holder: Some(holder),
+        nodes,
+        ..
+    } = status
+    else {
+        return None;
+    };
+    Some((holder, nodes.into_iter().map(vote).collect()))
+}
+
+/// The vote of a node for another holder than the one that it has.
+fn vote(status: NodeStatus) -> NodeReport {
+    NodeReport {
+        vote: match status.view {
+            View::Held {
+                remaining, holder, ..
+            } => Vote::Held {
+                remaining: Some(remaining),
+                holder,
+            },
+            View::Free => Vote::Missing,
+            View::Failed(error) => Vote::Failed(error),
+        },
+        node: status.node,
+        elapsed: status.elapsed,
+        server: status.server,
+    }
 }
 
 /// As [`status`], for each slot of a semaphore.

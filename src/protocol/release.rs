@@ -7,10 +7,13 @@ use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
-use crate::node::command::Command;
+use crate::node::Node;
+use crate::node::command::{self, Command};
 use crate::node::fence::Fence;
+use crate::node::inspect::{Found, find_all};
 use crate::node::release::{Released, release_all};
 use crate::shown;
+use crate::value::Content;
 use crate::verdict;
 
 /// Releases the lock of a guard that has ended it. With a `rest`, nobody gets it before that time is over.
@@ -30,7 +33,7 @@ pub(crate) fn release(
     release_all(cluster.each().zip(asked), &command)
 }
 
-/// Releases the lock with this token, whoever holds it.
+/// Releases the lock with this token, or with this value, whoever holds it.
 pub(crate) fn release_by_token(
     cluster: &Cluster,
     resource: &str,
@@ -43,14 +46,47 @@ pub(crate) fn release_by_token(
         token: FencingToken::UNKNOWN,
         reserve: 0,
     });
-    let command = Command {
-        key: &key,
-        value: &value,
-        fence,
-    };
     let started = cluster.clock.now_for_records();
-    let everywhere = cluster.each().map(|node| (node, true));
-    let nodes = release_all(everywhere, &command.release()).nodes;
+    let everywhere = || cluster.each().map(|node| (node, true));
+    let values = match Content::read(&value) {
+        named if named.is_named_by(&named) => values_of(everywhere(), &key, (&named, value)),
+        Content::Held(_) | Content::Resting(_) | Content::Foreign => vec![value],
+    };
+    let command = |value: &Vec<u8>| {
+        let key = key.as_str();
+        Command { key, value, fence }.release()
+    };
+    let mut commands = values.iter().map(command);
+    let Some(first) = commands.next() else {
+        return Ok(());
+    };
+    let command = first.followed_by(commands.collect());
+    let nodes = release_all(everywhere(), &command).nodes;
     let waited = cluster.clock.now_for_records().saturating_since(started);
     verdict::confirm(&resource.into(), waited, nodes).map(drop)
+}
+
+/// The values with a token, which stands for them: those that the nodes have, and the token itself where a node may have
+/// another one.
+fn values_of<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
+    key: &str,
+    (named, token): (&Content, Vec<u8>),
+) -> Vec<Vec<u8>> {
+    let found = find_all(nodes, &command::inspect(key));
+    let is_silent = found.iter().any(|found| matches!(found, Found::Silence));
+    let mut values = Vec::new();
+    for found in found {
+        if let Found::Key(content) = found
+            && content.is_named_by(named)
+            && let Some(value) = content.bytes()
+            && !values.contains(&value)
+        {
+            values.push(value);
+        }
+    }
+    if (values.is_empty() || is_silent) && !values.contains(&token) {
+        values.push(token);
+    }
+    values
 }

@@ -9,18 +9,25 @@ use crate::error::NodeError;
 
 impl Serialize for LockStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (state, token, remaining) = match self {
+        let (state, token, remaining, holder) = match self {
             Self::Held {
-                token, remaining, ..
-            } => ("held", Some(token), Some(milliseconds(*remaining))),
-            Self::Free { .. } => ("free", None, None),
-            Self::Blocked { .. } => ("blocked", None, None),
-            Self::Unknown { .. } => ("unknown", None, None),
+                token,
+                remaining,
+                holder,
+                ..
+            } => {
+                let remaining = milliseconds(*remaining);
+                ("held", Some(token), Some(remaining), holder.as_ref())
+            }
+            Self::Free { .. } => ("free", None, None, None),
+            Self::Blocked { .. } => ("blocked", None, None, None),
+            Self::Unknown { .. } => ("unknown", None, None, None),
         };
-        let mut status = serializer.serialize_struct("LockStatus", 4)?;
+        let mut status = serializer.serialize_struct("LockStatus", 5)?;
         status.serialize_field("state", state)?;
         status.serialize_field("token", &token)?;
         status.serialize_field("remaining_ms", &remaining)?;
+        status.serialize_field("holder", &holder)?;
         status.serialize_field("nodes", self.nodes())?;
         status.end()
     }
@@ -38,22 +45,28 @@ impl Serialize for SemaphoreStatus {
 
 impl Serialize for NodeStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (view, token, remaining, error) = match &self.view {
+        let (view, key, error) = match &self.view {
             View::Held {
-                token, remaining, ..
-            } => ("held", Some(token), Some(milliseconds(*remaining)), None),
-            View::Free => ("free", None, None, None),
+                token,
+                remaining,
+                holder,
+            } => ("held", Some((token, remaining, holder.as_ref())), None),
+            View::Free => ("free", None, None),
             View::Failed(error) => {
                 let (view, error) = failure(error);
-                (view, None, None, error)
+                (view, None, error)
             }
         };
+        let token = key.map(|(token, ..)| token);
+        let remaining = key.map(|(_, remaining, _)| milliseconds(*remaining));
+        let holder = key.and_then(|(.., holder)| holder);
         let elapsed = u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX);
-        let mut node = serializer.serialize_struct("NodeStatus", 6)?;
+        let mut node = serializer.serialize_struct("NodeStatus", 7)?;
         node.serialize_field("node", &*self.node)?;
         node.serialize_field("view", view)?;
         node.serialize_field("token", &token)?;
         node.serialize_field("remaining_ms", &remaining)?;
+        node.serialize_field("holder", &holder)?;
         node.serialize_field("error", &error)?;
         node.serialize_field("elapsed_us", &elapsed)?;
         node.end()

@@ -254,7 +254,7 @@ fn each_kind_is_told_in_one_line() {
     let line = |round: &[Says]| status(round, |_| Duration::ZERO).to_string();
     assert_eq!(
         line(&[Key('a', 5), Key('a', 4), Nothing]),
-        "held by a for 4.0s: n0: held by a for 5.0s; n1: held by a for 4.0s; \
+        "held by a, for another 4.0s: n0: held by a, for another 5.0s; n1: held by a, for another 4.0s; \
          n2: left out, it failed a moment ago: down"
     );
     assert_eq!(line(&[NoKey]), "free: n0: no key");

@@ -1,5 +1,9 @@
 //! The Lua scripts, and what each of them does.
 //!
+//! A reply about the key of another holder has the value of that key behind its PTTL, if the value may tell who that is: it
+//! is longer than a token, and no longer than any value of this crate. So to learn the holder costs no round trip, and a
+//! holder without a label costs no byte.
+//!
 //! A server reads the whole text of a script each time, so the explanations stand here and not in the scripts. The long
 //! scripts of the fenced protocol are sent once on each connection, and called by their digests from then on: with the texts,
 //! a lock took a tenth longer. A server that was told to forget its scripts answers `NOSCRIPT`, and gets the text again.

@@ -21,6 +21,13 @@ mod locking {
     mod tokens;
 }
 
+/// The label of a holder, and who is told of it.
+#[cfg(test)]
+mod holders {
+    mod labels;
+    mod told;
+}
+
 /// Which nodes are asked, and when.
 #[cfg(test)]
 mod fanout {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::claims::Returned;
 use super::clocks::MILLI;
 use super::dialer::Dialer;
+use super::exclusion::resource_of;
 use super::keeping::Keeping;
-use super::plan::{Kind, Plan, nanos, pick};
+use super::plan::{Kind, Labels, Plan, nanos, pick};
 use super::process::ClientTime;
 use super::witness::key;
 use super::world::World;
@@ -52,6 +53,9 @@ impl Worker {
         let mut builder = LockManager::builder().fanout(plan.fanouts[id]);
         if let Some((times, time)) = plan.handovers[id] {
             builder = builder.local_handover(times, time);
+        }
+        if plan.labels[id] == Labels::Client {
+            builder = builder.holder(format!("c{id}"));
         }
         if plan.kind == Kind::Fenced {
             let longest = Duration::from_nanos(plan.longest_ttl());
@@ -144,16 +148,21 @@ impl Worker {
         self.world.state().note(words);
         self.look(resource, None);
         let minimum = self.draw_minimum(ttl);
-        let mut request = manager.request(&name).ttl(ttl);
+        let mut request = self.plan.request(id, &manager, &name).ttl(ttl);
         if let Some(keeping) = keeping {
             request = request.keep_alive(keeping.keep_alive);
         }
         if let Some(minimum) = minimum {
             request = request.at_least(minimum);
         }
+        if let (Labels::Thread, Some(label)) = (self.plan.labels[self.id], self.label()) {
+            request = request.holder(&label);
+        }
         let call = || request.try_lock_for(timeout);
         match self.world.while_asking(resource, call) {
             Ok(guard) => {
+                self.is_named_as(&guard);
+                let resource = resource_of(&guard, resource);
                 let asked = (ttl, keeping);
                 let claim = self.world.acquired(self.id, resource, &guard, asked);
                 if let Some(keeping) = keeping {
@@ -165,6 +174,29 @@ impl Worker {
                 self.hold(resource, claim, guard, keeping);
             }
             Err(error) => self.refused(&error),
+        }
+    }
+
+    /// What others are told of this worker as a holder.
+    fn label(&self) -> Option<String> {
+        let (id, number) = (self.id, self.number);
+        match self.plan.labels[id] {
+            Labels::Nobody => None,
+            Labels::Client => Some(format!("c{id}")),
+            Labels::Thread => Some(format!("c{id} thread {number}")),
+        }
+    }
+
+    /// Nobody else is named as the holder of what this worker was given, also where another thread has handed it over.
+    fn is_named_as(&self, guard: &LockGuard) {
+        let named = guard
+            .watch()
+            .holder()
+            .map(|holder| holder.label.to_string());
+        if named != self.label() {
+            let id = self.id;
+            self.world
+                .broken_promise(format!("c{id} has a lock as {named:?}"));
         }
     }
 
@@ -304,13 +336,14 @@ impl Worker {
         let id = self.id;
         let (name, manager) = (key(resource), self.manager.clone());
         let keeping = self.draw_keeping(ttl);
-        let mut request = manager.request(&name).ttl(ttl);
+        let mut request = self.plan.request(id, &manager, &name).ttl(ttl);
         if let Some(keeping) = keeping {
             request = request.keep_alive(keeping.keep_alive);
         }
         let call = || request.try_lock_for(ttl.max(second) * 5);
         match self.world.while_asking(resource, call) {
             Ok(guard) => {
+                let resource = resource_of(&guard, resource);
                 let asked = (ttl, keeping);
                 let claim = self.world.acquired(id, resource, &guard, asked);
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
@@ -328,7 +361,9 @@ impl Worker {
             }
         }
         self.world.nothing_is_left();
-        if let Ok(guard) = self.manager.try_lock(&key(resource), ttl) {
+        let request = self.plan.request(id, &manager, &name).ttl(ttl);
+        if let Ok(guard) = request.try_lock() {
+            let resource = resource_of(&guard, resource);
             let claim = self.world.acquired(id, resource, &guard, (ttl, None));
             self.unlock(claim, guard);
         }

@@ -28,9 +28,18 @@ impl Worker {
         let mine = Duration::from_nanos(before.min(end()).saturating_sub(shown));
         let (seen, is_true) = match &status {
             LockStatus::Held {
-                token, remaining, ..
+                token,
+                remaining,
+                holder,
+                ..
             } => {
-                let is_mine = guard.is_some_and(|guard| guard.token() == token);
+                // An adopted lock has the label of the client that took it.
+                let is_me =
+                    |guard: &LockGuard| guard.token() == token && guard.watch().holder() == *holder;
+                let is_mine = guard.is_some_and(is_me);
+                if holder.is_some() {
+                    self.world.state().count("looked: held by name");
+                }
                 // A node that is silent may be one of those that were extended.
                 let has_all = status
                     .nodes()

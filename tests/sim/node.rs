@@ -7,7 +7,7 @@ use crate::wire::resp::Reply;
 
 use super::clocks::{Clockwork, Nanos};
 use super::plan::Plan;
-use super::wire::Message;
+use super::wire::{Message, token_of};
 use crate::clock::VIRTUAL_EPOCH_US;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
@@ -153,9 +153,11 @@ impl Node {
         }
     }
 
+    /// The token that the key has.
     pub(crate) fn value(&mut self, key: &str, now: Nanos) -> Option<String> {
         let time = self.time(now);
-        self.store.get(key, time).map(|entry| entry.value.clone())
+        let entry = self.store.get(key, time)?;
+        Some(token_of(&entry.value).to_owned())
     }
 
     /// The true time at which the key with this token expires, if it is there.
@@ -164,7 +166,7 @@ impl Node {
         let entry = self
             .store
             .get(key, time)
-            .filter(|entry| entry.value == token)?;
+            .filter(|entry| token_of(&entry.value) == token)?;
         let until = u64::try_from(entry.until.as_nanos()).unwrap();
         Some(self.clock.when(until))
     }

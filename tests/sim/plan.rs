@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
+use super::permits::Permits;
 use crate::Fanout;
 use crate::fencing::Rules;
 use crate::quorum;
@@ -72,6 +73,16 @@ impl Trouble {
     }
 }
 
+/// Who is named as the holder of a client's locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Labels {
+    Nobody,
+    /// The client, whichever of its threads has the lock.
+    Client,
+    /// The thread that has the lock.
+    Thread,
+}
+
 /// How messages fare while there is trouble.
 #[derive(Clone, Debug)]
 pub(crate) struct Weather {
@@ -103,7 +114,11 @@ pub(crate) struct Plan {
     pub(crate) fanouts: Vec<Fanout>,
     /// How often, and for how long, locks go from thread to thread of each client, if they do.
     pub(crate) handovers: Vec<Option<(u32, Duration)>>,
+    /// Whose labels the locks of each client have.
+    pub(crate) labels: Vec<Labels>,
     pub(crate) resources: usize,
+    /// If they are the slots of a semaphore.
+    pub(crate) permits: Option<Permits>,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
@@ -198,6 +213,7 @@ impl Plan {
             clients,
             workers,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
+            permits: None,
             node_timeout,
             retry: (
                 Duration::from_millis(retry_min),
@@ -216,6 +232,7 @@ impl Plan {
             // Last of all, so that they change nothing else about a seed.
             fanouts: fanouts(rng, clients),
             handovers: handovers(rng, clients, &ttls),
+            labels: labels(rng, clients),
             ttls,
         };
         if kind == Kind::Fenced {
@@ -262,6 +279,12 @@ fn handovers(
         .into_iter()
         .map(|draw| rng.bool().then_some(draw))
         .collect()
+}
+
+/// Mixed, so that clients meet holders with labels and without.
+fn labels(rng: &mut fastrand::Rng, clients: usize) -> Vec<Labels> {
+    let all = [Labels::Nobody, Labels::Client, Labels::Thread];
+    (0..clients).map(|_| pick(rng, &all)).collect()
 }
 
 /// Each kind of bad weather is there in about half of the runs, so that rare ones meet a quiet background as well.

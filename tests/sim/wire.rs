@@ -31,6 +31,11 @@ pub(crate) enum Verb {
     Probe,
 }
 
+/// The token of a value, which may have a label behind it.
+pub(crate) fn token_of(value: &str) -> &str {
+    value.split_once(' ').map_or(value, |(token, _)| token)
+}
+
 impl Message {
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let Some(words) = resp::words(bytes) else {
@@ -87,7 +92,7 @@ impl Message {
             bytes: bytes.to_vec(),
             verb,
             key: key.to_owned(),
-            token: token.to_owned(),
+            token: token_of(token).to_owned(),
             ttl: ttl.to_owned(),
         }
     }

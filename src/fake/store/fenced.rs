@@ -173,7 +173,7 @@ impl Store {
             return Some(if entry.value == *value && *again == "1" {
                 Reply::Okay
             } else {
-                why_not(entry.pttl(now))
+                entry.why_not(now)
             });
         }
         let floor = match self.value(counter_key, now) {

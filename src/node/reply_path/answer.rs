@@ -181,11 +181,18 @@ impl Verb {
             Self::Acquire => (reply == b"$-1\r\n" || reply == b"*-1\r\n").then_some(Outcome::Held),
             Self::Probe => None,
             Self::Release | Self::Extend => {
-                let line = reply.strip_prefix(b"*1\r\n:")?.strip_suffix(b"\r\n")?;
+                let (line, has_value) = match second_line(reply) {
+                    Some(line) => (line, true),
+                    None => (
+                        reply.strip_prefix(b"*1\r\n:")?.strip_suffix(b"\r\n")?,
+                        false,
+                    ),
+                };
                 let number: i64 = str::from_utf8(line).ok()?.parse().ok()?;
                 let is_canonical = number.to_string().as_bytes() == line;
                 match number {
                     _ if !is_canonical => None,
+                    -3 | -2 if has_value => None,
                     -2 => Some(Outcome::Missing),
                     -1 | -3 => Some(Outcome::NotALock),
                     0.. => Some(Outcome::Held),
@@ -196,8 +203,40 @@ impl Verb {
     }
 }
 
+/// The number in an array of a number and a bulk string, if these bytes begin with one.
+fn second_line(bytes: &[u8]) -> Option<&[u8]> {
+    let rest = bytes.strip_prefix(b"*2\r\n:")?;
+    let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
+    let (number, string) = rest.split_at_checked(end)?;
+    let string = string.strip_prefix(b"\r\n$")?;
+    let end = string.windows(2).position(|pair| pair == b"\r\n")?;
+    let (length, _) = string.split_at_checked(end)?;
+    (!length.is_empty() && length.iter().all(u8::is_ascii_digit)).then_some(number)
+}
+
+/// The length of an array of a number and a bulk string, if these bytes begin with a whole one.
+fn end_of_pair(bytes: &[u8]) -> Option<usize> {
+    let number = second_line(bytes)?;
+    let string_at = number.len().checked_add(b"*2\r\n:\r\n$".len())?;
+    let string = bytes.get(string_at..)?;
+    let end = string.windows(2).position(|pair| pair == b"\r\n")?;
+    let length = str::from_utf8(string.get(..end)?).ok()?;
+    let count: usize = length.parse().ok()?;
+    let is_canonical = count.to_string() == length;
+    let string_ends = string_at
+        .checked_add(end)?
+        .checked_add(2)?
+        .checked_add(count)?;
+    let after = string_ends.checked_add(2)?;
+    let is_whole = is_canonical && bytes.get(string_ends..after)? == b"\r\n";
+    is_whole.then_some(after)
+}
+
 /// Where the first line ends, or the second if the first is the beginning of an array of one.
 fn end_of_reply(bytes: &[u8]) -> Option<usize> {
+    if second_line(bytes).is_some() {
+        return end_of_pair(bytes);
+    }
     let from = if bytes.starts_with(b"*1\r\n") { 4 } else { 0 };
     let lines = bytes.get(from..)?;
     let end = lines.windows(2).position(|pair| pair == b"\r\n")?;

@@ -23,7 +23,7 @@ open = tonumber(open)
 if now < open then return {'CLOSED', open - now, why} end
 if value then
   if value == ARGV[1] and ARGV[7] == '1' then return redis.status_reply('OK') end
-  return {call('PTTL', KEYS[1])}
+  return {call('PTTL', KEYS[1]), #value > 40 and #value < 274 and value or nil}
 end
 local token, floor = tonumber(ARGV[3]), now - ARGV[5] * 1000 + span
 if counter then

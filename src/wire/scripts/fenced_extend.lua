@@ -9,7 +9,7 @@ if type(value) == 'table' then
   if string.find(value.err, 'WRONGTYPE', 1, true) then return {-3} end
   return value
 end
-if value then return {redis.call('PTTL', KEYS[1])} end
+if value then return {redis.call('PTTL', KEYS[1]), #value > 40 and #value < 274 and value or nil} end
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return {-2} end
 local run, open = string.match(redis.call('GET', KEYS[3]) or '', '^([^|]+)|[^|]+|(%d+)|%l+$')
 if not run or run ~= process() or tonumber(open) >= tonumber(ARGV[3]) then return {-2} end

@@ -5,4 +5,4 @@ if type(value) == 'table' then
   if string.find(value.err, 'WRONGTYPE', 1, true) then return {-3} end
   return value
 end
-return {redis.call('PTTL', KEYS[1])}
+return {redis.call('PTTL', KEYS[1]), value and #value > 40 and #value < 274 and value or nil}

@@ -60,6 +60,24 @@ fn the_status_is_data_for_other_programs() {
     assert_eq!(json["nodes"][0]["view"], "held", "{json}");
     assert_eq!(json["nodes"][2]["view"], "timed_out", "{json}");
     assert!(json["nodes"][2]["token"].is_null(), "{json}");
+    assert!(json["holder"].is_null() && json["nodes"][0]["holder"].is_null());
+}
+
+#[test]
+fn the_holder_is_a_part_of_the_status() {
+    let (nodes, manager) = cluster();
+    let token = "00112233445566778899aabbccddeeff00112233";
+    for (node, rest) in nodes.iter().zip(["since=2026-11-22T05:52:53Z"; 2]) {
+        node.hold("job", &format!("{token} web-3 4711 {rest}"), TTL);
+    }
+    nodes[2].hold("job", &format!("{token} web-3"), TTL);
+    let json = serde_json::to_value(manager.status("job").unwrap()).unwrap();
+    let holder = serde_json::json!({ "label": "web-3 4711", "since": "2026-11-22T05:52:53Z" });
+    assert_eq!(json["token"], token, "{json}");
+    assert_eq!(json["holder"], holder, "{json}");
+    assert_eq!(json["nodes"][0]["holder"], holder, "{json}");
+    let holder = serde_json::json!({ "label": "web-3", "since": null });
+    assert_eq!(json["nodes"][2]["holder"], holder, "{json}");
 }
 
 #[test]

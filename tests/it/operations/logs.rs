@@ -231,6 +231,18 @@ fn what_becomes_of_a_lock_is_logged_as_the_page_says() {
     );
     assert_eq!(lines_of("log healed")[1..], [healed]);
     drop(guard);
+    for node in &nodes {
+        node.hold(
+            "log who",
+            "00112233445566778899aabbccddeeff00112233 web-3 since=2026-11-22T05:52:53Z",
+            TTL,
+        );
+    }
+    assert!(manager.try_lock("log who", TTL).is_err());
+    assert_eq!(
+        lines_of("log who"),
+        ["DEBUG redlatch::lock lock \"log who\" is held by web-3 since 2026-11-22 05:52:53 UTC"]
+    );
 
     // A name that tries to look like a line of its own.
     let name = "log lost\nWARN";

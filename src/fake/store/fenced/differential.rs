@@ -25,6 +25,8 @@ use super::super::properties::config;
 use super::{ACQUIRE, EXTEND, OPEN, RELEASE, REST, Store};
 
 const KEYS: [&str; 5] = ["a", "a:fence", "b", "b:fence", "m"];
+/// A value that is told to those who meet it.
+const LABELLED: &str = "00112233445566778899aabbccddeeff00112233 web-3 since=2026-11-22T05:52:53Z";
 const MINUTE_MICROS: i64 = 60_000_000;
 /// More than a busy machine lets pass between the two.
 const SLACK_MICROS: u64 = 20_000_000;
@@ -63,7 +65,7 @@ fn one(texts: &[&'static str]) -> impl Strategy<Value = Word> + use<> {
 fn step() -> impl Strategy<Value = Vec<Word>> {
     use Word::{OwnMarker, Text, Token, Tombstone};
     let lock = || select(vec![("a", "a:fence"), ("b", "b:fence")]);
-    let value = || one(&["v1", "v2"]);
+    let value = || one(&["v1", "v2", LABELLED]);
     let ttl = || one(&["600000", "1200000"]);
     let quarantine = || one(&["0", "0", "600000", "3600000"]);
     let idle = || one(&["86400000", "3600000"]);
@@ -130,6 +132,7 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
         select(KEYS.to_vec()),
         one(&[
             "v1",
+            LABELLED,
             "5",
             "x",
             "",
@@ -359,6 +362,7 @@ fn random_sequences_get_every_answer() {
                 Reply::Array(items) => match items.first() {
                     Some(Reply::Bulk(word)) => String::from_utf8(word.clone()).unwrap(),
                     Some(Reply::Int(-2)) => "gone".into(),
+                    _ if items.len() > 1 => "held, by whom".into(),
                     _ => "held".into(),
                 },
                 Reply::Okay => "OK".into(),
@@ -372,8 +376,19 @@ fn random_sequences_get_every_answer() {
     });
     result.unwrap();
     for word in [
-        "OK", "1", "gone", "held", "CLOSED", "CONFIG", "COUNTER", "FUTURE", "MARKER", "SERVING",
-        "SKEW", "STALE",
+        "OK",
+        "1",
+        "gone",
+        "held",
+        "held, by whom",
+        "CLOSED",
+        "CONFIG",
+        "COUNTER",
+        "FUTURE",
+        "MARKER",
+        "SERVING",
+        "SKEW",
+        "STALE",
     ] {
         assert!(seen.contains(word), "no {word}: {seen:?}");
     }

@@ -1,0 +1,75 @@
+//! Who has a lock, in words: what the holder of a call calls itself, and whom an error names.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::LockManager;
+use super::acquire::{LockOptions, LockParams};
+use crate::contend::queue::Refusal;
+use crate::error::{Error, NodeReport, Vote};
+use crate::guard::LockGuard;
+use crate::holder::{Holder, Label};
+use crate::node::Node;
+use crate::protocol::look;
+
+impl LockManager {
+    /// What the holder of this call calls itself.
+    pub(super) fn label(&self, options: &LockOptions) -> Result<Option<Label>, Error> {
+        let of_builder = || self.cluster().options.holder.clone();
+        let of_call = options.holder.clone().transpose();
+        let of_call = of_call.map_err(|reason| Error::InvalidHolder { reason })?;
+        Ok(of_call.or_else(of_builder))
+    }
+
+    /// The error for a thread that waited for other threads until its time was over.
+    pub(super) fn refused(&self, params: &LockParams, refusal: Refusal<LockGuard>) -> Error {
+        let lock = refusal.lock;
+        if let (None, Some(error)) = (&lock, refusal.met) {
+            return error;
+        }
+        let holder = lock.and_then(|lock| lock.tokens.value.holder());
+        self.held_here(params, holder)
+    }
+
+    /// The error of a call that asks no node, because other threads of this manager have what it asks for.
+    pub(super) fn held_here(&self, params: &LockParams, holder: Option<Holder>) -> Error {
+        let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
+        let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
+        Error::Held {
+            resource: Arc::clone(&params.resource),
+            permits: params.permits,
+            waited: Duration::ZERO,
+            holder,
+            nodes,
+        }
+    }
+
+    /// The same error. If the lock is held and no reply has told by whom, one look at the nodes does.
+    pub(super) fn named(&self, params: &LockParams, error: Error) -> Error {
+        let Error::Held { holder, nodes, .. } = &error else {
+            return error;
+        };
+        if params.timeout.is_zero()
+            || params.permits.is_some()
+            || holder.is_some()
+            || nodes.iter().any(is_told)
+        {
+            return error;
+        }
+        match look::holder(self.cluster(), &params.resource) {
+            Some((named, votes)) => error.naming(named, votes),
+            None => error,
+        }
+    }
+}
+
+/// Whether a node's answer has the key, so that the holder is known, or known to have no label.
+fn is_told(report: &NodeReport) -> bool {
+    matches!(
+        report.vote,
+        Vote::Held {
+            remaining: Some(_),
+            ..
+        }
+    )
+}
