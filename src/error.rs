@@ -100,6 +100,14 @@ pub enum Error {
         /// How it was lost, and what each node said.
         cause: LossCause,
     },
+    /// A list of locks lacks some, because too many nodes failed while it was made.
+    #[non_exhaustive]
+    Incomplete {
+        /// How long it has taken.
+        waited: Duration,
+        /// The nodes that failed, in the order in which they are asked to lock.
+        nodes: Vec<NodeReport>,
+    },
     /// With the fenced protocol: no node was opened.
     #[non_exhaustive]
     NotOpened {
@@ -240,6 +248,11 @@ impl fmt::Display for Error {
             Self::Lost { resource, cause } => {
                 write!(f, "the lock on {resource:?} is no longer held: {cause}")
             }
+            Self::Incomplete { waited, nodes } => write!(
+                f,
+                "the list of locks is incomplete, because too many nodes failed (after {waited:.1?}): {}",
+                Reports(nodes)
+            ),
             Self::NotOpened { nodes } => write!(
                 f,
                 "the nodes were not opened, because not all of them are fresh: {}",
@@ -278,6 +291,7 @@ impl std::error::Error for Error {
             | Self::Cancelled { .. }
             | Self::TooSlow { .. }
             | Self::Lost { .. }
+            | Self::Incomplete { .. }
             | Self::NotOpened { .. }
             | Self::InvalidTtl { .. }
             | Self::InvalidAtLeast { .. }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 mod end;
 mod extend;
+mod number;
 mod shared;
 
 use self::end::drop_hooks;
@@ -15,7 +16,6 @@ use crate::contend::handover::Cohort;
 use crate::contend::queue::{Tenant, Turn};
 use crate::contend::slots::Seat;
 use crate::error::{Error, LossCause, NodeReport};
-use crate::fencing::FencingToken;
 use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::{Lease, LeaseWatch};
@@ -133,37 +133,11 @@ impl LockGuard {
         &self.lease.resource
     }
 
-    /// Returns the slot of the [semaphore](crate::LockManager::semaphore), which no other guard has while this one is
-    /// valid: a number from 0, below the number of permits. None if the guard is of a lock.
-    pub fn slot(&self) -> Option<u32> {
-        self.lease.slot
-    }
-
     /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. If the
     /// holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
     /// a [local hand-over](crate::Builder::local_handover) have the same token.
     pub fn token(&self) -> &str {
         self.lease.tokens.value.token().as_str()
-    }
-
-    /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
-    ///
-    /// It is larger than the token of every earlier guard of this resource. The locked resource should refuse a request
-    /// with a smaller token than it has seen; see [`FencingToken`].
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use redlatch::{LockManager, Protocol};
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// let manager = LockManager::builder().fakes(&nodes).protocol(Protocol::Fenced).build()?;
-    /// manager.open_nodes()?;
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// println!("write with {:?}", guard.fencing_token());
-    /// # assert!(guard.fencing_token().is_some());
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.lease.tokens.fencing
     }
 
     /// Returns how long the lock is still valid, or zero when it no longer is.
@@ -309,7 +283,8 @@ impl LockGuard {
         self.must_release = false;
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
-            return Lease::of(&self.lease, now, None);
+            let nowhere = self.shared.cluster().each().map(|_| false).collect();
+            return Lease::of(&self.lease, nowhere, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.
         let ended = self.lease.end();
@@ -323,7 +298,14 @@ impl LockGuard {
             let now = Duration::from_micros(clock.wall_micros());
             (!left.is_zero()).then(|| now.saturating_add(left))
         });
-        Lease::of(&self.lease, now.saturating_add(remaining), rest)
+        // A node that is being healed is not among them: the heal is undone when its reply comes.
+        let may_have_key = ended.standings.iter().map(|standing| standing.counts());
+        Lease::of(
+            &self.lease,
+            may_have_key.collect(),
+            now.saturating_add(remaining),
+            rest,
+        )
     }
 }
 

@@ -58,14 +58,19 @@ pub struct Lease {
 impl Lease {
     /// The lease of a lock whose validity ends at `expires` after the Unix epoch, and that has to rest until `rests_until`
     /// after it if it is given back before.
-    pub(crate) fn of(state: &LeaseState, expires: Duration, rests_until: Option<Duration>) -> Self {
+    pub(crate) fn of(
+        state: &LeaseState,
+        may_have_key: Box<[bool]>,
+        expires: Duration,
+        rests_until: Option<Duration>,
+    ) -> Self {
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*state.resource),
             slot: state.slot,
             value: state.tokens.value.clone(),
             fencing: state.tokens.claim,
-            may_have_key: state.may_have_key.clone(),
+            may_have_key,
             expires_ms: whole_ms(expires),
             // Rounded up, so that the rest is not too short.
             rests_until_ms: rests_until.map(|until| whole_ms(until).saturating_add(1)),

@@ -129,6 +129,7 @@
 //!
 //! **Status.** [`LockManager::status`] tells who holds a lock, for how long, and what each node has, and changes
 //! nothing. It is for people and monitoring: to take the lock, call [`try_lock`](LockManager::try_lock).
+//! [`LockManager::locks`] lists all locks that are held.
 //!
 //! **Health.** [`LockManager::health`] examines every server, and tells what is wrong, what to do about it, and how
 //! many more failures are survived: as a table for a person, and as a [`Severity`], a margin and [`Finding`]s for a
@@ -207,7 +208,7 @@ mod value;
 mod verdict;
 mod wire;
 
-pub use crate::manager::{Builder, LockManager, LockRequest};
+pub use crate::manager::{Builder, LockManager, LockRequest, Locks};
 
 pub use crate::guard::LockGuard;
 
@@ -229,7 +230,7 @@ pub use crate::fencing::{FencingToken, Protocol};
 
 pub use crate::holder::Holder;
 
-pub use crate::status::{LockStatus, NodeStatus, SemaphoreStatus, View};
+pub use crate::status::{ListedLock, LockStatus, NodeStatus, SemaphoreStatus, View};
 
 pub use crate::health::{Finding, Health, Severity};
 
@@ -265,6 +266,9 @@ mod pages {
 
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
+
+    #[doc = include_str!("../docs/leader.md")]
+    mod leader {}
 
     #[doc = include_str!("../docs/operations.md")]
     mod operations {}

@@ -41,6 +41,12 @@ pub(crate) fn released(resource: &str, held: Duration) {
     despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} released after {held:.1?}"));
 }
 
+pub(crate) fn healed(resource: &str, node: &str) {
+    despite_panics(
+        || log::debug!(target: LOCK, "lock {resource:?} set again on node {node}, which had no key of it"),
+    );
+}
+
 pub(crate) fn node_opened(name: &str, fault: &dyn Display) {
     despite_panics(|| {
         log::warn!(

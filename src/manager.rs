@@ -16,6 +16,7 @@ use crate::protocol;
 mod acquire;
 mod builder;
 mod call_record;
+mod locks;
 mod named;
 mod operations;
 mod request;
@@ -23,6 +24,7 @@ mod semaphore;
 
 use self::acquire::LockOptions;
 pub use self::builder::Builder;
+pub use self::locks::Locks;
 pub use self::request::LockRequest;
 
 /// Takes locks on a majority of independent Redis servers.

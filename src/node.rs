@@ -37,6 +37,7 @@ pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
+pub(crate) mod scan;
 mod slot;
 mod together;
 pub(crate) mod wait;
@@ -83,8 +84,19 @@ pub(crate) struct Setup<'a> {
 /// A node's answer to an acquire.
 pub(crate) struct Ballot {
     pub(crate) report: NodeReport,
-    /// Whether the node may have a key of this attempt, which then has to be released.
-    pub(crate) may_have_key: bool,
+    /// What the attempt may have left on the node.
+    pub(crate) trace: Trace,
+}
+
+/// What a request may have left on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trace {
+    /// Nothing, now or later: the node was not asked, or no whole request has reached it.
+    None,
+    /// The node may have executed the request, so an acquire has to be released.
+    Possible,
+    /// An undo was sent behind the request. The node may execute both, at any later time.
+    Undone,
 }
 
 impl Node {
@@ -136,7 +148,7 @@ impl Node {
     pub(crate) fn unasked(&self, vote: Vote) -> Ballot {
         Ballot {
             report: self.report(vote, Duration::ZERO, None),
-            may_have_key: false,
+            trace: Trace::None,
         }
     }
 
@@ -190,11 +202,9 @@ impl Node {
 }
 
 impl Ballot {
-    fn new(report: NodeReport, may_have_key: bool) -> Self {
-        Self {
-            report,
-            may_have_key,
-        }
+    /// Whether the node may have a key of this attempt, which then has to be released.
+    pub(crate) fn may_have_key(&self) -> bool {
+        self.trace == Trace::Possible
     }
 
     /// Whether the node was left out because its breaker is open.

@@ -1,19 +1,18 @@
 //! The verbs of the protocol, one file each: a round over the cluster, and a verdict on the votes.
 
-use std::sync::Arc;
-
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::contend::handover::Cohort;
 use crate::error::NodeReport;
 use crate::lease::state::LeaseState;
-use crate::node::Node;
 use crate::node::command::Command;
 use crate::node::fence::Fence;
 
 pub(crate) mod acquire;
 pub(crate) mod adopt;
 pub(crate) mod extend;
+pub(crate) mod heal;
+pub(crate) mod list;
 pub(crate) mod look;
 pub(crate) mod open;
 pub(crate) mod release;
@@ -41,12 +40,4 @@ fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Com
             reserve: 0,
         }),
     }
-}
-
-/// The nodes, each with whether it may have the key of this lock.
-fn nodes_with_key<'a>(
-    cluster: &'a Cluster,
-    lease: &'a Arc<LeaseState>,
-) -> impl DoubleEndedIterator<Item = (&'a Node, bool)> + Clone {
-    cluster.each().zip(lease.may_have_key.iter().copied())
 }

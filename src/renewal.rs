@@ -11,6 +11,7 @@ use crate::lease::state::LeaseState;
 use crate::quorum::Term;
 
 mod agenda;
+mod left;
 mod rounds;
 mod schedule;
 

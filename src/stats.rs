@@ -52,6 +52,9 @@ pub struct Stats {
     pub extended: u64,
     /// Renewals in the background that succeeded.
     pub renewed: u64,
+    /// Keys that were set again: each is a vote of a node that had no key of a held lock, as after a restart without
+    /// persistence, or where the node could not be reached when the lock was acquired.
+    pub healed: u64,
     /// Renewals in the background that failed. Each is repeated while the lock is held.
     pub failed_renewals: u64,
     /// Guards that released a lock that was held up to then, by [`unlock`](crate::LockGuard::unlock) or their drop,
@@ -149,6 +152,7 @@ impl fmt::Display for Stats {
             adopted,
             extended,
             renewed,
+            healed,
             failed_renewals,
             released,
             passed_on,
@@ -172,7 +176,7 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "leases    {extended} extended, {renewed} renewed, {failed_renewals} renewals failed"
+            "leases    {extended} extended, {renewed} renewed, {healed} keys set again, {failed_renewals} renewals failed"
         )?;
         write!(f, "wait      {waits}")?;
         for node in nodes {

@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod listed;
 mod semaphore;
 #[cfg(feature = "serde")]
 mod serialise;
 
+pub use self::listed::ListedLock;
 pub use self::semaphore::SemaphoreStatus;
 
 use crate::error::NodeError;

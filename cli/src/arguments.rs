@@ -11,6 +11,7 @@ mod dashes;
 mod fault;
 mod health;
 mod hold;
+mod list;
 mod lock;
 mod open_nodes;
 pub(crate) mod page;
@@ -26,6 +27,7 @@ use clap::error::ErrorKind;
 
 pub(crate) use self::health::Health;
 pub(crate) use self::hold::Hold;
+pub(crate) use self::list::List;
 pub(crate) use self::lock::Lock;
 pub(crate) use self::open_nodes::OpenNodes;
 use self::page::Entry;
@@ -46,7 +48,7 @@ pub(crate) struct Page {
 }
 
 /// The pages of all subcommands.
-pub(crate) const PAGES: [Page; 8] = [
+pub(crate) const PAGES: [Page; 9] = [
     Page {
         subcommand: "run",
         exit_codes: &run::EXIT_CODES,
@@ -61,6 +63,11 @@ pub(crate) const PAGES: [Page; 8] = [
         subcommand: "status",
         exit_codes: &status::EXIT_CODES,
         examples: &status::EXAMPLES,
+    },
+    Page {
+        subcommand: "list",
+        exit_codes: &list::EXIT_CODES,
+        examples: &list::EXAMPLES,
     },
     Page {
         subcommand: "health",
@@ -112,6 +119,7 @@ pub(crate) enum Subcommand {
     Run(Box<Run>),
     Hold(Box<Hold>),
     Status(Status),
+    List(List),
     Health(Health),
     Unlock(Unlock),
     OpenNodes(OpenNodes),

@@ -44,7 +44,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, advice) = match &error {
             Error::Held { .. } => (HELD, "wait longer with --wait"),
-            Error::Unavailable { .. } | Error::TooSlow { .. } => {
+            Error::Unavailable { .. } | Error::TooSlow { .. } | Error::Incomplete { .. } => {
                 (UNAVAILABLE, "see 'redlatch health'")
             }
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),

@@ -10,10 +10,11 @@ use crate::clock;
 use crate::durations;
 use crate::event::code_of_signal;
 use crate::failure::Failure;
+use crate::job::Job;
 use crate::notify::Notifier;
 use crate::output;
 use crate::pauses::Pauses;
-use crate::run::{Job, Term};
+use crate::term::Term;
 use crate::waiting::{self, Attempt, Request};
 
 /// How often a standby looks who leads.

@@ -1,13 +1,22 @@
 //! The JSON for programs: what the library serialises, and what the command adds. The keys are a promise; unknown
 //! values are `null`.
 
-use redlatch::{Error, LockGuard, LockStatus};
+use redlatch::{Error, ListedLock, LockGuard, LockStatus};
 use serde_json::{Value, json};
 
 pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
     let mut object = json!(status);
     if let Some(fields) = object.as_object_mut() {
         fields.insert("resource".into(), name.into());
+    }
+    object
+}
+
+/// As [`of_status`], with the slot of a semaphore.
+pub(crate) fn of_listed(lock: &ListedLock) -> Value {
+    let mut object = of_status(&lock.resource, &lock.status);
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("slot".into(), lock.slot.into());
     }
     object
 }

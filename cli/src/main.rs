@@ -16,7 +16,9 @@ mod forever;
 mod give_back;
 mod hold;
 mod hold_time;
+mod job;
 mod json;
+mod list;
 mod log_lines;
 mod look;
 mod manual;
@@ -33,6 +35,7 @@ mod progress;
 mod record;
 mod run;
 mod supervise;
+mod term;
 mod terminal;
 mod waiting;
 mod watchdog;
@@ -69,6 +72,7 @@ fn perform(subcommand: &Subcommand) -> Result<u8, Failure> {
         Subcommand::Run(run) => run::run(run),
         Subcommand::Hold(hold) => hold::hold(hold),
         Subcommand::Status(status) => look::status(status),
+        Subcommand::List(list) => list::list(list),
         Subcommand::Health(health) => look::health(health),
         Subcommand::Unlock(unlock) => look::unlock(unlock),
         Subcommand::OpenNodes(open) => open_nodes::open_nodes(open),

@@ -16,7 +16,7 @@ use crate::failure::{Failure, IO, no_system};
 use crate::name::Name;
 use crate::output;
 use crate::record::{Record, replace};
-use crate::run::Term;
+use crate::term::Term;
 
 /// How often the file is written when nothing happens, so that its age tells whether `redlatch` lives.
 const INTERVAL: Duration = Duration::from_secs(15);

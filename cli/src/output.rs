@@ -8,13 +8,26 @@ use crate::failure::{Failure, IO};
 
 /// Prints a text to standard output. It is no failure if the reader has gone, as `head` does.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_more(text).map(|_| ())
+}
+
+/// Whether somebody reads what comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    There,
+    Gone,
+}
+
+/// As [`print`], and tells whether to go on.
+pub(crate) fn print_more(text: &str) -> Result<Reader, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::new(
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::new(
             IO,
             format!("standard output can't be written: {error}; look where it goes"),
         )),
-        _ => Ok(()),
     }
 }
 

@@ -72,7 +72,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-fn bar() -> ProgressBar {
+pub(crate) fn bar() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     // The text is cut to the width of the terminal. The template is sound, so the default never shows.
     match ProgressStyle::with_template("{spinner} {wide_msg}") {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use redlatch::Stats;
 
 use crate::clock;
-use crate::run::Term;
+use crate::term::Term;
 
 /// The collector may run as any user, whatever the umask of the job.
 const RIGHTS: u32 = 0o644;

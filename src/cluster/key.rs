@@ -45,6 +45,45 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// What the keys of all resources begin with whose names begin with `prefix`.
+    pub(crate) fn checked_prefix(&self, prefix: &str) -> Result<String, Error> {
+        let prefix = self.key(prefix);
+        if prefix.len() > LONGEST_KEY {
+            let reason = format!(
+                "a name has at most {LONGEST_KEY} bytes with the key_prefix, and this beginning of one has {}; give less",
+                prefix.len()
+            );
+            return Err(Error::InvalidResource { reason });
+        }
+        Ok(prefix)
+    }
+
+    /// The resource whose lock has this key, and its slot, if the key is that of a slot of a semaphore. None for a key that
+    /// is no lock of this library.
+    pub(crate) fn resource_of(&self, key: &[u8]) -> Option<(String, Option<u32>)> {
+        let key = str::from_utf8(key).ok()?;
+        let (lock, slot) = match key.rsplit_once(SLOT) {
+            Some((semaphore, slot)) => (semaphore, Some(slot_number(slot)?)),
+            None => (key, None),
+        };
+        let resource = lock.strip_prefix(self.options.key_prefix.as_str())?;
+        if resource.is_empty() || objection(lock).is_some() {
+            return None;
+        }
+        Some((resource.to_owned(), slot))
+    }
+}
+
+/// Between the key of a semaphore and the number of a slot, in the key of the slot.
+const SLOT: &str = ":redlatch:slot:";
+
+/// The number of a slot in the one way in which it is written.
+fn slot_number(text: &str) -> Option<u32> {
+    let number: u32 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
 /// Part of every key that the library keeps beside the key of a lock: its waiting clients and their wake-up list, and
 /// what later versions add.
 const BESIDE: &str = ":redlatch:";

@@ -83,9 +83,11 @@ impl<'c> Wait<'c> {
     /// answers.
     pub(crate) fn begin(&self) -> Result<Round, Error> {
         let look = match self.wanted.semaphore {
-            // One look is made even by a call that does not wait.
-            Some(_) => self.look(Duration::ZERO, WhenFree::Take, || false),
-            None => None,
+            // One look is made even by a call that does not wait, unless this manager has all slots itself.
+            Some(semaphore) if !self.without_own(0..semaphore.permits).is_empty() => {
+                self.look(Duration::ZERO, WhenFree::Take, || false)
+            }
+            _ => None,
         };
         match look {
             Some((look, _)) if !look.free.is_empty() => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use self::process::Process;
 use crate::node::command::slot_key;
 use crate::wire::resp::{self, Reply, ServerError};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN};
 
 #[cfg(test)]
 mod differential;
@@ -16,6 +16,9 @@ pub(super) mod frame;
 pub(crate) mod process;
 #[cfg(test)]
 mod properties;
+mod scan;
+#[cfg(test)]
+mod scans;
 
 /// How much of a value inspect.lua returns.
 const LONGEST_VALUE: usize = 512;
@@ -112,6 +115,9 @@ impl Store {
                 }
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
+            ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
+                self.scan([cursor, pattern, count, longest], now)
+            }
             ["EVAL", script, "1", key, _, _] if *script == LOOK => self.look(key, now),
             ["EVAL", script, "1", key, _, _, permits] if *script == LOOK => {
                 self.look_at_slots(key, permits, now)

@@ -4,12 +4,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::LockGuard;
-use crate::clock::Timestamp;
 use crate::contend::handover::is_enough;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
 use crate::holder::Label;
-use crate::lease::state::Hook;
+use crate::lease::state::{Ended, Hook};
 use crate::protocol::Won;
 use crate::protocol::release::release;
 use crate::verdict;
@@ -101,14 +100,14 @@ impl LockGuard {
         let ended = self.lease.end();
         self.shared.keeper.forget(&self.lease);
         let rest = self.rest(ended.loss.as_ref(), ending);
-        if ended.loss.is_none() && rest.is_none() && self.hand_over(ended.deadline) {
+        if ended.loss.is_none() && rest.is_none() && self.hand_over(&ended) {
             self.lease.released();
             drop_hooks(ended.hooks);
             return None;
         }
         let cluster = self.shared.cluster();
         let key = cluster.key_in(self.resource(), self.lease.slot);
-        let released = release(cluster, &self.lease, &key, rest);
+        let released = release(cluster, &self.lease, &ended.standings, (&key, rest));
         if released.has_woken {
             let waited_for = cluster.key(self.resource());
             let now = cluster.clock.now();
@@ -134,7 +133,7 @@ impl LockGuard {
 
     /// Hands the lock to the next waiting thread of this manager, if that is allowed and enough validity remains.
     /// Returns whether it did.
-    fn hand_over(&self, deadline: Timestamp) -> bool {
+    fn hand_over(&self, ended: &Ended) -> bool {
         let now = self.shared.cluster().clock.now();
         let cohort = self.cohort.and_then(|cohort| cohort.next(now));
         let (Some(turn), Some(cohort)) = (&self.turn, cohort) else {
@@ -144,13 +143,13 @@ impl LockGuard {
             // The key keeps its value, so another label would not be that of the holder.
             let label = demand.label.as_ref().map(Label::as_str);
             let is_same = self.lease.tokens.value.label() == label;
-            if !is_same || !is_enough(deadline.saturating_since(now), demand.validity) {
+            if !is_same || !is_enough(ended.deadline.saturating_since(now), demand.validity) {
                 return None;
             }
             // The next guard is valid for no longer than its thread asked for.
-            let deadline = deadline.min(now.saturating_add(demand.validity));
+            let deadline = ended.deadline.min(now.saturating_add(demand.validity));
             let won = Won {
-                lease: self.lease.successor(now, deadline),
+                lease: self.lease.successor(&ended.standings, now, deadline),
                 votes: self.votes.to_vec(),
                 // The next thread has its own, if it asked for one.
                 rests_until: None,

@@ -7,14 +7,22 @@ use super::LockGuard;
 use crate::error::Error;
 use crate::lease::state::Renewal;
 use crate::protocol::extend::{Extension, ask};
+use crate::protocol::heal::heal;
 use crate::quorum::Term;
 use crate::renewal::{KeepAlive, due};
+use crate::verdict::Verdict;
 
 impl LockGuard {
     /// Gives the lock a validity of `ttl` from now, less the drift.
     ///
     /// All nodes are asked at once. A lease is never shortened: a `ttl` below the remaining time changes nothing. An
     /// extension that fails deletes nothing, and unless the error is `Lost`, the lock keeps its former validity.
+    ///
+    /// With [`Protocol::Classic`](crate::Protocol::Classic) it also heals the lock: it sets the key again on nodes that
+    /// have none, as a server that came back empty or that could not be reached before. It leaves out nodes with another
+    /// holder's key, nodes that failed a moment ago, and nodes that were sent a release because they had not answered in
+    /// time. That takes one more round trip, and only where there is something to heal. If the lock has lost a majority of
+    /// its nodes, it is lost all the same.
     ///
     /// # Errors
     ///
@@ -48,13 +56,17 @@ impl LockGuard {
         // The ttl is at most what max_hold leaves.
         let term = cluster.term_until(limit, ttl, started)?;
 
-        let mut extension = Extension::new(cluster, &self.lease, term);
-        ask(
-            cluster,
-            slice::from_mut(&mut extension),
-            &self.lease.may_have_key,
-        );
-        let extended = extension.settle(started, cluster.clock.now(), renewal);
+        let mut extension = Extension::new(cluster, &self.lease, term, started);
+        let asked = extension.counted.clone();
+        ask(cluster, slice::from_mut(&mut extension), &asked);
+        if extension.verdict() == Verdict::Unknown {
+            heal(cluster, &mut extension);
+        }
+        let extended = extension.settle(cluster.clock.now(), renewal);
+        if extended.is_ok() {
+            // No vote is needed any more, so this does not delay the verdict.
+            heal(cluster, &mut extension);
+        }
         if let Err(Error::Lost { .. }) = &extended {
             self.shared.keeper.watch(&self.lease);
         }

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use loom::thread;
 
+use self::state::standing::Standing;
 use self::state::{LeaseState, Renewal, Tokens};
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::node::Trace;
 use crate::quorum::Term;
 use crate::sync::model as sync;
 use crate::token::Token;
@@ -38,7 +40,7 @@ fn lease() -> Arc<LeaseState> {
         &clock,
         &resource,
         tokens,
-        [true; 3].into(),
+        [Standing::MayHaveKey; 3].into(),
         times,
     ))
 }
@@ -60,7 +62,7 @@ fn answers(vote: &Vote) -> Vec<NodeReport> {
 /// A renewal that began at the beginning and asked for that validity.
 fn renew(lease: &LeaseState, validity: Duration, vote: &Vote) -> Result<(), Error> {
     let term = Term { ttl: TTL, validity };
-    lease.extended(at(0), term, None, answers(vote), at(1))
+    lease.extended(at(0), term, None, &mut answers(vote), at(1))
 }
 
 #[test]
@@ -133,5 +135,31 @@ fn who_waits_for_a_loss_is_told_of_each() {
         let cause = lease.wait_lost(Duration::MAX);
         assert!(matches!(cause, Some(LossCause::Vanished { .. })));
         assert!(renewal.join().unwrap().is_err());
+    });
+}
+
+#[test]
+fn a_node_that_is_healed_while_the_guard_ends_is_passed_on_or_released_and_never_both() {
+    loom::model(|| {
+        let lease = lease();
+        let heal = thread::spawn({
+            let lease = Arc::clone(&lease);
+            move || {
+                let healer = lease.healer().unwrap();
+                let heal = healer.begin(&[false, false, true])?;
+                heal.end(&[None, None, Some(Trace::Possible)])
+            }
+        });
+        let ended = lease.end();
+        let left_behind = heal.join().unwrap();
+        let standing = ended.standings[2];
+        // The guard ended it before the heal began, or after it.
+        let is_passed_on = standing == Standing::MayHaveKey;
+        assert!(is_passed_on || standing == Standing::Healing);
+        let released = (!is_passed_on).then_some([false, false, true]);
+        assert_eq!(
+            left_behind.as_deref(),
+            released.as_ref().map(|one| &one[..])
+        );
     });
 }

@@ -1,22 +1,26 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 
+use std::mem::take;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64 as Sequence, Ordering};
 use std::time::Duration;
 
 // With a path, because the model includes this file under another name.
+#[path = "state/extended.rs"]
+mod extended;
 #[path = "state/record.rs"]
 mod record;
+#[path = "state/standing.rs"]
+pub(crate) mod standing;
 
+use self::standing::Standing;
 use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, nap};
 use crate::clock::{Clock, Timestamp};
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
-use crate::quorum::Term;
 use crate::stats::Recorder;
 use crate::value::Value;
-use crate::verdict::{self, Verdict};
 
 /// Called when a lock is lost.
 pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
@@ -55,8 +59,6 @@ pub(crate) struct LeaseState {
     /// The slot, if the resource is a semaphore.
     pub(crate) slot: Option<u32>,
     pub(crate) tokens: Tokens,
-    /// For each node in the canonical order, whether it may have the key of this lock.
-    pub(crate) may_have_key: Box<[bool]>,
     clock: Clock,
     /// The process that holds it.
     process: u32,
@@ -68,8 +70,12 @@ pub(crate) struct LeaseState {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct Inner {
+    /// What each node may have of the lock, in the canonical order.
+    standings: Box<[Standing]>,
+    has_healer: bool,
+    /// Whether the guard has ended the lock.
+    has_ended: bool,
     /// How the lock ended, if it has. It is never reset.
     loss: Option<LossCause>,
     renewal: Option<Renewal>,
@@ -86,8 +92,25 @@ pub(crate) struct Ended {
     pub(crate) loss: Option<LossCause>,
     /// When the validity would have ended; long ago if the lock was lost.
     pub(crate) deadline: Timestamp,
+    /// What each node may have of the lock, in the canonical order.
+    pub(crate) standings: Box<[Standing]>,
     /// The caller drops them last: the drop of what they own may take time, or panic.
     pub(crate) hooks: Vec<Hook>,
+}
+
+impl Inner {
+    fn new(standings: Box<[Standing]>) -> Self {
+        Self {
+            standings,
+            has_healer: false,
+            has_ended: false,
+            loss: None,
+            renewal: None,
+            failed: Box::default(),
+            hooks: Vec::new(),
+            recorder: None,
+        }
+    }
 }
 
 impl LeaseState {
@@ -95,7 +118,7 @@ impl LeaseState {
         clock: &Clock,
         resource: &Arc<str>,
         tokens: Tokens,
-        may_have_key: Box<[bool]>,
+        standings: Box<[Standing]>,
         (since, deadline): (Timestamp, Timestamp),
     ) -> Self {
         static NUMBERS: Sequence = Sequence::new(0);
@@ -104,12 +127,11 @@ impl LeaseState {
             resource: Arc::clone(resource),
             slot: None,
             tokens,
-            may_have_key,
             clock: clock.clone(),
             process: std::process::id(),
             since,
             deadline: AtomicU64::new(deadline.as_nanos()),
-            state: Mutex::new(Inner::default()),
+            state: Mutex::new(Inner::new(standings)),
             changed: Condvar::new(),
         }
     }
@@ -119,8 +141,13 @@ impl LeaseState {
         Self { slot, ..self }
     }
 
-    /// The same lock for the next holder, from `now` until `deadline`.
-    pub(crate) fn successor(&self, now: Timestamp, deadline: Timestamp) -> Self {
+    /// The same lock for the next holder, from `now` until `deadline`, after this one has ended.
+    pub(crate) fn successor(
+        &self,
+        ended: &[Standing],
+        now: Timestamp,
+        deadline: Timestamp,
+    ) -> Self {
         let fencing = self.tokens.fencing.map(FencingToken::next);
         let tokens = Tokens {
             fencing,
@@ -131,7 +158,10 @@ impl LeaseState {
             &self.clock,
             &self.resource,
             tokens,
-            self.may_have_key.clone(),
+            ended
+                .iter()
+                .map(|standing| standing.of_successor())
+                .collect(),
             times,
         )
     }
@@ -179,62 +209,6 @@ impl LeaseState {
                 nap(&self.clock, &self.changed, &mut state, until);
             }
         }
-    }
-
-    /// Applies the votes on an extension by this term, which began at `started` and got its last reply by `now`. If it
-    /// succeeds, `renewal` replaces the keep-alive of the lock, if there is one.
-    pub(crate) fn extended(
-        &self,
-        started: Timestamp,
-        term: Term,
-        renewal: Option<Renewal>,
-        nodes: Vec<NodeReport>,
-        now: Timestamp,
-    ) -> Result<(), Error> {
-        let mut state = self.state.lock();
-        if let Some(cause) = &state.loss {
-            return Err(self.lost_error(cause.clone()));
-        }
-        if now >= self.deadline() {
-            // The nodes may have extended keys, but the lock may have been another holder's in between.
-            let cause = self.end_cause(&mut state, nodes);
-            return Err(self.lose(&mut state, cause));
-        }
-        match verdict::of_held(&nodes) {
-            Verdict::Confirmed => {}
-            Verdict::Lost => return Err(self.lose(&mut state, verdict::loss(nodes))),
-            Verdict::Unknown => {
-                return Err(Error::Unavailable {
-                    resource: Arc::clone(&self.resource),
-                    waited: now.saturating_since(started),
-                    nodes,
-                });
-            }
-        }
-        let deadline = started.saturating_add(term.validity);
-        if deadline <= now {
-            let elapsed = now.saturating_since(started);
-            return Err(Error::TooSlow {
-                resource: Arc::clone(&self.resource),
-                waited: elapsed,
-                elapsed,
-                nodes,
-            });
-        }
-        let until = renewal.or(state.renewal).and_then(|renewal| renewal.until);
-        let deadline = until.map_or(deadline, |until| deadline.min(until));
-        self.deadline
-            .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-        state.failed = Box::default();
-        if let Some(renewal) = renewal {
-            self.renew_as(&mut state, renewal);
-        }
-        Ok(())
-    }
-
-    /// Keeps the votes on a renewal that failed, for the cause of a later loss.
-    pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
-        self.state.lock().failed = nodes.into();
     }
 
     /// When the lock has been held for `limit`.
@@ -309,11 +283,12 @@ impl LeaseState {
             // Nobody here needs the error; watches see the cause.
             let _told = self.lose(&mut state, LossCause::Released);
         }
-        let hooks = std::mem::take(&mut state.hooks);
+        state.has_ended = true;
         Ended {
             loss,
             deadline,
-            hooks,
+            standings: state.standings.clone(),
+            hooks: take(&mut state.hooks),
         }
     }
 
@@ -362,7 +337,7 @@ impl LeaseState {
         state: &mut MutexGuard<'_, Inner>,
         mut nodes: Vec<NodeReport>,
     ) -> LossCause {
-        let failed = std::mem::take(&mut state.failed).into_vec();
+        let failed = take(&mut state.failed).into_vec();
         let has_failed = !failed.is_empty();
         if nodes.is_empty() {
             nodes = failed;

@@ -66,7 +66,10 @@ impl Node {
     fn ballot(&self, answer: Answer<Vote>) -> Ballot {
         let vote = answer.result.unwrap_or_else(Vote::Failed);
         let report = self.report(vote, answer.elapsed, answer.server);
-        Ballot::new(report, answer.may_be_in_effect)
+        Ballot {
+            report,
+            trace: answer.trace,
+        }
     }
 }
 

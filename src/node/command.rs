@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::fence::Fence;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN};
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
 const BELL: &str = ":redlatch:bell";
@@ -91,6 +91,30 @@ pub(super) fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Ve
 /// Asks what is under a key, and changes nothing.
 pub(crate) fn inspect(key: &str) -> Packed {
     Packed::new("inspect", &eval(INSPECT, ["1".into(), key.into()]))
+}
+
+/// How many keys a server looks at in one step of a scan. It takes less than half a millisecond.
+const KEYS_A_STEP: u64 = 250;
+
+/// The longest value of a key that is listed. A value of another program may be megabytes.
+const LONGEST_LISTED: u64 = 512;
+
+/// The most bytes of a page. The script keeps a page below 16 KiB where it can. More than one name in it may be longer.
+const LONGEST_PAGE: usize = 256 * 1024;
+
+/// Makes one step of a scan for the keys that match a pattern of Redis.
+pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
+    let words = eval(
+        SCAN,
+        [
+            "0".into(),
+            cursor.into(),
+            pattern.into(),
+            KEYS_A_STEP.into(),
+            LONGEST_LISTED.into(),
+        ],
+    );
+    Packed::new("scan", &words).with_replies_up_to(LONGEST_PAGE)
 }
 
 /// Asks for the PTTL of a lock, and announces for how long a client waits for it: for a free lock only `in_any_case`. With

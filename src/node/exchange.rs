@@ -24,7 +24,7 @@ use std::time::Duration;
 use super::checkout::{Checkout, ConnectionAge, POLL_INTERVAL};
 use super::request::Request;
 use super::slot::{Slot, SlotInUse};
-use super::{Node, echo};
+use super::{Node, Trace, echo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::wire::resp::Reply;
@@ -53,8 +53,8 @@ pub(super) struct Answer<T> {
     pub(super) elapsed: Duration,
     /// The run id of the server that answered, where it is known.
     pub(super) server: Option<Arc<str>>,
-    /// Whether the node may have executed the request, without the undo behind it.
-    pub(super) may_be_in_effect: bool,
+    /// What the request may have left on the node.
+    pub(super) trace: Trace,
     /// Why the request was sent more than once, if it was.
     pub(super) first_failure: Option<Box<NodeError>>,
 }
@@ -207,7 +207,11 @@ impl Sent<'_> {
             result,
             elapsed: self.checkout.elapsed(),
             server: self.checkout.server(),
-            may_be_in_effect: !is_undone,
+            trace: if is_undone {
+                Trace::Undone
+            } else {
+                Trace::Possible
+            },
             first_failure: self.first_failure,
         }
     }
@@ -296,7 +300,7 @@ impl<T> Answer<T> {
             result: Err(error),
             elapsed,
             server: None,
-            may_be_in_effect: false,
+            trace: Trace::None,
             first_failure: None,
         }
     }

@@ -201,6 +201,7 @@ impl OpenConnection {
     fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
         let scripts = &mut self.scripts;
         let first = bytes_for(command, scripts);
+        self.transport.allow_replies_up_to(command.longest_reply());
         self.in_flight = self.in_flight.saturating_add(1);
         if command.others().is_empty() {
             return self.transport.send(&first, deadline);

@@ -65,9 +65,9 @@ pub(crate) fn attempt(
             claim: fence.map(|fence| fence.token),
         };
         let times = (started, started.saturating_add(asked.term.validity));
-        let may_have_key = ballots.iter().map(|ballot| ballot.may_have_key).collect();
+        let standings = ballots.iter().map(|ballot| ballot.trace.into()).collect();
         return Ok(Won {
-            lease: LeaseState::new(&cluster.clock, asked.resource, tokens, may_have_key, times),
+            lease: LeaseState::new(&cluster.clock, asked.resource, tokens, standings, times),
             votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
             // The caller sets it, from when it has the lock.
             rests_until: None,
@@ -76,7 +76,7 @@ pub(crate) fn attempt(
     }
 
     learn(cluster, &ballots);
-    let may_have_key = ballots.iter().map(|ballot| ballot.may_have_key);
+    let may_have_key = ballots.iter().map(Ballot::may_have_key);
     let released = release_all(cluster.each().zip(may_have_key), attempt.release()).nodes;
     let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
     let waited = cluster.clock.now_for_records().saturating_since(started);

@@ -10,6 +10,7 @@ use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::fencing::Rules;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
+use crate::lease::state::standing::Standing;
 use crate::node::command;
 use crate::node::inspect::{inspect_all, inspect_with_counter};
 use crate::status::{NodeStatus, View};
@@ -46,17 +47,12 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         let cause = LossCause::Expired { nodes: votes };
         return Err(Error::Lost { resource, cause });
     }
-    let may_have_key = lease.may_have_key().into();
+    let standings = lease.may_have_key().iter().copied();
+    let standings = standings.map(Standing::of_lease).collect();
     let times = (started, deadline);
     Ok(Won {
-        lease: LeaseState::new(
-            &cluster.clock,
-            &resource,
-            lease.tokens(),
-            may_have_key,
-            times,
-        )
-        .in_slot(lease.slot()),
+        lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), standings, times)
+            .in_slot(lease.slot()),
         votes,
         rests_until,
         cohort: None,

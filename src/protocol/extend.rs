@@ -5,47 +5,64 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::lease::state::standing::Healer;
 use crate::lease::state::{LeaseState, Renewal};
 use crate::node::extend::extend_all;
 use crate::quorum::Term;
+use crate::verdict::{self, Verdict};
 use crate::wire::pack::Packed;
 
 /// The extension of one lock.
-pub(crate) struct Extension<'l> {
-    pub(crate) lease: &'l Arc<LeaseState>,
-    key: String,
+pub(crate) struct Extension {
+    pub(crate) lease: Arc<LeaseState>,
+    pub(super) key: String,
     pub(crate) term: Term,
+    /// Before the first send.
+    pub(crate) started: Timestamp,
+    /// For each node in the canonical order, whether its vote counts.
+    pub(crate) counted: Box<[bool]>,
     /// What each node has said, in the canonical order.
     pub(crate) nodes: Vec<NodeReport>,
+    /// The right to heal the lock, where that is possible and was not done yet.
+    pub(super) healer: Option<Healer>,
 }
 
-impl<'l> Extension<'l> {
-    pub(crate) fn new(cluster: &Cluster, lease: &'l Arc<LeaseState>, term: Term) -> Self {
+impl Extension {
+    pub(crate) fn new(
+        cluster: &Cluster,
+        lease: &Arc<LeaseState>,
+        term: Term,
+        started: Timestamp,
+    ) -> Self {
+        // The extension script of the fenced protocol sets the key again itself, where that is safe.
+        let heals = cluster.rules.is_none();
+        let healer = heals.then(|| lease.healer()).flatten();
         Self {
-            lease,
+            lease: Arc::clone(lease),
             key: cluster.key_in(&lease.resource, lease.slot),
             term,
+            started,
+            counted: lease.counted(),
             nodes: Vec::new(),
+            healer,
         }
     }
 
-    /// Applies the votes on this extension, which began at `started`. If it succeeds, `renewal` replaces the keep-alive
-    /// of the lock, if there is one.
-    pub(crate) fn settle(
-        self,
-        started: Timestamp,
-        now: Timestamp,
-        renewal: Option<Renewal>,
-    ) -> Result<(), Error> {
+    pub(crate) fn verdict(&self) -> Verdict {
+        verdict::of_held(&self.nodes)
+    }
+
+    /// Applies the votes. If the extension succeeds, `renewal` replaces the keep-alive of the lock, if there is one.
+    pub(crate) fn settle(&mut self, now: Timestamp, renewal: Option<Renewal>) -> Result<(), Error> {
         self.lease
-            .extended(started, self.term, renewal, self.nodes, now)
+            .extended(self.started, self.term, renewal, &mut self.nodes, now)
     }
 }
 
 /// Asks these nodes, with one write to each node for all locks.
-pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension<'_>], asked: &[bool]) {
+pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[bool]) {
     let mut commands = extensions.iter().map(|extension| {
-        super::command(cluster, extension.lease, &extension.key).extend(extension.term.ttl)
+        super::command(cluster, &extension.lease, &extension.key).extend(extension.term.ttl)
     });
     let Some(first) = commands.next() else {
         return;
@@ -55,15 +72,14 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension<'_>], asked: &[
     let answers = extend_all(nodes.clone(), &command, extensions.len());
     for (extension, answers) in extensions.iter_mut().zip(answers) {
         extension.nodes = answers;
-        let may_have_key = extension.lease.may_have_key.iter();
         let reports = extension
             .nodes
             .iter_mut()
             .zip(nodes.clone())
-            .zip(may_have_key);
-        for ((report, (node, asked)), may_have_key) in reports {
+            .zip(&extension.counted);
+        for ((report, (node, asked)), counted) in reports {
             // A node that was left out may still have the key, so its vote is unknown and not against us.
-            if *may_have_key && !asked {
+            if *counted && !asked {
                 let failure = node.recent_failure().unwrap_or_default();
                 report.vote = Vote::Failed(NodeError::BreakerOpen { failure });
             }

@@ -85,7 +85,7 @@ fn look(cluster: &Cluster, keys: &[String]) -> Vec<LockStatus> {
 }
 
 /// The status of each lock, from what each node said of it.
-fn judge(cluster: &Cluster, nodes: &[Vec<NodeStatus>]) -> Vec<LockStatus> {
+pub(super) fn judge(cluster: &Cluster, nodes: &[Vec<NodeStatus>]) -> Vec<LockStatus> {
     let locks = nodes.first().map_or(0, Vec::len);
     let of_lock = |lock| nodes.iter().filter_map(move |node| node.get(lock).cloned());
     let drift = |ttl| cluster.options.drift(ttl);
@@ -96,7 +96,7 @@ fn judge(cluster: &Cluster, nodes: &[Vec<NodeStatus>]) -> Vec<LockStatus> {
 
 /// Asks the nodes that did not fail lately, or all nodes if these are no majority. Returns what each node said of each
 /// lock.
-fn look_at_closed(cluster: &Cluster, command: &Packed) -> Vec<Vec<NodeStatus>> {
+pub(super) fn look_at_closed(cluster: &Cluster, command: &Packed) -> Vec<Vec<NodeStatus>> {
     let heed_breakers = cluster.heeds_breakers();
     let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
     // Read once, because a breaker may close during the round.

@@ -1,12 +1,12 @@
 //! Releases a lock on every node that may have its key.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::fencing::FencingToken;
 use crate::lease::state::LeaseState;
+use crate::lease::state::standing::Standing;
 use crate::node::Node;
 use crate::node::command::{self, Command};
 use crate::node::fence::Fence;
@@ -16,12 +16,12 @@ use crate::shown;
 use crate::value::Content;
 use crate::verdict;
 
-/// Releases the lock of a guard. With a `rest`, nobody gets it before that time is over.
+/// Releases the lock of a guard that has ended it. With a `rest`, nobody gets it before that time is over.
 pub(crate) fn release(
     cluster: &Cluster,
-    lease: &Arc<LeaseState>,
-    key: &str,
-    rest: Option<Duration>,
+    lease: &LeaseState,
+    ended: &[Standing],
+    (key, rest): (&str, Option<Duration>),
 ) -> Released {
     let command = super::command(cluster, lease, key);
     let command = match rest {
@@ -29,7 +29,8 @@ pub(crate) fn release(
         Some(left) => command.rest(cluster.options.ttl_for(left)),
         None => command.release(),
     };
-    release_all(super::nodes_with_key(cluster, lease), &command)
+    let asked = ended.iter().map(|standing| standing.has_to_be_released());
+    release_all(cluster.each().zip(asked), &command)
 }
 
 /// Releases the lock with this token, or with this value, whoever holds it.

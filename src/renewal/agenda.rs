@@ -184,6 +184,7 @@ mod tests {
     use super::*;
     use crate::clock::FakeClock;
     use crate::lease::state::Tokens;
+    use crate::lease::state::standing::Standing;
     use crate::token::Token;
 
     fn at(millis: u64) -> Timestamp {
@@ -197,7 +198,7 @@ mod tests {
             claim: None,
         };
         let (resource, times) = ("job".into(), (at(0), at(1_000)));
-        let owed = [true; 3].into();
+        let owed = [Standing::MayHaveKey; 3].into();
         let clock = Clock::from(FakeClock::new());
         Arc::new(LeaseState::new(&clock, &resource, tokens, owed, times))
     }

@@ -5,140 +5,157 @@ use std::time::Duration;
 
 use super::Background;
 use super::agenda::Purpose;
+use super::left::{Left, Pending};
 use super::schedule::{due, pause};
 use crate::clock::Timestamp;
-use crate::error::{Error, LossCause};
+use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES};
 use crate::protocol::extend::{Extension, ask};
-use crate::verdict::{self, Verdict};
+use crate::protocol::heal::{heal, is_wanted};
+use crate::verdict::Verdict;
 
 impl Background {
     /// Renews locks. One write to a node renews all locks whose keys are on the same nodes.
     ///
     /// First only on the nodes that have not failed lately, so without a wait for a failed node. The locks that get no
-    /// majority there are asked about on all nodes, the most urgent first. Each such round can cost a node timeout, so
-    /// locks that become due meanwhile are renewed in between.
+    /// majority there are asked about on all nodes, the most urgent first. Nodes that have no key of a lock are healed, one
+    /// lock after the other. Each such step can cost a node timeout, so locks that become due meanwhile are renewed in
+    /// between.
     pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Arc<LeaseState>>) {
-        let mut left = self.renew_on_healthy_nodes(due);
-        while let Some(chunk) = next_chunk(&mut left) {
-            // The program's logger may panic, and the other locks have to be renewed nevertheless.
-            despite_panics(|| {
-                let started = self.cluster.clock.now();
-                let mut rounds = self.begin(&chunk, started);
-                let Some(may_have_key) =
-                    rounds.first().map(|round| round.lease.may_have_key.clone())
-                else {
-                    return;
-                };
-                ask(&self.cluster, &mut rounds, &may_have_key);
-                for round in rounds {
-                    self.settle(round, started);
-                }
-            });
-            self.plan_those_not_asked(&chunk);
+        let mut left = Left::default();
+        self.renew_on_healthy_nodes(due, &mut left);
+        while !left.is_empty() {
+            if let Some(chunk) = next_chunk(&mut left.undecided) {
+                self.step(&chunk, &mut left, |left| self.renew(&chunk, |_| true, left));
+            }
+            if let Some(pending) = left.next_heal() {
+                let lease = [Arc::clone(&pending.extension().lease)];
+                self.step(&lease, &mut left, |left| self.heal(pending, left));
+            }
             // No head start here: it would repeat a renewal that has just failed without a pause.
             let due = self.take_due(Duration::ZERO);
-            left.extend(self.renew_on_healthy_nodes(due));
+            self.renew_on_healthy_nodes(due, &mut left);
         }
     }
 
-    /// Asks only the nodes that have not failed lately. Returns the locks that got no majority there.
-    fn renew_on_healthy_nodes(
-        self: &Arc<Self>,
-        mut due: Vec<Arc<LeaseState>>,
-    ) -> Vec<Arc<LeaseState>> {
-        let mut undecided = Vec::new();
+    fn renew_on_healthy_nodes(self: &Arc<Self>, mut due: Vec<Arc<LeaseState>>, left: &mut Left) {
         while let Some(chunk) = next_chunk(&mut due) {
-            let mut open = Vec::new();
-            despite_panics(|| open = self.renew_chunk_on_healthy_nodes(&chunk));
-            let is_open =
-                |lease: &Arc<LeaseState>| open.iter().any(|other| Arc::ptr_eq(lease, other));
-            let (later, others): (Vec<_>, Vec<_>) = chunk.into_iter().partition(is_open);
-            undecided.extend(later);
-            self.plan_those_not_asked(&others);
+            self.step(&chunk, left, |left| {
+                self.renew(&chunk, Node::is_closed, left);
+            });
         }
-        undecided
     }
 
-    fn renew_chunk_on_healthy_nodes(
+    /// Does this for these locks. Plans the renewal of those for which nothing was decided, because the job stopped early.
+    fn step(
         self: &Arc<Self>,
-        chunk: &[Arc<LeaseState>],
-    ) -> Vec<Arc<LeaseState>> {
-        let started = self.cluster.clock.now();
-        let mut rounds = self.begin(chunk, started);
-        let Some(may_have_key) = rounds.first().map(|round| &round.lease.may_have_key) else {
-            return Vec::new();
-        };
-        let is_closed = |(node, may_have_key): (&Node, &bool)| node.is_closed() && *may_have_key;
-        let closed: Vec<bool> = self
-            .cluster
-            .each()
-            .zip(may_have_key)
-            .map(is_closed)
-            .collect();
-        if !closed.contains(&true) {
-            return rounds.iter().map(|round| Arc::clone(round.lease)).collect();
-        }
-        let is_whole = closed
-            .iter()
-            .zip(may_have_key)
-            .all(|(closed, may_have_key)| closed == may_have_key);
-        ask(&self.cluster, &mut rounds, &closed);
-        let mut open = Vec::new();
-        for round in rounds {
-            if is_whole || !is_open(&round) {
-                self.settle(round, started);
-            } else {
-                open.push(Arc::clone(round.lease));
-            }
-        }
-        open
-    }
-
-    /// Plans the renewal of locks that were not asked about, because the round stopped early.
-    fn plan_those_not_asked(self: &Arc<Self>, locks: &[Arc<LeaseState>]) {
+        locks: &[Arc<LeaseState>],
+        left: &mut Left,
+        job: impl FnOnce(&mut Left),
+    ) {
+        let mut later = Left::default();
+        // The program's logger may panic, and the other locks have to be renewed nevertheless.
+        despite_panics(|| job(&mut later));
         let now = self.cluster.clock.now();
         for lease in locks {
-            if !self.agendas.of(Purpose::Renew).has(lease) {
+            if !self.agendas.of(Purpose::Renew).has(lease) && !later.has(lease) {
                 self.retry_soon(lease, now);
             }
+        }
+        left.append(later);
+    }
+
+    /// Renews locks whose keys are on the same nodes. Asks those of the nodes for which `is_asked` holds.
+    fn renew(
+        self: &Arc<Self>,
+        chunk: &[Arc<LeaseState>],
+        is_asked: impl Fn(&Node) -> bool,
+        left: &mut Left,
+    ) {
+        let started = self.cluster.clock.now();
+        let mut rounds = self.begin(chunk, started);
+        let Some(counted) = rounds.first().map(|round| round.counted.clone()) else {
+            return;
+        };
+        // A call of `extend` may have healed one of them just now. That lock is planned again.
+        rounds.retain(|round| round.counted == counted);
+        let nodes = self.cluster.each().zip(&counted);
+        let asked: Box<[bool]> = nodes
+            .map(|(node, counted)| *counted && is_asked(node))
+            .collect();
+        if counted.contains(&true) && !asked.contains(&true) {
+            let locks = rounds.into_iter().map(|round| round.lease);
+            left.undecided.extend(locks);
+            return;
+        }
+        ask(&self.cluster, &mut rounds, &asked);
+        for round in rounds {
+            self.decide(round, left);
         }
     }
 
     /// The extensions for those of these locks that are still kept alive.
-    fn begin<'h>(
-        self: &Arc<Self>,
-        locks: &'h [Arc<LeaseState>],
-        now: Timestamp,
-    ) -> Vec<Extension<'h>> {
+    fn begin(self: &Arc<Self>, locks: &[Arc<LeaseState>], now: Timestamp) -> Vec<Extension> {
         let rounds = locks.iter().filter_map(|lease| self.round_of(lease, now));
         rounds.collect()
     }
 
-    fn round_of<'h>(
-        self: &Arc<Self>,
-        lease: &'h Arc<LeaseState>,
-        now: Timestamp,
-    ) -> Option<Extension<'h>> {
+    fn round_of(self: &Arc<Self>, lease: &Arc<LeaseState>, now: Timestamp) -> Option<Extension> {
         if lease.loss_at(now).is_some() {
             return None;
         }
         let ttl = lease.renewal()?.ttl;
         // An error means that max_hold leaves too little time for an extension.
         let term = self.cluster.term_until(lease.limit(), ttl, now).ok()?;
-        Some(Extension::new(&self.cluster, lease, term))
+        Some(Extension::new(&self.cluster, lease, term, now))
+    }
+
+    /// Applies the votes, unless a heal or answers of further nodes may change what they come to.
+    fn decide(self: &Arc<Self>, mut extension: Extension, left: &mut Left) {
+        let is_left_out = |report: &NodeReport| report.vote.is_left_out();
+        match extension.verdict() {
+            Verdict::Unknown if is_wanted(&self.cluster, &extension) => {
+                left.decisive.push(extension);
+            }
+            Verdict::Unknown if extension.nodes.iter().any(is_left_out) => {
+                left.undecided.push(extension.lease);
+            }
+            Verdict::Unknown | Verdict::Lost => self.settle(&mut extension),
+            Verdict::Confirmed => {
+                self.settle(&mut extension);
+                if is_wanted(&self.cluster, &extension) {
+                    left.further.push(extension);
+                }
+            }
+        }
+    }
+
+    /// Heals a lock, and applies the votes if that was not done before.
+    fn heal(self: &Arc<Self>, pending: Pending, left: &mut Left) {
+        match pending {
+            Pending::Decisive(mut extension) => {
+                heal(&self.cluster, &mut extension);
+                self.decide(extension, left);
+            }
+            Pending::Further(mut extension) => heal(&self.cluster, &mut extension),
+        }
     }
 
     /// Applies the result of a renewal, and plans the next one.
-    fn settle(self: &Arc<Self>, extension: Extension<'_>, started: Timestamp) {
+    fn settle(self: &Arc<Self>, extension: &mut Extension) {
         let now = self.cluster.clock.now();
-        let (lease, term) = (extension.lease, extension.term);
-        match extension.settle(started, now, None) {
+        let settled = extension.settle(now, None);
+        let lease = &extension.lease;
+        match settled {
             Ok(()) => {
-                self.plan(Purpose::Renew, lease, due(started, term));
+                self.plan(
+                    Purpose::Renew,
+                    lease,
+                    due(extension.started, extension.term),
+                );
                 self.cluster.stats.renewed.count();
             }
             Err(Error::Unavailable { nodes, .. } | Error::TooSlow { nodes, .. }) => {
@@ -171,20 +188,13 @@ impl Background {
     }
 }
 
-/// Whether answers of further nodes can decide it.
-fn is_open(extension: &Extension<'_>) -> bool {
-    verdict::of_held(&extension.nodes) == Verdict::Unknown
-}
-
 /// Takes locks for one write: the most urgent lock, and others whose keys are on the same nodes.
 fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> {
     locks.sort_by_key(|lease| lease.deadline());
-    let may_have_key = locks.first()?.may_have_key.clone();
+    let counted = locks.first()?.counted();
     let (mut count, mut bytes) = (0_usize, 0_usize);
     let fits = |lease: &mut Arc<LeaseState>| {
-        if lease.may_have_key != may_have_key
-            || (count > 0 && bytes >= MOST_BYTES)
-            || count >= MOST_AT_ONCE
+        if count >= MOST_AT_ONCE || (count > 0 && bytes >= MOST_BYTES) || lease.counted() != counted
         {
             return false;
         }

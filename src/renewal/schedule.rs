@@ -9,7 +9,8 @@ use crate::quorum::Term;
 ///
 /// The lock is renewed when about a third of its time to live is over, until the guard releases it. One background
 /// thread renews all locks of a manager. If too few nodes answer, the renewal is repeated while the lock is valid. If a
-/// majority of the nodes no longer has the lock, it is lost at once.
+/// majority of the nodes no longer has the lock, it is lost at once. A node that has lost the key, or could not be
+/// reached before, gets it with the next renewal, as [`LockGuard::extend`](crate::LockGuard::extend) says.
 ///
 /// A holder that hangs would keep its lock without a bound, so the algorithm asks for a limit: set one with
 /// [`max_hold`](Self::max_hold), or opt out with [`unbounded`](Self::unbounded).

@@ -21,6 +21,7 @@ impl Serialize for Stats {
             ("adopted", self.adopted),
             ("extended", self.extended),
             ("renewed", self.renewed),
+            ("healed", self.healed),
             ("failed_renewals", self.failed_renewals),
             ("released", self.released),
             ("passed_on", self.passed_on),

@@ -4,16 +4,12 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
+use super::pack::LONGEST_REPLY;
 use super::resp::{Reply, parse};
 use super::stream::Stream;
 use super::transport::{NO_REPLY, Transport, closed, is_timeout};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
-
-/// The most bytes in a reply. No reply to a command of this crate comes near it.
-pub(crate) const LONGEST_REPLY: usize = 4 * 1024;
-
-const TOO_LONG: &str = "a reply of more than 4 KiB";
 
 /// The most bytes of one read.
 const CHUNK: usize = 1024;
@@ -25,6 +21,8 @@ pub(crate) struct Connection<S> {
     bytes: Vec<u8>,
     /// An error that `is_ready` has met. The next read returns it.
     failed: Option<io::Error>,
+    /// The most bytes in a reply.
+    longest_reply: usize,
 }
 
 impl<S: Stream> Connection<S> {
@@ -33,6 +31,7 @@ impl<S: Stream> Connection<S> {
             stream,
             bytes: Vec::with_capacity(CHUNK),
             failed: None,
+            longest_reply: LONGEST_REPLY,
         }
     }
 
@@ -85,6 +84,14 @@ impl<S: Stream> Transport for Connection<S> {
         self.send(&commands.concat(), deadline)
     }
 
+    fn allow_replies_up_to(&mut self, bytes: usize) {
+        self.longest_reply = bytes;
+        if self.bytes.is_empty() {
+            // What a longer reply took is not kept.
+            self.bytes.shrink_to(bytes);
+        }
+    }
+
     fn is_ready(&mut self, until: Timestamp) -> bool {
         if self.has_surplus() || self.failed.is_some() {
             return true;
@@ -105,13 +112,18 @@ impl<S: Stream> Transport for Connection<S> {
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         loop {
             match parse(&self.bytes) {
-                Ok(Some((reply, length))) if length <= LONGEST_REPLY => {
+                Ok(Some((reply, length))) if length <= self.longest_reply => {
                     self.bytes.drain(..length);
                     return Ok(reply);
                 }
                 // Exact to the byte, so that the cut into packets does not decide what is too long.
-                Ok(None) if self.bytes.len() < LONGEST_REPLY => self.read(deadline)?,
-                Ok(_) => return Err(NodeError::protocol(TOO_LONG)),
+                Ok(None) if self.bytes.len() < self.longest_reply => self.read(deadline)?,
+                Ok(_) => {
+                    let kib = self.longest_reply / 1024;
+                    return Err(NodeError::protocol(format!(
+                        "a reply of more than {kib} KiB"
+                    )));
+                }
                 Err(_) => return Err(NodeError::protocol(NO_REPLY)),
             }
         }

@@ -39,7 +39,12 @@ pub(crate) struct Packed {
     call: Option<Call>,
     /// The commands that go behind it.
     others: Vec<Self>,
+    /// The most bytes of a reply to it.
+    longest_reply: usize,
 }
+
+/// The most bytes of a reply to most commands. No reply of a server comes near it.
+pub(crate) const LONGEST_REPLY: usize = 4 * 1024;
 
 /// How a script is called by its digest.
 #[derive(Clone, Copy)]
@@ -58,6 +63,7 @@ impl Packed {
             bytes: pack(words),
             call: None,
             others: Vec::new(),
+            longest_reply: LONGEST_REPLY,
         }
     }
 
@@ -77,6 +83,7 @@ impl Packed {
                 rest_at,
             }),
             others: Vec::new(),
+            longest_reply: LONGEST_REPLY,
         }
     }
 
@@ -89,6 +96,17 @@ impl Packed {
     pub(crate) fn followed_by(mut self, others: Vec<Self>) -> Self {
         self.others = others;
         self
+    }
+
+    /// The command with room for a reply of so many bytes.
+    pub(crate) fn with_replies_up_to(mut self, bytes: usize) -> Self {
+        self.longest_reply = bytes;
+        self
+    }
+
+    /// The most bytes of a reply to it.
+    pub(crate) fn longest_reply(&self) -> usize {
+        self.longest_reply
     }
 
     /// The number of commands.

@@ -47,6 +47,12 @@ pub(crate) const INSPECT: &str = include_str!("scripts/inspect.lua");
 /// other.
 pub(crate) const LOOK: &str = include_str!("scripts/look.lua");
 
+/// Makes one step of a `SCAN`, and changes nothing. Returns a table of the next cursor, as text, and of the keys that may be
+/// locks: strings with a time to live and a value of no more than so many bytes, but none of the keys that the library keeps
+/// beside locks. Other keys cost a server one or two calls each. A table of long names is kept short by a shorter step. Servers
+/// before 6.0 don't know `TYPE`.
+pub(crate) const SCAN: &str = include_str!("scripts/scan.lua");
+
 /// Does nothing and returns 1. The reply shows that the server executes scripts.
 pub(crate) const PROBE: &str = "return 1";
 /// Asks for the run id. `INFO` itself may be longer than any reply that is read.

@@ -25,6 +25,9 @@ pub(crate) trait Transport: Send {
             .try_for_each(|command| self.send(command, deadline))
     }
 
+    /// Sets the most bytes of the replies to come, where there is a bound.
+    fn allow_replies_up_to(&mut self, _bytes: usize) {}
+
     /// Waits until `until` at most. Returns whether there is something to read, which may be the end of the connection.
     fn is_ready(&mut self, until: Timestamp) -> bool;
 

@@ -59,6 +59,8 @@ mod semaphore {
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {
+    mod healed;
+    mod healing;
     mod loss;
     mod on_servers;
     mod schedule;
@@ -127,6 +129,8 @@ mod operations {
     mod health;
     mod health_hostile;
     mod health_servers;
+    mod list;
+    mod list_servers;
     mod logs;
     mod open_metrics;
     mod page;

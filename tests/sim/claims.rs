@@ -132,22 +132,6 @@ impl State {
         self.check_claims();
     }
 
-    /// Nobody else has the resource.
-    fn check_exclusion(&mut self, id: u64) {
-        let now = self.now;
-        let Some(mine) = self.witness.guards.iter().find(|claim| claim.id == id) else {
-            return;
-        };
-        let other =
-            self.witness.guards.iter().find(|other| {
-                other.id != id && other.resource == mine.resource && other.until > now
-            });
-        if let Some(other) = other.filter(|_| mine.until > now) {
-            let (a, b, resource) = (mine.client, other.client, mine.resource);
-            self.fail(format!("two holders: c{a} and c{b} both have r{resource}"));
-        }
-    }
-
     pub(super) fn next_holder_after(&self, resource: usize, id: u64, since: Nanos) -> bool {
         self.witness.last[resource].is_some_and(|(last, at)| last != id && at > since)
     }

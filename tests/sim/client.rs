@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::claims::Returned;
 use super::clocks::MILLI;
 use super::dialer::Dialer;
+use super::exclusion::resource_of;
 use super::keeping::Keeping;
 use super::plan::{Kind, Labels, Plan, nanos, pick};
 use super::process::ClientTime;
@@ -147,7 +148,7 @@ impl Worker {
         self.world.state().note(words);
         self.look(resource, None);
         let minimum = self.draw_minimum(ttl);
-        let mut request = manager.request(&name).ttl(ttl);
+        let mut request = self.plan.request(id, &manager, &name).ttl(ttl);
         if let Some(keeping) = keeping {
             request = request.keep_alive(keeping.keep_alive);
         }
@@ -161,6 +162,7 @@ impl Worker {
         match self.world.while_asking(resource, call) {
             Ok(guard) => {
                 self.is_named_as(&guard);
+                let resource = resource_of(&guard, resource);
                 let asked = (ttl, keeping);
                 let claim = self.world.acquired(self.id, resource, &guard, asked);
                 if let Some(keeping) = keeping {
@@ -335,13 +337,14 @@ impl Worker {
         let id = self.id;
         let (name, manager) = (key(resource), self.manager.clone());
         let keeping = self.draw_keeping(ttl);
-        let mut request = manager.request(&name).ttl(ttl);
+        let mut request = self.plan.request(id, &manager, &name).ttl(ttl);
         if let Some(keeping) = keeping {
             request = request.keep_alive(keeping.keep_alive);
         }
         let call = || request.try_lock_for(ttl.max(second) * 5);
         match self.world.while_asking(resource, call) {
             Ok(guard) => {
+                let resource = resource_of(&guard, resource);
                 let asked = (ttl, keeping);
                 let claim = self.world.acquired(id, resource, &guard, asked);
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
@@ -359,7 +362,9 @@ impl Worker {
             }
         }
         self.world.nothing_is_left();
-        if let Ok(guard) = self.manager.try_lock(&key(resource), ttl) {
+        let request = self.plan.request(id, &manager, &name).ttl(ttl);
+        if let Ok(guard) = request.try_lock() {
+            let resource = resource_of(&guard, resource);
             let claim = self.world.acquired(id, resource, &guard, (ttl, None));
             self.unlock(claim, guard);
         }

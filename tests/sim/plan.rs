@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
+use super::permits::Permits;
 use crate::Fanout;
 use crate::fencing::Rules;
 use crate::quorum;
@@ -116,6 +117,8 @@ pub(crate) struct Plan {
     /// Whose labels the locks of each client have.
     pub(crate) labels: Vec<Labels>,
     pub(crate) resources: usize,
+    /// If they are the slots of a semaphore.
+    pub(crate) permits: Option<Permits>,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
@@ -210,6 +213,7 @@ impl Plan {
             clients,
             workers,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
+            permits: None,
             node_timeout,
             retry: (
                 Duration::from_millis(retry_min),

@@ -21,6 +21,7 @@ mod claims;
 mod client;
 mod clocks;
 mod dialer;
+mod exclusion;
 mod handing;
 mod hooks;
 mod keeping;
@@ -29,6 +30,7 @@ mod mail;
 mod network;
 mod node;
 mod order;
+mod permits;
 mod plan;
 mod process;
 mod queue;
@@ -250,6 +252,45 @@ fn to_look_at_a_lock_disturbs_nothing_and_tells_the_truth() {
     ] {
         assert!(total.tally.contains_key(seen), "{seen}: {total}");
     }
+}
+
+/// Permits of a semaphore, with both protocols: never more holders than permits, and one in each slot.
+#[test]
+fn no_seed_gives_a_permit_too_many() {
+    for kind in [Kind::Sound, Kind::Fenced] {
+        let draw = |seed| Plan::draw(seed, kind).with_permits();
+        let total = run_many(fewer_seeds(), Until::Broken, draw);
+        println!("semaphore, {kind:?}: {total}");
+        if let Some((seed, what)) = total.violations.first() {
+            panic!("seed {seed}: {what}\n{}", replay_text(&draw(*seed), 80));
+        }
+        assert!(total.acquired > 20 * total.runs, "{total}");
+        assert!(total.refused > 5 * total.runs, "{total}");
+        for seen in [
+            "adopted",
+            "all permits at once",
+            "kept",
+            "looked while waiting",
+            "queued",
+            "renewed in the background",
+        ] {
+            assert!(total.tally.contains_key(seen), "no {seen}: {total}");
+        }
+        assert!(!total.tally.contains_key("handed over"), "{total}");
+    }
+}
+
+/// The checker is not blind.
+#[test]
+fn a_permit_too_many_is_seen() {
+    let total = run_many(fewer_seeds(), Until::TheEnd, |seed| {
+        Plan::draw(seed, Kind::Sound).with_a_permit_too_many()
+    });
+    let broken = total.violations.iter();
+    let others = broken.filter(|(_, what)| !what.starts_with("too many holders"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&(u64, String)>::new());
+    let seen = u64::try_from(total.violations.len()).unwrap();
+    assert!(seen > total.runs / 2, "{total}");
 }
 
 /// Locks that are held for a time at least: every promise holds as without them, and nobody gets one that rests.

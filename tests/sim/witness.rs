@@ -231,7 +231,7 @@ impl State {
             if claim.until <= now {
                 continue;
             }
-            let key = key(claim.resource);
+            let key = self.plan.key(claim.resource);
             let mut ends: Vec<Nanos> = self
                 .nodes
                 .iter_mut()
@@ -280,8 +280,9 @@ impl State {
         let mut keys = Vec::new();
         for resource in 0..self.plan.resources {
             for (i, node) in self.nodes.iter_mut().enumerate() {
-                if let Some(token) = node.value(&key(resource), self.now) {
-                    keys.push((i, key(resource), token));
+                let key = self.plan.key(resource);
+                if let Some(token) = node.value(&key, self.now) {
+                    keys.push((i, key, token));
                 }
             }
         }
@@ -297,7 +298,8 @@ impl World {
         for resource in 0..state.plan.resources {
             for node in 0..state.plan.nodes {
                 let now = state.now;
-                let Some(value) = state.nodes[node].value(&key(resource), now) else {
+                let key = state.plan.key(resource);
+                let Some(value) = state.nodes[node].value(&key, now) else {
                     continue;
                 };
                 let witness = &state.witness;

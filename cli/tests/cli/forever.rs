@@ -154,7 +154,8 @@ fn a_signal_ends_it_with_its_code_whatever_the_command_makes_of_it() {
 #[test]
 fn a_hangup_ends_it_unless_the_command_survives_it() {
     let nodes = Nodes::start(3);
-    let script = "trap 'echo reloaded' HUP; echo started; while [ ! -e go ]; do sleep 0.02; done";
+    let script =
+        "trap 'echo reloaded' HUP; echo started; while [ ! -e go ]; do sleep 0.02; done; exit 0";
     let running = Running::start(&mut nodes.run(&FOREVER, script));
     running.line();
     running.signal(Signal::HUP);

@@ -167,7 +167,7 @@ fn without_an_input_that_stays_open_nothing_is_taken() {
 fn who_waits_ends_when_its_input_does_and_has_nothing() {
     let nodes = Nodes::start(3);
     nodes.hold("another", 60_000);
-    let (running, input) = hold(&nodes, &[]);
+    let (running, input) = hold(&nodes, &["--wait", "10s"]);
     // Most of the time it waits by then.
     pause(Duration::from_millis(300));
     drop(input);

@@ -162,7 +162,7 @@ fn a_loss_that_is_noticed_only_at_the_end_is_told() {
         let ended = running.end();
         assert_eq!(ended.code, Some(code), "{ended:?}");
         assert!(
-            ended.complaint().contains("when the command had ended"),
+            ended.complaint().contains("noticed it when giving it back"),
             "{ended:?}"
         );
         std::fs::remove_file(&go).unwrap();

@@ -70,7 +70,7 @@ const LEAVE_SIX: &str = r#"
         [ "$parent" = "$PPID" ] || { echo "$pid is left to $parent, not to $PPID"; exit 98; }
     done
     : >go
-    for i in $(seq 1500); do
+    for i in $(seq 500); do
         left=; for pid in $all; do [ -e /proc/$pid ] && left="$left $pid"; done
         [ -n "$left" ] || exit 7
         sleep 0.02

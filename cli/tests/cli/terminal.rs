@@ -178,6 +178,30 @@ fn waiting_on_a_terminal_shows_the_holder_and_clears_the_line() {
 }
 
 #[test]
+fn a_long_list_on_a_terminal_shows_how_far_it_has_come_and_clears_the_line() {
+    let nodes = Nodes::start(1);
+    let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end";
+    nodes.servers[0].command(&["EVAL", script, "0"]);
+    nodes.hold("0123456789abcdef0123456789abcdef01234567", 600_000);
+    let terminal = Terminal::open();
+    let mut list = nodes.redlatch(&["list"]);
+    list.env("TERM", "xterm").stdin(Stdio::null());
+    list.stdout(terminal.other_end())
+        .stderr(terminal.other_end());
+    let mut child = list.spawn().unwrap();
+    assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    drop(list);
+    terminal.wait_for("job: held by 0123456789abcdef");
+    let shown = || terminal.shown.lock().clone();
+    let is_cleared = || shown().ends_with("\u{1b}[2K");
+    assert!(eventually(LIMIT, is_cleared), "{:?}", shown());
+    // At most a few lines a second, in the four seconds or so that it takes; ten times as long on a busy machine.
+    let lines = shown().matches(" % of the keys are looked at").count();
+    assert!((1..200).contains(&lines), "{lines}: {:?}", shown());
+}
+
+#[test]
 fn a_command_on_a_terminal_reads_from_it_gets_ctrl_c_and_gives_it_back() {
     let nodes = Nodes::start(3);
     let terminal = Terminal::open();

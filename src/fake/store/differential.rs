@@ -22,7 +22,15 @@ use super::frame::pack;
 use super::properties::{config, ttl_text};
 use super::*;
 
-const KEYS: [&str; 4] = ["", "job", "\u{1F512} {a}\r\n*1", "jo"];
+/// The last two are slots of a semaphore with the name of a lock.
+const KEYS: [&str; 6] = [
+    "",
+    "job",
+    "\u{1F512} {a}\r\n*1",
+    "jo",
+    "job:redlatch:slot:0",
+    "job:redlatch:slot:2",
+];
 const TOKENS: [&str; 4] = ["", "token", "rest:token", "token\r\n"];
 
 /// No key ends during a sequence, unless the sequence waits for it.
@@ -58,7 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
     let ttl = prop_oneof![6 => long, 1 => short, 3 => odd];
     let kind = select(vec![
         "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "REST",
-        "PROBE", "GET",
+        "PROBE", "GET", "LOOK", "SLOTS", "SLOTS",
     ]);
     let key_and_token = (select(KEYS.to_vec()), select(tokens()));
     (kind, key_and_token, ttl).prop_map(step_of)
@@ -75,6 +83,9 @@ fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> S
         "RETAKE" => vec!["EVAL", RETAKE, "1", key, &token, &ttl],
         "EXTEND" => vec!["EVAL", EXTEND, "1", key, &token, &ttl],
         "INSPECT" => vec!["EVAL", INSPECT, "1", key],
+        // Nobody is announced, as a fake never does it.
+        "LOOK" => vec!["EVAL", LOOK, "1", key, "0", "0"],
+        "SLOTS" => vec!["EVAL", LOOK, "1", "job", "0", "0", "4"],
         "REST" => vec!["EVAL", REST, "1", key, &token, rest],
         _ => vec!["EVAL", RELEASE, "1", key, &token],
     };

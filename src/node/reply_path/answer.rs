@@ -5,7 +5,7 @@ use std::iter;
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::wire::connection::LONGEST_REPLY;
+use crate::wire::pack::LONGEST_REPLY;
 
 /// What a reader of a socket takes at once.
 pub(super) const LONGEST_PACKET: usize = 1024;

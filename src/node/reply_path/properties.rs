@@ -11,7 +11,7 @@ use proptest::sample::{Index, select};
 
 use super::answer::{LONGEST_PACKET, MOST_PACKETS, Outcome, RawAnswer, Then, Verb};
 use super::check;
-use crate::wire::connection::LONGEST_REPLY;
+use crate::wire::pack::LONGEST_REPLY;
 
 /// Four times the usual number of cases, for the many ways to be wrong.
 fn config() -> ProptestConfig {

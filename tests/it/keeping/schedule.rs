@@ -145,7 +145,7 @@ fn renewals_are_repeated_while_the_lock_is_valid_and_a_fault_is_no_loss() {
 fn nodes_that_failed_a_moment_ago_are_asked_where_a_lock_needs_them() {
     let (clock, nodes, manager) = cluster();
     let guard = kept(&manager, KeepAlive::unbounded());
-    nodes[0].flush();
+    nodes[0].hold("report", "another", TTL);
     clock.advance(VALIDITY / 3 - ms(5));
     for node in &nodes[1..3] {
         node.refuse();

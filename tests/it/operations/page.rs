@@ -107,6 +107,9 @@ fn the_user_who_looks_sees_a_lock_and_can_take_none() {
     let viewer = manager(&servers, "locks-viewer", Protocol::Classic);
     let status = viewer.status("report").unwrap();
     assert!(matches!(status, LockStatus::Held { .. }), "{status}");
+    let mut locks = viewer.locks("").unwrap();
+    assert_eq!(locks.next().unwrap().unwrap().resource, "report");
+    assert!(locks.next().is_none());
     let refusal = viewer.try_lock("invoices", TTL).unwrap_err().to_string();
     assert!(refusal.contains(FORBIDDEN), "{refusal}");
 }

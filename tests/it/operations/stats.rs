@@ -50,6 +50,7 @@ fn counted(stats: &Stats) -> Vec<(&'static str, u64)> {
         ("adopted", stats.adopted),
         ("extended", stats.extended),
         ("renewed", stats.renewed),
+        ("healed", stats.healed),
         ("failed_renewals", stats.failed_renewals),
         ("released", stats.released),
         ("passed_on", stats.passed_on),
@@ -78,14 +79,16 @@ fn a_new_manager_has_counted_nothing() {
 }
 
 #[test]
-fn a_lock_is_acquired_extended_and_released() {
-    let Fixture { manager, .. } = fixture();
+fn a_lock_is_acquired_extended_healed_and_released() {
+    let Fixture { nodes, manager, .. } = fixture();
     let guard = manager.lock("job", TTL).unwrap();
+    nodes[1].flush();
     guard.extend(TTL * 2).unwrap();
     let before = [
         ("attempts", 1),
         ("acquired", 1),
         ("extended", 1),
+        ("healed", 1),
         ("held", 1),
     ];
     assert_counted(&manager.clone(), &before);
@@ -95,6 +98,7 @@ fn a_lock_is_acquired_extended_and_released() {
         ("attempts", 2),
         ("acquired", 2),
         ("extended", 1),
+        ("healed", 1),
         ("released", 2),
     ];
     assert_counted(&manager, &after);

@@ -13,7 +13,9 @@ use redlatch_testing::{Server, eventually, now, pause, within};
 
 use crate::managers::PATIENCE;
 use crate::waiting::queue::line_up;
-use crate::waiting::wake_up::{BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process};
+use crate::waiting::wake_up::{
+    BOUND, LONG, SOON, TTL, asked, assert_nothing_is_left, cluster, process,
+};
 
 /// A thread that waits for one of the permits of "exports".
 struct Waiting(thread::JoinHandle<(LockGuard, Instant)>);
@@ -274,6 +276,23 @@ fn a_thread_that_has_its_permit_lets_the_next_one_ask_for_another() {
     assert!(guards.iter().all(|(_, at)| *at - started < SOON));
     let error = manager.semaphore("exports", 8).try_lock().unwrap_err();
     assert!(error.to_string().contains("no node was asked"), "{error}");
+}
+
+#[test]
+fn who_asks_while_this_manager_has_all_permits_is_refused_without_a_command() {
+    let servers = cluster(3);
+    let manager = process(&servers, LONG);
+    let held = [(); 2].map(|()| take(&manager, 2));
+    let heard = || servers.iter().map(asked).sum::<u64>();
+    let before = heard();
+    let request = manager.semaphore("exports", 2).ttl(TTL);
+    for _ in 0..3 {
+        let error = request.try_lock().unwrap_err();
+        assert!(error.to_string().contains("no node was asked"), "{error}");
+    }
+    assert_eq!(heard(), before);
+    drop(held);
+    request.try_lock().unwrap().unlock().unwrap();
 }
 
 #[test]

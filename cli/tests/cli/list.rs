@@ -1,0 +1,173 @@
+//! `redlatch list`: the locks that are held, for people and as JSON.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use redlatch_testing::eventually;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::process::{LIMIT, Nodes, end_of, let_children_heed_signals};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
+
+fn hold(nodes: &Nodes, key: &str) {
+    for server in &nodes.servers {
+        server.hold(key, TOKEN, 600_000);
+    }
+}
+
+/// Sets a million keys of another program on each server, of which none may be a lock.
+fn fill(nodes: &Nodes) {
+    for server in &nodes.servers {
+        let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end";
+        server.command(&["EVAL", script, "0"]);
+    }
+}
+
+#[test]
+fn each_lock_is_a_line_and_each_line_one_lock() {
+    let mut nodes = Nodes::start(3);
+    let list = |nodes: &Nodes, more: &[&str]| {
+        let arguments = [&["list"], more].concat();
+        end_of(&mut nodes.redlatch(&arguments))
+    };
+    let ended = list(&nodes, &[]);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(0), ""),
+        "{ended:?}"
+    );
+    for key in [
+        "job",
+        "my job",
+        "line\nbreak",
+        "--json",
+        "exports:redlatch:slot:2",
+    ] {
+        hold(&nodes, key);
+    }
+    hold(&nodes, "job:fence");
+    nodes.servers[0].command(&["SET", "for ever", TOKEN]);
+    let ended = list(&nodes, &[]);
+    assert_eq!(
+        (ended.code, ended.stderr.as_str()),
+        (Some(0), ""),
+        "{ended:?}"
+    );
+    let mut lines: Vec<&str> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    let names = [
+        "\"line\\nbreak\"",
+        "\"my job\"",
+        "--json",
+        "exports slot 2",
+        "job",
+    ];
+    assert_eq!(lines.len(), names.len(), "{ended:?}");
+    for (line, name) in lines.iter().zip(names) {
+        let beginning = format!("{name}: held by {TOKEN}");
+        assert!(line.starts_with(&beginning), "{line}");
+        assert!(line.ends_with("on 3 of 3 nodes"), "{line}");
+    }
+    let ended = list(&nodes, &["--prefix", "--"]);
+    assert!(ended.stdout.starts_with("--json: held"), "{ended:?}");
+    assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
+
+    let ended = list(&nodes, &["--json", "--prefix", "exp"]);
+    let object: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(object["resource"], "exports");
+    assert_eq!(object["slot"], 2);
+    assert_eq!(
+        (&object["state"], &object["token"]),
+        (&"held".into(), &TOKEN.into())
+    );
+    assert!((300_000..600_000).contains(&object["remaining_ms"].as_u64().unwrap()));
+    assert_eq!(object["nodes"][2]["view"], "held");
+    let ended = list(&nodes, &["--json", "--prefix", "line\n"]);
+    let object: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(
+        (&object["resource"], &object["slot"]),
+        (&"line\nbreak".into(), &Value::Null)
+    );
+
+    // With a key prefix, the name is what is behind it.
+    let ended = list(&nodes, &["--key-prefix", "jo", "--prefix", "b"]);
+    assert!(ended.stdout.starts_with("b: held by"), "{ended:?}");
+    nodes.servers[0].kill();
+    let ended = list(&nodes, &["--prefix", "job"]);
+    assert!(ended.stdout.ends_with("on 2 of 3 nodes\n"), "{ended:?}");
+    assert_eq!(ended.code, Some(0));
+    nodes.servers[1].stop();
+    let ended = list(&nodes, &[]);
+    assert_eq!(
+        (ended.code, ended.stdout.as_str()),
+        (Some(69), ""),
+        "{ended:?}"
+    );
+    assert!(
+        ended
+            .complaint()
+            .contains("the list of locks is incomplete"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_user_who_may_not_scan_is_told_so() {
+    let nodes = Nodes::start(1);
+    let user = [
+        "ACL", "SETUSER", "default", "on", "nopass", "~*", "+@all", "-scan",
+    ];
+    nodes.servers[0].command(&user);
+    let ended = end_of(&mut nodes.redlatch(&["list"]));
+    assert_eq!(ended.code, Some(69), "{ended:?}");
+    let complaint = ended.complaint();
+    assert!(
+        complaint.contains("to list locks, allow SCAN and STRLEN"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_prefix_that_is_too_long_is_refused() {
+    let nodes = Nodes::start(1);
+    let ended = end_of(&mut nodes.redlatch(&["list", "--prefix", &"x".repeat(64 * 1024 + 1)]));
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(
+        ended.complaint().contains("at most 65536 bytes"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn it_ends_when_nobody_reads_it_and_at_a_signal() {
+    let_children_heed_signals();
+    let nodes = Nodes::start(1);
+    fill(&nodes);
+    for i in 0..2_000 {
+        nodes.servers[0].hold(&format!("job-{i}"), TOKEN, 600_000);
+    }
+    // The first line shows that it is under way; its end would be a second later.
+    for is_closed in [true, false] {
+        let mut child = nodes
+            .redlatch(&["list"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut reader = child.stdout.take().unwrap();
+        reader.read_exact(&mut [0; 40]).unwrap();
+        let before = nodes.servers[0].count("scan");
+        if is_closed {
+            drop(reader);
+        } else {
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        }
+        let ended = || child.try_wait().unwrap().is_some();
+        assert!(eventually(LIMIT, ended));
+        let code = child.wait().unwrap().code();
+        assert_eq!(code, is_closed.then_some(0));
+        let more = nodes.servers[0].count("scan") - before;
+        assert!(more < 2_000, "{more} steps of 4,000 after its end was due");
+    }
+}

@@ -1,0 +1,325 @@
+//! A service of which one process may work at a time: three processes campaign, one of them leads. When it is killed, the
+//! next one takes over within the ttl of the lock. A leader that resigns is followed at once.
+//!
+//! `cargo run --example leader` starts three local `redis-server` processes, and shows it with three processes of its own.
+//! `cargo run --example leader -- --nodes redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3` uses your servers. The same
+//! with `--worker NAME` is one process, for a terminal of its own.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example talks to its reader"
+)]
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use redlatch::{KeepAlive, LockGuard, LockManager, LockStatus};
+use redlatch_testing::{NoServer, Server, now, pause, tell_reaper};
+
+const USAGE: &str = "usage: leader [--nodes url,url,...] [--worker name]";
+
+/// What the leader has.
+const LEADERSHIP: &str = "scheduler";
+/// How long the service stands still, at most, when its leader is killed.
+const TTL: Duration = Duration::from_secs(3);
+/// After so many steps, a leader resigns.
+const STEPS: u32 = 5;
+const STEP: Duration = Duration::from_millis(200);
+
+fn main() -> ExitCode {
+    let result = match Options::parse(std::env::args().skip(1)) {
+        Ok(Some(options)) => match &options.worker {
+            Some(name) => serve(name, &options.nodes),
+            None => show(&options.nodes, &|name, nodes| {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["--worker", name, "--nodes", &nodes.join(",")]);
+                Ok(command)
+            }),
+        },
+        Ok(None) => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        Err(problem) => {
+            eprintln!("leader: {problem}; {USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("leader: {error}");
+    if error.is::<NoServer>() {
+        eprintln!("Servers that run somewhere else will do: --nodes url,url,...");
+        return ExitCode::from(2);
+    }
+    ExitCode::FAILURE
+}
+
+/// One process of the service.
+fn serve(name: &str, nodes: &[String]) -> Result<(), Box<dyn Error>> {
+    let manager = LockManager::builder()
+        .nodes(nodes)
+        .key_prefix("redlatch-example:")
+        .holder(name)
+        .build()?;
+    // Who only observes need not campaign.
+    say(name, &seen(&manager.status(LEADERSHIP)?));
+    loop {
+        let guard = campaign(name, &manager)?;
+        match lead(name, &guard) {
+            Ok(()) => {
+                say(name, "resigns");
+                return Ok(guard.unlock()?);
+            }
+            // The process is well, so it may lead again. What it knew as the leader is out of date.
+            Err(redlatch::Error::Lost { cause, .. }) => {
+                say(name, &format!("leads no more: {cause}"));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until this process leads, whatever happens to the servers meanwhile.
+fn campaign(name: &str, manager: &LockManager) -> Result<LockGuard, redlatch::Error> {
+    let request = manager.request(LEADERSHIP).ttl(TTL);
+    let request = request.keep_alive(KeepAlive::unbounded());
+    loop {
+        match request.try_lock_for(Duration::from_secs(10)) {
+            Ok(guard) => return Ok(guard),
+            Err(error @ redlatch::Error::Held { .. }) => {
+                let leader = error
+                    .holder()
+                    .map_or("another process".to_owned(), ToString::to_string);
+                say(name, &format!("stands by, {leader} leads"));
+            }
+            Err(error @ redlatch::Error::Unavailable { .. }) => say(name, &error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The work of the service, up to the resignation.
+fn lead(name: &str, guard: &LockGuard) -> Result<(), redlatch::Error> {
+    say(name, "leads");
+    for step in 1..=STEPS {
+        // Before each side effect: is it still the leader?
+        guard.check()?;
+        say(name, &format!("step {step}"));
+        pause(STEP);
+    }
+    Ok(())
+}
+
+/// How a process of the service is started, with its name and the URLs of the servers.
+type Start<'a> = &'a dyn Fn(&str, &[String]) -> Result<Command, Box<dyn Error>>;
+
+/// Starts three processes, kills the first leader, and demands that the others follow.
+fn show(nodes: &[String], start: Start<'_>) -> Result<(), Box<dyn Error>> {
+    // Ended when this goes out of scope, also when something below fails.
+    let mut servers = Vec::new();
+    let mut nodes = nodes.to_vec();
+    if nodes.is_empty() {
+        println!(
+            "No --nodes: starting three redis-server processes on free ports of this machine."
+        );
+        for _ in 0..3 {
+            let server = Server::try_start()?;
+            nodes.push(server.url());
+            servers.push(server);
+        }
+    }
+    let (sender, lines) = channel();
+    let mut service = Service::default();
+    for name in ["A", "B", "C"] {
+        service.start(start(name, &nodes)?, name, &sender)?;
+    }
+    let first = leader(&lines)?;
+    wait_for(&lines, &format!("[{first}] step 3"))?;
+    println!("kill -9 {first}, in the middle of its work");
+    service.kill(&first)?;
+    let killed = now();
+    let second = leader(&lines)?;
+    let took = now().duration_since(killed);
+    println!("{second} took over after {took:.1?}; the ttl is {TTL:?}");
+    // The ttl and what the machine takes; this one may be a busy one.
+    if second == first || took > TTL.saturating_mul(5) {
+        return Err(format!("{second} took over after {took:?}").into());
+    }
+    wait_for(&lines, &format!("[{second}] resigns"))?;
+    let third = leader(&lines)?;
+    println!("{third} followed {second}, which has resigned");
+    wait_for(&lines, &format!("[{third}] resigns"))?;
+    service.end()
+}
+
+/// The name in the next line of a process that leads.
+fn leader(lines: &Receiver<String>) -> Result<String, Box<dyn Error>> {
+    let line = wait_for(lines, "] leads")?;
+    let name = line
+        .trim_start()
+        .strip_prefix('[')
+        .and_then(|line| line.split_once(']'));
+    Ok(name.ok_or("a line without a name")?.0.to_owned())
+}
+
+/// Prints what the processes say, up to a line that has this text.
+fn wait_for(lines: &Receiver<String>, text: &str) -> Result<String, Box<dyn Error>> {
+    loop {
+        let line = lines.recv_timeout(Duration::from_mins(1))?;
+        println!("{line}");
+        if line.contains(text) {
+            return Ok(line);
+        }
+    }
+}
+
+/// The processes, which end with this.
+#[derive(Default)]
+struct Service {
+    processes: Vec<(String, Child)>,
+}
+
+impl Service {
+    fn start(
+        &mut self,
+        mut command: Command,
+        name: &str,
+        lines: &Sender<String>,
+    ) -> Result<(), Box<dyn Error>> {
+        let mut process = command.stdout(Stdio::piped()).spawn()?;
+        tell_reaper("up", &process);
+        let output = process.stdout.take().ok_or("no output")?;
+        self.processes.push((name.to_owned(), process));
+        let lines = lines.clone();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // What else is printed is not of the service.
+                if line.starts_with("  [") && lines.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// As `kill -9` does: the process can't give the lock back.
+    fn kill(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
+        let place = self.processes.iter().position(|(other, _)| other == name);
+        let (_, mut process) = self.processes.remove(place.ok_or("no such process")?);
+        process.kill()?;
+        tell_reaper("down", &process);
+        process.wait()?;
+        Ok(())
+    }
+
+    /// Waits for the end of those that are left.
+    fn end(mut self) -> Result<(), Box<dyn Error>> {
+        for (name, mut process) in std::mem::take(&mut self.processes) {
+            let status = process.wait()?;
+            tell_reaper("down", &process);
+            if !status.success() {
+                return Err(format!("{name} ended with {status}").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        for (_, process) in &mut self.processes {
+            process.kill().ok();
+            tell_reaper("down", process);
+            process.wait().ok();
+        }
+    }
+}
+
+/// Who leads, as everybody can see it.
+fn seen(status: &LockStatus) -> String {
+    match status {
+        LockStatus::Held { remaining, .. } => {
+            format!("somebody leads for {remaining:.1?} at least")
+        }
+        LockStatus::Free { .. } => "nobody leads".to_owned(),
+        LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => status.to_string(),
+    }
+}
+
+/// One whole line at a time, because three processes write to one terminal.
+fn say(name: &str, text: &str) {
+    println!("  [{name}] {text}");
+}
+
+#[derive(Default)]
+struct Options {
+    nodes: Vec<String>,
+    /// Set in the processes of the service.
+    worker: Option<String>,
+}
+
+impl Options {
+    /// None when only help is wanted. The errors don't repeat what was typed: a URL can hold a password.
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
+        let mut options = Self::default();
+        while let Some(argument) = arguments.next() {
+            let mut value = || {
+                let value = arguments.next();
+                value.ok_or_else(|| format!("{argument} needs a value"))
+            };
+            match argument.as_str() {
+                "--help" => return Ok(None),
+                "--nodes" => options.nodes = value()?.split(',').map(String::from).collect(),
+                "--worker" => options.worker = Some(value()?),
+                _ => return Err("can't make sense of the arguments".into()),
+            }
+        }
+        if options.worker.is_some() && options.nodes.is_empty() {
+            return Err("--worker needs --nodes".into());
+        }
+        Ok(Some(options))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "REDLATCH_EXAMPLE_NAME";
+    const NODES: &str = "REDLATCH_EXAMPLE_NODES";
+
+    #[test]
+    fn one_of_three_leads_and_the_next_takes_over_when_it_is_killed() {
+        show(&[], &|name, nodes| {
+            let mut command = Command::new(std::env::current_exe()?);
+            command
+                .args([
+                    "--exact",
+                    "tests::a_process_of_the_service",
+                    "--ignored",
+                    "--nocapture",
+                ])
+                .env(NAME, name)
+                .env(NODES, nodes.join(","));
+            Ok(command)
+        })
+        .unwrap();
+    }
+
+    /// What the processes of the test above run.
+    #[test]
+    #[ignore = "the test above starts it"]
+    fn a_process_of_the_service() {
+        if let (Ok(name), Ok(nodes)) = (std::env::var(NAME), std::env::var(NODES)) {
+            let nodes: Vec<String> = nodes.split(',').map(String::from).collect();
+            serve(&name, &nodes).unwrap();
+        }
+    }
+}

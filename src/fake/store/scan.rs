@@ -1,0 +1,102 @@
+//! A step of a scan, as scan.lua makes it.
+
+use std::time::Duration;
+
+use super::{Entry, Store, error};
+use crate::fencing::{FENCE, MARKER};
+use crate::wire::resp::Reply;
+
+/// As in the script.
+const LONGEST_KEY: usize = 64 * 1024;
+const ROOM: usize = 16 * 1024;
+const ROOM_OF_A_KEY: usize = 16;
+
+impl Store {
+    /// The keys come in the order of their hashes. The cursor is the hash of the next key with its bits reversed, because
+    /// the cursors of Redis grow in that way.
+    pub(super) fn scan(&self, words: [&str; 4], now: Duration) -> Reply {
+        let [cursor, pattern, count, longest] = words;
+        let numbers = (cursor.parse::<u64>(), count.parse(), longest.parse());
+        let (Ok(cursor), Ok(count @ 1..), Ok(longest)) = numbers else {
+            return error("value is not an integer or out of range");
+        };
+        let Some(prefix) = prefix(pattern) else {
+            return error("a pattern that a fake node does not know");
+        };
+        let first = cursor.reverse_bits();
+        let mut hashed: Vec<(u64, &str, &Entry)> = self
+            .keys
+            .iter()
+            .map(|(key, entry)| (hash(key), key.as_str(), entry))
+            .filter(|(hash, ..)| *hash >= first)
+            .collect();
+        hashed.sort_unstable_by_key(|(hash, key, _)| (*hash, *key));
+        let is_found = |key: &str, entry: &Entry| {
+            key.starts_with(&prefix) && may_be_lock(key, entry, longest, now)
+        };
+        let mut count: usize = count;
+        loop {
+            let next = hashed.get(count).map(|(hash, ..)| *hash);
+            let page = hashed
+                .iter()
+                .take_while(|(hash, ..)| next.is_none_or(|next| *hash < next));
+            let page: Vec<&str> = page
+                .filter(|(_, key, entry)| is_found(key, entry))
+                .map(|(_, key, _)| *key)
+                .collect();
+            let size = page
+                .iter()
+                .map(|key| key.len().saturating_add(ROOM_OF_A_KEY));
+            if size.sum::<usize>() <= ROOM || count == 1 {
+                return reply(next.unwrap_or_default().reverse_bits(), &page);
+            }
+            count = (count / 8).max(1);
+        }
+    }
+}
+
+fn reply(cursor: u64, keys: &[&str]) -> Reply {
+    let bulk = |text: &str| Reply::Bulk(text.as_bytes().to_vec());
+    let keys = keys.iter().map(|key| bulk(key));
+    Reply::Array(
+        [bulk(&cursor.to_string())]
+            .into_iter()
+            .chain(keys)
+            .collect(),
+    )
+}
+
+fn may_be_lock(key: &str, entry: &Entry, longest: usize, now: Duration) -> bool {
+    let is_slot = |(_, slot): (&str, &str)| {
+        !slot.is_empty() && slot.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let is_beside = key.contains(":redlatch:")
+        && !key.rsplit_once(":redlatch:slot:").is_some_and(is_slot)
+        || key.ends_with(FENCE)
+        || key.ends_with(MARKER);
+    !is_beside
+        && key.len() <= LONGEST_KEY
+        && entry.until > now
+        && entry.until != Entry::NEVER
+        && entry.value.len() <= longest
+}
+
+/// What the keys begin with that match a pattern of a list.
+fn prefix(pattern: &str) -> Option<String> {
+    let mut rest = pattern.strip_suffix('*')?.chars();
+    let mut prefix = String::with_capacity(pattern.len());
+    while let Some(c) = rest.next() {
+        match c {
+            '*' | '?' | '[' => return None,
+            '\\' => prefix.push(rest.next()?),
+            c => prefix.push(c),
+        }
+    }
+    Some(prefix)
+}
+
+/// FNV-1a. It is never 0, where a scan begins.
+fn hash(key: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    key.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
+}

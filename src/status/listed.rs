@@ -1,0 +1,68 @@
+//! `ListedLock`: a lock of a list.
+
+use std::fmt;
+
+use super::{LockStatus, Summary, View};
+
+/// A lock that [`LockManager::locks`](crate::LockManager::locks) has found.
+///
+/// ```
+/// # use std::time::Duration;
+/// use redlatch::LockStatus;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// # let _guard = manager.lock("invoices", Duration::from_secs(10))?;
+///
+/// for lock in manager.locks("")? {
+///     let lock = lock?;
+///     if let LockStatus::Held { token, remaining, .. } = &lock.status {
+///         println!("{} is held by {token} for another {remaining:.0?}", lock.resource);
+///     }
+/// }
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ListedLock {
+    /// The name of the lock, or of the semaphore, without the key prefix.
+    pub resource: String,
+    /// The slot of a semaphore, counted from 0; none for a lock.
+    pub slot: Option<u32>,
+    /// Who holds it, and what each node says. It is never [`Free`](LockStatus::Free) or
+    /// [`Blocked`](LockStatus::Blocked).
+    pub status: LockStatus,
+}
+
+impl fmt::Display for ListedLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.resource)?;
+        if let Some(slot) = self.slot {
+            write!(f, " slot {slot}")?;
+        }
+        let (nodes, has) = (self.status.nodes(), self.nodes_with_it());
+        write!(
+            f,
+            ": {}, on {has} of {} nodes",
+            Summary(&self.status),
+            nodes.len()
+        )
+    }
+}
+
+impl ListedLock {
+    /// How many nodes have the key of the holder, or any key where it is unknown who that is.
+    fn nodes_with_it(&self) -> usize {
+        let holder = match &self.status {
+            LockStatus::Held { token, .. } => Some(token),
+            LockStatus::Free { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
+                None
+            }
+        };
+        let has_it = |view: &View| match view {
+            View::Held { token, .. } => holder.is_none_or(|holder| holder == token),
+            View::Free | View::Failed(_) => false,
+        };
+        let nodes = self.status.nodes().iter();
+        nodes.filter(|node| has_it(&node.view)).count()
+    }
+}

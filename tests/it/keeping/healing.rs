@@ -1,0 +1,307 @@
+//! Heals that are under way: without a reply, while the guard ends, and on servers with two names.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use redlatch::{Builder, Error, KeepAlive, LockGuard, LockManager};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted, in_order};
+use redlatch_testing::{Server, eventually};
+
+use crate::managers::{PATIENCE, patient};
+
+const TTL: Duration = Duration::from_mins(1);
+const BOUND: Duration = Duration::from_secs(100);
+/// The ttl of a lock that is soon renewed. Its drift leaves more than two node timeouts.
+const SHORT: Duration = Duration::from_secs(6);
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+const MISSING: &[u8] = b"*1\r\n:-2\r\n";
+/// The node that has lost the key.
+const EMPTY: usize = 4;
+
+/// A reply that is held back until a test says so.
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self) {
+        *self.is_open.lock() = true;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut is_open = self.is_open.lock();
+        while !*is_open {
+            self.opened.wait(&mut is_open);
+        }
+    }
+}
+
+/// Five nodes. The last one has lost the key, and gets it again by a SET, to which `heal` answers.
+fn one_empty(heal: impl Fn(&mut Peer, &Command) + Clone + Send + Sync + 'static) -> Vec<Scripted> {
+    let sets = Arc::new(AtomicUsize::new(0));
+    in_order(move |place, peer, command| {
+        let kind = command.kind();
+        if place == EMPTY && kind == Kind::Extend && sets.load(Ordering::SeqCst) < 2 {
+            peer.say(MISSING);
+        } else if place == EMPTY && kind == Kind::Set && sets.fetch_add(1, Ordering::SeqCst) > 0 {
+            heal(peer, command);
+        } else {
+            peer.say(command.consent());
+        }
+    })
+}
+
+fn over(nodes: &[Scripted]) -> Builder {
+    let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
+    builder.node_timeout(NODE_TIMEOUT)
+}
+
+#[track_caller]
+fn kept(manager: &LockManager) -> LockGuard {
+    let request = manager.request("job").ttl(SHORT);
+    request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
+}
+
+fn count(node: &Scripted, kind: Kind) -> usize {
+    node.heard_of(kind).len()
+}
+
+/// Waits until the keeper has sent the heal.
+#[track_caller]
+fn assert_heal_is_sent(nodes: &[Scripted]) {
+    assert!(eventually(BOUND, || count(&nodes[EMPTY], Kind::Set) == 2));
+}
+
+/// Nodes whose last one holds back its reply to the heal.
+fn held_back() -> (Arc<Gate>, Vec<Scripted>) {
+    let gate = Arc::<Gate>::default();
+    let nodes = one_empty({
+        let gate = Arc::clone(&gate);
+        move |peer, command| {
+            gate.pass();
+            peer.say(command.consent());
+        }
+    });
+    (gate, nodes)
+}
+
+/// Lets the reply to the heal come, in time, and waits until the keeper has released the node.
+#[track_caller]
+fn assert_undone_after_the_reply(gate: &Gate, node: &Scripted, before: usize) {
+    assert_eq!(count(node, Kind::Release), before);
+    gate.open();
+    let is_undone = || count(node, Kind::Release) > before;
+    assert!(eventually(BOUND, is_undone), "{:?}", node.heard());
+}
+
+#[test]
+fn a_heal_is_the_acquire_command_and_its_undo_follows_on_the_same_connection() {
+    let nodes = one_empty(|_, _| {});
+    let manager = over(&nodes)
+        .node_timeout(Duration::from_millis(300))
+        .build()
+        .unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    guard.extend(TTL).unwrap();
+    let empty = &nodes[EMPTY];
+    let is_undone = || count(empty, Kind::Release) == 1;
+    assert!(eventually(BOUND, is_undone));
+    let heard = empty.heard();
+    let kinds: Vec<Kind> = heard.iter().map(Command::kind).collect();
+    let connection = heard
+        .iter()
+        .rev()
+        .find(|c| c.kind() == Kind::Set)
+        .unwrap()
+        .connection;
+    assert_eq!(
+        kinds.iter().filter(|kind| **kind == Kind::Set).count(),
+        2,
+        "{kinds:?}"
+    );
+    assert_eq!(
+        empty.heard_on(connection).last(),
+        Some(&Kind::Release),
+        "{kinds:?}"
+    );
+    let sets = empty.heard_of(Kind::Set);
+    assert_eq!(sets[0].words[..5], sets[1].words[..5]);
+
+    // From now on, the node is neither asked nor released: the undo may delete the key at any time.
+    let before = empty.heard().len();
+    guard.extend(TTL).unwrap();
+    guard.unlock().unwrap();
+    let silent = |command: &Command| command.kind() == Kind::Probe;
+    assert!(
+        empty.heard()[before..].iter().all(silent),
+        "{:?}",
+        empty.heard()
+    );
+    assert_eq!(manager.stats().healed, 0);
+}
+
+#[test]
+fn a_guard_that_is_dropped_while_a_heal_is_under_way_leaves_no_key() {
+    let (gate, nodes) = held_back();
+    let manager = over(&nodes).build().unwrap();
+    let guard = kept(&manager);
+    assert_heal_is_sent(&nodes);
+    guard.unlock().unwrap();
+    // The guard has released the node, and the SET may be executed after that.
+    assert_undone_after_the_reply(&gate, &nodes[EMPTY], 1);
+    assert_eq!(manager.stats().healed, 0);
+}
+
+#[test]
+fn a_lease_that_is_made_while_a_heal_is_under_way_is_without_that_node() {
+    let (gate, nodes) = held_back();
+    let manager = over(&nodes).build().unwrap();
+    let guard = kept(&manager);
+    assert_heal_is_sent(&nodes);
+    let lease = guard.into_lease();
+    assert_eq!(lease.to_string().split(':').nth(4), Some("11110"));
+    assert_undone_after_the_reply(&gate, &nodes[EMPTY], 0);
+    for node in &nodes[..EMPTY] {
+        assert_eq!(count(node, Kind::Release), 0);
+    }
+}
+
+#[test]
+fn a_lock_that_is_handed_over_while_a_heal_is_under_way_does_not_count_that_node() {
+    let (gate, nodes) = held_back();
+    let manager = over(&nodes).local_handover(10, TTL).build().unwrap();
+    let guard = kept(&manager);
+    assert_heal_is_sent(&nodes);
+    let waiting = thread::spawn({
+        let manager = manager.clone();
+        move || manager.lock("job", Duration::from_secs(1)).unwrap()
+    });
+    assert!(eventually(BOUND, || manager.stats().queued == 1));
+    drop(guard);
+    let next = waiting.join().unwrap();
+    assert_eq!(manager.stats().handed_over, 1);
+    assert_undone_after_the_reply(&gate, &nodes[EMPTY], 0);
+
+    let before = nodes[EMPTY].heard().len();
+    next.extend(TTL).unwrap();
+    next.unlock().unwrap();
+    assert_eq!(nodes[EMPTY].heard().len(), before);
+    assert!(
+        nodes[..EMPTY]
+            .iter()
+            .all(|node| count(node, Kind::Release) == 1)
+    );
+}
+
+#[test]
+fn an_extension_with_a_majority_holds_before_its_heals_are_answered() {
+    let (gate, nodes) = held_back();
+    let manager = over(&nodes).build().unwrap();
+    let guard = manager.lock("job", SHORT).unwrap();
+    let watch = guard.watch();
+    thread::scope(|scope| {
+        let extending = scope.spawn(|| guard.extend(TTL));
+        assert_heal_is_sent(&nodes);
+        assert!(watch.remaining() > SHORT);
+        gate.open();
+        extending.join().unwrap().unwrap();
+    });
+    guard.unlock().unwrap();
+    assert_eq!(count(&nodes[EMPTY], Kind::Release), 1);
+}
+
+/// The second extension asks the node before the first one heals it, and hears of the key that the first one has set.
+#[test]
+fn another_extension_does_not_count_the_key_of_a_heal_that_may_be_undone() {
+    let (gate, second) = (Arc::<Gate>::default(), Arc::<Gate>::default());
+    let asked: Arc<[AtomicUsize; 5]> = Arc::default();
+    let sets = Arc::new(AtomicUsize::new(0));
+    let nodes = in_order({
+        let (gate, second) = (Arc::clone(&gate), Arc::clone(&second));
+        move |place, peer, command| {
+            let is_extension = command.kind() == Kind::Extend;
+            let is_first = is_extension && asked[place].fetch_add(1, Ordering::SeqCst) == 0;
+            match (place, is_extension) {
+                (EMPTY, true) if is_first => {
+                    gate.pass();
+                    peer.say(MISSING);
+                }
+                (EMPTY, true) => {
+                    second.pass();
+                    peer.say(command.consent());
+                }
+                // The first extension has a majority without the empty node. The second one needs it.
+                (2 | 3, true) if !is_first => {}
+                // The reply to the heal never comes.
+                (EMPTY, false)
+                    if command.kind() == Kind::Set && sets.fetch_add(1, Ordering::SeqCst) > 0 => {}
+                _ => peer.say(command.consent()),
+            }
+        }
+    });
+    let manager = over(&nodes).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| guard.extend(TTL));
+        assert!(eventually(BOUND, || count(&nodes[EMPTY], Kind::Extend) == 1));
+        let other = scope.spawn(|| guard.extend(TTL));
+        assert!(eventually(BOUND, || count(&nodes[EMPTY], Kind::Extend) == 2));
+        gate.open();
+        assert!(eventually(BOUND, || count(&nodes[EMPTY], Kind::Set) == 2));
+        second.open();
+        let error = other.join().unwrap().unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        first.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn two_names_of_one_server_heal_with_one_vote() {
+    let shared = Server::start_with(&["--bind", "127.0.0.1", "127.0.0.2"]);
+    let mut others = Server::cluster(3);
+    // In another database, so that the key can be set a second time.
+    let second_name = shared.url().replace("127.0.0.1", "127.0.0.2") + "/1";
+    let mut urls = vec![shared.url(), second_name];
+    urls.extend(others.iter().map(Server::url));
+    let manager = patient(urls);
+    let guard = manager.lock("job", TTL).unwrap();
+    shared.command(&["FLUSHALL"]);
+    others[1].kill();
+    others[2].kill();
+    // One node that has the key, and one server that gets it: two of five.
+    let error = guard.extend(TTL).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert_eq!(manager.stats().healed, 1);
+    assert!(guard.unlock().is_err());
+    assert_eq!(shared.info("keyspace").matches("keys=").count(), 0);
+}
+
+#[test]
+fn a_heal_on_a_server_that_is_stopped_leaves_no_key_when_it_goes_on() {
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let manager = builder
+        .node_timeout(Duration::from_millis(500))
+        .build()
+        .unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let empty = &servers[1];
+    empty.command(&["FLUSHALL"]);
+    // It answers the extension and is stopped before the heal, or stopped before both: nothing is left either way.
+    thread::scope(|scope| {
+        let extending = scope.spawn(|| guard.extend(TTL));
+        empty.stop();
+        extending.join().unwrap().unwrap();
+    });
+    guard.unlock().unwrap();
+    empty.resume();
+    let is_gone = || empty.get("job").is_none();
+    assert!(eventually(PATIENCE, is_gone));
+    assert!(servers.iter().all(|server| server.keys() == 0));
+}

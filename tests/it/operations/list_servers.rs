@@ -1,0 +1,276 @@
+//! `LockManager::locks` over real servers and over servers that lie.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
+use redlatch_testing::scripted::{Command, Peer, Scripted};
+use redlatch_testing::{Server, within};
+
+use crate::managers::patient;
+
+const TTL: Duration = Duration::from_mins(10);
+/// Only a hang takes this long.
+const BOUND: Duration = Duration::from_secs(50);
+
+fn manager_over(servers: &[Server]) -> LockManager {
+    patient(servers.iter().map(Server::url))
+}
+
+#[track_caller]
+fn names(manager: &LockManager, prefix: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for lock in manager.locks(prefix).unwrap() {
+        let lock = lock.unwrap();
+        assert!(matches!(lock.status, LockStatus::Held { .. }), "{lock}");
+        assert!(names.insert(lock.resource));
+    }
+    names
+}
+
+fn set_of<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+    names.map(str::to_owned).into()
+}
+
+/// Sets a million keys of another program on a server.
+fn fill(server: &Server) {
+    let script = "for i = 1, 1000000 do redis.call('SET', 'user:' .. i, 'x') end";
+    server.command(&["EVAL", script, "0"]);
+}
+
+#[test]
+fn a_million_keys_of_others_are_passed_over_on_as_few_nodes_as_it_takes() {
+    let mut servers = Server::cluster(3);
+    // The first of the canonical order is scanned.
+    servers.sort_by_key(Server::name);
+    fill(&servers[0]);
+    let manager = manager_over(&servers);
+    let _guards = ["job", "user:job"].map(|name| manager.lock(name, TTL).unwrap());
+    let inspected = servers[0].count("get");
+    let mut steps = 0_u64;
+    let locks = manager.locks("").unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let locks = locks.on_progress(move |share| sender.send(share).unwrap());
+    let found: BTreeSet<String> = locks.map(|lock| lock.unwrap().resource).collect();
+    assert_eq!(found, set_of(["job", "user:job"]));
+    for share in receiver {
+        assert!((0.0..=1.0).contains(&share));
+        steps += 1;
+    }
+    // One command a step, of 250 keys each; a step may find a few more or less.
+    assert!((3_000..6_000).contains(&steps), "{steps}");
+    let scans: Vec<u64> = servers.iter().map(|server| server.count("scan")).collect();
+    assert!(scans.iter().sum::<u64>() <= steps, "{scans:?}");
+    assert!(
+        scans[0] > 3_000 && scans[1] > 0 && scans[2] == 0,
+        "{scans:?}"
+    );
+    // Nothing was asked of any other key than the two.
+    assert_eq!(servers[0].count("get"), inspected + 2);
+    assert_eq!(servers[0].count("strlen"), 2);
+}
+
+#[test]
+fn values_of_other_programs_are_no_locks_and_the_longest_are_not_even_read() {
+    let servers = Server::cluster(1);
+    let server = &servers[0];
+    let manager = manager_over(&servers);
+    server.command(&["SET", "for ever", "x"]);
+    let megabyte = "x".repeat(1 << 20);
+    server.hold("page", &megabyte, 600_000);
+    server.hold("513", &megabyte[..513], 600_000);
+    server.hold("token", "of another program", 600_000);
+    for (command, key) in [("RPUSH", "list"), ("SADD", "set"), ("PFADD", "counter")] {
+        server.command(&[command, key, "x"]);
+        server.command(&["PEXPIRE", key, "600000"]);
+    }
+    // What is counted by this type is a string to Redis.
+    assert_eq!(names(&manager, ""), set_of(["counter", "token"]));
+    assert_eq!(server.count("get"), 2);
+}
+
+#[test]
+fn a_name_may_have_any_characters_and_one_that_is_no_text_is_none() {
+    let servers = Server::cluster(1);
+    let manager = manager_over(&servers);
+    let all: String = (0..=0x17f).filter_map(char::from_u32).collect();
+    let mut held = set_of(["line\r\nbreak", "\0", " ", "e\u{301}\u{202e}"]);
+    held.insert("x".repeat(64 * 1024));
+    held.insert(all);
+    let _guards: Vec<_> = held
+        .iter()
+        .map(|name| manager.lock(name, TTL).unwrap())
+        .collect();
+    let client = redis::Client::open(servers[0].url()).unwrap();
+    let too_long = "y".repeat(64 * 1024 + 1);
+    for key in [&b"\xff\xfe"[..], b"job\xc3", too_long.as_bytes()] {
+        let mut set = redis::cmd("SET");
+        set.arg(key).arg("token").arg("PX").arg(600_000);
+        set.exec(&mut client.get_connection().unwrap()).unwrap();
+    }
+    assert_eq!(names(&manager, ""), held);
+}
+
+#[test]
+fn one_server_that_is_killed_or_stopped_hides_nothing() {
+    let mut servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let manager = builder
+        .node_timeout(Duration::from_millis(500))
+        .build()
+        .unwrap();
+    let _guards = ["a", "b"].map(|name| manager.lock(name, TTL).unwrap());
+    for server in &servers {
+        server.stop();
+        let manager = manager.clone();
+        let listed = move || names(&manager, "");
+        assert_eq!(within(BOUND, listed), set_of(["a", "b"]));
+        server.resume();
+    }
+    servers[0].kill();
+    assert_eq!(names(&manager, ""), set_of(["a", "b"]));
+    servers[1].stop();
+    let first = move || manager.locks("").unwrap().last();
+    let Some(Err(error)) = within(BOUND, first) else {
+        panic!("two of three are silent");
+    };
+    assert!(matches!(error, Error::Incomplete { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains(&servers[0].name()) && text.contains(&servers[1].name()),
+        "{text}"
+    );
+    assert!(!text.contains(&servers[2].name()), "{text}");
+}
+
+/// The error of a list for a user with these permissions.
+#[track_caller]
+fn refusal(permissions: &[&str]) -> Option<String> {
+    let server = Server::start();
+    server.hold("p:job", "token", 600_000);
+    server.hold("other", "token", 600_000);
+    let user = ["ACL", "SETUSER", "lister", "reset", "on", ">pw"];
+    server.command(&[&user, permissions].concat());
+    let manager = patient([format!("redis://lister:pw@127.0.0.1:{}", server.port())]);
+    let mut locks = manager.locks("p").unwrap();
+    match locks.next().unwrap() {
+        Ok(lock) => {
+            assert_eq!(lock.resource, "p:job");
+            assert!(locks.next().is_none());
+            None
+        }
+        Err(error) => {
+            let Error::Incomplete { nodes, .. } = &error else {
+                panic!("{error}");
+            };
+            let is_refused = matches!(nodes[0].vote, Vote::Failed(NodeError::Refused { .. }));
+            assert!(is_refused, "{error}");
+            Some(error.to_string())
+        }
+    }
+}
+
+#[test]
+fn a_user_who_may_not_scan_is_told_what_to_allow() {
+    let viewer = ["~p:*", "+eval", "+get", "+pttl"];
+    for more in [&[][..], &["+scan"], &["+strlen"]] {
+        let text = refusal(&[&viewer, more].concat()).expect("it is refused");
+        assert!(
+            text.contains("to list locks, allow SCAN and STRLEN"),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        refusal(&[&viewer[..], &["+scan", "+strlen"]].concat()),
+        None
+    );
+    let text = refusal(&["~q:*", "+eval", "+get", "+pttl", "+scan", "+strlen"]);
+    assert!(text.is_some_and(|text| text.contains("allow the key pattern")));
+}
+
+/// What the list says of a server that answers to a scan as the script says, and how often it was asked.
+fn against(script: impl Fn(&Peer, &Command) + Send + Sync + 'static) -> (Option<String>, usize) {
+    let server = Scripted::start(move |peer, command| {
+        if is_scan(command) {
+            script(peer, command);
+        } else {
+            peer.say(b"*1\r\n:-2\r\n");
+        }
+    });
+    let builder = LockManager::builder().node(server.url());
+    let manager = builder
+        .node_timeout(Duration::from_secs(5))
+        .build()
+        .unwrap();
+    let end = within(BOUND, move || {
+        let mut locks = manager.locks("p").unwrap();
+        locks.find_map(|lock| Some(lock.err()?.to_string()))
+    });
+    (
+        end,
+        server
+            .heard()
+            .iter()
+            .filter(|command| is_scan(command))
+            .count(),
+    )
+}
+
+fn is_scan(command: &Command) -> bool {
+    command.words[1].contains("'SCAN'")
+}
+
+fn bulk(text: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", text.len()).as_bytes(), text, b"\r\n"].concat()
+}
+
+fn page(cursor: &str, keys: &[&[u8]]) -> Vec<u8> {
+    let head = format!("*{}\r\n", keys.len() + 1);
+    let keys = keys.iter().flat_map(|key| bulk(key)).collect();
+    [head.into_bytes(), bulk(cursor.as_bytes()), keys].concat()
+}
+
+#[test]
+fn a_scan_that_never_ends_is_ended() {
+    let (end, asked) = against(|peer, _| peer.say(&page("7", &[b"p:job"])));
+    let end = end.expect("it is no list");
+    assert!(end.contains("cursors of a scan that never ends"), "{end}");
+    assert!(asked <= 8, "{asked}");
+    // A long way round.
+    let (end, asked) = against(|peer, command| {
+        let cursor: u64 = command.words[3].parse().unwrap();
+        peer.say(&page(&(cursor % 500 + 1).to_string(), &[]));
+    });
+    assert!(end.is_some_and(|end| end.contains("never ends")));
+    assert!(asked <= 2_000, "{asked}");
+}
+
+#[test]
+fn a_reply_that_is_no_page_is_an_error_and_takes_no_memory() {
+    let giant = page("0", &["p".repeat(300 * 1024).as_bytes()]);
+    let many = page("0", &vec![&b"p"[..]; 5_000]);
+    for reply in [
+        &b"+OK\r\n"[..],
+        b":0\r\n",
+        b"*0\r\n",
+        b"*2\r\n$1\r\n0\r\n:1\r\n",
+        b"*2\r\n$1\r\n0\r\n*1\r\n$1\r\np\r\n",
+        b"*2\r\n$2\r\n-1\r\n$1\r\np\r\n",
+        b"*9223372036854775807\r\n$1\r\n0\r\nx",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        &page("0", &[b"other"]),
+        &giant,
+        &many,
+    ] {
+        let said = reply.to_vec();
+        let (end, asked) = against(move |peer, _| peer.say(&said));
+        let shown = reply[..reply.len().min(40)].escape_ascii();
+        let end = end.unwrap_or_else(|| panic!("{shown}"));
+        assert!(end.contains("unexpected reply"), "{shown}: {end}");
+        assert!(asked <= 3, "{shown}: {asked}");
+    }
+    let (end, _) = against(|peer, _| peer.say(&page("0", &[b"p", b"p:\xff", b"p:fence", b"p"])));
+    assert_eq!(end, None);
+    let (end, asked) = against(|peer, _| peer.say(b"-LOADING wait\r\n"));
+    assert!(end.is_some_and(|end| end.contains("LOADING")) && asked == 1);
+}
