@@ -16,8 +16,8 @@ const MINIMUM: Duration = Duration::from_secs(1);
 
 pub(crate) fn latency(table: &mut Table, servers: &[Server], effort: Effort) {
     let manager = patient_manager(servers);
-    measure(&manager, effort.pairs / 10);
-    let [plain, labelled, resting] = measure(&manager, effort.pairs);
+    measure(&manager, "first", effort.pairs / 10);
+    let [plain, labelled, resting] = measure(&manager, "then", effort.pairs);
     table.section(
         "acquire + release with a label, 5 nodes [µs]",
         ["p50", "p90", "p99"],
@@ -30,12 +30,13 @@ pub(crate) fn latency(table: &mut Table, servers: &[Server], effort: Effort) {
 }
 
 /// The times of a pair: plain, with a label, and with a label and a minimum.
-fn measure(manager: &LockManager, pairs: u32) -> [Samples; 3] {
+/// Locks of one name may rest, so `part` tells the parts of the run apart.
+fn measure(manager: &LockManager, part: &str, pairs: u32) -> [Samples; 3] {
     let mut times = <[Samples; 3]>::default();
     for i in 0..pairs {
         // Each side comes first as often as the others.
         for side in (0..3).cycle().skip(usize::try_from(i % 3).unwrap()).take(3) {
-            let resource = format!("bench:labelled:{side}:{i}");
+            let resource = format!("bench:labelled:{part}:{side}:{i}");
             let request = manager.request(&resource).ttl(TTL);
             let request = match side {
                 0 => request,
