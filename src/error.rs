@@ -214,7 +214,8 @@ impl fmt::Display for Error {
                     (Some(_), _, true) => {
                         f.write_str("guards of this manager, or another thread asks for one")?;
                     }
-                    (Some(_), _, false) => f.write_str("other holders")?,
+                    (Some(_), Some(holder), false) => write!(f, "other holders, {holder} among them")?,
+                    (Some(_), None, false) => f.write_str("other holders")?,
                 }
                 if is_unasked(nodes) {
                     write!(f, "; no node was asked (waited {waited:.1?})")

@@ -9,6 +9,7 @@ use super::node::Executed;
 use super::plan::{Kind, SHORTEST_DELAY, nanos};
 use super::wire::{Message, Verb};
 use super::world::{State, World};
+use crate::clock::Timestamp;
 use crate::{Error, LockGuard};
 
 /// The locks that are to rest, by the tokens of their last guards.
@@ -60,7 +61,7 @@ impl World {
             return;
         }
         let clock = state.clients[client].clock;
-        let until = guard.rests_until().map_or(0, |until| until.as_nanos());
+        let until = guard.rests_until().map_or(0, Timestamp::as_nanos);
         let began = state.witness.began(guard.token());
         let least = clock.shows(began + 2 * SHORTEST_DELAY) + nanos(minimum);
         let most = clock.shows(state.now) + nanos(minimum);

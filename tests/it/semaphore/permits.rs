@@ -384,6 +384,53 @@ fn the_status_tells_who_holds_which_slot() {
 }
 
 #[test]
+fn holders_that_say_who_they_are_are_named_by_the_status_and_by_a_refusal() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let held = |label| {
+        one.semaphore("exports", 2)
+            .holder(label)
+            .try_lock()
+            .unwrap()
+    };
+    let _all = ["web-3 nightly", "web-4"].map(held);
+    let status = other.semaphore_status("exports", 2).unwrap().to_string();
+    for label in ["(web-3 nightly since", "(web-4 since"] {
+        assert!(status.contains(label), "{status}");
+    }
+    let error = assert_held(try_lock(&other, 2));
+    let holder = error.holder().unwrap().to_string();
+    assert!(holder.starts_with("web-"), "{holder}");
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("other holders, {holder} among them")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_permit_that_is_held_for_a_time_at_least_rests_in_its_slot() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let request = one.semaphore("exports", 2).at_least(TTL);
+    let slot = {
+        let guard = request.try_lock().unwrap();
+        let slot = guard.slot();
+        guard.unlock().unwrap();
+        slot
+    };
+    let next = try_lock(&other, 2).unwrap();
+    assert_ne!(next.slot(), slot);
+    assert_held(try_lock(&one, 2));
+    next.unlock().unwrap();
+    world.clock.advance(TTL + TTL / 10);
+    let both = [(); 2].map(|()| try_lock(&other, 2).unwrap());
+    assert!(both.iter().any(|guard| guard.slot() == slot));
+    drop(both);
+    assert!(world.is_empty());
+}
+
+#[test]
 fn the_status_of_256_slots_is_of_256_slots() {
     let world = World::new();
     let manager = world.process();
