@@ -227,16 +227,14 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
         "wait with --wait"
     };
     let (name, of) = (request.name, nodes.len());
+    let holder = match holder {
+        Some(holder) => holder.to_string(),
+        None => "another holder".to_owned(),
+    };
     let message = match request.permits {
-        None => {
-            let holder = match holder {
-                Some(holder) => holder.to_string(),
-                None => "another holder".to_owned(),
-            };
-            format!(
-                "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
-            )
-        }
+        None => format!(
+            "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
+        ),
         Some(permits) => format!(
             "other holders have the permits of {name}, {permits} in all{waited}; {advice}, or see 'redlatch status --max {permits}'"
         ),
