@@ -32,7 +32,7 @@ const BOUNDS_US: [u64; 17] = [
 /// A counter without labels: its name, its help, and where it is.
 type Counter = (&'static str, &'static str, fn(&Stats) -> u64);
 
-const COUNTERS: [Counter; 14] = [
+const COUNTERS: &[Counter] = &[
     ("attempts", "Rounds over the nodes for a lock.", |stats| {
         stats.attempts
     }),

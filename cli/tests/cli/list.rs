@@ -103,6 +103,24 @@ fn with_json_each_lock_is_an_object() {
 }
 
 #[test]
+fn the_holder_is_told_with_its_label() {
+    let nodes = Nodes::start(3);
+    let label = "web-3 4711 nightly";
+    let value = format!("{TOKEN} {label} since=2026-11-22T05:52:53Z");
+    nodes.hold(&value, 600_000);
+    let ended = list(&nodes, &[]);
+    let beginning =
+        format!("job: held by {TOKEN} ({label} since 2026-11-22 05:52:53 UTC), for another ");
+    assert!(ended.stdout.starts_with(&beginning), "{ended:?}");
+    let object: Value = serde_json::from_str(&list(&nodes, &["--json"]).stdout).unwrap();
+    assert_eq!(
+        (&object["token"], &object["resource"]),
+        (&TOKEN.into(), &"job".into())
+    );
+    assert!(object.to_string().contains(label), "{object}");
+}
+
+#[test]
 fn the_list_is_complete_without_one_server_and_is_none_without_two() {
     let mut nodes = Nodes::start(3);
     hold(&nodes, "job");
