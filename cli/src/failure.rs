@@ -52,9 +52,9 @@ impl From<Error> for Failure {
             Error::InvalidPermits { .. } => (USAGE, "see --max"),
             Error::InvalidAtLeast { .. } => (USAGE, "see max_ttl in redlatch.toml"),
             Error::InvalidToken { .. } => (USAGE, "see 'redlatch status'"),
-            Error::InvalidResource { .. } | Error::InvalidConfig { .. } => {
-                (USAGE, "try 'redlatch --help'")
-            }
+            Error::InvalidResource { .. }
+            | Error::InvalidHolder { .. }
+            | Error::InvalidConfig { .. } => (USAGE, "try 'redlatch --help'"),
             Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),
             // Neither can happen here: this program does not fork, and `open_nodes.rs` has its own words.
             Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),

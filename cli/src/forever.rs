@@ -181,10 +181,10 @@ fn is_passing(error: &Error) -> bool {
 
 fn leader(status: &LockStatus) -> String {
     match status {
-        LockStatus::Held { token, holder, .. } => {
-            let holder = holder.as_ref().map(|holder| format!(" ({holder})"));
-            format!("{}{} leads", short(token), holder.unwrap_or_default())
-        }
+        LockStatus::Held { token, holder, .. } => match holder {
+            Some(holder) => format!("{holder} leads ({})", short(token)),
+            None => format!("{} leads", short(token)),
+        },
         LockStatus::Free { .. } => "nobody leads".to_owned(),
         LockStatus::Blocked { .. } => "nobody leads, and keys are left over".to_owned(),
         LockStatus::Unknown { .. } => "too few servers say who leads".to_owned(),

@@ -213,7 +213,7 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
             durations::exact(request.hold_time.ttl)
         ));
     }
-    let Error::Held { nodes, .. } = &error else {
+    let Error::Held { nodes, holder, .. } = &error else {
         return error.into();
     };
     let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
@@ -227,9 +227,13 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
         "wait with --wait"
     };
     let (name, of) = (request.name, nodes.len());
+    let holder = match holder {
+        Some(holder) => holder.to_string(),
+        None => "another holder".to_owned(),
+    };
     let message = match request.permits {
         None => format!(
-            "another holder has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
+            "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
         ),
         Some(permits) => format!(
             "other holders have the permits of {name}, {permits} in all{waited}; {advice}, or see 'redlatch status --max {permits}'"
