@@ -50,6 +50,7 @@ impl From<Error> for Failure {
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
             Error::InvalidTtl { .. } => (USAGE, "see --node-timeout, and max_ttl in redlatch.toml"),
             Error::InvalidAtLeast { .. } => (USAGE, "see max_ttl in redlatch.toml"),
+            Error::InvalidPermits { .. } => (USAGE, "see --max"),
             Error::InvalidToken { .. } => (USAGE, "see 'redlatch status'"),
             Error::InvalidResource { .. } | Error::InvalidConfig { .. } => {
                 (USAGE, "try 'redlatch --help'")

@@ -50,6 +50,8 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
         // Once the lock is given back, nobody receives events.
         sender.send(Event::Lost(cause)).ok();
     });
+    // This process may have been stopped up to now.
+    held.check()?;
     let printed = output::print(&announcement(arguments, &held));
     let name = &arguments.lock.name;
     if printed.is_ok()

@@ -31,6 +31,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) name: &'a Name,
+    /// How many permits the semaphore has, if it is one.
+    pub(crate) permits: Option<u32>,
     pub(crate) hold_time: HoldTime,
     /// None means one attempt.
     pub(crate) wait: Option<Duration>,
@@ -81,7 +83,7 @@ pub(crate) fn attempt(
     let started = clock::now();
     let cancel = Cancel::new();
     let caller = request.call(&cancel, sender)?;
-    let mut progress = Progress::new(request.name, started);
+    let mut progress = Progress::new(request.name, request.permits, started);
     let mut interrupted = None;
     loop {
         match events.recv_timeout(TICK) {
@@ -167,6 +169,7 @@ impl<'a> Request<'a> {
         Ok(Self {
             manager,
             name: &lock.name,
+            permits: lock.max,
             hold_time,
             wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(unsaid)),
             is_quiet: lock.quiet,
@@ -178,10 +181,15 @@ impl<'a> Request<'a> {
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());
         let (HoldTime { ttl, max_hold, .. }, wait) = (self.hold_time, self.wait);
+        let permits = self.permits;
         let cancel = cancel.clone();
         let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
         let call = move || {
-            let request = manager.request(name.as_str()).ttl(ttl);
+            let request = match permits {
+                Some(permits) => manager.semaphore(name.as_str(), permits),
+                None => manager.request(name.as_str()),
+            };
+            let request = request.ttl(ttl);
             let request = request.keep_alive(keep_alive).cancelled_by(&cancel);
             let _end = Announced(events);
             match wait {
@@ -218,10 +226,14 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
     } else {
         "wait with --wait"
     };
-    let message = format!(
-        "another holder has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'",
-        request.name,
-        nodes.len()
-    );
+    let (name, of) = (request.name, nodes.len());
+    let message = match request.permits {
+        None => format!(
+            "another holder has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
+        ),
+        Some(permits) => format!(
+            "other holders have the permits of {name}, {permits} in all{waited}; {advice}, or see 'redlatch status --max {permits}'"
+        ),
+    };
     Failure::new(request.held_code, message)
 }

@@ -63,6 +63,7 @@ mod keeping {
     mod healing;
     mod loss;
     mod on_servers;
+    mod rolling;
     mod schedule;
 }
 

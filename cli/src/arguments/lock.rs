@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::builder::RangedI64ValueParser;
+use clap::{Args, value_parser};
 
 use crate::durations;
 use crate::name::Name;
+
+/// As the library takes it.
+pub(super) fn permits() -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(1..=256)
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
@@ -26,6 +32,11 @@ pub(crate) struct Lock {
     /// The longest time to hold the lock; after that it counts as lost [default: none]
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) max_hold: Option<Duration>,
+
+    /// Lets so many hold it at a time, each in a slot of its own: a semaphore in place of a lock. All who use the name
+    /// have to give the same number, from 1 to 256
+    #[arg(long, value_name = "NUMBER", value_parser = permits())]
+    pub(crate) max: Option<u32>,
 
     /// Uses the fenced protocol, for a fencing token (all users of the lock have to)
     #[arg(long)]

@@ -40,7 +40,7 @@ pub(crate) const EXIT_CODES: [Entry; 8] = [
     ("74", "The file of --metrics can't be written. Nothing ran."),
 ];
 
-pub(crate) const EXAMPLES: [Entry; 4] = [
+pub(crate) const EXAMPLES: [Entry; 5] = [
     (
         "redlatch run --no-wait nightly-report -- /usr/local/bin/report --all",
         "Runs the report, unless another machine does.",
@@ -54,6 +54,10 @@ pub(crate) const EXAMPLES: [Entry; 4] = [
         "Takes a lock whose name begins with a dash: it stands behind two dashes, and so does the command.",
     ),
     (
+        "redlatch run --max 3 exports -- sh -c 'export --to /scratch/$REDLATCH_SLOT'",
+        "Lets three exports run at a time, whichever machines they are on, each with a folder of its own.",
+    ),
+    (
         "redlatch run --forever scheduler -- /usr/local/bin/scheduler",
         "Runs the scheduler on one machine at a time: when that one fails, another one takes over.",
     ),
@@ -61,8 +65,8 @@ pub(crate) const EXAMPLES: [Entry; 4] = [
 
 /// Runs a command under a lock, which is renewed until the command has ended.
 ///
-/// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN and, with --fenced, REDLATCH_FENCING_TOKEN in its environment. It
-/// runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is released when the
+/// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN, with --max REDLATCH_SLOT, and with --fenced
+/// REDLATCH_FENCING_TOKEN in its environment. It runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is released when the
 /// command has ended, even if processes that it has started still run. If redlatch is killed, the group is killed too.
 /// If redlatch is stopped, the group is ended before the lock is.
 #[derive(Debug, Args)]

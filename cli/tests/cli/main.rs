@@ -32,6 +32,8 @@ mod orphans;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
+mod permits;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod settings;

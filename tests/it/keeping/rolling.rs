@@ -1,0 +1,196 @@
+//! Kept locks while every server is restarted, one after the other, on real servers.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use redlatch::{Builder, Error, Fanout, KeepAlive, LockGuard, LockManager, LossCause, Protocol};
+use redlatch_testing::{Server, Stalls, eventually, now, pause};
+
+const BOUND: Duration = Duration::from_secs(100);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn over(servers: &[Server]) -> Builder {
+    LockManager::builder().nodes(servers.iter().map(Server::url))
+}
+
+#[track_caller]
+fn kept(manager: &LockManager, name: &str, ttl: Duration) -> LockGuard {
+    let request = manager.request(name).ttl(ttl);
+    request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
+}
+
+/// Runs this while contenders try to get the lock, each with a manager of its own and in a way of its own. None may get it.
+fn against_contenders(servers: &[String], run: impl FnOnce()) {
+    let over = AtomicBool::new(false);
+    let attempts = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for (fanout, wait) in [
+            (Fanout::Sequential, Duration::ZERO),
+            (Fanout::Overlapped, Duration::ZERO),
+            (Fanout::Sequential, ms(300)),
+            (Fanout::Overlapped, ms(300)),
+        ] {
+            let (over, attempts) = (&over, &attempts);
+            scope.spawn(move || {
+                let builder = LockManager::builder().nodes(servers.iter().cloned());
+                let manager = builder.fanout(fanout).build().unwrap();
+                while !over.load(Ordering::SeqCst) {
+                    let refused = manager.try_lock_for("job", ms(2_000), wait);
+                    assert!(
+                        matches!(refused, Err(Error::Held { .. } | Error::Unavailable { .. })),
+                        "a second holder: {refused:?}"
+                    );
+                    attempts.fetch_add(1, Ordering::SeqCst);
+                    pause(ms(3));
+                }
+            });
+        }
+        // A panic here must not leave the contenders running.
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        over.store(true, Ordering::SeqCst);
+        if let Err(panic) = ended {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    assert!(attempts.into_inner() > 100);
+}
+
+fn has_key(server: &Server, guard: &LockGuard) -> bool {
+    server.get("job").as_deref() == Some(guard.token())
+}
+
+#[test]
+fn a_kept_lock_outlives_all_its_servers_twice_each_away_for_longer_than_its_ttl_and_empty() {
+    let mut servers = Server::cluster(5);
+    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+    let ttl = ms(2_500);
+    let manager = over(&servers).node_timeout(ms(800)).build().unwrap();
+    let guard = kept(&manager, "job", ttl);
+    let stalls = Stalls::watch();
+    let mut stalled = Duration::ZERO;
+    against_contenders(&urls, || {
+        for place in (0..5).chain(0..5) {
+            servers[place].kill();
+            let killed = now();
+            while killed.elapsed() < ttl + ms(100) {
+                stalled = stalled.max(stalls.longest());
+                let held = guard.check();
+                assert!(held.is_ok(), "{held:?}, and nothing ran for {stalled:?}");
+                pause(ms(20));
+            }
+            servers[place].restart();
+            let is_healed = || has_key(&servers[place], &guard) || guard.check().is_err();
+            assert!(eventually(BOUND, is_healed));
+        }
+        guard.check().unwrap();
+        assert!(servers.iter().all(|server| has_key(server, &guard)));
+    });
+    assert!(servers.iter().all(|server| has_key(server, &guard)));
+    let stats = manager.stats();
+    assert!(stats.healed >= 10 && stats.lost == 0, "{stats}");
+    guard.unlock().unwrap();
+    // What contenders have announced ends by itself.
+    let is_empty = |server: &Server| server.get("job").is_none();
+    assert!(servers.iter().all(is_empty));
+    let nothing_is_left = || servers.iter().all(|server| server.keys() == 0);
+    assert!(eventually(BOUND, nothing_is_left));
+}
+
+#[test]
+fn a_thousand_kept_locks_are_healed_on_a_server_that_came_back_empty() {
+    const LOCKS: usize = 1_000;
+    let mut servers = Server::cluster(5);
+    let builder = over(&servers).node_timeout(ms(2_000));
+    let manager = builder.fanout(Fanout::Overlapped).build().unwrap();
+    // As long as a machine that has other things to do takes to renew so many.
+    let ttl = Duration::from_secs(20);
+    let guards: Vec<LockGuard> = (0..LOCKS)
+        .map(|i| kept(&manager, &format!("job {i}"), ttl))
+        .collect();
+    // With the breaker closed, and with another server that does not answer while it heals.
+    for (empty, stopped) in [(1, None), (3, Some(0))] {
+        if let Some(stopped) = stopped {
+            servers[stopped].stop();
+        }
+        servers[empty].kill();
+        servers[empty].restart();
+        let is_healed = || servers[empty].keys() == 1_000;
+        assert!(eventually(ttl * 3, is_healed), "{}", servers[empty].keys());
+        assert!(guards.iter().all(|guard| guard.check().is_ok()));
+        if let Some(stopped) = stopped {
+            servers[stopped].resume();
+        }
+    }
+    let stats = manager.stats();
+    assert_eq!((stats.healed, stats.lost), (2_000, 0), "{stats}");
+    drop(guards);
+    let nothing_is_left = || servers.iter().all(|server| server.keys() == 0);
+    assert!(eventually(BOUND, nothing_is_left));
+}
+
+/// Five servers that write each command to disk before they answer it.
+fn persistent(n: usize) -> Vec<Server> {
+    let start = || Server::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    (0..n).map(|_| start()).collect()
+}
+
+#[track_caller]
+fn restart_with_data(server: &mut Server) {
+    server.restart();
+    let has_loaded = || server.info("persistence").contains("loading:0");
+    assert!(eventually(BOUND, has_loaded));
+}
+
+fn fenced(servers: &[Server]) -> LockManager {
+    let builder = over(servers).protocol(Protocol::Fenced);
+    let manager = builder.node_timeout(ms(2_000)).build().unwrap();
+    manager.open_nodes().unwrap();
+    manager
+}
+
+/// The keys outlive the processes, so nothing has to be healed.
+#[test]
+fn a_kept_fenced_lock_outlives_quick_restarts_of_all_its_servers_with_their_data() {
+    let mut servers = persistent(5);
+    let manager = fenced(&servers);
+    let guard = kept(&manager, "job", ms(10_000));
+    for place in (0..5).chain(0..5) {
+        servers[place].kill();
+        restart_with_data(&mut servers[place]);
+        let left = servers[place].pttl("job");
+        assert!(has_key(&servers[place], &guard));
+        // The next renewal.
+        let is_renewed = || servers[place].pttl("job") > left;
+        assert!(eventually(BOUND, is_renewed));
+        guard.check().unwrap();
+    }
+    assert!(servers.iter().all(|server| has_key(server, &guard)));
+    guard.unlock().unwrap();
+    assert!(servers.iter().all(|server| server.get("job").is_none()));
+}
+
+/// The key ends while the server is away. It is another process afterwards, which does not know whether it has granted the
+/// lock to others meanwhile.
+#[test]
+fn a_fenced_lock_is_not_set_again_on_a_server_that_was_away_for_longer_than_its_ttl() {
+    let mut servers = persistent(3);
+    let manager = fenced(&servers);
+    let ttl = ms(6_000);
+    let guard = kept(&manager, "job", ttl);
+    servers[1].kill();
+    pause(ttl + ms(100));
+    restart_with_data(&mut servers[1]);
+    for _ in 0..3 {
+        guard.extend(ttl).unwrap();
+    }
+    assert_eq!(servers[1].get("job"), None);
+    guard.check().unwrap();
+    // With the next server away, too few are left that ever have the key.
+    servers[2].kill();
+    let cause = guard.wait_lost(BOUND).unwrap();
+    assert!(matches!(cause, LossCause::Unreachable { .. }), "{cause}");
+}
