@@ -26,7 +26,8 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
         &config,
         protocol(arguments.lock.fenced, &config),
     )?;
-    let request = Request::new(&arguments.lock, &config, &manager)?;
+    let mut request = Request::new(&arguments.lock, &config, &manager)?;
+    request.at_least = arguments.at_least;
     if let Some(program) = arguments.command.first() {
         command::check(program)?;
     }
