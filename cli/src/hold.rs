@@ -31,7 +31,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
     let protocol = protocol(arguments.lock.fenced, &config);
-    let manager = nodes::manager(&arguments.servers, &config, protocol)?;
+    let manager = nodes::holder(&arguments.servers, &config, (&arguments.lock, protocol))?;
     let request = Request::new(&arguments.lock, &config, &manager)?;
     if input_has_ended() {
         return Err(Failure::usage(

@@ -104,14 +104,20 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
     let of = nodes.len();
     match status {
         LockStatus::Held {
-            token, remaining, ..
+            token,
+            remaining,
+            holder,
+            ..
         } => {
             let has =
                 |view: &View| matches!(view, View::Held { token: other, .. } if other == token);
-            let holder: String = token.chars().take(8).collect();
+            let holder = match holder {
+                Some(holder) => holder.to_string(),
+                None => token.chars().take(8).collect(),
+            };
             let remaining = durations::rough(*remaining);
             format!(
-                "{name} is held by {holder} on {} of {of} nodes, for {remaining} more",
+                "{name} is held by {holder} on {} of {of} nodes, for another {remaining}",
                 count(&has)
             )
         }
@@ -175,7 +181,17 @@ mod tests {
         let line = shown(|nodes| hold(&nodes[..3]));
         assert_eq!(
             line,
-            "job is held by 01234567 on 3 of 5 nodes, for 19 s more"
+            "job is held by 01234567 on 3 of 5 nodes, for another 19 s"
+        );
+        let line = shown(|nodes| {
+            let value = format!("{token} web-3 4711 nightly since=2026-11-22T05:52:53Z");
+            for node in nodes {
+                node.hold("job", &value, Duration::from_secs(20));
+            }
+        });
+        assert_eq!(
+            line,
+            "job is held by web-3 4711 nightly since 2026-11-22 05:52:53 UTC on 5 of 5 nodes, for another 19 s"
         );
         assert_eq!(shown(|_| ()), "job is free on 5 of 5 nodes");
         let line = shown(|nodes| {

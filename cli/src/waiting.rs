@@ -227,7 +227,7 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
         let at_least = durations::exact(*at_least);
         return Failure::usage(format!("--at-least {at_least} can't be used: {reason}"));
     }
-    let Error::Held { nodes, .. } = &error else {
+    let Error::Held { nodes, holder, .. } = &error else {
         return error.into();
     };
     let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
@@ -241,17 +241,20 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
         "wait with --wait"
     };
     let (name, of) = (request.name, nodes.len());
+    let done_by = holder
+        .as_ref()
+        .map(|holder| format!(" by {}", holder.label));
+    let done_by = done_by.unwrap_or_default();
+    let holder = match holder {
+        Some(holder) => holder.to_string(),
+        None => "another holder".to_owned(),
+    };
     let message = match request.permits {
-        None if error.is_resting() => {
-            let by = error
-                .holder()
-                .map_or(String::new(), |holder| format!(" by {}", holder.label));
-            format!(
-                "the lock {name} rests: the work was done{by}, and nobody gets the lock before its --at-least is over{waited}; {advice}, or see 'redlatch status'"
-            )
-        }
+        None if error.is_resting() => format!(
+            "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; {advice}, or see 'redlatch status'"
+        ),
         None => format!(
-            "another holder has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
+            "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
         ),
         Some(permits) => format!(
             "other holders have the permits of {name}, {permits} in all{waited}; {advice}, or see 'redlatch status --max {permits}'"

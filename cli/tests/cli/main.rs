@@ -16,6 +16,8 @@ mod hold;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod labels;
+#[cfg(test)]
 mod list;
 #[cfg(test)]
 mod look;
