@@ -185,6 +185,9 @@ fn leader(status: &LockStatus) -> String {
             let holder = holder.as_ref().map(|holder| format!(" ({holder})"));
             format!("{}{} leads", short(token), holder.unwrap_or_default())
         }
+        LockStatus::Resting { remaining, .. } => {
+            format!("nobody leads for another {}", durations::rough(*remaining))
+        }
         LockStatus::Free { .. } => "nobody leads".to_owned(),
         LockStatus::Blocked { .. } => "nobody leads, and keys are left over".to_owned(),
         LockStatus::Unknown { .. } => "too few servers say who leads".to_owned(),

@@ -14,7 +14,7 @@ use crate::arguments::Hold;
 use crate::config;
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, no_system};
-use crate::give_back::{GivenBack, give_back};
+use crate::give_back::{Ending, GivenBack, give_back};
 use crate::json;
 use crate::log_lines;
 use crate::nodes;
@@ -64,7 +64,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
         held.unlock().ok();
         return Ok(LOST);
     }
-    let given_back = give_back(name, held);
+    let given_back = give_back(name, held, Ending::Rest);
     printed?;
     Ok(match given_back {
         GivenBack::Ours => 0,

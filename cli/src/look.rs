@@ -18,7 +18,10 @@ use crate::run::protocol;
 /// The lock is nobody's, as `status` says it.
 const FREE: u8 = 1;
 
-/// Returns 0 if the lock is held, 1 if it is free.
+/// The lock rests: it was given back, and nobody gets it yet.
+const RESTING: u8 = 3;
+
+/// Returns 0 if the lock is held, 1 if it is free, 3 if it rests.
 pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
@@ -60,6 +63,7 @@ fn show(
 fn code(status: &LockStatus) -> u8 {
     match status {
         LockStatus::Held { .. } => 0,
+        LockStatus::Resting { .. } => RESTING,
         LockStatus::Free { .. } => FREE,
         LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => UNAVAILABLE,
     }

@@ -121,6 +121,15 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
                 count(&has)
             )
         }
+        LockStatus::Resting {
+            remaining, holder, ..
+        } => {
+            let holder = holder
+                .as_ref()
+                .map(|holder| format!(", done by {}", holder.label));
+            let (holder, remaining) = (holder.unwrap_or_default(), durations::rough(*remaining));
+            format!("{name} rests{holder}, free in {remaining}")
+        }
         LockStatus::Free { .. } => {
             let free = count(&|view| matches!(view, View::Free));
             format!("{name} is free on {free} of {of} nodes")

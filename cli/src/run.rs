@@ -23,7 +23,8 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     let config = config::load(arguments.servers.config.as_deref())?;
     let protocol = protocol(arguments.lock.fenced, &config);
     let manager = nodes::holder(&arguments.servers, &config, (&arguments.lock, protocol))?;
-    let request = Request::new(&arguments.lock, &config, &manager)?;
+    let mut request = Request::new(&arguments.lock, &config, &manager)?;
+    request.at_least = arguments.at_least;
     if let Some(program) = arguments.command.first() {
         command::check(program)?;
     }

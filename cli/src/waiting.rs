@@ -34,6 +34,8 @@ pub(crate) struct Request<'a> {
     /// How many permits the semaphore has, if it is one.
     pub(crate) permits: Option<u32>,
     pub(crate) hold_time: HoldTime,
+    /// For how long nobody else may have the lock.
+    pub(crate) at_least: Option<Duration>,
     /// None means one attempt.
     pub(crate) wait: Option<Duration>,
     /// Whether it is no news that another holder has the lock.
@@ -171,6 +173,7 @@ impl<'a> Request<'a> {
             name: &lock.name,
             permits: lock.max,
             hold_time,
+            at_least: None,
             wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(unsaid)),
             is_quiet: lock.quiet,
             held_code: lock.conflict_exit_code,
@@ -181,7 +184,7 @@ impl<'a> Request<'a> {
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());
         let (HoldTime { ttl, max_hold, .. }, wait) = (self.hold_time, self.wait);
-        let permits = self.permits;
+        let (permits, at_least) = (self.permits, self.at_least);
         let cancel = cancel.clone();
         let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
         let call = move || {
@@ -191,6 +194,10 @@ impl<'a> Request<'a> {
             };
             let request = request.ttl(ttl);
             let request = request.keep_alive(keep_alive).cancelled_by(&cancel);
+            let request = match at_least {
+                Some(minimum) => request.at_least(minimum),
+                None => request,
+            };
             let _end = Announced(events);
             match wait {
                 Some(wait) => request.try_lock_for(wait),
@@ -213,6 +220,13 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
             durations::exact(request.hold_time.ttl)
         ));
     }
+    if let Error::InvalidAtLeast {
+        at_least, reason, ..
+    } = &error
+    {
+        let at_least = durations::exact(*at_least);
+        return Failure::usage(format!("--at-least {at_least} can't be used: {reason}"));
+    }
     let Error::Held { nodes, holder, .. } = &error else {
         return error.into();
     };
@@ -227,11 +241,18 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
         "wait with --wait"
     };
     let (name, of) = (request.name, nodes.len());
+    let done_by = holder
+        .as_ref()
+        .map(|holder| format!(" by {}", holder.label));
+    let done_by = done_by.unwrap_or_default();
     let holder = match holder {
         Some(holder) => holder.to_string(),
         None => "another holder".to_owned(),
     };
     let message = match request.permits {
+        None if error.is_resting() => format!(
+            "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; {advice}, or see 'redlatch status'"
+        ),
         None => format!(
             "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
         ),

@@ -18,7 +18,7 @@ pub(crate) const EXIT_CODES: [Entry; 8] = [
     ),
     (
         "75",
-        "Another holder has the lock, and nothing ran. -E sets another code.",
+        "Another holder has the lock, or it rests, and nothing ran. -E sets another code.",
     ),
     ("69", "Too few servers answer, and nothing ran."),
     (
@@ -40,10 +40,14 @@ pub(crate) const EXIT_CODES: [Entry; 8] = [
     ("74", "The file of --metrics can't be written. Nothing ran."),
 ];
 
-pub(crate) const EXAMPLES: [Entry; 5] = [
+pub(crate) const EXAMPLES: [Entry; 6] = [
     (
         "redlatch run --no-wait nightly-report -- /usr/local/bin/report --all",
         "Runs the report, unless another machine does.",
+    ),
+    (
+        "redlatch run --no-wait --at-least 10m nightly-report -- /usr/local/bin/report",
+        "Runs the report once, also if it takes a second and another machine's clock is late by five minutes.",
     ),
     (
         "redlatch run --max-hold 2h 'my job' -- sh -c 'fetch && load'",
@@ -77,6 +81,15 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     pub(crate) lock: Lock,
+
+    /// Keeps the lock from everybody for this long from its acquisition, also if the command ends sooner: the lock rests.
+    /// For a job that another machine would start again because its clock is late. At most max_ttl
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
+    pub(crate) at_least: Option<Duration>,
+
+    /// Lets the lock rest also if the command fails. Else it is free at once, so that another machine can try
+    #[arg(long, requires = "at_least")]
+    pub(crate) at_least_on_failure: bool,
 
     /// What to do when the lock is lost while the command runs
     #[arg(long, value_name = "ACTION", default_value = "term")]

@@ -7,9 +7,14 @@ use super::page::{Entry, closing_words};
 use super::servers::{Form, Servers};
 use crate::name::Name;
 
-pub(crate) const EXIT_CODES: [Entry; 3] = [
+pub(crate) const EXIT_CODES: [Entry; 4] = [
     ("0", "The lock is held; with --max, all permits are."),
     ("1", "The lock is free; with --max, a permit is."),
+    (
+        "3",
+        "The lock rests: its work is done, and nobody gets it before the --at-least of that run is over. With --max: \
+         no permit is free, and one of them rests.",
+    ),
     (
         "69",
         "It is not known who holds the lock, because too few servers answer. Or nobody holds it and nobody can get it, \

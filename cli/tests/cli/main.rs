@@ -38,6 +38,8 @@ mod permits;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod resting;
+#[cfg(test)]
 mod settings;
 #[cfg(test)]
 mod signals;
