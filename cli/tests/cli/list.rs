@@ -126,7 +126,8 @@ fn a_lock_that_rests_is_told_as_such() {
     nodes.hold(&format!("rest:{TOKEN}"), 600_000);
     let ended = list(&nodes, &[]);
     assert!(ended.stdout.starts_with("job: resting"), "{ended:?}");
-    assert!(ended.stdout.ends_with("on 3 of 3 nodes\n"), "{ended:?}");
+    let end = format!(", as rest:{TOKEN}, on 3 of 3 nodes\n");
+    assert!(ended.stdout.ends_with(&end), "{ended:?}");
     let object: Value = serde_json::from_str(&list(&nodes, &["--json"]).stdout).unwrap();
     assert_eq!(object["state"], "resting");
 }

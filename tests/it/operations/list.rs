@@ -94,11 +94,16 @@ fn a_lock_that_rests_is_listed_as_such_until_its_end() {
     let request = manager.request("report").ttl(TTL).at_least(TTL);
     request.lock().unwrap().unlock().unwrap();
     let locks = list(&manager, "");
-    let resting = matches!(&locks[0].status, LockStatus::Resting { .. });
-    assert!(resting && locks.len() == 1, "{locks:?}");
+    assert_eq!(locks.len(), 1);
     let text = locks[0].to_string();
     assert!(text.starts_with("\"report\": resting"), "{text}");
-    assert!(text.ends_with(", on 3 of 3 nodes"), "{text}");
+    let LockStatus::Resting { token, .. } = &locks[0].status else {
+        panic!("{text}");
+    };
+    assert!(
+        text.ends_with(&format!(", as {token}, on 3 of 3 nodes")),
+        "{text}"
+    );
     clock.advance(TTL * 2);
     assert!(list(&manager, "").is_empty());
 }
