@@ -131,6 +131,8 @@ pub(crate) struct Plan {
     pub(crate) lossless: bool,
     /// Whether clients look at locks as well, their own and others'.
     pub(crate) looks: bool,
+    /// Whether servers are restarted one after the other, while a client keeps a lock.
+    pub(crate) rolling: bool,
     /// Whether clients hold some of their locks for a time at least.
     pub(crate) rests: bool,
     pub(crate) weather: Weather,
@@ -225,6 +227,7 @@ impl Plan {
             replaced: Vec::new(),
             lossless,
             looks: false,
+            rolling: false,
             rests: false,
             weather,
             episodes: episodes(rng, &fleet),
