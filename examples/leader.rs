@@ -245,11 +245,16 @@ impl Drop for Service {
 /// Who leads, as everybody can see it.
 fn seen(status: &LockStatus) -> String {
     match status {
-        LockStatus::Held { remaining, .. } => {
-            format!("somebody leads for {remaining:.1?} at least")
-        }
+        LockStatus::Held {
+            holder: Some(holder),
+            remaining,
+            ..
+        } => format!("{holder} leads, for another {remaining:.1?} at least"),
+        LockStatus::Held { .. } => "somebody leads who says no name".to_owned(),
         LockStatus::Free { .. } => "nobody leads".to_owned(),
-        LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => status.to_string(),
+        LockStatus::Resting { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
+            status.to_string()
+        }
     }
 }
 

@@ -195,6 +195,19 @@ impl fmt::Display for Error {
         match self {
             Self::Held {
                 resource,
+                permits: None,
+                waited,
+                holder,
+                nodes,
+            } if is_resting(nodes) => {
+                write!(f, "the lock on {resource:?} rests")?;
+                if let Some(holder) = holder {
+                    write!(f, ", done by {}", holder.label)?;
+                }
+                write!(f, " (waited {waited:.1?}): {}", Reports(nodes))
+            }
+            Self::Held {
+                resource,
                 permits,
                 waited,
                 holder,
@@ -214,7 +227,8 @@ impl fmt::Display for Error {
                     (Some(_), _, true) => {
                         f.write_str("guards of this manager, or another thread asks for one")?;
                     }
-                    (Some(_), _, false) => f.write_str("other holders")?,
+                    (Some(_), Some(holder), false) => write!(f, "other holders, {holder} among them")?,
+                    (Some(_), None, false) => f.write_str("other holders")?,
                 }
                 if is_unasked(nodes) {
                     write!(f, "; no node was asked (waited {waited:.1?})")
@@ -338,6 +352,24 @@ impl Error {
         self
     }
 
+    /// Returns whether the lock [rests](crate::LockRequest::at_least), as far as the answers of the nodes tell: its last
+    /// holder has given it back, and nobody gets it before its time is over.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let request = manager.request("report").at_least(Duration::from_secs(600));
+    /// request.lock()?.unlock()?;
+    /// let error = request.try_lock().expect_err("it rests");
+    /// assert!(error.is_resting());
+    /// println!("{error}");
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn is_resting(&self) -> bool {
+        matches!(self, Self::Held { nodes, .. } if is_resting(nodes))
+    }
+
     /// The same error, with how long the call has taken.
     pub(crate) fn after(mut self, taken: Duration) -> Self {
         if let Self::Held { waited, .. }
@@ -349,6 +381,22 @@ impl Error {
         }
         self
     }
+}
+
+/// Whether more nodes say that the lock rests than that somebody has it.
+fn is_resting(nodes: &[NodeReport]) -> bool {
+    let votes = || nodes.iter().map(|report| &report.vote);
+    let is_told = |vote: &&Vote| {
+        matches!(
+            vote,
+            Vote::Held {
+                remaining: Some(_),
+                ..
+            }
+        )
+    };
+    let rests = votes().filter(|vote| vote.is_resting()).count();
+    rests.saturating_mul(2) > votes().filter(is_told).count()
 }
 
 fn is_unasked(nodes: &[NodeReport]) -> bool {

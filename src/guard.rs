@@ -9,7 +9,7 @@ mod extend;
 mod number;
 mod shared;
 
-use self::end::{Ending, drop_hooks};
+use self::end::drop_hooks;
 pub(crate) use self::shared::Shared;
 use crate::clock::Timestamp;
 use crate::contend::handover::Cohort;
@@ -21,7 +21,6 @@ use crate::lease::state::LeaseState;
 use crate::lease::{Lease, LeaseWatch};
 use crate::protocol::Won;
 use crate::renewal::Purpose;
-use crate::verdict;
 
 /// A held lock. Dropping it releases the lock on every node.
 ///
@@ -307,71 +306,6 @@ impl LockGuard {
             now.saturating_add(remaining),
             rest,
         )
-    }
-
-    /// Releases the lock, and reports errors.
-    ///
-    /// # Errors
-    ///
-    /// - [`Error::Lost`] when the lock was not held up to now: the loss was known before, or a majority no longer has
-    ///   our key.
-    /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. Keys that remain expire.
-    /// - [`Error::Forked`] in a forked child; the parent keeps its lock.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// guard.unlock()?;
-    /// assert_eq!(nodes[0].token_of("invoices"), None);
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn unlock(self) -> Result<(), Error> {
-        self.end(Ending::AsAsked)
-    }
-
-    /// Releases the lock at once, and reports errors: as [`unlock`](Self::unlock), but it does not rest, whatever
-    /// [`at_least`](crate::LockRequest::at_least) says. For work that failed, and that another should try now.
-    ///
-    /// # Errors
-    ///
-    /// As for [`unlock`](Self::unlock).
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let guard = manager.request("report").at_least(Duration::from_secs(600)).lock()?;
-    /// # let write_report = || Err::<(), _>("no space left");
-    /// match write_report() {
-    ///     Ok(()) => guard.unlock()?,
-    ///     Err(_) => guard.unlock_now()?,
-    /// }
-    /// assert!(manager.try_lock("report", Duration::from_secs(10)).is_ok());
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn unlock_now(self) -> Result<(), Error> {
-        self.end(Ending::AtOnce)
-    }
-
-    fn end(mut self, ending: Ending) -> Result<(), Error> {
-        self.shared.cluster().refuse_fork()?;
-        let started = self.shared.cluster().clock.now_for_records();
-        let Some((known, nodes)) = self.give_back(ending) else {
-            return Ok(());
-        };
-        if let Some(cause) = known {
-            // No answer of the nodes can undo a loss that is known.
-            return Err(self.lease.lost_error(cause));
-        }
-        let waited = self
-            .shared
-            .cluster()
-            .clock
-            .now_for_records()
-            .saturating_since(started);
-        verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
     }
 }
 

@@ -41,6 +41,14 @@ pub(crate) fn time_of_a_majority(nodes: usize, mut times: Vec<Duration>) -> Opti
     times.get(quorum(nodes).checked_sub(1)?).copied()
 }
 
+/// How long until keys with these times to live leave a majority of `nodes` nodes without one.
+pub(crate) fn time_until_no_obstacle(nodes: usize, mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable_by(|a, b| b.cmp(a));
+    // As many nodes as this may have one.
+    let most = nodes.saturating_sub(quorum(nodes));
+    times.get(most).copied().unwrap_or_default()
+}
+
 /// The part of a time to live by which the clocks of client and nodes may differ at its end. Never less than this part
 /// and 2 ms, and for a ttl of up to a year at most a microsecond more.
 pub(crate) fn drift(ttl: Duration, factor: f64) -> Duration {
@@ -81,6 +89,23 @@ mod tests {
             // Any two quorums overlap, and no smaller number has that property.
             assert!(2 * votes > nodes);
             assert!(2 * (votes - 1) <= nodes);
+        }
+    }
+
+    #[test]
+    fn keys_are_an_obstacle_until_a_majority_has_none() {
+        let seconds = |times: &[u64]| times.iter().map(|s| Duration::from_secs(*s)).collect();
+        for (nodes, times, expected) in [
+            (1, &[5][..], 5),
+            (2, &[5, 9], 9),
+            (3, &[9, 5], 5),
+            (3, &[9, 5, 1], 5),
+            (4, &[9, 5, 1], 5),
+            (5, &[1, 9, 5, 7], 5),
+            (5, &[9, 5], 0),
+        ] {
+            let left = time_until_no_obstacle(nodes, seconds(times));
+            assert_eq!(left, Duration::from_secs(expected), "{nodes} {times:?}");
         }
     }
 

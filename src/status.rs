@@ -17,7 +17,7 @@ use crate::holder::Holder;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
 ///
-/// There are exactly these four cases, so a `match` needs no further arm. Each case has the views of all nodes, which
+/// There are exactly these five cases, so a `match` needs no further arm. Each case has the views of all nodes, which
 /// [`nodes`](Self::nodes) returns.
 ///
 /// ```
@@ -30,6 +30,7 @@ use crate::holder::Holder;
 /// let guard = manager.lock("nightly-report", Duration::from_secs(30))?;
 /// match manager.status("nightly-report")? {
 ///     LockStatus::Held { token, remaining, .. } => println!("{token} has it for {remaining:.0?}"),
+///     LockStatus::Resting { remaining, .. } => println!("done, and free in {remaining:.0?}"),
 ///     LockStatus::Free { .. } => println!("to be had"),
 ///     LockStatus::Blocked { nodes, .. } => println!("nobody's, and can't be locked: {nodes:?}"),
 ///     LockStatus::Unknown { nodes, .. } => println!("too few nodes answer: {nodes:?}"),
@@ -54,6 +55,20 @@ pub enum LockStatus {
         /// means that the keys are about to expire: no holder relies on them any more, but they still block others.
         remaining: Duration,
         /// Who has the lock, if the holder says so.
+        holder: Option<Holder>,
+        /// What each node said, in the order in which they are asked to lock.
+        nodes: Vec<NodeStatus>,
+    },
+    /// The lock rests on a majority of the nodes: it was given back before [its time](crate::LockRequest::at_least) was over,
+    /// and nobody has it or gets it until then.
+    #[non_exhaustive]
+    Resting {
+        /// The value of the keys: `rest:` and the token of the last holder. To
+        /// [release](crate::LockManager::release) it ends the rest.
+        token: String,
+        /// How long until a majority of the nodes has no such key, so that others can get the lock.
+        remaining: Duration,
+        /// Who had the lock last, if that holder says so.
         holder: Option<Holder>,
         /// What each node said, in the order in which they are asked to lock.
         nodes: Vec<NodeStatus>,
@@ -134,8 +149,10 @@ pub enum View {
         token: String,
         /// The time to live that the key has left on this node.
         remaining: Duration,
-        /// Who has the lock, if the holder says so.
+        /// Who has the lock, or had it last if it rests, if the holder says so.
         holder: Option<Holder>,
+        /// Whether the lock rests: its value begins with `rest:`, whatever else is in it.
+        resting: bool,
     },
     /// There is no key.
     Free,
@@ -151,6 +168,7 @@ impl LockStatus {
     pub fn nodes(&self) -> &[NodeStatus] {
         match self {
             Self::Held { nodes, .. }
+            | Self::Resting { nodes, .. }
             | Self::Free { nodes }
             | Self::Blocked { nodes }
             | Self::Unknown { nodes } => nodes,
@@ -159,7 +177,10 @@ impl LockStatus {
 
     /// Whether the answers of further nodes can't change the status.
     pub(crate) fn is_decided(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::Free { .. })
+        matches!(
+            self,
+            Self::Held { .. } | Self::Resting { .. } | Self::Free { .. }
+        )
     }
 }
 
@@ -207,6 +228,15 @@ impl fmt::Display for Summary<'_> {
                 let holder = Shown(token, holder.as_ref());
                 write!(f, "held by {holder}, for another {remaining:.1?}")
             }
+            LockStatus::Resting {
+                remaining, holder, ..
+            } => {
+                f.write_str("resting")?;
+                if let Some(holder) = holder {
+                    write!(f, ", done by {}", holder.label)?;
+                }
+                write!(f, ", free in {remaining:.1?}")
+            }
             LockStatus::Free { .. } => f.write_str("free"),
             LockStatus::Blocked { .. } => {
                 f.write_str("held by nobody, and no majority is possible")
@@ -240,9 +270,11 @@ impl fmt::Display for View {
                 token,
                 remaining,
                 holder,
+                resting,
             } => {
                 let holder = Shown(token, holder.as_ref());
-                write!(f, "held by {holder}, for another {remaining:.1?}")
+                let how = if *resting { "rests as" } else { "held by" };
+                write!(f, "{how} {holder}, for another {remaining:.1?}")
             }
             Self::Free => f.write_str("no key"),
             Self::Failed(error) => write!(f, "{error}"),

@@ -159,6 +159,11 @@ impl Content {
         }
     }
 
+    /// Whether the lock rests with this value, or with the beginning of one. What is behind the mark may be of another version.
+    pub(crate) fn rests(value: &[u8]) -> bool {
+        value.starts_with(REST.as_bytes())
+    }
+
     /// Who has the lock, or had it before its rest, if the value says so.
     pub(crate) fn holder(&self) -> Option<Holder> {
         match self {

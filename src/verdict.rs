@@ -190,6 +190,15 @@ impl Tally {
 pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Duration) -> LockStatus {
     let count = |kind: fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
     if let Some((key, left)) = holder(&nodes) {
+        if key.resting {
+            let times = times(&nodes, key);
+            return LockStatus::Resting {
+                token: key.token.to_owned(),
+                remaining: quorum::time_until_no_obstacle(nodes.len(), times),
+                holder: key.holder.cloned(),
+                nodes,
+            };
+        }
         return LockStatus::Held {
             token: key.token.to_owned(),
             remaining: left.saturating_sub(drift(left)),
@@ -215,6 +224,7 @@ pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Durat
 struct Key<'v> {
     token: &'v str,
     holder: Option<&'v Holder>,
+    resting: bool,
 }
 
 /// The value that a majority has, and for how long a majority will have it.
@@ -230,10 +240,15 @@ fn keys(nodes: &[NodeStatus]) -> impl Iterator<Item = (Key<'_>, Duration)> {
             token,
             remaining,
             holder,
+            resting,
         } = &node.view
         {
-            let holder = holder.as_ref();
-            Some((Key { token, holder }, *remaining))
+            let key = Key {
+                token,
+                holder: holder.as_ref(),
+                resting: *resting,
+            };
+            Some((key, *remaining))
         } else {
             None
         }

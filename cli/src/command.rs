@@ -73,9 +73,13 @@ pub(crate) fn spawn(
         .env("REDLATCH_RESOURCE", name)
         .env("REDLATCH_TOKEN", held.token())
         .env_remove("REDLATCH_FENCING_TOKEN")
+        .env_remove("REDLATCH_SLOT")
         .env_remove(nodes::PASSWORD);
     if let Some(token) = held.fencing_token() {
         command.env("REDLATCH_FENCING_TOKEN", token.to_string());
+    }
+    if let Some(slot) = held.slot() {
+        command.env("REDLATCH_SLOT", slot.to_string());
     }
     for variable in hidden {
         command.env_remove(variable);

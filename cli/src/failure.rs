@@ -49,10 +49,12 @@ impl From<Error> for Failure {
             }
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
             Error::InvalidTtl { .. } => (USAGE, "see --node-timeout, and max_ttl in redlatch.toml"),
+            Error::InvalidPermits { .. } => (USAGE, "see --max"),
+            Error::InvalidAtLeast { .. } => (USAGE, "see max_ttl in redlatch.toml"),
             Error::InvalidToken { .. } => (USAGE, "see 'redlatch status'"),
-            Error::InvalidResource { .. } | Error::InvalidConfig { .. } => {
-                (USAGE, "try 'redlatch --help'")
-            }
+            Error::InvalidResource { .. }
+            | Error::InvalidHolder { .. }
+            | Error::InvalidConfig { .. } => (USAGE, "try 'redlatch --help'"),
             Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),
             // Neither can happen here: this program does not fork, and `open_nodes.rs` has its own words.
             Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),

@@ -97,6 +97,8 @@ impl Service<'_> {
     fn stand_by(&self, error: &Error) {
         let name = self.job.request.name;
         let state = match (error, self.job.request.manager.status(name.as_str())) {
+            // Given back meanwhile, so the next attempt tells more.
+            (Error::Held { .. }, Ok(LockStatus::Free { .. })) => return,
             (Error::Held { .. }, Ok(status)) => format!("standby: {}", leader(&status)),
             _ => "standby: too few servers answer".to_owned(),
         };
@@ -179,8 +181,14 @@ fn is_passing(error: &Error) -> bool {
 
 fn leader(status: &LockStatus) -> String {
     match status {
-        LockStatus::Held { token, .. } => format!("{} leads", short(token)),
-        LockStatus::Free { .. } => "nobody leads yet".to_owned(),
+        LockStatus::Held { token, holder, .. } => match holder {
+            Some(holder) => format!("{holder} leads ({})", short(token)),
+            None => format!("{} leads", short(token)),
+        },
+        LockStatus::Resting { remaining, .. } => {
+            format!("nobody leads for another {}", durations::rough(*remaining))
+        }
+        LockStatus::Free { .. } => "nobody leads".to_owned(),
         LockStatus::Blocked { .. } => "nobody leads, and keys are left over".to_owned(),
         LockStatus::Unknown { .. } => "too few servers say who leads".to_owned(),
     }

@@ -15,9 +15,22 @@ pub(crate) enum GivenBack {
     Lost,
 }
 
+/// What becomes of a lock that is given back before its minimum is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It rests, so that nobody gets it before.
+    Rest,
+    /// It is free.
+    AtOnce,
+}
+
 /// Gives the lock back.
-pub(crate) fn give_back(name: &Name, held: LockGuard) -> GivenBack {
-    match held.unlock() {
+pub(crate) fn give_back(name: &Name, held: LockGuard, ending: Ending) -> GivenBack {
+    let result = match ending {
+        Ending::Rest => held.unlock(),
+        Ending::AtOnce => held.unlock_now(),
+    };
+    match result {
         Ok(()) => {
             info!("gave the lock {name} back");
             GivenBack::Ours
@@ -31,7 +44,7 @@ pub(crate) fn give_back(name: &Name, held: LockGuard) -> GivenBack {
         }
         Err(error) => {
             output::complain(&format!(
-                "the lock {name} may stay until its time to live ends: {error}; see 'redlatch health'"
+                "the lock {name} may stay until its time to live ends, and no longer: {error}; see 'redlatch health'"
             ));
             GivenBack::Ours
         }

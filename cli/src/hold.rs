@@ -14,7 +14,7 @@ use crate::arguments::Hold;
 use crate::config;
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, no_system};
-use crate::give_back::{GivenBack, give_back};
+use crate::give_back::{Ending, GivenBack, give_back};
 use crate::json;
 use crate::log_lines;
 use crate::nodes;
@@ -31,7 +31,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
     let protocol = protocol(arguments.lock.fenced, &config);
-    let manager = nodes::manager(&arguments.servers, &config, protocol)?;
+    let manager = nodes::holder(&arguments.servers, &config, (&arguments.lock, protocol))?;
     let request = Request::new(&arguments.lock, &config, &manager)?;
     if input_has_ended() {
         return Err(Failure::usage(
@@ -50,6 +50,8 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
         // Once the lock is given back, nobody receives events.
         sender.send(Event::Lost(cause)).ok();
     });
+    // This process may have been stopped up to now.
+    held.check()?;
     let printed = output::print(&announcement(arguments, &held));
     let name = &arguments.lock.name;
     if printed.is_ok()
@@ -62,7 +64,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
         held.unlock().ok();
         return Ok(LOST);
     }
-    let given_back = give_back(name, held);
+    let given_back = give_back(name, held, Ending::Rest);
     printed?;
     Ok(match given_back {
         GivenBack::Ours => 0,

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::command;
 use crate::event::{self, Event};
 use crate::failure::{Failure, LOST, no_system};
-use crate::give_back::{GivenBack, give_back};
+use crate::give_back::{Ending, GivenBack, give_back};
 use crate::metrics::Metrics;
 use crate::notify;
 use crate::plan::LossPolicy;
@@ -52,8 +52,8 @@ impl Job<'_> {
         let end = match self.under_lock(&held, on_signal) {
             Ok(end) => end,
             Err(failure) => {
-                // The command did not run, so its failure matters more than one of the release.
-                held.unlock().ok();
+                // The command did not run, so its failure matters more than one of the release, and another may try.
+                held.unlock_now().ok();
                 return Err(failure);
             }
         };
@@ -113,10 +113,20 @@ impl Job<'_> {
         Ok(end)
     }
 
+    /// Whether the lock of a command with this exit code rests, if it has a minimum.
+    fn ending(&self, code: u8) -> Ending {
+        if code == 0 || self.arguments.at_least_on_failure {
+            Ending::Rest
+        } else {
+            Ending::AtOnce
+        }
+    }
+
     fn give_back(&self, held: LockGuard, end: End, ran: Duration) -> Term {
         let (code, is_lost) = match end {
             End::Guarded(code) => {
-                let given_back = give_back(&self.arguments.lock.name, held);
+                let ending = self.ending(code);
+                let given_back = give_back(&self.arguments.lock.name, held, ending);
                 (code, given_back == GivenBack::Lost)
             }
             End::Unguarded(code) => {

@@ -1,11 +1,18 @@
 //! The JSON for programs: what the library serialises, and what the command adds. The keys are a promise; unknown
 //! values are `null`.
 
-use redlatch::{Error, ListedLock, LockGuard, LockStatus};
+use redlatch::{Error, ListedLock, LockGuard, LockStatus, SemaphoreStatus};
 use serde_json::{Value, json};
 
 pub(crate) fn of_status(name: &str, status: &LockStatus) -> Value {
-    let mut object = json!(status);
+    named(name, json!(status))
+}
+
+pub(crate) fn of_semaphore(name: &str, status: &SemaphoreStatus) -> Value {
+    named(name, json!(status))
+}
+
+fn named(name: &str, mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.insert("resource".into(), name.into());
     }
@@ -25,6 +32,7 @@ pub(crate) fn of_listed(lock: &ListedLock) -> Value {
 pub(crate) fn of_guard(held: &LockGuard) -> Value {
     json!({
         "resource": held.resource(),
+        "slot": held.slot(),
         "token": held.token(),
         "fencing_token": held.fencing_token().map(u64::from),
     })

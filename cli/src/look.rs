@@ -1,7 +1,9 @@
 //! `redlatch status`, `health` and `unlock`, with output for people or as JSON.
 
+use std::fmt::Display;
+
 use redlatch::{Error, LockStatus, Severity};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::{Health, Status, Unlock};
 use crate::config;
@@ -16,26 +18,55 @@ use crate::run::protocol;
 /// The lock is nobody's, as `status` says it.
 const FREE: u8 = 1;
 
-/// Returns 0 if the lock is held, 1 if it is free.
+/// The lock rests: it was given back, and nobody gets it yet.
+const RESTING: u8 = 3;
+
+/// Returns 0 if the lock is held, 1 if it is free, 3 if it rests.
 pub(crate) fn status(arguments: &Status) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
     // The status does not depend on the protocol: both use the same key.
     let manager = nodes::manager(&arguments.servers, &config, protocol(false, &config))?;
-    let status = manager.status(arguments.name.as_str())?;
-    if arguments.form.json {
-        output::print(&format!(
-            "{}\n",
-            json::of_status(arguments.name.as_str(), &status)
-        ))?;
-    } else if !arguments.quiet {
-        output::print(&format!("{}: {status}\n", arguments.name))?;
+    let name = arguments.name.as_str();
+    if let Some(permits) = arguments.max {
+        let status = manager.semaphore_status(name, permits)?;
+        show(arguments, &status, || json::of_semaphore(name, &status))?;
+        let codes: Vec<u8> = status.slots.iter().map(code).collect();
+        // Whoever asks gets the one that is free, whatever the others are.
+        return Ok(if codes.contains(&FREE) {
+            FREE
+        } else {
+            codes.into_iter().max().unwrap_or(UNAVAILABLE)
+        });
     }
-    Ok(match status {
+    let status = manager.status(name)?;
+    show(arguments, &status, || json::of_status(name, &status))?;
+    Ok(code(&status))
+}
+
+/// Prints the status as the user wants it.
+fn show(
+    arguments: &Status,
+    status: &impl Display,
+    as_json: impl FnOnce() -> Value,
+) -> Result<(), Failure> {
+    if arguments.form.json {
+        output::print(&format!("{}\n", as_json()))
+    } else if arguments.quiet {
+        Ok(())
+    } else {
+        output::print(&format!("{}: {status}\n", arguments.name))
+    }
+}
+
+/// The exit code for a lock, or for a slot.
+fn code(status: &LockStatus) -> u8 {
+    match status {
         LockStatus::Held { .. } => 0,
+        LockStatus::Resting { .. } => RESTING,
         LockStatus::Free { .. } => FREE,
         LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => UNAVAILABLE,
-    })
+    }
 }
 
 /// Returns 0 to 2, as plugins of monitoring systems do.

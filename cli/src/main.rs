@@ -18,6 +18,7 @@ mod hold;
 mod hold_time;
 mod job;
 mod json;
+mod label;
 mod list;
 mod log_lines;
 mod look;

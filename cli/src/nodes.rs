@@ -6,9 +6,10 @@ use std::path::Path;
 use redis::IntoConnectionInfo;
 use redlatch::{Builder, LockManager, Protocol};
 
-use crate::arguments::Servers;
+use crate::arguments::{Lock, Servers};
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::label;
 
 /// The variables that may hold passwords.
 pub(crate) const PASSWORD: &str = "REDLATCH_PASSWORD";
@@ -17,12 +18,31 @@ pub(crate) const NODES: &str = "REDLATCH_NODES";
 /// One thread waits for the lock or reads its status, and one renews it.
 const CONNECTIONS: u32 = 2;
 
-/// Makes the manager. It connects to nothing yet.
+/// Makes a manager that looks at locks. It connects to nothing yet.
 pub(crate) fn manager(
     servers: &Servers,
     config: &Config,
     protocol: Protocol,
 ) -> Result<LockManager, Failure> {
+    Ok(builder(servers, config, protocol)?.build()?)
+}
+
+/// Makes a manager that takes this lock, with the label of the holder. It connects to nothing yet.
+pub(crate) fn holder(
+    servers: &Servers,
+    config: &Config,
+    (lock, protocol): (&Lock, Protocol),
+) -> Result<LockManager, Failure> {
+    let builder = builder(servers, config, protocol)?;
+    let builder = if lock.told.no_label {
+        builder
+    } else {
+        builder.holder(label::of_this_process(lock.told.label.as_deref()))
+    };
+    Ok(builder.build()?)
+}
+
+fn builder(servers: &Servers, config: &Config, protocol: Protocol) -> Result<Builder, Failure> {
     let urls = urls(servers, config)?;
     let password = password(servers, config)?;
     let mut builder = LockManager::builder()
@@ -48,7 +68,7 @@ pub(crate) fn manager(
     if let Some(factor) = config.drift_factor {
         builder = builder.drift_factor(factor);
     }
-    Ok(builder.build()?)
+    Ok(builder)
 }
 
 /// Whether one of the URLs in the environment has a password, so that the command must not inherit them.

@@ -46,7 +46,11 @@ fn of_stat(stat: &str) -> Option<Process> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
-    let mut pid = || Some(Pid::from_raw(fields.next()?.parse().ok()?));
+    let mut pid = || {
+        let number: i32 = fields.next()?.parse().ok()?;
+        // A process that was waited for a moment ago has -1.
+        Some(Pid::from_raw(number.max(0)))
+    };
     Some(Process {
         has_ended: state == "Z",
         parent: pid()?,
@@ -67,6 +71,14 @@ mod tests {
                 has_ended: false,
                 parent: pid(5),
                 group: pid(6),
+            })
+        );
+        assert_eq!(
+            of_stat("7 (x) X -1 -1 -1"),
+            Some(Process {
+                has_ended: false,
+                parent: None,
+                group: None,
             })
         );
         // The first process of a container, whose group is outside.

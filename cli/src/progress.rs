@@ -18,6 +18,8 @@ const FRESH: Duration = Duration::from_secs(1);
 
 pub(crate) struct Progress<'a> {
     name: &'a Name,
+    /// How many permits the semaphore has, if it is one.
+    permits: Option<u32>,
     started: Instant,
     /// Only on a terminal, from the first display on.
     bar: Option<ProgressBar>,
@@ -26,9 +28,10 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(name: &'a Name, started: Instant) -> Self {
+    pub(crate) fn new(name: &'a Name, permits: Option<u32>, started: Instant) -> Self {
         Self {
             name,
+            permits,
             started,
             bar: None,
             last: None,
@@ -39,7 +42,7 @@ impl<'a> Progress<'a> {
     pub(crate) fn show(&mut self, manager: &LockManager) {
         if !stderr().is_terminal() {
             if self.last.is_none() && log::log_enabled!(log::Level::Info) {
-                let text = describe(self.name, &manager.status(self.name.as_str()));
+                let text = self.describe(manager);
                 info!("waiting: {text}");
                 self.last = Some((text, clock::now()));
             }
@@ -52,16 +55,25 @@ impl<'a> Progress<'a> {
             .as_ref()
             .is_some_and(|(_, since)| is_fresh(*since))
         {
-            self.last = Some((
-                describe(self.name, &manager.status(self.name.as_str())),
-                now,
-            ));
+            self.last = Some((self.describe(manager), now));
         }
         let text = self.last.as_ref().map_or("", |(text, _)| text);
         let waited = durations::rough(now.saturating_duration_since(self.started));
         let bar = self.bar.get_or_insert_with(bar);
         bar.set_message(format!("{text}, waited {waited}"));
         bar.tick();
+    }
+
+    /// The line without the time waited.
+    fn describe(&self, manager: &LockManager) -> String {
+        let name = self.name;
+        let Some(permits) = self.permits else {
+            return describe(name, &manager.status(name.as_str()));
+        };
+        match manager.semaphore_status(name.as_str(), permits) {
+            Ok(status) => format!("{} of {permits} permits of {name} are held", status.held()),
+            Err(error) => unseen(name, &error),
+        }
     }
 
     /// Removes the line from the screen.
@@ -81,27 +93,42 @@ pub(crate) fn bar() -> ProgressBar {
     }
 }
 
-/// The line without the time waited.
+/// The line for a lock.
 fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
     let status = match status {
         Ok(status) => status,
-        Err(error) => return output::presentable(&format!("{name} can't be looked at: {error}")),
+        Err(error) => return unseen(name, error),
     };
     let nodes = status.nodes();
     let count = |kind: &dyn Fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
     let of = nodes.len();
     match status {
         LockStatus::Held {
-            token, remaining, ..
+            token,
+            remaining,
+            holder,
+            ..
         } => {
             let has =
                 |view: &View| matches!(view, View::Held { token: other, .. } if other == token);
-            let holder: String = token.chars().take(8).collect();
+            let holder = match holder {
+                Some(holder) => holder.to_string(),
+                None => token.chars().take(8).collect(),
+            };
             let remaining = durations::rough(*remaining);
             format!(
-                "{name} is held by {holder} on {} of {of} nodes, for {remaining} more",
+                "{name} is held by {holder} on {} of {of} nodes, for another {remaining}",
                 count(&has)
             )
+        }
+        LockStatus::Resting {
+            remaining, holder, ..
+        } => {
+            let holder = holder
+                .as_ref()
+                .map(|holder| format!(", done by {}", holder.label));
+            let (holder, remaining) = (holder.unwrap_or_default(), durations::rough(*remaining));
+            format!("{name} rests{holder}, free in {remaining}")
         }
         LockStatus::Free { .. } => {
             let free = count(&|view| matches!(view, View::Free));
@@ -116,6 +143,10 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
             format!("too few nodes say who holds {name}: {answers} of {of}")
         }
     }
+}
+
+fn unseen(name: &Name, error: &Error) -> String {
+    output::presentable(&format!("{name} can't be looked at: {error}"))
 }
 
 fn is_taken(view: &View) -> bool {
@@ -150,7 +181,17 @@ mod tests {
         let line = shown(|nodes| hold(&nodes[..3]));
         assert_eq!(
             line,
-            "job is held by 01234567 on 3 of 5 nodes, for 19 s more"
+            "job is held by 01234567 on 3 of 5 nodes, for another 19 s"
+        );
+        let line = shown(|nodes| {
+            let value = format!("{token} web-3 4711 nightly since=2026-11-22T05:52:53Z");
+            for node in nodes {
+                node.hold("job", &value, Duration::from_secs(20));
+            }
+        });
+        assert_eq!(
+            line,
+            "job is held by web-3 4711 nightly since 2026-11-22 05:52:53 UTC on 5 of 5 nodes, for another 19 s"
         );
         assert_eq!(shown(|_| ()), "job is free on 5 of 5 nodes");
         let line = shown(|nodes| {

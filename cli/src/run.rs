@@ -21,12 +21,10 @@ use crate::waiting::Request;
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
-    let manager = nodes::manager(
-        &arguments.servers,
-        &config,
-        protocol(arguments.lock.fenced, &config),
-    )?;
-    let request = Request::new(&arguments.lock, &config, &manager)?;
+    let protocol = protocol(arguments.lock.fenced, &config);
+    let manager = nodes::holder(&arguments.servers, &config, (&arguments.lock, protocol))?;
+    let mut request = Request::new(&arguments.lock, &config, &manager)?;
+    request.at_least = arguments.at_least;
     if let Some(program) = arguments.command.first() {
         command::check(program)?;
     }

@@ -31,7 +31,11 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
     pub(crate) name: &'a Name,
+    /// How many permits the semaphore has, if it is one.
+    pub(crate) permits: Option<u32>,
     pub(crate) hold_time: HoldTime,
+    /// For how long nobody else may have the lock.
+    pub(crate) at_least: Option<Duration>,
     /// None means one attempt.
     pub(crate) wait: Option<Duration>,
     /// Whether it is no news that another holder has the lock.
@@ -81,7 +85,7 @@ pub(crate) fn attempt(
     let started = clock::now();
     let cancel = Cancel::new();
     let caller = request.call(&cancel, sender)?;
-    let mut progress = Progress::new(request.name, started);
+    let mut progress = Progress::new(request.name, request.permits, started);
     let mut interrupted = None;
     loop {
         match events.recv_timeout(TICK) {
@@ -167,7 +171,9 @@ impl<'a> Request<'a> {
         Ok(Self {
             manager,
             name: &lock.name,
+            permits: lock.max,
             hold_time,
+            at_least: None,
             wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(unsaid)),
             is_quiet: lock.quiet,
             held_code: lock.conflict_exit_code,
@@ -178,11 +184,20 @@ impl<'a> Request<'a> {
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
         let (manager, name) = (self.manager.clone(), self.name.clone());
         let (HoldTime { ttl, max_hold, .. }, wait) = (self.hold_time, self.wait);
+        let (permits, at_least) = (self.permits, self.at_least);
         let cancel = cancel.clone();
         let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
         let call = move || {
-            let request = manager.request(name.as_str()).ttl(ttl);
+            let request = match permits {
+                Some(permits) => manager.semaphore(name.as_str(), permits),
+                None => manager.request(name.as_str()),
+            };
+            let request = request.ttl(ttl);
             let request = request.keep_alive(keep_alive).cancelled_by(&cancel);
+            let request = match at_least {
+                Some(minimum) => request.at_least(minimum),
+                None => request,
+            };
             let _end = Announced(events);
             match wait {
                 Some(wait) => request.try_lock_for(wait),
@@ -205,7 +220,14 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
             durations::exact(request.hold_time.ttl)
         ));
     }
-    let Error::Held { nodes, .. } = &error else {
+    if let Error::InvalidAtLeast {
+        at_least, reason, ..
+    } = &error
+    {
+        let at_least = durations::exact(*at_least);
+        return Failure::usage(format!("--at-least {at_least} can't be used: {reason}"));
+    }
+    let Error::Held { nodes, holder, .. } = &error else {
         return error.into();
     };
     let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
@@ -218,10 +240,25 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
     } else {
         "wait with --wait"
     };
-    let message = format!(
-        "another holder has the lock {} (on {count} of {} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'",
-        request.name,
-        nodes.len()
-    );
+    let (name, of) = (request.name, nodes.len());
+    let done_by = holder
+        .as_ref()
+        .map(|holder| format!(" by {}", holder.label));
+    let done_by = done_by.unwrap_or_default();
+    let holder = match holder {
+        Some(holder) => holder.to_string(),
+        None => "another holder".to_owned(),
+    };
+    let message = match request.permits {
+        None if error.is_resting() => format!(
+            "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; {advice}, or see 'redlatch status'"
+        ),
+        None => format!(
+            "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status'"
+        ),
+        Some(permits) => format!(
+            "other holders have the permits of {name}, {permits} in all{waited}; {advice}, or see 'redlatch status --max {permits}'"
+        ),
+    };
     Failure::new(request.held_code, message)
 }

@@ -75,8 +75,10 @@ pub enum Vote {
     Held {
         /// The time to live that the key has left on this node, if the node could be asked for it.
         remaining: Option<Duration>,
-        /// Who has it, if the holder says so and the node's answer has it.
+        /// Who has it, or had it last if it rests, if the holder says so and the node's answer has it.
         holder: Option<Holder>,
+        /// Whether the lock [rests](crate::LockRequest::at_least), as far as the node's answer tells.
+        resting: bool,
     },
     /// With the fenced protocol: the proposed token was not above the node's counter.
     ///
@@ -124,6 +126,11 @@ impl Vote {
     }
 
     /// The other holder that the node names.
+    /// Whether the node says that the lock rests.
+    pub(crate) fn is_resting(&self) -> bool {
+        matches!(self, Self::Held { resting: true, .. })
+    }
+
     pub(crate) fn holder(&self) -> Option<&Holder> {
         if let Self::Held { holder, .. } = self {
             holder.as_ref()
@@ -149,11 +156,16 @@ impl fmt::Display for Vote {
         match self {
             Self::Granted => f.write_str("granted"),
             Self::Released => f.write_str("released"),
-            Self::Held { remaining, holder } => {
-                f.write_str("held by ")?;
-                match holder {
-                    Some(holder) => write!(f, "{holder}")?,
-                    None => f.write_str("another")?,
+            Self::Held {
+                remaining,
+                holder,
+                resting,
+            } => {
+                match (resting, holder) {
+                    (true, Some(holder)) => write!(f, "rests, done by {}", holder.label)?,
+                    (true, None) => f.write_str("rests")?,
+                    (false, Some(holder)) => write!(f, "held by {holder}")?,
+                    (false, None) => f.write_str("held by another")?,
                 }
                 match remaining {
                     Some(remaining) => write!(f, ", for another {remaining:.1?}"),

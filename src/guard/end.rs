@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use super::LockGuard;
 use crate::contend::handover::is_enough;
-use crate::error::{LossCause, NodeReport};
+use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
 use crate::holder::Label;
 use crate::lease::state::{Ended, Hook};
 use crate::protocol::Won;
 use crate::protocol::release::release;
+use crate::verdict;
 
 /// How a guard ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
+enum Ending {
     /// The lock rests if its minimum is not over.
     AsAsked,
     /// The lock is free at once.
@@ -22,12 +23,74 @@ pub(super) enum Ending {
 }
 
 impl LockGuard {
+    /// Releases the lock, and reports errors.
+    ///
+    /// # Errors
+    ///
+    /// - [`Error::Lost`] when the lock was not held up to now: the loss was known before, or a majority no longer has
+    ///   our key.
+    /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. Keys that remain expire.
+    /// - [`Error::Forked`] in a forked child; the parent keeps its lock.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// guard.unlock()?;
+    /// assert_eq!(nodes[0].token_of("invoices"), None);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn unlock(self) -> Result<(), Error> {
+        self.end(Ending::AsAsked)
+    }
+
+    /// Releases the lock at once, and reports errors: as [`unlock`](Self::unlock), but it does not rest, whatever
+    /// [`at_least`](crate::LockRequest::at_least) says. For work that failed, and that another should try now.
+    ///
+    /// # Errors
+    ///
+    /// As for [`unlock`](Self::unlock).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.request("report").at_least(Duration::from_secs(600)).lock()?;
+    /// # let write_report = || Err::<(), _>("no space left");
+    /// match write_report() {
+    ///     Ok(()) => guard.unlock()?,
+    ///     Err(_) => guard.unlock_now()?,
+    /// }
+    /// assert!(manager.try_lock("report", Duration::from_secs(10)).is_ok());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn unlock_now(self) -> Result<(), Error> {
+        self.end(Ending::AtOnce)
+    }
+
+    fn end(mut self, ending: Ending) -> Result<(), Error> {
+        self.shared.cluster().refuse_fork()?;
+        let started = self.shared.cluster().clock.now_for_records();
+        let Some((known, nodes)) = self.give_back(ending) else {
+            return Ok(());
+        };
+        if let Some(cause) = known {
+            // No answer of the nodes can undo a loss that is known.
+            return Err(self.lease.lost_error(cause));
+        }
+        let waited = self
+            .shared
+            .cluster()
+            .clock
+            .now_for_records()
+            .saturating_since(started);
+        verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
+    }
+
     /// Hands the lock over, or releases it on every node that may have our key. Returns the votes of a release, and how
     /// the lock was lost before it, if it was.
-    pub(super) fn give_back(
-        &mut self,
-        ending: Ending,
-    ) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
+    fn give_back(&mut self, ending: Ending) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.must_release = false;
         if let Some(turn) = &self.turn {
             turn.release_begins();

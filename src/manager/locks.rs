@@ -38,7 +38,7 @@ impl LockManager {
     /// their keys, one after the other, by a `SCAN` of 250 keys a step. A step takes a server less than a millisecond.
     /// Keys that can't be locks are passed over by the server: those without a time to live, of another type, or of another
     /// prefix. A million of them take a node some 2 s. All nodes are asked about each key that may be a lock, 64 at once.
-    /// Memory is taken for one step, and 8 bytes for each lock that was found.
+    /// Memory is taken for one step, and some 18 bytes for each lock that was found.
     ///
     /// **Nodes that fail.** A node that fails three times in a row is given up, and another one takes its place, from its
     /// first key on. Nodes that failed a moment ago are asked last. So a node that hangs costs a few node timeouts.

@@ -92,6 +92,7 @@ pub(super) fn acquire_vote(reply: &Reply) -> Option<Vote> {
     match reply {
         Reply::Okay => Some(Vote::Granted),
         Reply::Nil => Some(Vote::Held {
+            resting: false,
             remaining: None,
             holder: None,
         }),

@@ -175,6 +175,7 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
                 token: content.token(|| shown::value(value, length)),
                 remaining: Duration::from_millis(pttl.unsigned_abs()),
                 holder: content.holder(),
+                resting: Content::rests(value),
             })
         }
         _ => None,

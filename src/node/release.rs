@@ -109,9 +109,9 @@ pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
 /// Reads what scripts return for a key that is not ours: its PTTL, or the code in its place, and the value if that may
 /// tell who has the key.
 pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
-    let (pttl, holder) = match why_not {
+    let (pttl, value) = match why_not {
         [Reply::Int(pttl)] => (*pttl, None),
-        [Reply::Int(pttl @ -1..), Reply::Bulk(value)] => (*pttl, Content::read(value).holder()),
+        [Reply::Int(pttl @ -1..), Reply::Bulk(value)] => (*pttl, Some(value.as_slice())),
         _ => return None,
     };
     match pttl {
@@ -119,7 +119,8 @@ pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
         -3 => Some(not_a_lock("holds a value of another type")),
         0.. => Some(Vote::Held {
             remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
-            holder,
+            holder: value.and_then(|value| Content::read(value).holder()),
+            resting: value.is_some_and(Content::rests),
         }),
         _ => None,
     }

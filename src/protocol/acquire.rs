@@ -227,6 +227,7 @@ fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
                 report.vote = Vote::Held {
                     remaining: Some(Duration::ZERO),
                     holder: report.vote.holder().cloned(),
+                    resting: report.vote.is_resting(),
                 };
             }
             Vote::Granted

@@ -114,15 +114,20 @@ fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
             token,
             remaining,
             holder,
+            ..
         } if token == own.token().as_str() && holder == own.holder() => {
             left = remaining;
             Vote::Granted
         }
         View::Held {
-            remaining, holder, ..
+            remaining,
+            holder,
+            resting,
+            ..
         } => Vote::Held {
             remaining: Some(remaining),
             holder,
+            resting,
         },
         View::Free => Vote::Missing,
         View::Failed(error) => Vote::Failed(error),

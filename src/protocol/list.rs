@@ -26,7 +26,7 @@ use crate::status::{ListedLock, LockStatus, NodeStatus, View};
 const MOST_AT_ONCE: usize = 64;
 const MOST_BYTES: usize = 16 * 1024;
 
-/// This many listed locks are remembered, so that none is listed twice. It takes 16 MiB at most.
+/// This many listed locks are remembered, so that none is listed twice. It takes 19 MB at most.
 const MOST_REMEMBERED: usize = 1 << 20;
 
 /// A list that is being made.
@@ -38,6 +38,8 @@ pub(crate) struct List {
     started: Timestamp,
     /// The part of the work that is done.
     share: f64,
+    /// An error that has come after locks were found in the same step.
+    error: Option<Error>,
 }
 
 impl List {
@@ -51,6 +53,7 @@ impl List {
             listed: Listed::default(),
             started: cluster.clock.now(),
             share: 0.0,
+            error: None,
         })
     }
 
@@ -58,6 +61,9 @@ impl List {
     /// list is complete.
     pub(crate) fn step(&mut self, cluster: &Cluster) -> Result<Option<Vec<ListedLock>>, Error> {
         cluster.refuse_fork()?;
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
         if self.count(State::is_complete) >= self.scans_needed() {
             self.share = 1.0;
             return Ok(None);
@@ -70,7 +76,7 @@ impl List {
             return Err(self.incomplete(cluster, Vec::new()));
         }
         self.note_share();
-        self.look_at(cluster, &keys).map(Some)
+        Ok(Some(self.look_at(cluster, &keys)))
     }
 
     /// The part of the work that is done: from 0.0 to 1.0, and never less than before.
@@ -102,7 +108,7 @@ impl List {
     }
 
     /// The locks among these keys.
-    fn look_at(&mut self, cluster: &Cluster, keys: &[Vec<u8>]) -> Result<Vec<ListedLock>, Error> {
+    fn look_at(&mut self, cluster: &Cluster, keys: &[Vec<u8>]) -> Vec<ListedLock> {
         let mut found: Vec<Candidate> = Vec::new();
         for key in keys {
             if let Some(candidate) = Candidate::new(cluster, key)
@@ -115,7 +121,13 @@ impl List {
         found.dedup_by(|a, b| a.key == b.key);
         let mut locks = Vec::new();
         for batch in batches(found) {
-            let statuses = self.statuses(cluster, &batch)?;
+            let statuses = match self.statuses(cluster, &batch) {
+                Ok(statuses) => statuses,
+                Err(error) => {
+                    self.error = Some(error);
+                    break;
+                }
+            };
             for (candidate, status) in batch.into_iter().zip(statuses) {
                 if matches!(status, LockStatus::Free { .. } | LockStatus::Blocked { .. }) {
                     continue;
@@ -124,7 +136,7 @@ impl List {
                 locks.push(candidate.with(status));
             }
         }
-        Ok(locks)
+        locks
     }
 
     /// Asks all nodes about these keys. If too few answer, they are asked again, the last time a majority has to.

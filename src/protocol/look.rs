@@ -26,11 +26,16 @@ pub(crate) fn status(cluster: &Cluster, resource: &str) -> Result<LockStatus, Er
 /// Who has the lock of a resource, as the holder says, and the votes that show it.
 pub(crate) fn holder(cluster: &Cluster, resource: &str) -> Option<(Holder, Vec<NodeReport>)> {
     let status = look(cluster, &[cluster.key(resource)]).pop()?;
-    let LockStatus::Held {
+    let (LockStatus::Held {
         holder: Some(holder),
         nodes,
         ..
-    } = status
+    }
+    | LockStatus::Resting {
+        holder: Some(holder),
+        nodes,
+        ..
+    }) = status
     else {
         return None;
     };
@@ -42,10 +47,14 @@ fn vote(status: NodeStatus) -> NodeReport {
     NodeReport {
         vote: match status.view {
             View::Held {
-                remaining, holder, ..
+                remaining,
+                holder,
+                resting,
+                ..
             } => Vote::Held {
                 remaining: Some(remaining),
                 holder,
+                resting,
             },
             View::Free => Vote::Missing,
             View::Failed(error) => Vote::Failed(error),

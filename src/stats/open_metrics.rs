@@ -32,7 +32,7 @@ const BOUNDS_US: [u64; 17] = [
 /// A counter without labels: its name, its help, and where it is.
 type Counter = (&'static str, &'static str, fn(&Stats) -> u64);
 
-const COUNTERS: [Counter; 13] = [
+const COUNTERS: &[Counter] = &[
     ("attempts", "Rounds over the nodes for a lock.", |stats| {
         stats.attempts
     }),
@@ -71,6 +71,11 @@ const COUNTERS: [Counter; 13] = [
         "renewed",
         "Renewals in the background that succeeded.",
         |stats| stats.renewed,
+    ),
+    (
+        "healed",
+        "Keys that an extension or a renewal set again on a node that had none.",
+        |stats| stats.healed,
     ),
     (
         "failed_renewals",

@@ -53,7 +53,7 @@ impl ListedLock {
     /// How many nodes have the key of the holder, or any key where it is unknown who that is.
     fn nodes_with_it(&self) -> usize {
         let holder = match &self.status {
-            LockStatus::Held { token, .. } => Some(token),
+            LockStatus::Held { token, .. } | LockStatus::Resting { token, .. } => Some(token),
             LockStatus::Free { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
                 None
             }

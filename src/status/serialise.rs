@@ -19,6 +19,15 @@ impl Serialize for LockStatus {
                 let remaining = milliseconds(*remaining);
                 ("held", Some(token), Some(remaining), holder.as_ref())
             }
+            Self::Resting {
+                token,
+                remaining,
+                holder,
+                ..
+            } => {
+                let remaining = milliseconds(*remaining);
+                ("resting", Some(token), Some(remaining), holder.as_ref())
+            }
             Self::Free { .. } => ("free", None, None, None),
             Self::Blocked { .. } => ("blocked", None, None, None),
             Self::Unknown { .. } => ("unknown", None, None, None),
@@ -50,7 +59,11 @@ impl Serialize for NodeStatus {
                 token,
                 remaining,
                 holder,
-            } => ("held", Some((token, remaining, holder.as_ref())), None),
+                resting,
+            } => {
+                let view = if *resting { "resting" } else { "held" };
+                (view, Some((token, remaining, holder.as_ref())), None)
+            }
             View::Free => ("free", None, None),
             View::Failed(error) => {
                 let (view, error) = failure(error);

@@ -43,6 +43,7 @@ impl Says {
             (Anothers, _) => Vote::Held {
                 remaining: None,
                 holder: None,
+                resting: false,
             },
             (NoKey, _) => Vote::Missing,
             (Nothing, 0) => Vote::Failed(NodeError::TimedOut),

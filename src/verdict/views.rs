@@ -20,7 +20,14 @@ enum Says {
 
 use Says::{Key, NoKey, NoLock, Nothing};
 
+/// The key with this token is of a lock that rests.
+const RESTING: char = 'r';
+
 impl Says {
+    fn rests(self) -> bool {
+        matches!(self, Key(RESTING, _))
+    }
+
     /// As the code under test sees it; how a node is silent, or its key no lock, goes by its place.
     fn view(self, place: usize) -> View {
         match (self, place % 3) {
@@ -28,6 +35,7 @@ impl Says {
                 token: token.to_string(),
                 remaining: Duration::from_secs(seconds),
                 holder: None,
+                resting: token == RESTING,
             },
             (NoKey, _) => View::Free,
             (NoLock, 0) => View::Failed(NodeError::NotALock {
@@ -90,6 +98,8 @@ fn holds(round: &[Says], token: char, after: u64) -> bool {
 enum Expected {
     /// By whom, and for how many seconds.
     Held(char, u64),
+    /// For how many seconds no majority is without the key.
+    Resting(u64),
     Free,
     Blocked,
     Unknown,
@@ -104,7 +114,16 @@ fn expected(round: &[Says]) -> Expected {
         holds(&best_case.collect::<Vec<_>>(), token, 0)
     };
     // Somebody of whom nothing was heard is `z`.
-    let candidates = ['a', 'b', 'z'];
+    let candidates = ['a', 'b', RESTING, 'z'];
+    let rests_after = |second: &u64| {
+        !is_majority(
+            round,
+            |says| !matches!(says, Key(RESTING, ends) if ends > second),
+        )
+    };
+    if holds(round, RESTING, 0) {
+        return Expected::Resting((0..=9).find(|second| !rests_after(second)).unwrap());
+    }
     if let Some(holder) = candidates.into_iter().find(|token| holds(round, *token, 0)) {
         let ended = |second: &u64| !holds(round, holder, *second);
         return Expected::Held(holder, (0..=9).find(ended).unwrap());
@@ -127,6 +146,9 @@ fn is_as_expected(status: &LockStatus, expected: &Expected) -> bool {
             },
             Expected::Held(holder, seconds),
         ) => *token == holder.to_string() && *remaining == Duration::from_secs(*seconds),
+        (LockStatus::Resting { remaining, .. }, Expected::Resting(seconds)) => {
+            *remaining == Duration::from_secs(*seconds)
+        }
         (LockStatus::Free { .. }, Expected::Free)
         | (LockStatus::Blocked { .. }, Expected::Blocked)
         | (LockStatus::Unknown { .. }, Expected::Unknown) => true,
@@ -135,7 +157,7 @@ fn is_as_expected(status: &LockStatus, expected: &Expected) -> bool {
 }
 
 fn assert_all_rounds(most_nodes: usize, answers: &[Says]) {
-    let mut seen = [0; 4];
+    let mut seen = [0; 5];
     for nodes in 1..=most_nodes {
         each_round(nodes, answers, &mut |round| {
             let expected = expected(round);
@@ -150,10 +172,13 @@ fn assert_all_rounds(most_nodes: usize, answers: &[Says]) {
                 Expected::Free => 1,
                 Expected::Blocked => 2,
                 Expected::Unknown => 3,
+                Expected::Resting(_) => 4,
             }] += 1;
         });
     }
-    assert!(seen.iter().all(|rounds| *rounds > 100), "{seen:?}");
+    let (all, rests) = (&seen[..4], answers.iter().any(|says| says.rests()));
+    assert!(all.iter().all(|rounds| *rounds > 100), "{seen:?}");
+    assert_eq!(seen[4] > 100, rests, "{seen:?}");
 }
 
 #[test]
@@ -182,6 +207,22 @@ fn a_lock_is_held_until_the_quorumth_of_its_keys_ends_whatever_their_times() {
             Key('a', 9),
             Key('b', 1),
             Key('b', 4),
+            NoKey,
+            NoLock,
+            Nothing,
+        ],
+    );
+}
+
+#[test]
+fn a_lock_rests_until_a_majority_of_the_nodes_is_free_of_its_key() {
+    assert_all_rounds(
+        6,
+        &[
+            Key('a', 2),
+            Key(RESTING, 1),
+            Key(RESTING, 4),
+            Key(RESTING, 6),
             NoKey,
             NoLock,
             Nothing,

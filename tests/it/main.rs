@@ -77,6 +77,7 @@ mod resting {
     mod outages;
     #[cfg(target_os = "linux")]
     mod queue;
+    mod shown;
 }
 
 /// The fenced protocol.

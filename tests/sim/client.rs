@@ -171,6 +171,7 @@ impl Worker {
                 if let Some(keeping) = keeping {
                     self.is_kept(claim, keeping);
                 }
+                self.world.state().check_rests();
                 if let Some(minimum) = minimum {
                     self.world.has_a_minimum(self.id, claim, &guard, minimum);
                 }
@@ -296,7 +297,7 @@ impl Worker {
         let mut returned = self.world.gives_back(claim);
         let result = guard.unlock();
         self.is_over(&mut returned, &watch);
-        self.was_unlocked(&returned, result)
+        self.was_unlocked(&returned, &result)
     }
 
     /// Unlocks so that the lock does not rest.
@@ -306,11 +307,11 @@ impl Worker {
         let mut returned = self.world.gives_back(claim);
         let result = guard.unlock_now();
         self.is_over(&mut returned, &watch);
-        self.was_unlocked(&returned, result);
+        self.was_unlocked(&returned, &result);
     }
 
-    fn was_unlocked(&self, returned: &Returned, result: Result<(), Error>) -> bool {
-        match &result {
+    fn was_unlocked(&self, returned: &Returned, result: &Result<(), Error>) -> bool {
+        match result {
             Ok(()) => self.world.unlocked(returned),
             Err(error) => {
                 let id = self.id;

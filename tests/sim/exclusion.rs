@@ -97,8 +97,7 @@ impl State {
             let (a, b, resource) = (mine.client, other.client, mine.resource);
             return self.fail(format!("two holders: c{a} and c{b} both have r{resource}"));
         }
-        let resource = mine.resource;
-        self.check_rests(resource);
+        self.check_rests();
         self.check_permits();
     }
 

@@ -190,17 +190,11 @@ impl State {
         let task = self.task();
         self.witness.sent(task, self.now, &message);
         self.sends_for_a_rest(&message);
-        match verb {
-            Verb::Retake => self.count("SET repeated"),
-            Verb::Probe => self.count("probe"),
-            Verb::Release if is_undo => self.count("undo"),
-            Verb::Set
-            | Verb::Extend
-            | Verb::Release
-            | Verb::Rest
-            | Verb::Inspect
-            | Verb::Look
-            | Verb::Ask => {}
+        if let Some(what) = verb.counted_as() {
+            self.count(what);
+        }
+        if is_undo {
+            self.count("undo");
         }
         let loss = (self.plan.weather.lost_request, "lost request");
         let fate = self.fate(client, node, loss);

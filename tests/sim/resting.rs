@@ -9,6 +9,7 @@ use super::node::Executed;
 use super::plan::{Kind, SHORTEST_DELAY, nanos};
 use super::wire::{Message, Verb};
 use super::world::{State, World};
+use crate::clock::Timestamp;
 use crate::{Error, LockGuard};
 
 /// The locks that are to rest, by the tokens of their last guards.
@@ -60,7 +61,7 @@ impl World {
             return;
         }
         let clock = state.clients[client].clock;
-        let until = guard.rests_until().map_or(0, |until| until.as_nanos());
+        let until = guard.rests_until().map_or(0, Timestamp::as_nanos);
         let began = state.witness.began(guard.token());
         let least = clock.shows(began + 2 * SHORTEST_DELAY) + nanos(minimum);
         let most = clock.shows(state.now) + nanos(minimum);
@@ -143,28 +144,25 @@ impl State {
             return;
         };
         rest.nodes.insert(node);
-        let (resource, has_begun) = (rest.resource, rest.nodes.len() == majority);
-        if has_begun && rest.until > now {
+        if rest.nodes.len() == majority && rest.until > now {
             self.count("a lock rests");
-            self.check_rests(resource);
         }
     }
 
     /// Nobody has a lock that rests on a majority.
-    pub(super) fn check_rests(&mut self, resource: usize) {
+    pub(super) fn check_rests(&mut self) {
         let (now, majority) = (self.now, self.majority());
-        let rests = self.witness.rests.iter().find(|(_, rest)| {
-            rest.resource == resource && rest.until > now && rest.nodes.len() >= majority
-        });
-        let Some((token, rest)) = rests else {
-            return;
-        };
-        let mut guards = self.witness.guards.iter();
-        let holder = guards
-            .find(|claim| claim.resource == resource && claim.until > now && claim.token != *token);
-        if let Some(holder) = holder {
-            let (holder, client) = (holder.client, rest.client);
+        let is_on = |rest: &Rest| rest.until > now && rest.nodes.len() >= majority;
+        let mut rests = self.witness.rests.iter().filter(|(_, rest)| is_on(rest));
+        let found = rests.find_map(|(token, rest)| {
+            let mut guards = self.witness.guards.iter();
+            let holder = guards.find(|claim| {
+                claim.resource == rest.resource && claim.until > now && claim.token != *token
+            })?;
             let left = Duration::from_nanos(rest.until - now);
+            Some((holder.client, rest.client, rest.resource, left))
+        });
+        if let Some((holder, client, resource, left)) = found {
             self.require(false, || {
                 format!("c{holder} has r{resource}, which rests after c{client} for {left:?}")
             });

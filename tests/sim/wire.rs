@@ -36,6 +36,17 @@ pub(crate) fn token_of(value: &str) -> &str {
     value.split_once(' ').map_or(value, |(token, _)| token)
 }
 
+impl Verb {
+    /// The name of a command that is counted.
+    pub(crate) fn counted_as(self) -> Option<&'static str> {
+        let counted = [(Self::Retake, "SET repeated"), (Self::Probe, "probe")];
+        let mut counted = counted.into_iter();
+        counted
+            .find(|(verb, _)| *verb == self)
+            .map(|(_, what)| what)
+    }
+}
+
 impl Message {
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let Some(words) = resp::words(bytes) else {

@@ -227,6 +227,7 @@ impl State {
             }
             Verb::Extend | Verb::Inspect | Verb::Look | Verb::Ask | Verb::Probe => {}
         }
+        self.check_rests();
         self.check_claims();
     }
 

@@ -57,7 +57,7 @@ fn in_one_line(rendered: &str) -> String {
         line.push_str("; ");
         // In other words than clap's, because there is a name after the two dashes and, with `run`, a command after it.
         line.push_str(if tip.starts_with("to pass ") {
-            "a name that begins with a dash stands after two dashes"
+            "a name that begins with a dash stands behind two dashes"
         } else {
             tip
         });
@@ -102,7 +102,7 @@ mod tests {
         let tip =
             told(&Arguments::try_parse_from(["redlatch", "run", "-job", "--", "x"]).unwrap_err());
         assert!(
-            tip.contains("a name that begins with a dash stands after two dashes"),
+            tip.contains("a name that begins with a dash stands behind two dashes"),
             "{tip}"
         );
         for (words, hint) in faults {

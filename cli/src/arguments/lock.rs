@@ -2,10 +2,17 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::builder::RangedI64ValueParser;
+use clap::{Args, value_parser};
 
 use crate::durations;
+use crate::label;
 use crate::name::Name;
+
+/// As the library takes it.
+pub(super) fn permits() -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(1..=256)
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Lock {
@@ -27,6 +34,11 @@ pub(crate) struct Lock {
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) max_hold: Option<Duration>,
 
+    /// Lets so many hold it at a time, each in a slot of its own: a semaphore in place of a lock. All who use the name
+    /// have to give the same number, from 1 to 256
+    #[arg(long, value_name = "NUMBER", value_parser = permits())]
+    pub(crate) max: Option<u32>,
+
     /// Uses the fenced protocol, for a fencing token (all users of the lock have to)
     #[arg(long)]
     pub(crate) fenced: bool,
@@ -35,6 +47,9 @@ pub(crate) struct Lock {
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::failure::HELD)]
     pub(crate) conflict_exit_code: u8,
 
+    #[command(flatten)]
+    pub(crate) told: Told,
+
     /// Says nothing when another holder has the lock: the exit code tells it. Faults are still told
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -42,4 +57,17 @@ pub(crate) struct Lock {
     /// What the lock is called
     #[arg(value_parser = Name::parse)]
     pub(crate) name: Name,
+}
+
+/// What others are told of the holder.
+#[derive(Debug, Args)]
+pub(crate) struct Told {
+    /// What others are told of the holder, beside the host and the process: up to 100 bytes. Everybody who may ask for
+    /// the lock can read it
+    #[arg(long, value_name = "TEXT", value_parser = label::parse)]
+    pub(crate) label: Option<String>,
+
+    /// Tells others nothing of the holder, neither the host nor the process
+    #[arg(long, conflicts_with = "label")]
+    pub(crate) no_label: bool,
 }

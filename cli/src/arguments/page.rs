@@ -18,7 +18,7 @@ pub(crate) const COMMON_CODES: [Entry; 3] = [
     ("74", "The output can't be written."),
 ];
 
-pub(crate) const ENVIRONMENT: [Entry; 7] = [
+pub(crate) const ENVIRONMENT: [Entry; 8] = [
     (
         "REDLATCH_NODES",
         "The URLs of the servers, separated by commas or white space. They count where there is no --node. The command \
@@ -44,6 +44,10 @@ pub(crate) const ENVIRONMENT: [Entry; 7] = [
     (
         "REDLATCH_FENCING_TOKEN",
         "For the command of run with --fenced: the number that grows from holder to holder, for the resource to compare.",
+    ),
+    (
+        "REDLATCH_SLOT",
+        "For the command of run with --max: which of the permits it has, from 0 to one less than the number.",
     ),
     (
         "NOTIFY_SOCKET",

@@ -18,7 +18,7 @@ pub(crate) const EXIT_CODES: [Entry; 8] = [
     ),
     (
         "75",
-        "Another holder has the lock, and nothing ran. -E sets another code.",
+        "Another holder has the lock, or it rests, and nothing ran. -E sets another code.",
     ),
     ("69", "Too few servers answer, and nothing ran."),
     (
@@ -40,10 +40,14 @@ pub(crate) const EXIT_CODES: [Entry; 8] = [
     ("74", "The file of --metrics can't be written. Nothing ran."),
 ];
 
-pub(crate) const EXAMPLES: [Entry; 4] = [
+pub(crate) const EXAMPLES: [Entry; 6] = [
     (
         "redlatch run --no-wait nightly-report -- /usr/local/bin/report --all",
         "Runs the report, unless another machine does.",
+    ),
+    (
+        "redlatch run --no-wait --at-least 10m nightly-report -- /usr/local/bin/report",
+        "Runs the report once, also if it takes a second and another machine's clock is late by five minutes.",
     ),
     (
         "redlatch run --max-hold 2h 'my job' -- sh -c 'fetch && load'",
@@ -54,6 +58,10 @@ pub(crate) const EXAMPLES: [Entry; 4] = [
         "Takes a lock whose name begins with a dash: it stands behind two dashes, and so does the command.",
     ),
     (
+        "redlatch run --max 3 exports -- sh -c 'export --to /scratch/$REDLATCH_SLOT'",
+        "Lets three exports run at a time, whichever machines they are on, each with a folder of its own.",
+    ),
+    (
         "redlatch run --forever scheduler -- /usr/local/bin/scheduler",
         "Runs the scheduler on one machine at a time: when that one fails, another one takes over.",
     ),
@@ -61,8 +69,8 @@ pub(crate) const EXAMPLES: [Entry; 4] = [
 
 /// Runs a command under a lock, which is renewed until the command has ended.
 ///
-/// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN and, with --fenced, REDLATCH_FENCING_TOKEN in its environment. It
-/// runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is released when the
+/// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN, with --max REDLATCH_SLOT, and with --fenced
+/// REDLATCH_FENCING_TOKEN in its environment. It runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is released when the
 /// command has ended, even if processes that it has started still run. If redlatch is killed, the group is killed too.
 /// If redlatch is stopped, the group is ended before the lock is.
 #[derive(Debug, Args)]
@@ -73,6 +81,15 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     pub(crate) lock: Lock,
+
+    /// Keeps the lock from everybody for this long from its acquisition, also if the command ends sooner: the lock rests.
+    /// For a job that another machine would start again because its clock is late. At most max_ttl
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
+    pub(crate) at_least: Option<Duration>,
+
+    /// Lets the lock rest also if the command fails. Else it is free at once, so that another machine can try
+    #[arg(long, requires = "at_least")]
+    pub(crate) at_least_on_failure: bool,
 
     /// What to do when the lock is lost while the command runs
     #[arg(long, value_name = "ACTION", default_value = "term")]

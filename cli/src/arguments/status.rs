@@ -2,13 +2,18 @@
 
 use clap::Args;
 
+use super::lock::permits;
 use super::page::{Entry, closing_words};
 use super::servers::{Form, Servers};
 use crate::name::Name;
 
-pub(crate) const EXIT_CODES: [Entry; 3] = [
-    ("0", "The lock is held."),
-    ("1", "The lock is free."),
+pub(crate) const EXIT_CODES: [Entry; 4] = [
+    ("0", "The lock is held; with --max, all permits are."),
+    ("1", "The lock is free; with --max, a permit is."),
+    (
+        "3",
+        "The lock rests: its work is done, and nobody gets it before the --at-least of that run is over.",
+    ),
     (
         "69",
         "It is not known who holds the lock, because too few servers answer. Or nobody holds it and nobody can get it, \
@@ -36,6 +41,10 @@ pub(crate) struct Status {
 
     #[command(flatten)]
     pub(crate) form: Form,
+
+    /// Looks at a semaphore with so many permits, as --max of run says, and not at a lock
+    #[arg(long, value_name = "NUMBER", value_parser = permits())]
+    pub(crate) max: Option<u32>,
 
     /// Prints nothing: the exit code tells whether the lock is held
     #[arg(short, long, conflicts_with_all = ["json", "verbose"])]

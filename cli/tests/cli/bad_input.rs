@@ -24,7 +24,7 @@ fn assert_refused(ended: &Ended, code: i32, advice: &str) {
 fn usage_that_is_wrong_is_64() {
     let nodes = Nodes::start(3);
     let long = "x".repeat(70_000);
-    let cases: [(&[&str], &str); 32] = [
+    let cases: [(&[&str], &str); 40] = [
         (&[], "--help"),
         (&["dance"], "--help"),
         (&["run"], "<NAME>"),
@@ -111,6 +111,14 @@ fn usage_that_is_wrong_is_64() {
         (&["run", "", "--", "true"], "at least one character"),
         (&["run", &long, "--", "true"], "65536"),
         (&["status"], "<NAME>"),
+        (&["status", "-q", "--json", "job"], "--json"),
+        (&["run", "-q", "-v", "job", "--", "true"], "--verbose"),
+        (&["run", "-job", "--", "true"], "behind two dashes"),
+        (&["run", "--", "", "--", "true"], "at least one character"),
+        (&["hold"], "<NAME>"),
+        (&["hold", "job", "true"], "redlatch run NAME -- COMMAND"),
+        (&["hold", "--ttl", "899ms", "job"], "standard input"),
+        (&["open-nodes", "job"], "--help"),
         (&["unlock", "job"], "--token"),
         (&["unlock", "job", "--token"], "--token"),
         (&["unlock", "job", "--token", "a\\q"], "backslash"),
@@ -181,7 +189,9 @@ fn without_servers_each_way_to_name_them_is_told() {
     for arguments in [
         &["run", "job", "--", "true"][..],
         &["status", "job"],
+        &["hold", "job"],
         &["health"],
+        &["open-nodes"],
     ] {
         let ended = end_of(&mut bare(arguments));
         assert_refused(&ended, 64, "--node URL");

@@ -97,6 +97,20 @@ fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
 }
 
 #[test]
+fn a_term_ends_at_max_hold() {
+    let nodes = Nodes::start(3);
+    let options = [&FOREVER[..], &["--max-hold", "2s"]].concat();
+    let running = Running::start(&mut nodes.run(&options, SERVE));
+    let first = pid(&running.line());
+    let line = told(&running, "lost the lock job");
+    assert!(line.contains("max_hold"), "{line}");
+    assert_dies(first);
+    running.line();
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, Some(143));
+}
+
+#[test]
 fn a_command_that_ends_runs_again_after_pauses_that_grow_and_leave_the_lock_free() {
     let nodes = Nodes::start(3);
     let running = Running::start(&mut nodes.run(&FOREVER, "echo started; exit 3"));
@@ -108,7 +122,7 @@ fn a_command_that_ends_runs_again_after_pauses_that_grow_and_leave_the_lock_free
             line.ends_with(&format!("campaigns again in {pause}")),
             "{line}"
         );
-        assert_eq!(nodes.locked(), 0);
+        assert!(eventually(LIMIT, || nodes.locked() == 0));
     }
     // In a pause there is no command to send it to.
     running.signal(Signal::TERM);
@@ -178,9 +192,13 @@ fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
     let nodes = Nodes::start(3);
     let config = fs::read_to_string(nodes.file("redlatch.toml")).unwrap();
     fs::write(nodes.file("redlatch.toml"), config + "wait = \"50ms\"\n").unwrap();
-    nodes.hold("0another", 60_000);
+    // Who says who it is, is named.
+    let token = "0123456789abcdef0123456789abcdef01234567";
+    let value = format!("{token} web-3 nightly since=2026-11-22T05:52:53Z");
+    nodes.hold(&value, 60_000);
     let mut waiting = Running::start(&mut nodes.run(&FOREVER, SERVE));
-    told(&waiting, "standby: 0another leads");
+    let leader = "01234567 (web-3 nightly since 2026-11-22 05:52:53 UTC)";
+    told(&waiting, &format!("standby: {leader} leads"));
     // That one waits for far longer than the configuration says.
     let ended = end_of(&mut nodes.run(&["--forever", "--wait", "300ms"], SERVE));
     assert_eq!(ended.code, Some(75), "{ended:?}");

@@ -7,7 +7,7 @@ use redlatch_testing::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::process::{LIMIT, Nodes, end_of, let_children_heed_signals};
+use crate::process::{Ended, LIMIT, Nodes, end_of, let_children_heed_signals};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -15,6 +15,11 @@ fn hold(nodes: &Nodes, key: &str) {
     for server in &nodes.servers {
         server.hold(key, TOKEN, 600_000);
     }
+}
+
+fn list(nodes: &Nodes, more: &[&str]) -> Ended {
+    let arguments = [&["list"], more].concat();
+    end_of(&mut nodes.redlatch(&arguments))
 }
 
 /// Sets a million keys of another program on each server, of which none may be a lock.
@@ -27,11 +32,7 @@ fn fill(nodes: &Nodes) {
 
 #[test]
 fn each_lock_is_a_line_and_each_line_one_lock() {
-    let mut nodes = Nodes::start(3);
-    let list = |nodes: &Nodes, more: &[&str]| {
-        let arguments = [&["list"], more].concat();
-        end_of(&mut nodes.redlatch(&arguments))
-    };
+    let nodes = Nodes::start(3);
     let ended = list(&nodes, &[]);
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
@@ -73,7 +74,13 @@ fn each_lock_is_a_line_and_each_line_one_lock() {
     let ended = list(&nodes, &["--prefix", "--"]);
     assert!(ended.stdout.starts_with("--json: held"), "{ended:?}");
     assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
+}
 
+#[test]
+fn with_json_each_lock_is_an_object() {
+    let nodes = Nodes::start(3);
+    hold(&nodes, "line\nbreak");
+    hold(&nodes, "exports:redlatch:slot:2");
     let ended = list(&nodes, &["--json", "--prefix", "exp"]);
     let object: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(object["resource"], "exports");
@@ -91,6 +98,32 @@ fn each_lock_is_a_line_and_each_line_one_lock() {
         (&"line\nbreak".into(), &Value::Null)
     );
 
+    let ended = list(&nodes, &["--json"]);
+    assert_eq!(ended.stdout.lines().count(), 2, "{ended:?}");
+}
+
+#[test]
+fn the_holder_is_told_with_its_label() {
+    let nodes = Nodes::start(3);
+    let label = "web-3 4711 nightly";
+    let value = format!("{TOKEN} {label} since=2026-11-22T05:52:53Z");
+    nodes.hold(&value, 600_000);
+    let ended = list(&nodes, &[]);
+    let beginning =
+        format!("job: held by {TOKEN} ({label} since 2026-11-22 05:52:53 UTC), for another ");
+    assert!(ended.stdout.starts_with(&beginning), "{ended:?}");
+    let object: Value = serde_json::from_str(&list(&nodes, &["--json"]).stdout).unwrap();
+    assert_eq!(
+        (&object["token"], &object["resource"]),
+        (&TOKEN.into(), &"job".into())
+    );
+    assert!(object.to_string().contains(label), "{object}");
+}
+
+#[test]
+fn the_list_is_complete_without_one_server_and_is_none_without_two() {
+    let mut nodes = Nodes::start(3);
+    hold(&nodes, "job");
     // With a key prefix, the name is what is behind it.
     let ended = list(&nodes, &["--key-prefix", "jo", "--prefix", "b"]);
     assert!(ended.stdout.starts_with("b: held by"), "{ended:?}");

@@ -16,6 +16,8 @@ mod hold;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod labels;
+#[cfg(test)]
 mod list;
 #[cfg(test)]
 mod look;
@@ -32,7 +34,11 @@ mod orphans;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
+mod permits;
+#[cfg(test)]
 mod process;
+#[cfg(test)]
+mod resting;
 #[cfg(test)]
 mod settings;
 #[cfg(test)]

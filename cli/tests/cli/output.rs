@@ -90,7 +90,7 @@ fn in_a_pipe_waiting_is_quiet_unless_verbose() {
     let ended = end_of(&mut nodes.run(&["--wait", "15s", "--verbose"], "true"));
     let lines: Vec<&str> = ended.stderr.lines().map(|line| stamped(line).1).collect();
     assert_eq!(lines.len(), 3, "{ended:?}");
-    assert!(lines[0].starts_with("waiting: job is held by another on 3 of 3 nodes, for "));
+    assert!(lines[0].starts_with("waiting: job is held by another on 3 of 3 nodes, for another "));
     assert!(lines[1].starts_with("got the lock job after "), "{ended:?}");
     assert_eq!(lines[2], "gave the lock job back");
 }

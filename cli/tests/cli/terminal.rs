@@ -165,13 +165,13 @@ fn waiting_on_a_terminal_shows_the_holder_and_clears_the_line() {
     assert!(eventually(LIMIT, || child.try_wait().unwrap().is_some()));
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let is_shown = |text: &str| terminal.shown.lock().contains(text);
-    let line = "job is held by 01234567 on 3 of 5 nodes, for ";
+    let line = "job is held by 01234567 on 3 of 5 nodes, for another ";
     assert!(
         eventually(LIMIT, || is_shown(line)),
         "{:?}",
         terminal.shown.lock()
     );
-    assert!(is_shown(" more, waited "), "{:?}", terminal.shown.lock());
+    assert!(is_shown(", waited "), "{:?}", terminal.shown.lock());
     // The last thing is that the line is cleared.
     let is_cleared = || terminal.shown.lock().ends_with("\u{1b}[2K");
     assert!(eventually(LIMIT, is_cleared), "{:?}", terminal.shown.lock());

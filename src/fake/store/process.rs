@@ -85,7 +85,7 @@ fn micros(span: Duration) -> u64 {
 
 /// The step of the generator `SplitMix64` (Steele, Lea and Flood): different numbers give different ones, all over the
 /// range.
-fn mix(number: u64) -> u64 {
+pub(super) fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

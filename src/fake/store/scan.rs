@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::process::mix;
 use super::{Entry, Store, error};
 use crate::fencing::{FENCE, MARKER};
 use crate::wire::resp::Reply;
@@ -12,7 +13,7 @@ const ROOM: usize = 16 * 1024;
 const ROOM_OF_A_KEY: usize = 16;
 
 impl Store {
-    /// The keys come in the order of their hashes. The cursor is the hash of the next key with its bits reversed, because
+    /// The keys come in the order of their hashes, which is another one in each process. The cursor is the hash of the next key with its bits reversed, because
     /// the cursors of Redis grow in that way.
     pub(super) fn scan(&self, words: [&str; 4], now: Duration) -> Reply {
         let [cursor, pattern, count, longest] = words;
@@ -24,10 +25,11 @@ impl Store {
             return error("a pattern that a fake node does not know");
         };
         let first = cursor.reverse_bits();
+        let seed = hash(0, &self.process.run_id());
         let mut hashed: Vec<(u64, &str, &Entry)> = self
             .keys
             .iter()
-            .map(|(key, entry)| (hash(key), key.as_str(), entry))
+            .map(|(key, entry)| (hash(seed, key), key.as_str(), entry))
             .filter(|(hash, ..)| *hash >= first)
             .collect();
         hashed.sort_unstable_by_key(|(hash, key, _)| (*hash, *key));
@@ -95,8 +97,9 @@ fn prefix(pattern: &str) -> Option<String> {
     Some(prefix)
 }
 
-/// FNV-1a. It is never 0, where a scan begins.
-fn hash(key: &str) -> u64 {
+/// FNV-1a, mixed so that each bit of the text and of the seed changes the order. It is never 0, where a scan begins.
+fn hash(seed: u64, text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    key.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    mix(hash ^ seed).max(1)
 }

@@ -191,6 +191,8 @@ fn names() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_names_of_nodes_are_read_back(names in names()) {
         let (_, manager, guard) = busy();

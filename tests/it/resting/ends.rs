@@ -84,19 +84,12 @@ pub(super) fn everywhere(check: impl Fn(World)) {
 #[test]
 fn nobody_gets_a_lock_that_rests_before_its_minimum_is_over_and_everybody_after_it() {
     everywhere(|world| {
-        for node in &world.nodes {
-            node.delay(ms(20));
-        }
-        let began = world.clock.elapsed();
         let guard = world.guard(MINIMUM);
         let acquired = world.clock.elapsed();
-        assert!(acquired > began);
-        world.nodes.iter().for_each(FakeNode::recover);
         let (token, fencing) = (guard.token().to_owned(), guard.fencing_token());
         world.clock.advance(ms(100));
         guard.unlock().unwrap();
         world.assert_rests(&token);
-        // The time is counted from when the lock was acquired, and not from before.
         let held = world.clock.elapsed().saturating_sub(acquired);
         world.clock.advance(MINIMUM.saturating_sub(held + ms(1)));
         world.assert_rests(&token);
@@ -104,19 +97,25 @@ fn nobody_gets_a_lock_that_rests_before_its_minimum_is_over_and_everybody_after_
         let drift = MINIMUM / 99 + ms(6);
         world.clock.advance(drift);
         world.assert_free();
-        assert!(world.other.try_lock("job", TTL).unwrap().fencing_token() >= fencing);
+        let next = world.other.try_lock("job", TTL).unwrap().fencing_token();
+        assert!(next.is_none() || next > fencing);
     });
 }
 
 #[test]
-fn a_node_whose_clock_runs_fast_by_the_drift_rests_for_long_enough() {
+fn the_minimum_is_counted_from_the_end_of_the_acquisition_and_by_the_slowest_clock() {
     let world = World::classic();
     for minimum in [ms(1), ms(99), ms(7_777), MINIMUM] {
+        for node in &world.nodes {
+            node.delay(ms(20));
+        }
         let guard = world.guard(minimum);
+        world.nodes.iter().for_each(FakeNode::recover);
         let before = world.clock.elapsed();
         guard.unlock().unwrap();
         for node in &world.nodes {
             let ttl = node.ttl_of("job").unwrap();
+            // On a node whose clock runs fast by the drift, it is over by that much sooner.
             let drift = ttl / 100 + ms(2);
             assert!(
                 ttl.saturating_sub(drift) >= minimum,

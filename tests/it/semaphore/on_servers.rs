@@ -217,6 +217,27 @@ fn as_many_are_woken_as_permits_are_given_back_at_once() {
 }
 
 #[test]
+fn a_bell_has_an_element_for_each_permit_that_is_given_back_and_no_more_than_eight() {
+    const BELL: &str = "exports:redlatch:bell";
+    let servers = cluster(1);
+    let manager = process(&servers, LONG);
+    let rings = || redis::from_redis_value::<u64>(servers[0].command(&["LLEN", BELL])).unwrap();
+    let announce = ["SADD", "exports:redlatch:waiting", "1"];
+    servers[0].command(&announce);
+    // Somebody has looked, and does not listen yet. What is in a bell expires, on a slow machine before it is counted.
+    let is_rung = eventually(BOUND, || {
+        let held = [(); 2].map(|()| take(&manager, 2));
+        drop(held);
+        rings() == 2
+    });
+    assert!(is_rung, "{}", rings());
+    for _ in 0..50 {
+        take(&manager, 2).unlock().unwrap();
+        assert!(rings() <= 8);
+    }
+}
+
+#[test]
 fn those_who_wait_for_a_lock_of_the_same_name_are_woken_as_ever() {
     let servers = cluster(3);
     let [holder, waiter] = [(); 2].map(|()| process(&servers, LONG));

@@ -227,7 +227,29 @@ fn a_first_node_that_has_forgotten_costs_attempts_and_no_permit_too_many() {
     // The attempts have left nothing there.
     assert!((0..3).all(|slot| world.nodes[0].token_of(&World::key(slot)).is_none()));
     all.pop().unwrap().unlock().unwrap();
-    try_lock(&other, 3).unwrap().unlock().unwrap();
+    // Whichever slot it asks for first, it finds the free one.
+    for _ in 0..20 {
+        try_lock(&other, 3).unwrap().unlock().unwrap();
+    }
+}
+
+#[test]
+fn grants_of_different_slots_make_no_permit() {
+    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+        let world = World::new();
+        let manager = world.with(Protocol::Classic, fanout);
+        // Four of five nodes have let one in and not two, and nobody else can have a majority of either slot.
+        for (slot, nodes) in [(0, 0..3), (1, 2..5)] {
+            for node in &world.nodes[nodes] {
+                node.hold(&World::key(slot), "another", TTL);
+            }
+        }
+        for _ in 0..10 {
+            assert_held(try_lock(&manager, 2));
+        }
+        assert!(world.nodes[0].token_of(&World::key(1)).is_none());
+        assert!(world.nodes[4].token_of(&World::key(0)).is_none());
+    }
 }
 
 #[test]
@@ -359,6 +381,53 @@ fn the_status_tells_who_holds_which_slot() {
     let status = other.semaphore_status("exports", 3).unwrap();
     assert_eq!(status.held(), 0);
     assert!(status.to_string().contains("unknown"), "{status}");
+}
+
+#[test]
+fn holders_that_say_who_they_are_are_named_by_the_status_and_by_a_refusal() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let held = |label| {
+        one.semaphore("exports", 2)
+            .holder(label)
+            .try_lock()
+            .unwrap()
+    };
+    let _all = ["web-3 nightly", "web-4"].map(held);
+    let status = other.semaphore_status("exports", 2).unwrap().to_string();
+    for label in ["(web-3 nightly since", "(web-4 since"] {
+        assert!(status.contains(label), "{status}");
+    }
+    let error = assert_held(try_lock(&other, 2));
+    let holder = error.holder().unwrap().to_string();
+    assert!(holder.starts_with("web-"), "{holder}");
+    let text = error.to_string();
+    assert!(
+        text.contains(&format!("other holders, {holder} among them")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_permit_that_is_held_for_a_time_at_least_rests_in_its_slot() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    let request = one.semaphore("exports", 2).at_least(TTL);
+    let slot = {
+        let guard = request.try_lock().unwrap();
+        let slot = guard.slot();
+        guard.unlock().unwrap();
+        slot
+    };
+    let next = try_lock(&other, 2).unwrap();
+    assert_ne!(next.slot(), slot);
+    assert_held(try_lock(&one, 2));
+    next.unlock().unwrap();
+    world.clock.advance(TTL + TTL / 10);
+    let both = [(); 2].map(|()| try_lock(&other, 2).unwrap());
+    assert!(both.iter().any(|guard| guard.slot() == slot));
+    drop(both);
+    assert!(world.is_empty());
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! What others are told of the holder of a lock: the host, the process, and what `--label` says.
+
+use rustix::system::uname;
+
+/// The most bytes of what the user says. There is room for the host and the process beside it.
+const LONGEST: usize = 100;
+
+/// The most bytes that are told of the name of the host.
+const LONGEST_HOST: usize = 80;
+
+/// The label of the holder, with the user's own part.
+pub(crate) fn of_this_process(own: Option<&str>) -> String {
+    let host = uname();
+    compose(&host.nodename().to_string_lossy(), std::process::id(), own)
+}
+
+fn compose(host: &str, process: u32, own: Option<&str>) -> String {
+    let host = match printable(host) {
+        host if host.is_empty() => "host".to_owned(),
+        host => host,
+    };
+    let own = own.map_or(String::new(), |own| format!(" {own}"));
+    format!("{host} {process}{own}")
+}
+
+/// A host may be called anything. What is not part of the name of a host elsewhere is shown as `?`.
+fn printable(host: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let host = host.chars().take(LONGEST_HOST);
+    host.map(|c| if is_plain(c) { c } else { '?' }).collect()
+}
+
+/// Checks the text of `--label`.
+pub(crate) fn parse(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err(
+            "a label has at least one character that can be seen; leave it out, or see --no-label"
+                .to_owned(),
+        );
+    }
+    if text.len() > LONGEST {
+        return Err(format!(
+            "a label has at most {LONGEST} bytes, this has {}",
+            text.len()
+        ));
+    }
+    if text.contains(char::is_control) {
+        let reason = "a label is one line of text without control characters";
+        return Err(reason.to_owned());
+    }
+    Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_and_process_come_first_and_there_is_room_for_all_of_it() {
+        assert_eq!(
+            compose("web-3", 4711, Some("nightly")),
+            "web-3 4711 nightly"
+        );
+        assert_eq!(compose("web-3.example.org", 1, None), "web-3.example.org 1");
+        assert_eq!(compose("a b\n\u{e9}", 1, None), "a?b?? 1");
+        assert_eq!(compose("", 1, None), "host 1");
+        let longest = compose(&"\u{e9}".repeat(300), u32::MAX, Some(&"x".repeat(LONGEST)));
+        assert!(longest.len() <= 200, "{longest}");
+    }
+
+    #[test]
+    fn a_label_is_one_line_that_is_not_too_long() {
+        assert_eq!(
+            parse(" J\u{fc}rgen's job "),
+            Ok("J\u{fc}rgen's job".to_owned())
+        );
+        for (bad, reason) in [
+            ("", "at least one character"),
+            (" ", "at least one character"),
+            ("a\nb", "control characters"),
+            ("a\u{1b}[31m", "control characters"),
+            (&"x".repeat(10_000), "at most 100 bytes, this has 10000"),
+        ] {
+            let error = parse(bad).unwrap_err();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}
