@@ -7,7 +7,7 @@ use super::client::Worker;
 use super::clocks::{MILLI, SECOND};
 use super::fewer_seeds;
 use super::keeping::Keeping;
-use super::plan::{Episode, Kind, Plan, Trouble};
+use super::plan::{Episode, Kind, Plan, Restarts, Trouble};
 use super::run::{Until, run_many};
 use super::witness::key;
 use crate::Error;
@@ -20,7 +20,7 @@ impl Plan {
     pub(super) fn rolling(seed: u64, kind: Kind, nodes: usize) -> Self {
         let mut plan = Self::sized(seed, kind, nodes, 3);
         let longest = plan.longest_ttl();
-        plan.rolling = true;
+        plan.restarts = Restarts::InTurn;
         plan.lossless = false;
         plan.handovers.fill(None);
         plan.node_timeout = plan.node_timeout.min(Duration::from_nanos(longest / 8));
@@ -33,7 +33,9 @@ impl Plan {
         // Where every promise is to hold, a server is away for longer than every ttl, and the locks have time to heal.
         let (away, between) = match kind {
             Kind::Amnesia => (10 * MILLI, MILLI),
-            _ => (longest + longest / 50 + 5 * MILLI, longest),
+            Kind::Sound | Kind::Fenced | Kind::Jumps => {
+                (longest + longest / 50 + 5 * MILLI, longest)
+            }
         };
         let mut start = longest + SECOND;
         plan.episodes.clear();
@@ -55,7 +57,7 @@ impl Plan {
 impl Worker {
     /// Whether this worker keeps the lock while the servers are restarted.
     pub(super) fn keeps_throughout(&self) -> bool {
-        self.plan.rolling && self.id == 0
+        self.plan.restarts == Restarts::InTurn && self.id == 0
     }
 
     /// Keeps the lock until all servers have been restarted twice.
