@@ -84,6 +84,9 @@
 //! # Ok::<(), redlatch::Error>(())
 //! ```
 //!
+//! **Semaphores.** [`LockManager::semaphore`] is for work that at most so many may do at a time, whichever machines they
+//! are on. Each holder has a [slot](LockGuard::slot) of its own. Everything else is as with a lock.
+//!
 //! **Handing over.** [`LockGuard::into_lease`] turns a guard into a [`Lease`] without releasing the lock. A lease is a
 //! line of text, for an environment variable or a queue. [`LockManager::adopt`] makes a guard of it again, in another
 //! process or on another machine. Only one process may adopt a lease. [`LockManager::release`] releases the lock of a

@@ -27,6 +27,7 @@ mod floor;
 mod footprint;
 mod healthy;
 mod kept;
+mod labelled;
 mod link;
 mod mode;
 mod raw;
@@ -58,6 +59,9 @@ fn main() {
     }
     if is_wanted("fenced") {
         fenced::latency(&mut table, &servers, effort);
+    }
+    if is_wanted("labelled") {
+        labelled::latency(&mut table, &servers, effort);
     }
     if is_wanted("faults") {
         faults::latency(&mut table, &servers, effort);

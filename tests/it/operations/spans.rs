@@ -145,6 +145,15 @@ fn a_call_for_a_lock_has_a_span_with_those_of_the_nodes_below_it() {
     assert_eq!((outcome(1), outcome(3)), ("answered", "answered"));
     assert!(outcome(2).starts_with("no connection"), "{}", outcome(2));
 
+    assert_eq!(field(call, "held_by"), "");
+    for node in [&nodes[0], &nodes[2]] {
+        let value = "00112233445566778899aabbccddeeff00112233 web-3 since=2026-11-22T05:52:53Z";
+        node.hold("other job", value, Duration::from_secs(10));
+    }
+    let refused = spans_of(|| assert!(manager.try_lock("other job", TTL).is_err()));
+    let by = field(&refused[0].1, "held_by");
+    assert_eq!(by, "web-3 since 2026-11-22 05:52:53 UTC");
+
     // The release asks all three again, and is below what the program has entered.
     let spans = spans_of(|| drop(guard));
     let of_release = |(_, span): &&(u64, Span)| field(span, "command") == "release";
