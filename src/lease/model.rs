@@ -163,3 +163,19 @@ fn a_node_that_is_healed_while_the_guard_ends_is_passed_on_or_released_and_never
         );
     });
 }
+
+#[test]
+fn one_extension_at_a_time_may_heal() {
+    loom::model(|| {
+        let lease = lease();
+        let first = lease.healer();
+        assert!(first.is_some());
+        let second = thread::spawn({
+            let lease = Arc::clone(&lease);
+            move || lease.healer().is_some()
+        });
+        assert!(!second.join().unwrap());
+        drop(first);
+        assert!(lease.healer().is_some());
+    });
+}

@@ -1,6 +1,8 @@
 //! Runs of the checker, with what they took, and the shortest way to what must not be.
 
 use std::collections::HashSet;
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
@@ -139,11 +141,55 @@ fn timed<T>(run: impl FnOnce() -> T) -> (Duration, T) {
     (start.elapsed(), result)
 }
 
-fn report(name: &str, checker: &impl Checker<World>, took: Duration) {
+fn report<M: Model>(name: &str, checker: &impl Checker<M>, took: Duration)
+where
+    M::State: Hash,
+{
     println!(
         "{name}: {} states, {} transitions, at most {} steps deep, {took:.1?}",
         checker.unique_state_count(),
         checker.state_count(),
         checker.max_depth() - 1,
     );
+}
+
+/// As [`check`], of any model.
+#[track_caller]
+pub(crate) fn check_any<M>(name: &str, world: &M)
+where
+    M: Model + Clone + Send + Sync + 'static,
+    M::State: Clone + Debug + PartialEq + Hash + Send + Sync,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
+{
+    let (took, checker) = timed(|| {
+        let checker = world.clone().checker().threads(THREADS);
+        checker.spawn_bfs().join()
+    });
+    report(name, &checker, took);
+    checker.assert_properties();
+}
+
+/// As [`shortest_counterexample`], of any model. The nodes in the way may have other names in each state.
+#[track_caller]
+pub(crate) fn shortest_of<M>(name: &str, world: &M, broken: &'static str, steps: usize)
+where
+    M: Model + Clone + Send + Sync + 'static,
+    M::State: Clone + Debug + PartialEq + Hash + Send + Sync,
+    M::Action: Clone + Debug + PartialEq + Send + Sync,
+{
+    let search = |steps: usize| {
+        let checker = world.clone().checker().threads(THREADS);
+        let checker = checker.finish_when(HasDiscoveries::AnyOf([broken].into()));
+        checker.target_max_depth(steps + 2).spawn_bfs().join()
+    };
+    let fewer = search(steps - 1).discovery(broken);
+    let (took, checker) = timed(|| search(steps));
+    report(name, &checker, took);
+    let path = checker.discovery(broken);
+    let path = path.unwrap_or_else(|| panic!("{name}: after {steps} steps, still {broken}"));
+    println!("  not so after {steps} steps: {broken}");
+    for action in path.into_actions() {
+        println!("    {action:?}");
+    }
+    assert!(fewer.is_none(), "{name}: fewer steps are enough: {fewer:?}");
 }

@@ -56,6 +56,8 @@ mod checks;
 #[cfg(test)]
 mod fails;
 #[cfg(test)]
+mod healing;
+#[cfg(test)]
 mod holds;
 #[cfg(test)]
 mod node;

@@ -85,6 +85,9 @@ impl Worker {
 
     /// Its whole life.
     pub(crate) fn live(mut self) {
+        if self.keeps_throughout() {
+            self.keep_throughout();
+        }
         while self.is_stormy() {
             self.work();
             let usual = self.ttl() / 4;

@@ -15,6 +15,15 @@ pub(crate) struct Keeping {
     max_hold: Option<Duration>,
 }
 
+impl Keeping {
+    pub(super) fn unbounded() -> Self {
+        Self {
+            keep_alive: KeepAlive::unbounded(),
+            max_hold: None,
+        }
+    }
+}
+
 impl Worker {
     /// Whether a lock of this ttl is to be kept, and how.
     pub(super) fn draw_keeping(&mut self, ttl: Duration) -> Option<Keeping> {

@@ -73,6 +73,15 @@ impl Trouble {
     }
 }
 
+/// When servers end and come up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restarts {
+    /// As troubles like others.
+    Drawn,
+    /// One after the other, while a client keeps a lock.
+    InTurn,
+}
+
 /// Who is named as the holder of a client's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Labels {
@@ -131,6 +140,7 @@ pub(crate) struct Plan {
     pub(crate) lossless: bool,
     /// Whether clients look at locks as well, their own and others'.
     pub(crate) looks: bool,
+    pub(crate) restarts: Restarts,
     /// Whether clients hold some of their locks for a time at least.
     pub(crate) rests: bool,
     pub(crate) weather: Weather,
@@ -225,6 +235,7 @@ impl Plan {
             replaced: Vec::new(),
             lossless,
             looks: false,
+            restarts: Restarts::Drawn,
             rests: false,
             weather,
             episodes: episodes(rng, &fleet),

@@ -119,6 +119,10 @@ impl State {
         if message.verb != Verb::Release || self.plan.kind != Kind::Sound {
             return;
         }
+        if self.is_in_background() {
+            // The key that a renewal set again while the guard ended: the rest is on the other nodes.
+            return;
+        }
         let now = self.now;
         let rest = self.witness.rests.get(&message.token);
         if let Some(rest) = rest.filter(|rest| rest.until.min(rest.valid_until) > now) {

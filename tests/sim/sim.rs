@@ -36,6 +36,7 @@ mod process;
 mod queue;
 mod replacing;
 mod resting;
+mod rolling;
 mod run;
 mod trace;
 mod trouble;
@@ -143,7 +144,8 @@ const FAULTS: [&str; 21] = [
 ];
 
 /// What clients have to do, and to be told, in 200 seeds.
-const HOLDING: [&str; 13] = [
+const HOLDING: [&str; 14] = [
+    "a key set again",
     "a wait for a loss ended",
     "adopted",
     "adoption not decided",

@@ -142,6 +142,11 @@ impl Witness {
         })
     }
 
+    /// Whether a guard has the lock with this value.
+    fn is_out(&self, value: &str) -> bool {
+        self.guards.iter().any(|claim| claim.token == value)
+    }
+
     /// Whether the lock with this value is on its way to another thread that asks for it.
     fn is_handed_over(&self, value: &str, task: usize) -> bool {
         self.given_back.get(value).is_some_and(|before| {
@@ -195,6 +200,13 @@ impl State {
         }
         if message.verb == Verb::Extend && executed.before.is_none() && executed.after.is_some() {
             self.count("a healed key");
+        }
+        if matches!(message.verb, Verb::Set | Verb::Retake)
+            && executed.before.is_none()
+            && executed.after.as_ref() == Some(&message.token)
+            && self.witness.is_out(&message.token)
+        {
+            self.count("a key set again");
         }
         if message.verb == Verb::Rest {
             self.lets_rest(node, message, executed);
@@ -291,6 +303,19 @@ impl State {
 }
 
 impl World {
+    /// Counts whether all nodes have this value under some key.
+    pub(super) fn counts_copies(&self, value: &str) {
+        let mut state = self.state();
+        let copies = state
+            .keys()
+            .iter()
+            .filter(|(_, _, other)| other == value)
+            .count();
+        if copies == state.plan.nodes {
+            state.count("kept throughout, on all nodes");
+        }
+    }
+
     /// No key of the task that is running is on any node, unless a guard of its is out.
     pub(crate) fn nothing_is_left(&self) {
         let mut state = self.state();

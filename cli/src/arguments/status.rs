@@ -12,7 +12,8 @@ pub(crate) const EXIT_CODES: [Entry; 4] = [
     ("1", "The lock is free; with --max, a permit is."),
     (
         "3",
-        "The lock rests: its work is done, and nobody gets it before the --at-least of that run is over.",
+        "The lock rests: its work is done, and nobody gets it before the --at-least of that run is over. With --max: \
+         no permit is free, and one of them rests.",
     ),
     (
         "69",

@@ -1,0 +1,148 @@
+//! The messages of [`Error`]: lower case, without a full stop, and with what each node said.
+
+use std::fmt;
+
+use super::{Error, NodeReport, Vote};
+
+impl fmt::Display for Error {
+    #[expect(clippy::too_many_lines, reason = "one arm a variant")]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held {
+                resource,
+                permits: None,
+                waited,
+                holder,
+                nodes,
+            } if is_resting(nodes) => {
+                write!(f, "the lock on {resource:?} rests")?;
+                if let Some(holder) = holder {
+                    write!(f, ", done by {}", holder.label)?;
+                }
+                write!(f, " (waited {waited:.1?}): {}", Reports(nodes))
+            }
+            Self::Held {
+                resource,
+                permits,
+                waited,
+                holder,
+                nodes,
+            } => {
+                match permits {
+                    None => write!(f, "the lock on {resource:?} is held by ")?,
+                    Some(n) => write!(f, "the permits of {resource:?}, {n} in all, are held by ")?,
+                }
+                match (permits, holder, is_unasked(nodes)) {
+                    (None, Some(holder), true) => write!(f, "another guard of this manager, {holder}")?,
+                    (None, Some(holder), false) => write!(f, "{holder}")?,
+                    (None, None, true) => {
+                        f.write_str("another guard of this manager, or another thread asks for it")?;
+                    }
+                    (None, None, false) => f.write_str("another holder")?,
+                    (Some(_), _, true) => {
+                        f.write_str("guards of this manager, or another thread asks for one")?;
+                    }
+                    (Some(_), Some(holder), false) => write!(f, "other holders, {holder} among them")?,
+                    (Some(_), None, false) => f.write_str("other holders")?,
+                }
+                if is_unasked(nodes) {
+                    write!(f, "; no node was asked (waited {waited:.1?})")
+                } else {
+                    write!(f, " (waited {waited:.1?}): {}", Reports(nodes))
+                }
+            }
+            Self::Unavailable {
+                resource,
+                waited,
+                nodes,
+            } => write!(
+                f,
+                "too many nodes failed for a majority for {resource:?} (waited {waited:.1?}): {}",
+                Reports(nodes)
+            ),
+            Self::TooSlow {
+                resource,
+                waited,
+                elapsed,
+                nodes,
+            } => write!(
+                f,
+                "a majority granted the lock on {resource:?}, but its validity was used up after {elapsed:.1?}; \
+                 use a longer ttl (waited {waited:.1?}): {}",
+                Reports(nodes)
+            ),
+            Self::Cancelled { resource, waited } => {
+                write!(f, "the wait for the lock on {resource:?} was cancelled (waited {waited:.1?})")
+            }
+            Self::Lost { resource, cause } => {
+                write!(f, "the lock on {resource:?} is no longer held: {cause}")
+            }
+            Self::Incomplete { waited, nodes } => write!(
+                f,
+                "the list of locks is incomplete, because too many nodes failed (after {waited:.1?}): {}",
+                Reports(nodes)
+            ),
+            Self::NotOpened { nodes } => write!(
+                f,
+                "the nodes were not opened, because not all of them are fresh: {}",
+                Reports(nodes)
+            ),
+            Self::InvalidTtl { ttl, reason } => write!(f, "invalid ttl of {ttl:?}: {reason}"),
+            Self::InvalidAtLeast { at_least, reason } => {
+                write!(f, "invalid at_least of {at_least:?}: {reason}")
+            }
+            Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
+            Self::InvalidPermits { permits, reason } => {
+                write!(f, "invalid number of permits, {permits}: {reason}")
+            }
+            Self::InvalidHolder { reason } => write!(f, "invalid holder: {reason}"),
+            Self::InvalidLease { reason } => write!(f, "invalid lease: {reason}"),
+            Self::InvalidToken { reason } => write!(f, "invalid token: {reason}"),
+            Self::InvalidConfig { reason } => write!(f, "invalid configuration: {reason}"),
+            Self::Forked => f.write_str(
+                "a forked child can use no LockManager, neither its parent's nor one of its own: execute a program in the \
+                 child, or fork before the first LockManager is built",
+            ),
+            Self::NoThread { .. } => {
+                f.write_str("the operating system gave no thread for keep-alive; look at its limits")
+            }
+            Self::NoRandomness { .. } => f.write_str("the operating system gave no random bytes"),
+        }
+    }
+}
+
+/// Whether more nodes say that the lock rests than that somebody has it.
+pub(super) fn is_resting(nodes: &[NodeReport]) -> bool {
+    let votes = || nodes.iter().map(|report| &report.vote);
+    let is_told = |vote: &&Vote| {
+        matches!(
+            vote,
+            Vote::Held {
+                remaining: Some(_),
+                ..
+            }
+        )
+    };
+    let rests = votes().filter(|vote| vote.is_resting()).count();
+    rests.saturating_mul(2) > votes().filter(is_told).count()
+}
+
+fn is_unasked(nodes: &[NodeReport]) -> bool {
+    let is_unasked = |report: &NodeReport| matches!(report.vote, Vote::NotAsked);
+    nodes.iter().all(is_unasked)
+}
+
+/// The reports of a round in one line.
+pub(super) struct Reports<'a>(pub(super) &'a [NodeReport]);
+
+impl fmt::Display for Reports<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, report) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{report}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Servers without persistence that are restarted one after the other, twice around, while one client keeps a lock all the
+//! time.
+
+use std::time::Duration;
+
+use super::client::Worker;
+use super::clocks::{MILLI, SECOND};
+use super::fewer_seeds;
+use super::keeping::Keeping;
+use super::plan::{Episode, Kind, Plan, Restarts, Trouble};
+use super::run::{Until, run_many};
+use super::witness::key;
+use crate::Error;
+
+/// The lock that is kept all the time.
+const KEPT: usize = 0;
+
+impl Plan {
+    /// Each server is away for a while, and comes back empty. Nothing else goes wrong.
+    pub(super) fn rolling(seed: u64, kind: Kind, nodes: usize) -> Self {
+        let mut plan = Self::sized(seed, kind, nodes, 3);
+        let longest = plan.longest_ttl();
+        plan.restarts = Restarts::InTurn;
+        plan.lossless = false;
+        plan.handovers.fill(None);
+        plan.node_timeout = plan.node_timeout.min(Duration::from_nanos(longest / 8));
+        let most = longest / 200;
+        let (lowest, highest) = plan.weather.delay;
+        plan.weather.delay = (lowest.min(most), highest.min(2 * most));
+        plan.weather.tail = 0;
+        (plan.weather.lost_request, plan.weather.lost_reply) = (0, 0);
+        (plan.weather.stuck, plan.weather.stumble, plan.weather.pause) = (0, 0, 0);
+        // Where every promise is to hold, a server is away for longer than every ttl, and the locks have time to heal.
+        let (away, between) = match kind {
+            Kind::Amnesia => (10 * MILLI, MILLI),
+            Kind::Sound | Kind::Fenced | Kind::Jumps => {
+                (longest + longest / 50 + 5 * MILLI, longest)
+            }
+        };
+        let mut start = longest + SECOND;
+        plan.episodes.clear();
+        for node in (0..nodes).chain(0..nodes) {
+            let end = start + away;
+            let trouble = Trouble::Crash { node, keeps: false };
+            plan.episodes.push(Episode {
+                start,
+                end,
+                trouble,
+            });
+            start = end + between;
+        }
+        plan.storm = start + longest;
+        plan
+    }
+}
+
+impl Worker {
+    /// Whether this worker keeps the lock while the servers are restarted.
+    pub(super) fn keeps_throughout(&self) -> bool {
+        self.plan.restarts == Restarts::InTurn && self.id == 0
+    }
+
+    /// Keeps the lock until all servers have been restarted twice.
+    pub(super) fn keep_throughout(&mut self) {
+        let ttl = Duration::from_nanos(self.plan.longest_ttl());
+        let keeping = Keeping::unbounded();
+        let (name, manager) = (key(KEPT), self.manager.clone());
+        let request = manager.request(&name).ttl(ttl);
+        let request = request.keep_alive(keeping.keep_alive);
+        let guard = match self
+            .world
+            .while_asking(KEPT, || request.try_lock_for(ttl * 20))
+        {
+            Ok(guard) => guard,
+            Err(error) => return self.refused(&error),
+        };
+        let asked = (ttl, Some(keeping));
+        let claim = self.world.acquired(self.id, KEPT, &guard, asked);
+        self.is_kept(claim, keeping);
+        while self.is_stormy() {
+            self.sleep(ttl / 5);
+            let held = self.world.as_witness(|| guard.check());
+            if let Err(error @ Error::Lost { .. }) = held
+                && self.plan.kind == Kind::Sound
+            {
+                let why = format!("a kept lock did not outlive restarts: {error}");
+                self.world.broken_promise(why);
+                break;
+            }
+        }
+        self.world.counts_copies(guard.token());
+        self.unlock(claim, guard);
+    }
+}
+
+/// Servers without persistence are restarted one after the other, each away for longer than every ttl. A lock that is kept
+/// meanwhile is never lost, and nobody else gets it.
+#[test]
+fn a_kept_lock_outlives_the_restart_of_every_server() {
+    let total = run_many(fewer_seeds(), Until::Broken, |seed| {
+        Plan::rolling(seed, Kind::Sound, if seed % 2 == 0 { 5 } else { 3 })
+    });
+    println!("rolling: {total}");
+    assert!(total.violations.is_empty(), "{:?}", total.violations);
+    let healed = total.tally.get("a key set again").copied();
+    assert!(healed >= Some(5 * total.runs), "{total}");
+    let everywhere = total.tally.get("kept throughout, on all nodes").copied();
+    assert!(everywhere > Some(total.runs / 2), "{total}");
+}
+
+/// Restarts that leave no time to heal, of servers that vote at once.
+#[test]
+fn quick_restarts_of_all_servers_are_seen_to_break_exclusion() {
+    let total = run_many(fewer_seeds(), Until::TheEnd, |seed| {
+        Plan::rolling(seed, Kind::Amnesia, 3)
+    });
+    println!("rolling, quickly: {total}");
+    let broken = total.violations.iter();
+    let others = broken.filter(|(_, what)| !what.starts_with("two holders"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&(u64, String)>::new());
+    let seen = u64::try_from(total.violations.len()).unwrap();
+    assert!(seen > total.runs / 10, "{total}");
+}
