@@ -181,10 +181,10 @@ fn is_passing(error: &Error) -> bool {
 
 fn leader(status: &LockStatus) -> String {
     match status {
-        LockStatus::Held { token, holder, .. } => match holder {
-            Some(holder) => format!("{holder} leads ({})", short(token)),
-            None => format!("{} leads", short(token)),
-        },
+        LockStatus::Held { token, holder, .. } => {
+            let holder = holder.as_ref().map(|holder| format!(" ({holder})"));
+            format!("{}{} leads", short(token), holder.unwrap_or_default())
+        }
         LockStatus::Resting { remaining, .. } => {
             format!("nobody leads for another {}", durations::rough(*remaining))
         }

@@ -81,7 +81,7 @@ impl<'c> Wait<'c> {
 
     /// The first attempts of a call. Which slots of a semaphore are free is asked before, at the first node that
     /// answers.
-    pub(crate) fn begin(&self) -> Result<Round, Error> {
+    pub(crate) fn begin(&mut self) -> Result<Round, Error> {
         let look = match self.wanted.semaphore {
             // One look is made even by a call that does not wait, unless this manager has all slots itself.
             Some(semaphore) if !self.without_own(0..semaphore.permits).is_empty() => {
@@ -92,6 +92,10 @@ impl<'c> Wait<'c> {
         match look {
             Some((look, _)) if !look.free.is_empty() => {
                 self.round(Order::of(self.cluster.options.fanout), look.free)
+            }
+            // Not as with a lock: it would be asked for several slots that are held.
+            Some(_) if !self.patience.left(&self.cluster.clock).is_zero() => {
+                self.wait(WhenFree::Take)
             }
             _ => self.at_all_nodes(),
         }

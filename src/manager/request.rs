@@ -11,7 +11,7 @@ use crate::guard::LockGuard;
 use crate::holder::Label;
 use crate::renewal::KeepAlive;
 
-/// A lock to be taken, made by [`LockManager::request`].
+/// A lock to be taken, made by [`LockManager::request`], or a permit, made by [`LockManager::semaphore`].
 ///
 /// ```
 /// # use std::time::Duration;

@@ -39,13 +39,13 @@ impl fmt::Display for ListedLock {
         if let Some(slot) = self.slot {
             write!(f, " slot {slot}")?;
         }
+        write!(f, ": {}", Summary(&self.status))?;
+        if let LockStatus::Resting { token, .. } = &self.status {
+            // Who wants to end the rest needs it.
+            write!(f, ", as {token}")?;
+        }
         let (nodes, has) = (self.status.nodes(), self.nodes_with_it());
-        write!(
-            f,
-            ": {}, on {has} of {} nodes",
-            Summary(&self.status),
-            nodes.len()
-        )
+        write!(f, ", on {has} of {} nodes", nodes.len())
     }
 }
 

@@ -121,6 +121,18 @@ fn the_holder_is_told_with_its_label() {
 }
 
 #[test]
+fn a_lock_that_rests_is_told_as_such() {
+    let nodes = Nodes::start(3);
+    nodes.hold(&format!("rest:{TOKEN}"), 600_000);
+    let ended = list(&nodes, &[]);
+    assert!(ended.stdout.starts_with("job: resting"), "{ended:?}");
+    let end = format!(", as rest:{TOKEN}, on 3 of 3 nodes\n");
+    assert!(ended.stdout.ends_with(&end), "{ended:?}");
+    let object: Value = serde_json::from_str(&list(&nodes, &["--json"]).stdout).unwrap();
+    assert_eq!(object["state"], "resting");
+}
+
+#[test]
 fn the_list_is_complete_without_one_server_and_is_none_without_two() {
     let mut nodes = Nodes::start(3);
     hold(&nodes, "job");

@@ -89,6 +89,26 @@ fn a_listed_lock_says_who_has_it_since_when() {
 }
 
 #[test]
+fn a_lock_that_rests_is_listed_as_such_until_its_end() {
+    let (clock, _, manager) = cluster(3);
+    let request = manager.request("report").ttl(TTL).at_least(TTL);
+    request.lock().unwrap().unlock().unwrap();
+    let locks = list(&manager, "");
+    assert_eq!(locks.len(), 1);
+    let text = locks[0].to_string();
+    assert!(text.starts_with("\"report\": resting"), "{text}");
+    let LockStatus::Resting { token, .. } = &locks[0].status else {
+        panic!("{text}");
+    };
+    assert!(
+        text.ends_with(&format!(", as {token}, on 3 of 3 nodes")),
+        "{text}"
+    );
+    clock.advance(TTL * 2);
+    assert!(list(&manager, "").is_empty());
+}
+
+#[test]
 fn a_lock_is_found_on_whichever_majority_it_is() {
     for (n, quorum) in [(1_u32, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (7, 4)] {
         let (_, nodes, manager) = cluster(usize::try_from(n).unwrap());
