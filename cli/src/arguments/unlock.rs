@@ -19,7 +19,8 @@ pub(crate) const EXAMPLES: [Entry; 1] = [(
 
 /// Releases a lock in place of its holder, if it is held with this token.
 ///
-/// A holder that still runs goes on until it notices. 'redlatch status' shows the token.
+/// A holder that still runs goes on until it notices. 'redlatch status' shows the token. The permits of a semaphore can't be
+/// released so: they are free when their time to live ends.
 #[derive(Debug, Args)]
 #[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Unlock {
