@@ -431,6 +431,50 @@ fn a_permit_that_is_held_for_a_time_at_least_rests_in_its_slot() {
 }
 
 #[test]
+fn an_operator_releases_the_permit_in_a_slot_and_ends_the_rest_of_one() {
+    let world = World::new();
+    let [one, other] = [(); 2].map(|()| world.process());
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let manager = world.with(protocol, Fanout::Sequential);
+        if protocol == Protocol::Fenced {
+            manager.open_nodes().unwrap();
+        }
+        let left = manager
+            .semaphore("exports", 2)
+            .holder("web-3")
+            .at_least(TTL);
+        let left = left.lock().unwrap().into_lease();
+        let slot = left.slot().unwrap();
+
+        let wrong = manager.release_slot("exports", 1 - slot, left.token());
+        assert!(matches!(wrong, Err(Error::Lost { .. })), "{wrong:?}");
+        let lock = manager.release("exports", left.token());
+        assert!(matches!(lock, Err(Error::Lost { .. })), "{lock:?}");
+        assert_eq!(one.semaphore_status("exports", 2).unwrap().held(), 1);
+
+        manager.release_slot("exports", slot, left.token()).unwrap();
+        assert_eq!(one.semaphore_status("exports", 2).unwrap().held(), 0);
+        drop(left);
+
+        manager
+            .semaphore("exports", 1)
+            .at_least(TTL)
+            .lock()
+            .unwrap()
+            .unlock()
+            .unwrap();
+        let slots = other.semaphore_status("exports", 1).unwrap().slots;
+        let [LockStatus::Resting { token, .. }] = slots.as_slice() else {
+            panic!("{slots:?}");
+        };
+        manager.release_slot("exports", 0, token).unwrap();
+        drop(manager.semaphore("exports", 1).try_lock().unwrap());
+    }
+    let error = one.release_slot("exports", 256, "x").unwrap_err();
+    assert!(matches!(error, Error::InvalidPermits { permits: 257, .. }));
+}
+
+#[test]
 fn the_status_of_256_slots_is_of_256_slots() {
     let world = World::new();
     let manager = world.process();
