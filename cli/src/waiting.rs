@@ -257,7 +257,7 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
             "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status {name}'"
         ),
         Some(permits) => format!(
-            "no permit of {name} is free: of {permits} in all, each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
+            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
         ),
     };
     Failure::new(request.held_code, message)
