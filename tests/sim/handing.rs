@@ -6,6 +6,7 @@ use super::claims::Claim;
 use super::clocks::Nanos;
 use super::keeping::Keeping;
 use super::plan::nanos;
+use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::guard::LockGuard;
 use crate::quorum;
@@ -66,6 +67,14 @@ impl Before {
 }
 
 impl State {
+    /// A lock that is given back on the nodes does not go to the next thread.
+    pub(super) fn sends_for_the_next(&mut self, message: &Message) {
+        // A background thread releases what it has set again on a node while the guard ended, and nothing else.
+        if matches!(message.verb, Verb::Release | Verb::Rest) && !self.is_in_background() {
+            self.witness.given_back.remove(&message.token);
+        }
+    }
+
     /// A guard is returned to whoever asked for its lock: it was taken from the nodes, or handed over.
     pub(super) fn begins(
         &mut self,

@@ -187,8 +187,8 @@ impl State {
             connection.is_spent = is_spent || unread > 0;
             message.token.clone_into(&mut connection.last);
         }
-        let task = self.task();
-        self.witness.sent(task, self.now, &message);
+        self.witness.sent(self.task(), self.now, &message);
+        self.sends_for_the_next(&message);
         self.sends_for_a_rest(&message);
         if let Some(what) = verb.counted_as() {
             self.count(what);

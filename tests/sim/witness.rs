@@ -87,9 +87,6 @@ impl Witness {
         if message.verb == Verb::Set {
             self.asks(task, now, &message.token);
         }
-        if matches!(message.verb, Verb::Release | Verb::Rest) {
-            self.given_back.remove(&message.token);
-        }
         if message.verb == Verb::Look {
             *self.tally.entry("looked while waiting").or_default() += 1;
         }
