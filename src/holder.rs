@@ -33,7 +33,8 @@ pub struct Holder {
     /// What the holder calls itself: 1 to 200 bytes of printable text.
     pub label: Arc<str>,
     /// When the holder asked for the lock and got it, in whole seconds of the wall clock of the holder's machine. That
-    /// clock may be wrong. None if the value does not say.
+    /// clock may be wrong. A lock that was adopted or handed over keeps the time of its first holder. None if the value
+    /// does not say.
     pub since: Option<SystemTime>,
 }
 
@@ -71,7 +72,7 @@ impl Label {
     /// The label with this text, or what is wrong with the text and what to do.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
-            return Err("the label is empty; give one, or ask for none".to_owned());
+            return Err("the label is empty; give one, or leave it out".to_owned());
         }
         if text.len() > LONGEST_LABEL {
             return Err(format!(
@@ -166,8 +167,8 @@ mod tests {
             assert_eq!(Label::new(good).unwrap().as_str(), good);
         }
         for (bad, reason) in [
-            ("", "the label is empty; give one, or ask for none"),
-            ("  ", "the label is empty; give one, or ask for none"),
+            ("", "the label is empty; give one, or leave it out"),
+            ("  ", "the label is empty; give one, or leave it out"),
             (
                 " web",
                 "the label begins or ends with a space; leave that out",

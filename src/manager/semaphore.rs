@@ -43,7 +43,8 @@ impl LockManager {
     /// # Errors
     ///
     /// The methods of the request fail as they do for a lock, and with
-    /// [`Error::InvalidPermits`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held.
+    /// [`Error::InvalidPermits`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held, or that a
+    /// call that does not wait was refused eight slots in a row: it asks for no more.
     pub fn semaphore<'a>(&'a self, name: &'a str, permits: u32) -> LockRequest<'a> {
         LockRequest::new(self, name, Some(permits))
     }

@@ -36,6 +36,8 @@ fn a_job_that_is_done_is_not_done_again_before_its_time_is_over() {
             complaint.contains("the lock job rests: the work was done"),
             "{complaint}"
         );
+        // Who waits would do the work again.
+        assert!(!complaint.contains("--wait"), "{complaint}");
 
         let ended = end_of(&mut nodes.redlatch(&["status", "job"]));
         assert_eq!(ended.code, Some(3), "{ended:?}");

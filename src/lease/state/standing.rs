@@ -9,6 +9,7 @@
 //! | `Healing` | nothing of the heal has reached the node | the one before |
 //! | `Healing` | the node may have executed the heal | `MayHaveKey` |
 //! | `Healing` | an undo was sent behind the heal | `Undone` |
+//! | `Healing` | a logger of the program panics | `Healing`, to the end of the lock: it is released, and never counts |
 
 use std::sync::Arc;
 
