@@ -135,8 +135,8 @@ fn a_signal_while_it_waits_is_an_end_as_well() {
     let running = Running::start(&mut nodes.run(&options, "exit 0"));
     assert!(eventually(LIMIT, || path.exists()));
     assert!(is(&read(&path), "redlatch_held", 0));
-    // It may not listen yet, and then ends at once.
-    let is_waiting = || nodes.servers.iter().any(|server| server.count("set") > 0);
+    // Before it listens it would end at once. The other holder's key is the first of each server.
+    let is_waiting = || nodes.servers.iter().any(|server| server.count("set") > 1);
     assert!(eventually(LIMIT, is_waiting));
     running.signal(Signal::TERM);
     assert_eq!(running.end().code, Some(143));
@@ -211,7 +211,9 @@ fn a_folder_that_vanishes_while_the_command_runs_is_said_and_harms_nothing() {
     let options = ["--metrics", path.to_str().unwrap()];
     let script = "while [ ! -e go ]; do sleep 0.02; done; exit 7";
     let running = Running::start(&mut nodes.run(&options, script));
-    assert!(eventually(LIMIT, || nodes.locked() == 3));
+    // No writing is under way then, which would be in the way of the removal.
+    let is_told = || nodes.locked() == 3 && is(&read(&path), "redlatch_held", 1);
+    assert!(eventually(LIMIT, is_told));
     fs::remove_dir_all(&folder).unwrap();
     fs::write(nodes.file("go"), "").unwrap();
     let ended = running.end();
