@@ -91,7 +91,7 @@ fn unwritable(file: &Path, error: &io::Error) -> Failure {
     Failure::new(
         IO,
         format!(
-            "{}: the metrics can't be written: {error}; look at the folder and its rights",
+            "{}: the metrics can't be written: {error}; give the name of a file, and look at the folder and its rights",
             file.display()
         ),
     )

@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -147,7 +148,10 @@ fn a_file_that_can_not_be_written_is_an_error_before_the_lock_is_taken() {
     let folder = nodes.file("a-folder");
     fs::create_dir(&folder).unwrap();
     let below_a_file = nodes.file("redlatch.toml").join("job.prom");
+    let socket = nodes.file("a-socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
     for path in [
+        &*socket,
         Path::new("/proc/job.prom"),
         Path::new("no-such-folder/job.prom"),
         &folder,
@@ -167,6 +171,8 @@ fn a_file_that_can_not_be_written_is_an_error_before_the_lock_is_taken() {
             "{complaint}"
         );
     }
+    // No file is put in the place of what is none.
+    assert!(fs::metadata(&socket).unwrap().file_type().is_socket());
     // Nobody asked for the lock.
     for server in &nodes.servers {
         assert_eq!(server.count("set"), 0);
