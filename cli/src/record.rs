@@ -44,7 +44,7 @@ impl Record {
     /// What the file of the last run says of this job. A file that is not there, or can't be read, says nothing.
     pub(crate) fn carried_over(file: &Path, resource: &str) -> Self {
         let mut text = Vec::new();
-        if let Ok(file) = refuse_special(file).and_then(|()| File::open(file)) {
+        if let Ok(file) = File::open(file) {
             file.take(LONGEST).read_to_end(&mut text).ok();
         }
         Self::read(&String::from_utf8_lossy(&text), resource)
@@ -118,15 +118,6 @@ impl Record {
     }
 }
 
-/// Refuses a device, a pipe or a socket: `replace` would put a file in its place, and to read it may never end.
-fn refuse_special(file: &Path) -> io::Result<()> {
-    let is_special = |found: fs::Metadata| !found.is_file() && !found.is_dir();
-    if fs::metadata(file).is_ok_and(is_special) {
-        return Err(io::Error::other("it is a device, a pipe or a socket"));
-    }
-    Ok(())
-}
-
 /// Puts a text in the place of the file, in one step: who reads it sees the whole text of before or the whole new one.
 ///
 /// The text is not forced to the disk, because after a crash of the machine the next run writes it anew.
@@ -134,7 +125,6 @@ pub(crate) fn replace(file: &Path, text: &str) -> io::Result<()> {
     let Some(name) = file.file_name() else {
         return Err(io::Error::other("it names no file"));
     };
-    refuse_special(file)?;
     // The collector takes what ends in .prom, so this is not read. The time is for processes of other containers, which
     // may have the same number.
     let mut part = std::ffi::OsString::from(".");
