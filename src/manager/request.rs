@@ -77,11 +77,12 @@ impl<'a> LockRequest<'a> {
     /// holder touches it. [`LockManager::release`] of that value ends a rest. It costs no round trip more.
     ///
     /// The lock is given back at once by [`unlock_now`](LockGuard::unlock_now), by a drop while the thread panics, and after
-    /// it was lost. It is no promise of a holder that dies, or of one that outlives its lock: for that, the time to live
-    /// counts, or [`KeepAlive`]. So it may be longer than the ttl and than `max_hold`, which say for how long a lock is held
-    /// at most. A [lease](LockGuard::into_lease) takes it along, and a thread that gets the lock by a
-    /// [local hand-over](crate::Builder::local_handover) counts its own time; within the time of its holder, a lock is not
-    /// handed over.
+    /// it was lost. A holder that dies, or loses its lock, does not keep the minimum: its lock is free when its time to live
+    /// ends. The minimum may be longer than the ttl and than `max_hold`, which say for how long a lock is held at most.
+    ///
+    /// A [lease](LockGuard::into_lease) takes the minimum along. A thread that gets the lock by a
+    /// [local hand-over](crate::Builder::local_handover) counts its own minimum, and a lock is not handed over before the
+    /// minimum of its holder is over.
     ///
     /// A rest is as safe as a lock: a majority of the nodes has to get it, or `unlock` says [`Error::Unavailable`], and these
     /// have to remember it. A node that was down at that moment keeps its key until the ttl ends; one that executes the
