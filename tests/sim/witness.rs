@@ -84,7 +84,9 @@ impl Witness {
 
     pub(crate) fn sent(&mut self, task: usize, now: Nanos, message: &Message) {
         self.commands += 1;
-        if message.verb == Verb::Set {
+        // It comes first where the SET could not be sent at all, because the connection was closed.
+        let is_first = message.verb == Verb::Retake && !self.tokens.contains_key(&message.token);
+        if message.verb == Verb::Set || is_first {
             self.asks(task, now, &message.token);
         }
         if message.verb == Verb::Look {
