@@ -23,13 +23,15 @@ enum Ending {
 }
 
 impl LockGuard {
-    /// Releases the lock, and reports errors.
+    /// Releases the lock, and reports errors. One that was taken [for a time at least](crate::LockRequest::at_least) rests
+    /// until that time is over, so that nobody gets it before.
     ///
     /// # Errors
     ///
     /// - [`Error::Lost`] when the lock was not held up to now: the loss was known before, or a majority no longer has
     ///   our key.
-    /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. Keys that remain expire.
+    /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. Keys that remain expire. Of a lock
+    ///   that is to rest: fewer nodes than a majority have said that it does, so others may get it when its time to live ends.
     /// - [`Error::Forked`] in a forked child; the parent keeps its lock.
     ///
     /// ```

@@ -22,9 +22,10 @@ pub(crate) const RELEASE: &str = concat!(
     include_str!("scripts/release.lua")
 );
 /// Gives a lock back before its minimum is over, as [`RELEASE`] does, but so that nobody gets it yet: the key stays for a time,
-/// and `rest:` in front of its value makes it one that no other command of its holder knows. Wakes nobody. The time to live
-/// comes first: Redis refuses a SET for want of memory only as the first write of a script, and where another server refuses
-/// it later, the key stays for that time all the same.
+/// and `rest:` in front of its value makes it one that no other command of its holder knows. Wakes nobody. A
+/// server whose memory is used up refuses the SET. Then the key gets the time to live first: Redis refuses a SET for want of
+/// memory only as the first write of a script, and where another server refuses it again, the key stays for that time all the
+/// same.
 pub(crate) const REST: &str = concat!(
     include_str!("scripts/rest.lua"),
     include_str!("scripts/release.lua")

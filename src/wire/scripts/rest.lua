@@ -1,6 +1,9 @@
 local function give_back(lock)
   local left = ARGV[#ARGV]
-  redis.call('PEXPIRE', lock, left)
-  redis.pcall('SET', lock, 'rest:' .. ARGV[1], 'PX', left)
+  local function set() return redis.pcall('SET', lock, 'rest:' .. ARGV[1], 'PX', left) end
+  if set().err then
+    redis.call('PEXPIRE', lock, left)
+    set()
+  end
   return 1
 end

@@ -181,6 +181,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     let unlocked = manager.lock("unlocked-in-the-child", TTL * 6).unwrap();
     let request = manager.request("kept").ttl(Duration::from_secs(3));
     let kept = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+    let mut locks = manager.locks("").unwrap();
     match fork::fork().unwrap() {
         fork::Fork::Child => {
             let are_good = [
@@ -188,6 +189,8 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
                 matches!(manager.try_lock("x", TTL), Err(Error::Forked)),
                 matches!(manager.status("x"), Err(Error::Forked)),
                 matches!(manager.health(), Err(Error::Forked)),
+                matches!(manager.locks(""), Err(Error::Forked)),
+                matches!(locks.next(), Some(Err(Error::Forked))),
                 matches!(guard.extend(TTL), Err(Error::Forked)),
                 matches!(manager.release("kept", kept.token()), Err(Error::Forked)),
                 matches!(
@@ -204,6 +207,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
             // The last of the manager goes as well.
             drop(guard);
             drop(manager);
+            drop(locks);
             // Zero, or the number of the one that is not.
             leave(first_bad.map_or(0, |at| i32::try_from(at).unwrap() + 1));
         }
@@ -214,6 +218,7 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
         assert_eq!(server.keys(), 3);
     }
     // The parent's connections were not disturbed either.
+    assert_eq!(locks.count(), 3);
     kept.check().unwrap();
     kept.unlock().unwrap();
     guard.extend(TTL).unwrap();

@@ -82,10 +82,3 @@ fn a_node_that_is_passed_on_while_it_is_healed_may_lose_the_key() {
     let world = alone(Rule::PassesOn, Restarts::Late);
     shortest_of("passes on", &world, MAJORITY, 16);
 }
-
-#[test]
-#[ignore = "it takes minutes"]
-fn a_holder_that_extends_twice_and_heals_and_a_contender() {
-    let world = world(Rule::AsItIs, Restarts::Late, 3);
-    check_any("healing twice, with a contender", &world);
-}
