@@ -96,10 +96,10 @@ impl Service<'_> {
     /// Shows who leads, when that has changed.
     fn stand_by(&self, error: &Error) {
         let name = self.job.request.name;
-        let state = match (error, self.job.request.manager.status(name.as_str())) {
+        let state = match (error, self.leaders()) {
+            (Error::Held { .. }, Ok(Some(leaders))) => format!("standby: {leaders}"),
             // Given back meanwhile, so the next attempt tells more.
-            (Error::Held { .. }, Ok(LockStatus::Free { .. })) => return,
-            (Error::Held { .. }, Ok(status)) => format!("standby: {}", leader(&status)),
+            (Error::Held { .. }, Ok(None)) => return,
             _ => "standby: too few servers answer".to_owned(),
         };
         if *self.shown.borrow() == state {
@@ -113,6 +113,24 @@ impl Service<'_> {
         } else if !self.job.request.is_quiet {
             output::complain(&format!("{name}: {state}"));
         }
+    }
+
+    /// Who leads; none if there is room for another.
+    fn leaders(&self) -> Result<Option<String>, Error> {
+        let Request {
+            manager,
+            name,
+            permits,
+            ..
+        } = self.job.request;
+        let is_free = |status: &LockStatus| matches!(status, LockStatus::Free { .. });
+        let Some(permits) = permits else {
+            let status = manager.status(name.as_str())?;
+            return Ok((!is_free(&status)).then(|| leader(&status)));
+        };
+        let status = manager.semaphore_status(name.as_str(), permits)?;
+        let is_full = !status.slots.iter().any(is_free);
+        Ok(is_full.then(|| format!("{} of {permits} lead", status.held())))
     }
 
     fn lead(&self, held: &LockGuard) {

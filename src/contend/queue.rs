@@ -39,6 +39,12 @@ pub(crate) trait WaitClock<T: Tenant> {
         false
     }
 
+    /// Until when a thread whose time is over waits all the same for the first answer to the thread whose turn it is, if it
+    /// does: that thread may leave something for others.
+    fn waits_for_an_answer_until(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// Waits until the thread is admitted or `until` has come; may return early.
     fn pause(&self, admitted: &Condvar, lines: &mut MutexGuard<'_, Lines<T>>, until: Timestamp);
 }
@@ -236,6 +242,11 @@ impl<T: Tenant> Line<T> {
         self.lock.as_ref().is_some_and(|lock| T::end(lock) <= now)
     }
 
+    /// Whether the thread whose turn it is has neither a lock nor an error yet.
+    fn has_no_answer(&self) -> bool {
+        self.lock.is_none() && self.met.is_none()
+    }
+
     fn is_first(&self, waiter: &Arc<Waiter<T>>) -> bool {
         let first = self.waiting.front();
         first.is_some_and(|first| Arc::ptr_eq(first, waiter))
@@ -298,6 +309,9 @@ impl<T: Tenant> PlaceInLine<'_, T> {
                 drop(lines);
                 return Ok((self.queue.turn(self.resource, turn), None));
             }
+            let longest = time.waits_for_an_answer_until();
+            let longest = longest.filter(|_| line.has_no_answer());
+            let end = end.map(|end| longest.map_or(end, |longest| end.max(longest)));
             if end.is_some_and(|end| end <= now) || time.has_given_up() {
                 // Under the same mutex, so that nothing is handed to a thread that is about to leave.
                 line.remove(&self.waiter);

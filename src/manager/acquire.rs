@@ -276,9 +276,13 @@ impl LockManager {
             validity: params.term.validity,
             label: params.label.clone(),
         };
+        let asks_once = params.permits.is_some() && params.timeout.is_zero();
+        let node_timeout = cluster.options.node_timeout;
         let waiting = Waiting {
             clock: &cluster.clock,
             patience: &params.patience,
+            for_an_answer_until: asks_once
+                .then(|| cluster.clock.now().saturating_add(node_timeout)),
         };
         let (turn, guard) = match queue.enter(&params.line, demand, params.patience.end, &waiting) {
             Ok(entered) => entered,
@@ -318,6 +322,8 @@ fn line(semaphore: &str, permits: u32) -> Arc<str> {
 struct Waiting<'w> {
     clock: &'w Clock,
     patience: &'w Patience,
+    /// A thread that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
+    for_an_answer_until: Option<Timestamp>,
 }
 
 impl WaitClock<LockGuard> for Waiting<'_> {
@@ -327,6 +333,10 @@ impl WaitClock<LockGuard> for Waiting<'_> {
 
     fn has_given_up(&self) -> bool {
         self.patience.is_cancelled()
+    }
+
+    fn waits_for_an_answer_until(&self) -> Option<Timestamp> {
+        self.for_an_answer_until
     }
 
     fn pause(

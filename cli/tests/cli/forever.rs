@@ -75,6 +75,20 @@ fn a_leader_that_is_told_to_end_gives_way_at_once() {
 }
 
 #[test]
+fn where_so_many_lead_a_standby_says_how_many() {
+    let nodes = Nodes::start(3);
+    let two = [&FOREVER[..], &["--max", "2"]].concat();
+    let leaders = [(); 2].map(|()| Running::start(&mut nodes.run(&two, SERVE)));
+    for leader in &leaders {
+        leader.line();
+    }
+    let third = Running::start(&mut nodes.run(&two, SERVE));
+    told(&third, "standby: 2 of 2 lead");
+    leaders[0].signal(Signal::TERM);
+    third.line();
+}
+
+#[test]
 fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
     let nodes = Nodes::start(3);
     let script = "trap 'echo got term; exit 0' TERM; echo started; while true; do sleep 0.02; done";

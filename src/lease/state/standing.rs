@@ -175,11 +175,16 @@ impl LeaseState {
     }
 }
 
-/// Takes the votes of nodes that no longer count: another extension of the lock is healing them, or has sent them an undo,
-/// and the key that they had may be gone.
+/// Takes the votes that another extension of the lock has made worthless: it is healing the node, or has healed it since it
+/// was left out of this round, or has sent it an undo, so that the key may be there or not.
 pub(super) fn discount(standings: &[Standing], nodes: &mut [NodeReport]) {
     for (standing, node) in standings.iter().zip(nodes) {
-        if node.vote.is_granted() && !standing.counts() {
+        let is_worthless = match standing {
+            Standing::MayHaveKey => matches!(node.vote, Vote::NotAsked),
+            Standing::Healing => true,
+            Standing::Untouched | Standing::Undone => node.vote.is_granted(),
+        };
+        if is_worthless {
             node.vote = Vote::Failed(NodeError::TimedOut);
         }
     }

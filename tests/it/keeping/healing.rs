@@ -261,6 +261,36 @@ fn another_extension_does_not_count_the_key_of_a_heal_that_may_be_undone() {
     });
 }
 
+/// Two nodes lose the key while it is being set on the empty one. With that one there is still a majority.
+#[test]
+fn another_extension_takes_no_lock_for_lost_that_is_being_healed() {
+    let gate = Arc::<Gate>::default();
+    let (sets, asked) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let nodes = in_order({
+        let gate = Arc::clone(&gate);
+        move |place, peer, command| match (place, command.kind()) {
+            (EMPTY, Kind::Extend) => peer.say(MISSING),
+            (EMPTY, Kind::Set) if sets.fetch_add(1, Ordering::SeqCst) > 0 => {
+                gate.pass();
+                peer.say(command.consent());
+            }
+            (2 | 3, Kind::Extend) if asked.fetch_add(1, Ordering::SeqCst) > 1 => peer.say(MISSING),
+            _ => peer.say(command.consent()),
+        }
+    });
+    let manager = over(&nodes).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| guard.extend(TTL));
+        assert_heal_is_sent(&nodes);
+        let error = guard.extend(TTL).unwrap_err();
+        gate.open();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        first.join().unwrap().unwrap();
+    });
+    guard.check().unwrap();
+}
+
 #[test]
 fn two_names_of_one_server_heal_with_one_vote() {
     let shared = Server::start_with(&["--bind", "127.0.0.1", "127.0.0.2"]);

@@ -2,8 +2,8 @@
 //!
 //! Two managers stand for two processes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -314,6 +314,28 @@ fn who_asks_while_this_manager_has_all_permits_is_refused_without_a_command() {
     assert_eq!(heard(), before);
     drop(held);
     request.try_lock().unwrap().unlock().unwrap();
+}
+
+#[test]
+fn threads_that_ask_once_at_the_same_moment_each_get_a_permit_that_is_free() {
+    let servers = cluster(3);
+    let manager = process(&servers, LONG);
+    let (begin, have_asked) = (Barrier::new(8), Barrier::new(8));
+    let refused = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    begin.wait();
+                    let result = manager.semaphore("exports", 8).ttl(TTL).try_lock();
+                    have_asked.wait();
+                    // A panic here would leave the others at the barrier.
+                    refused.lock().extend(result.err());
+                }
+            });
+        }
+    });
+    assert!(refused.lock().is_empty(), "{refused:?}");
 }
 
 #[test]
