@@ -134,8 +134,8 @@ impl LockGuard {
         &self.lease.resource
     }
 
-    /// Returns the value of the key on the nodes: 40 hexadecimal characters that no other acquisition ever has. If the
-    /// holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
+    /// Returns the token: 40 hexadecimal characters that no other acquisition ever has. It is the value of the key on the
+    /// nodes. If the holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
     /// a [local hand-over](crate::Builder::local_handover) have the same token.
     pub fn token(&self) -> &str {
         self.lease.tokens.value.token().as_str()

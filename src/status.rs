@@ -31,7 +31,7 @@ use crate::holder::Holder;
 /// match manager.status("nightly-report")? {
 ///     LockStatus::Held { token, remaining, .. } => println!("{token} has it for {remaining:.0?}"),
 ///     LockStatus::Resting { remaining, .. } => println!("done, and free in {remaining:.0?}"),
-///     LockStatus::Free { .. } => println!("to be had"),
+///     LockStatus::Free { .. } => println!("free"),
 ///     LockStatus::Blocked { nodes, .. } => println!("nobody's, and can't be locked: {nodes:?}"),
 ///     LockStatus::Unknown { nodes, .. } => println!("too few nodes answer: {nodes:?}"),
 /// }

@@ -49,7 +49,7 @@ impl From<Error> for Failure {
             }
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
             Error::InvalidTtl { .. } => (USAGE, "see --node-timeout, and max_ttl in redlatch.toml"),
-            Error::InvalidPermits { .. } => (USAGE, "see --max"),
+            Error::InvalidPermits { .. } => (USAGE, "see --max and --slot"),
             Error::InvalidAtLeast { .. } => (USAGE, "see max_ttl in redlatch.toml"),
             Error::InvalidToken { .. } => (USAGE, "see 'redlatch status'"),
             Error::InvalidResource { .. }

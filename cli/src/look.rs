@@ -95,7 +95,10 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
     let protocol = protocol(arguments.fenced, &config);
     let manager = nodes::manager(&arguments.servers, &config, protocol)?;
     let name = &arguments.name;
-    let result = manager.release(name.as_str(), &arguments.token);
+    let result = match arguments.slot {
+        None => manager.release(name.as_str(), &arguments.token),
+        Some(slot) => manager.release_slot(name.as_str(), slot, &arguments.token),
+    };
     let why = result
         .as_ref()
         .err()

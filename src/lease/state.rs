@@ -74,6 +74,8 @@ struct Inner {
     /// What each node may have of the lock, in the canonical order.
     standings: Box<[Standing]>,
     has_healer: bool,
+    /// The nodes that extensions have counted since one of them has the right to heal.
+    counted: Box<[bool]>,
     /// Whether the guard has ended the lock.
     has_ended: bool,
     /// How the lock ended, if it has. It is never reset.
@@ -103,6 +105,7 @@ impl Inner {
         Self {
             standings,
             has_healer: false,
+            counted: Box::default(),
             has_ended: false,
             loss: None,
             renewal: None,

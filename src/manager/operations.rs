@@ -69,6 +69,8 @@ impl LockManager {
     /// - [`Error::InvalidToken`] for a text that shows no value, or only the beginning of one.
     /// - [`Error::InvalidResource`] for a name that can't be locked, and [`Error::Forked`] in a forked child.
     ///
+    /// For a permit of a semaphore, there is [`release_slot`](Self::release_slot).
+    ///
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::{Error, LockStatus};
@@ -84,7 +86,7 @@ impl LockManager {
     /// ```
     pub fn release(&self, resource: &str, token: &str) -> Result<(), Error> {
         self.cluster().refuse_fork()?;
-        protocol::release::release_by_token(self.cluster(), resource, token)
+        protocol::release::release_by_token(self.cluster(), resource, None, token)
     }
 
     /// Examines every node, and tells what is wrong with it and what to do.

@@ -43,7 +43,8 @@ impl LockManager {
     /// # Errors
     ///
     /// The methods of the request fail as they do for a lock, and with
-    /// [`Error::InvalidPermits`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held.
+    /// [`Error::InvalidPermits`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held, or that a
+    /// call that does not wait was refused eight slots in a row: it asks for no more.
     pub fn semaphore<'a>(&'a self, name: &'a str, permits: u32) -> LockRequest<'a> {
         LockRequest::new(self, name, Some(permits))
     }
@@ -72,5 +73,34 @@ impl LockManager {
         check_permits(permits)?;
         let slots = protocol::look::status_of_slots(self.cluster(), name, permits)?;
         Ok(SemaphoreStatus { slots })
+    }
+
+    /// Releases the permit that has this slot and this token: what [`release`](Self::release) does for a lock.
+    ///
+    /// [`semaphore_status`](Self::semaphore_status) tells the token of each slot.
+    ///
+    /// # Errors
+    ///
+    /// As for [`release`](Self::release), and [`Error::InvalidPermits`] for a slot that no semaphore has, above 255.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Error, LockStatus};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// # let _left = manager.semaphore("exports", 3).lock()?.into_lease();
+    /// for (slot, status) in (0..).zip(manager.semaphore_status("exports", 3)?.slots) {
+    ///     if let LockStatus::Held { token, .. } = status {
+    ///         println!("the holder of slot {slot} is gone for good");
+    ///         manager.release_slot("exports", slot, &token)?;
+    ///     }
+    /// }
+    /// # assert_eq!(manager.semaphore_status("exports", 3)?.held(), 0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn release_slot(&self, name: &str, slot: u32, token: &str) -> Result<(), Error> {
+        self.cluster().refuse_fork()?;
+        check_permits(slot.saturating_add(1))?;
+        protocol::release::release_by_token(self.cluster(), name, Some(slot), token)
     }
 }

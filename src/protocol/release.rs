@@ -34,12 +34,16 @@ pub(crate) fn release(
 }
 
 /// Releases the lock with this token, or with this value, whoever holds it.
+///
+/// Of a semaphore, it is the lock on this slot.
 pub(crate) fn release_by_token(
     cluster: &Cluster,
     resource: &str,
+    slot: Option<u32>,
     token: &str,
 ) -> Result<(), Error> {
-    let key = cluster.checked_key(resource)?;
+    cluster.checked_key(resource)?;
+    let key = cluster.key_in(resource, slot);
     let value = shown::bytes(token).map_err(|reason| Error::InvalidToken { reason })?;
     let fence = cluster.rules.as_ref().map(|rules| Fence {
         rules,

@@ -54,6 +54,7 @@ mod semaphore {
     #[cfg(target_os = "linux")]
     mod on_servers;
     mod permits;
+    mod shown;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.

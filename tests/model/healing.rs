@@ -25,7 +25,8 @@
 //! The contender asks all nodes once, waits for each, and does not extend: it is there to get what it must not get.
 //!
 //! Not in the model: two extensions of one lock at the same time, and connections that break while a heal is under way. The
-//! first are excluded by the right to heal, of which a lock has one; after the second the node is released with the others.
+//! right to heal keeps two of them from healing at once, and tests with peers that follow a script are about the others; after
+//! the second the node is released with the others.
 
 use stateright::{Model, Property};
 

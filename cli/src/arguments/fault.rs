@@ -4,7 +4,7 @@ use clap::error::{ContextKind, ErrorKind};
 
 /// The error in one line, with advice.
 pub(super) fn told(error: &clap::Error) -> String {
-    let mut line = in_one_line(&error.render().to_string());
+    let mut line = in_one_line(&with_value_shown(error));
     if wants_command(error) {
         line.push_str("; the command stands after two dashes: redlatch run NAME -- COMMAND");
     }
@@ -43,6 +43,24 @@ fn wants_command(error: &clap::Error) -> bool {
     let is_missing =
         error.kind() == ErrorKind::MissingRequiredArgument && argument.contains("COMMAND");
     usage.as_deref().is_some_and(is_of_run) && (is_stray || is_missing)
+}
+
+/// The most characters that are shown of a value.
+const LONGEST_VALUE: usize = 60;
+
+/// clap's message, in which a long value is cut and a line break is escaped, so that a reader sees what is wrong.
+fn with_value_shown(error: &clap::Error) -> String {
+    let rendered = error.render().to_string();
+    let value = error.get(ContextKind::InvalidValue);
+    let value = value.map(ToString::to_string).unwrap_or_default();
+    let mut shown = value.replace('\n', "\\n").replace('\r', "\\r");
+    if shown.chars().count() > LONGEST_VALUE {
+        shown = shown.chars().take(LONGEST_VALUE).chain(['…']).collect();
+    }
+    if shown == value {
+        return rendered;
+    }
+    rendered.replace(&value, &shown)
 }
 
 /// The first paragraph of clap's message, with its tips, in one line.
@@ -105,6 +123,12 @@ mod tests {
             tip.contains("a name that begins with a dash stands behind two dashes"),
             "{tip}"
         );
+        let long = "x".repeat(10_000);
+        for (label, shown) in [("a\nb", "'a\\nb'"), (&long, "xxx…'")] {
+            let words = ["redlatch", "run", "x", "--label", label, "--", "true"];
+            let line = told(&Arguments::try_parse_from(words).unwrap_err());
+            assert!(line.contains(shown) && line.len() < 300, "{line}");
+        }
         for (words, hint) in faults {
             let words = ["redlatch"].into_iter().chain(words);
             let error = Arguments::try_parse_from(words).unwrap_err();

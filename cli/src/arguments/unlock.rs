@@ -19,7 +19,8 @@ pub(crate) const EXAMPLES: [Entry; 1] = [(
 
 /// Releases a lock in place of its holder, if it is held with this token.
 ///
-/// A holder that still runs goes on until it notices. 'redlatch status' shows the token.
+/// A holder that still runs goes on until it notices. 'redlatch status' shows the token; that of a lock that rests begins
+/// with 'rest:'.
 #[derive(Debug, Args)]
 #[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Unlock {
@@ -36,6 +37,10 @@ pub(crate) struct Unlock {
     /// The token that the lock is held with, as status shows it, with its backslash escapes
     #[arg(long, allow_hyphen_values = true)]
     pub(crate) token: String,
+
+    /// The slot, for a permit of a semaphore: as 'status --max' and 'list' show it
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) slot: Option<u32>,
 
     /// For a lock that was taken with --fenced: the servers remember the release, so that its holder can't renew the
     /// lock [default: as the key protocol of the configuration file says]

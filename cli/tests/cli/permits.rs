@@ -86,6 +86,25 @@ fn the_permit_of_a_command_that_is_killed_is_free_after_its_ttl() {
 }
 
 #[test]
+fn unlock_gives_back_the_permit_in_a_slot() {
+    let nodes = Nodes::start(3);
+    let (killed, _input) = run(&nodes, &["--max", "1", "--ttl", "10m"]);
+    assert_eq!(killed.line(), "0");
+    killed.signal(Signal::KILL);
+    let shown = status(&nodes, &["--max", "1", "--json"]).stdout;
+    let object: Value = serde_json::from_str(&shown).unwrap();
+    let token = object["slots"][0]["token"].as_str().unwrap();
+    let unlock = ["unlock", "job", "--token", token];
+    assert_eq!(end_of(&mut nodes.redlatch(&unlock)).code, Some(76));
+    let unlock = [&unlock[..], &["--slot", "0"]].concat();
+    assert_eq!(end_of(&mut nodes.redlatch(&unlock)).code, Some(0));
+    assert_eq!(status(&nodes, &["--max", "1"]).code, Some(1));
+    let beyond = ["unlock", "job", "--token", token, "--slot", "256"];
+    let ended = end_of(&mut nodes.redlatch(&beyond));
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+}
+
+#[test]
 fn hold_takes_a_permit_too() {
     let nodes = Nodes::start(3);
     let hold = |nodes: &Nodes| {

@@ -58,6 +58,9 @@ impl LeaseState {
         self.deadline
             .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
         state.failed = Box::default();
+        for (counted, node) in state.counted.iter_mut().zip(&*nodes) {
+            *counted |= node.vote.is_granted();
+        }
         if let Some(renewal) = renewal {
             self.renew_as(&mut state, renewal);
         }

@@ -9,6 +9,7 @@
 //! | `Healing` | nothing of the heal has reached the node | the one before |
 //! | `Healing` | the node may have executed the heal | `MayHaveKey` |
 //! | `Healing` | an undo was sent behind the heal | `Undone` |
+//! | `Healing` | a logger of the program panics | `Healing`, to the end of the lock: it is released, and never counts |
 
 use std::sync::Arc;
 
@@ -89,10 +90,13 @@ impl Healer {
         wanted.contains(&true).then_some(wanted)
     }
 
-    /// Begins to set the key on these nodes, if the lock is still held. From now on, a guard that ends does not pass them on.
+    /// Begins to set the key on these nodes, if the lock is still held, and no extension has counted one of them meanwhile. From now on, a guard that ends does not pass them on.
     pub(crate) fn begin(&self, asked: &[bool]) -> Option<Heal<'_>> {
         let mut state = self.lease.state.lock();
-        if state.has_ended || state.loss.is_some() {
+        // A command of the acquisition may have set the key after this extension has found none there, where a connection broke
+        // and no undo follows it. Another extension relies on that key now, and the undo of a heal would delete it.
+        let was_counted = || asked.iter().zip(&state.counted).any(|(a, c)| *a && *c);
+        if state.has_ended || state.loss.is_some() || was_counted() {
             return None;
         }
         let before = state.standings.clone();
@@ -168,6 +172,7 @@ impl LeaseState {
             return None;
         }
         state.has_healer = true;
+        state.counted = vec![false; state.standings.len()].into();
         drop(state);
         Some(Healer {
             lease: Arc::clone(self),

@@ -261,6 +261,37 @@ fn another_extension_does_not_count_the_key_of_a_heal_that_may_be_undone() {
     });
 }
 
+/// The command of the acquisition arrives late, on a connection that broke: the first extension has found no key, and the
+/// second one has extended it and counted it, before the first one heals.
+#[test]
+fn a_key_that_another_extension_has_counted_is_not_undone() {
+    let gate = Arc::<Gate>::default();
+    let (asked, sets) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let nodes = in_order({
+        let gate = Arc::clone(&gate);
+        move |place, peer, command| match (place, command.kind()) {
+            (EMPTY, Kind::Extend) if asked.fetch_add(1, Ordering::SeqCst) == 0 => {
+                gate.pass();
+                peer.say(MISSING);
+            }
+            // The reply to a heal never comes, so an undo follows.
+            (EMPTY, Kind::Set) if sets.fetch_add(1, Ordering::SeqCst) > 0 => {}
+            _ => peer.say(command.consent()),
+        }
+    });
+    let manager = over(&nodes).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| guard.extend(TTL));
+        assert!(eventually(BOUND, || count(&nodes[EMPTY], Kind::Extend) == 1));
+        guard.extend(TTL).unwrap();
+        gate.open();
+        first.join().unwrap().unwrap();
+    });
+    assert_eq!(count(&nodes[EMPTY], Kind::Set), 1);
+    assert_eq!(count(&nodes[EMPTY], Kind::Release), 0);
+}
+
 /// Two nodes lose the key while it is being set on the empty one. With that one there is still a majority.
 #[test]
 fn another_extension_takes_no_lock_for_lost_that_is_being_healed() {

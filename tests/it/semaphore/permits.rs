@@ -4,57 +4,55 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{
-    Cancel, Error, Fanout, KeepAlive, Lease, LockGuard, LockManager, LockStatus, Protocol, Vote,
-};
+use redlatch::{Cancel, Error, Fanout, KeepAlive, Lease, LockGuard, LockManager, Protocol, Vote};
 
-const TTL: Duration = Duration::from_secs(10);
+pub(super) const TTL: Duration = Duration::from_secs(10);
 
-fn ms(ms: u64) -> Duration {
+pub(super) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-struct World {
-    clock: FakeClock,
-    nodes: Vec<FakeNode>,
+pub(super) struct World {
+    pub(super) clock: FakeClock,
+    pub(super) nodes: Vec<FakeNode>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let clock = FakeClock::new();
         let nodes = FakeNode::cluster_on(5, &clock);
         Self { clock, nodes }
     }
 
     /// The manager of another process.
-    fn process(&self) -> LockManager {
+    pub(super) fn process(&self) -> LockManager {
         self.with(Protocol::Classic, Fanout::Sequential)
     }
 
-    fn with(&self, protocol: Protocol, fanout: Fanout) -> LockManager {
+    pub(super) fn with(&self, protocol: Protocol, fanout: Fanout) -> LockManager {
         let builder = LockManager::builder().fakes(&self.nodes);
         let builder = builder.retry_delay(ms(100), ms(100));
         builder.protocol(protocol).fanout(fanout).build().unwrap()
     }
 
-    fn key(slot: u32) -> String {
+    pub(super) fn key(slot: u32) -> String {
         format!("exports:redlatch:slot:{slot}")
     }
 
     /// Whether no node has a key of any slot.
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         let keys = (0..256).map(Self::key);
         let is_there = |key: &String| self.nodes.iter().any(|node| node.token_of(key).is_some());
         keys.into_iter().all(|key| !is_there(&key))
     }
 }
 
-fn try_lock(manager: &LockManager, permits: u32) -> Result<LockGuard, Error> {
+pub(super) fn try_lock(manager: &LockManager, permits: u32) -> Result<LockGuard, Error> {
     manager.semaphore("exports", permits).ttl(TTL).try_lock()
 }
 
 #[track_caller]
-fn assert_held(result: Result<LockGuard, Error>) -> Error {
+pub(super) fn assert_held(result: Result<LockGuard, Error>) -> Error {
     match result {
         Err(error @ Error::Held { .. }) => error,
         other => panic!("{other:?}"),
@@ -356,59 +354,6 @@ fn the_lease_of_a_permit_is_adopted_by_another_process_and_knows_its_slot() {
 }
 
 #[test]
-fn the_status_tells_who_holds_which_slot() {
-    let world = World::new();
-    let [one, other] = [(); 2].map(|()| world.process());
-    let free = other.semaphore_status("exports", 3).unwrap();
-    assert_eq!((free.held(), free.slots.len()), (0, 3));
-    assert_eq!(free.to_string(), "0 of 3 held");
-
-    let guards = [(); 2].map(|()| try_lock(&one, 3).unwrap());
-    let status = other.semaphore_status("exports", 3).unwrap();
-    let text = status.to_string();
-    assert_eq!(status.held(), 2);
-    assert!(text.starts_with("2 of 3 held"), "{text}");
-    for guard in &guards {
-        let slot = guard.slot().unwrap();
-        let of_slot = &status.slots[usize::try_from(slot).unwrap()];
-        assert!(matches!(of_slot, LockStatus::Held { token, .. } if token == guard.token()));
-        assert!(text.contains(&format!("slot {slot}: held by {}", guard.token())));
-    }
-    // Down, with two more: what the others say decides nothing.
-    for node in &world.nodes[..3] {
-        node.refuse();
-    }
-    let status = other.semaphore_status("exports", 3).unwrap();
-    assert_eq!(status.held(), 0);
-    assert!(status.to_string().contains("unknown"), "{status}");
-}
-
-#[test]
-fn holders_that_say_who_they_are_are_named_by_the_status_and_by_a_refusal() {
-    let world = World::new();
-    let [one, other] = [(); 2].map(|()| world.process());
-    let held = |label| {
-        one.semaphore("exports", 2)
-            .holder(label)
-            .try_lock()
-            .unwrap()
-    };
-    let _all = ["web-3 nightly", "web-4"].map(held);
-    let status = other.semaphore_status("exports", 2).unwrap().to_string();
-    for label in ["(web-3 nightly since", "(web-4 since"] {
-        assert!(status.contains(label), "{status}");
-    }
-    let error = assert_held(try_lock(&other, 2));
-    let holder = error.holder().unwrap().to_string();
-    assert!(holder.starts_with("web-"), "{holder}");
-    let text = error.to_string();
-    assert!(
-        text.contains(&format!("other holders, {holder} among them")),
-        "{text}"
-    );
-}
-
-#[test]
 fn a_permit_that_is_held_for_a_time_at_least_rests_in_its_slot() {
     let world = World::new();
     let [one, other] = [(); 2].map(|()| world.process());
@@ -428,18 +373,4 @@ fn a_permit_that_is_held_for_a_time_at_least_rests_in_its_slot() {
     assert!(both.iter().any(|guard| guard.slot() == slot));
     drop(both);
     assert!(world.is_empty());
-}
-
-#[test]
-fn the_status_of_256_slots_is_of_256_slots() {
-    let world = World::new();
-    let manager = world.process();
-    let guards: Vec<LockGuard> = (0..100).map(|_| try_lock(&manager, 256).unwrap()).collect();
-    let status = manager.semaphore_status("exports", 256).unwrap();
-    assert_eq!((status.held(), status.slots.len()), (100, 256));
-    for guard in &guards {
-        let of_slot = &status.slots[usize::try_from(guard.slot().unwrap()).unwrap()];
-        assert!(matches!(of_slot, LockStatus::Held { token, .. } if token == guard.token()));
-        assert_eq!(of_slot.nodes().len(), 5);
-    }
 }
