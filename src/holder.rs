@@ -72,7 +72,7 @@ impl Label {
     /// The label with this text, or what is wrong with the text and what to do.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
-            return Err("the label is empty; give one, or ask for none".to_owned());
+            return Err("the label is empty; give one, or leave it out".to_owned());
         }
         if text.len() > LONGEST_LABEL {
             return Err(format!(
@@ -167,8 +167,8 @@ mod tests {
             assert_eq!(Label::new(good).unwrap().as_str(), good);
         }
         for (bad, reason) in [
-            ("", "the label is empty; give one, or ask for none"),
-            ("  ", "the label is empty; give one, or ask for none"),
+            ("", "the label is empty; give one, or leave it out"),
+            ("  ", "the label is empty; give one, or leave it out"),
             (
                 " web",
                 "the label begins or ends with a space; leave that out",

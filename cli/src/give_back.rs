@@ -24,13 +24,19 @@ pub(crate) enum Ending {
     AtOnce,
 }
 
+impl Ending {
+    /// Ends this guard so.
+    pub(crate) fn of(self, held: LockGuard) -> Result<(), Error> {
+        match self {
+            Self::Rest => held.unlock(),
+            Self::AtOnce => held.unlock_now(),
+        }
+    }
+}
+
 /// Gives the lock back.
 pub(crate) fn give_back(name: &Name, held: LockGuard, ending: Ending) -> GivenBack {
-    let result = match ending {
-        Ending::Rest => held.unlock(),
-        Ending::AtOnce => held.unlock_now(),
-    };
-    match result {
+    match ending.of(held) {
         Ok(()) => {
             info!("gave the lock {name} back");
             GivenBack::Ours
@@ -43,8 +49,12 @@ pub(crate) fn give_back(name: &Name, held: LockGuard, ending: Ending) -> GivenBa
             GivenBack::Lost
         }
         Err(error) => {
+            let end = match ending {
+                Ending::Rest => "its time to live or its --at-least",
+                Ending::AtOnce => "its time to live",
+            };
             output::complain(&format!(
-                "the lock {name} may stay until its time to live ends, and no longer: {error}; see 'redlatch health'"
+                "the lock {name} may stay until {end} is over, and no longer: {error}; see 'redlatch health'"
             ));
             GivenBack::Ours
         }

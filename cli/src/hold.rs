@@ -64,7 +64,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
         held.unlock().ok();
         return Ok(LOST);
     }
-    let given_back = give_back(name, held, Ending::Rest);
+    let given_back = give_back(name, held, Ending::AtOnce);
     printed?;
     Ok(match given_back {
         GivenBack::Ours => 0,

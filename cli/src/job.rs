@@ -113,9 +113,11 @@ impl Job<'_> {
         Ok(end)
     }
 
-    /// Whether the lock of a command with this exit code rests, if it has a minimum.
+    /// Whether the lock of a run with this exit code rests.
     fn ending(&self, code: u8) -> Ending {
-        if code == 0 || self.arguments.at_least_on_failure {
+        let arguments = self.arguments;
+        let is_done = code == 0 || arguments.at_least_on_failure;
+        if arguments.at_least.is_some() && is_done {
             Ending::Rest
         } else {
             Ending::AtOnce
@@ -130,8 +132,9 @@ impl Job<'_> {
                 (code, given_back == GivenBack::Lost)
             }
             End::Unguarded(code) => {
-                // The loss was told when it was found. This removes what a minority of the servers still has.
-                held.unlock().ok();
+                // The loss was told when it was found. This removes what the servers still have: a minority, or all of
+                // them where this process stood still, and the command was ended in time.
+                self.ending(LOST).of(held).ok();
                 (code, true)
             }
         };

@@ -3,6 +3,7 @@
 //! A thread of its own writes the file, so that a slow disk delays neither the renewals nor the command. The others send it
 //! what has happened, and wait for it only at the end, for a bounded time, when the lock is given back.
 
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -43,6 +44,9 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Writes the file for the first time, and goes on writing it on a thread.
     pub(crate) fn start(file: &Path, name: &Name, manager: &LockManager) -> Result<Self, Failure> {
+        if has_other_kind(file) {
+            return Err(Failure::new(IO, other_kind(file)));
+        }
         let record = Record::carried_over(file, name.as_str());
         let (file, manager) = (file.to_owned(), manager.clone());
         let write = {
@@ -85,6 +89,21 @@ impl Metrics {
         // The thread lives as long as this.
         self.news.send(news).ok();
     }
+}
+
+/// Whether something is there that is no regular file. It would be replaced by one, `/dev/null` for all programs; and a
+/// pipe would be waited for.
+fn has_other_kind(file: &Path) -> bool {
+    let found = fs::symlink_metadata(file);
+    found.is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+fn other_kind(file: &Path) -> String {
+    format!(
+        "{}: the metrics would replace what is there, and that is no regular file; name a file, in the folder of the \
+         collector, and not a link, a pipe or a device",
+        file.display()
+    )
 }
 
 fn unwritable(file: &Path, error: &io::Error) -> Failure {

@@ -251,13 +251,13 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
     };
     let message = match request.permits {
         None if error.is_resting() => format!(
-            "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; {advice}, or see 'redlatch status {name}'"
+            "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; see 'redlatch status {name}' for when that is"
         ),
         None => format!(
             "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status {name}'"
         ),
         Some(permits) => format!(
-            "no permit of {name} is free: of {permits} in all, each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
+            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
         ),
     };
     Failure::new(request.held_code, message)

@@ -59,7 +59,8 @@ impl LockManager {
     /// one round trip more. The whole value is taken as well. A holder that still runs believes that it has the lock until
     /// it extends it or its validity ends. So call this only for a holder that certainly no longer runs. A key with
     /// another token is left alone. If the holder is a guard of this manager, its other threads go on waiting for that
-    /// guard. Use the [`Protocol`](crate::Protocol) of the holder: after a release by a classic manager, a fenced
+    /// guard. A permit of a [semaphore](Self::semaphore) can't be released so: it is free when its time to live ends. Use the
+    /// [`Protocol`](crate::Protocol) of the holder: after a release by a classic manager, a fenced
     /// holder that still runs sets its key again.
     ///
     /// # Errors

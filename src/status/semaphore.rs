@@ -14,7 +14,7 @@ pub struct SemaphoreStatus {
 }
 
 impl SemaphoreStatus {
-    /// Returns how many of the permits are held, as far as the nodes can tell.
+    /// Returns how many of the permits are held, as far as the nodes can tell. A permit that rests is not held, and not free.
     pub fn held(&self) -> usize {
         let is_held = |slot: &&LockStatus| matches!(slot, LockStatus::Held { .. });
         self.slots.iter().filter(is_held).count()
@@ -24,6 +24,11 @@ impl SemaphoreStatus {
 impl fmt::Display for SemaphoreStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {} held", self.held(), self.slots.len())?;
+        let is_resting = |slot: &&LockStatus| matches!(slot, LockStatus::Resting { .. });
+        let resting = self.slots.iter().filter(is_resting).count();
+        if resting > 0 {
+            write!(f, ", {resting} resting")?;
+        }
         for (slot, status) in self.slots.iter().enumerate() {
             if !matches!(status, LockStatus::Free { .. }) {
                 write!(f, "; slot {slot}: {}", Summary(status))?;

@@ -2,8 +2,10 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use redlatch_testing::eventually;
@@ -50,7 +52,7 @@ fn the_file_tells_of_the_lock_and_of_the_run_from_its_start_to_its_end() {
     let begun = written(&nodes.file("redlatch.toml"));
     // Whatever the umask is, the collector can read it.
     let script = "echo started; while [ ! -e go ]; do sleep 0.02; done";
-    let mut shell = std::process::Command::new("sh");
+    let mut shell = Command::new("sh");
     shell
         .args([
             "-c",
@@ -173,6 +175,31 @@ fn a_file_that_can_not_be_written_is_an_error_before_the_lock_is_taken() {
     }
     let left: Vec<String> = names_in_folder_of(&folder);
     assert!(!left.iter().any(|name| name.contains(".tmp")), "{left:?}");
+}
+
+/// What is there would be replaced by a file: `/dev/null` for all programs, if root runs it. A pipe would be waited for.
+#[test]
+fn what_is_no_regular_file_is_refused_and_stays_what_it_is() {
+    let nodes = Nodes::start(3);
+    let [pipe, socket, link, dangling] =
+        ["pipe", "socket", "link", "dangling"].map(|name| nodes.file(name));
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let _socket = UnixListener::bind(&socket).unwrap();
+    symlink("/dev/null", &link).unwrap();
+    symlink("not-there", &dangling).unwrap();
+    for path in [&pipe, &socket, &link, &dangling] {
+        let kind = || fs::symlink_metadata(path).unwrap().file_type();
+        let (before, path) = (kind(), path.to_str().unwrap());
+        let ended = end_of(&mut nodes.run(&["--metrics", path], "echo ran"));
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(74), ""),
+            "{path} {ended:?}"
+        );
+        assert!(ended.complaint().contains(path), "{ended:?}");
+        assert_eq!(kind(), before, "{path}");
+    }
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use redlatch_testing::{Server, now};
+use rustix::process::Signal;
 
-use crate::process::{Nodes, end_of, open_nodes};
+use crate::process::{Nodes, Running, end_of, open_nodes};
 
 /// How many servers have a key by which the lock rests.
 #[track_caller]
@@ -35,6 +36,8 @@ fn a_job_that_is_done_is_not_done_again_before_its_time_is_over() {
             complaint.contains("the lock job rests: the work was done"),
             "{complaint}"
         );
+        // Who waits would do the work again.
+        assert!(!complaint.contains("--wait"), "{complaint}");
 
         let ended = end_of(&mut nodes.redlatch(&["status", "job"]));
         assert_eq!(ended.code, Some(3), "{ended:?}");
@@ -96,6 +99,36 @@ fn who_waits_gets_the_lock_when_the_rest_is_over() {
     let third = end_of(&mut nodes.run(&["--at-least", "1ms"], "sleep 0.1"));
     assert_eq!(third.code, Some(0), "{third:?}");
     assert_eq!(nodes.locked(), 0);
+}
+
+/// The lock is still ours when `redlatch` goes on, but the work was not done, and another may try.
+#[test]
+fn a_command_that_was_ended_because_redlatch_stood_still_leaves_no_rest() {
+    let nodes = Nodes::start(3);
+    let options = ["--ttl", "8s", "--at-least", "10m"];
+    let script =
+        "trap 'echo ended; exit 0' TERM; echo started; for i in $(seq 3000); do sleep 0.02; done";
+    let running = Running::start(&mut nodes.run(&options, script));
+    assert_eq!(running.line(), "started");
+    running.signal(Signal::STOP);
+    // By the watchdog, a while before the end of the lock.
+    assert_eq!(running.line(), "ended");
+    running.signal(Signal::CONT);
+    let ended = running.end();
+    assert_eq!(ended.code, Some(76), "{ended:?}");
+    assert_eq!(nodes.locked(), 0);
+}
+
+#[test]
+fn a_rest_that_reached_too_few_servers_is_told_with_how_long_it_may_last() {
+    let nodes = Nodes::start(3);
+    let script = format!(
+        "kill -STOP {} {}",
+        nodes.servers[0].pid(),
+        nodes.servers[1].pid()
+    );
+    let ended = end_of(&mut nodes.run(&["--at-least", "10m"], &script));
+    assert!(ended.complaint().contains("--at-least"), "{ended:?}");
 }
 
 #[test]
