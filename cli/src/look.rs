@@ -113,13 +113,17 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
             output::print(&format!("{name}: given back\n"))?;
             Ok(0)
         }
-        Err(Error::Lost { .. }) => Err(Failure::new(
-            LOST,
-            format!(
-                "{}; see 'redlatch status {name}'",
-                why.as_deref().unwrap_or_default()
-            ),
-        )),
+        Err(Error::Lost { .. }) => {
+            let why = why.unwrap_or_default();
+            let advice = match arguments.slot {
+                None => format!("see 'redlatch status {name}'; a permit needs its --slot"),
+                Some(slot) => format!(
+                    "see 'redlatch status --max {} {name}'",
+                    slot.saturating_add(1)
+                ),
+            };
+            Err(Failure::new(LOST, format!("{why}; {advice}")))
+        }
         Err(error @ Error::Unavailable { .. }) => Err(error.into()),
         Err(error) => Err(Failure {
             code: USAGE,

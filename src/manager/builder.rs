@@ -172,7 +172,8 @@ impl Builder {
 
     /// Sets how long [`LockManager::lock`](crate::LockManager::lock) waits. [`Duration::MAX`] means without a bound.
     ///
-    /// Defaults to 10 s.
+    /// Defaults to 10 s, which is less than the default ttl. After a holder that was killed, a call that waits for longer than
+    /// the ttl gets the lock.
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
         self.options.acquire_timeout = timeout;
         self

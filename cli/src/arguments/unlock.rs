@@ -39,7 +39,7 @@ pub(crate) struct Unlock {
     pub(crate) token: String,
 
     /// The slot, for a permit of a semaphore: as 'status --max' and 'list' show it
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(..256))]
     pub(crate) slot: Option<u32>,
 
     /// For a lock that was taken with --fenced: the servers remember the release, so that its holder can't renew the
