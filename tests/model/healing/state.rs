@@ -35,6 +35,10 @@ pub(crate) struct Key {
 
 /// What is between a client and a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and the states of a model are all their combinations"
+)]
 pub(crate) struct Link {
     pub(crate) standing: Standing,
     /// The answer to the last command but releases, if it was given. It is another question whether it was read.
@@ -73,6 +77,10 @@ pub(crate) enum Answer {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and the states of a model are all their combinations"
+)]
 pub(crate) struct Holder {
     pub(crate) phase: Phase,
     /// The last term that has begun, the last one that is the lock's validity, and the last one that has ended.
@@ -156,14 +164,7 @@ impl State {
     pub(crate) fn take(&mut self, rule: Rule, action: Action) {
         match action {
             Action::Begin(client, left_out) => self.begin(client, left_out),
-            Action::Return(client) => {
-                let holder = &mut self.holders[client];
-                (holder.phase, holder.confirmed) = (Phase::Holding, 1);
-                for (other, holder) in self.holders.iter_mut().enumerate() {
-                    holder.had_a_successor |= other != client && holder.phase == Phase::Holding;
-                }
-                self.forget_answers(client);
-            }
+            Action::Return(client) => self.returns(client),
             Action::Fail(client) => self.release(client),
             Action::Extend(client) => self.extend(client),
             Action::Heal(client, place) => {
@@ -175,15 +176,7 @@ impl State {
             Action::Read(client, place) => {
                 self.nodes[place].links[client].standing = Standing::MayHaveKey;
             }
-            Action::GiveUp(client, place) => {
-                let is_heal = self.holders[client].is_extending;
-                let undoes = !(is_heal && rule == Rule::NoUndo);
-                let link = &mut self.nodes[place].links[client];
-                (link.standing, link.answer) = (Standing::Undone, None);
-                if undoes {
-                    link.undo();
-                }
-            }
+            Action::GiveUp(client, place) => self.give_up(rule, client, place),
             Action::Confirm(client) => {
                 let votes = self.votes(client);
                 let holder = &mut self.holders[client];
@@ -192,22 +185,8 @@ impl State {
                 self.end_extension(client);
             }
             Action::Abandon(client) => self.end_extension(client),
-            Action::GiveBack(client) => {
-                self.orphan(client, Standing::Undone);
-                self.release(client);
-                if rule == Rule::KeeperForgets {
-                    self.links(client).for_each(|link| link.is_orphan = false);
-                }
-            }
-            Action::PassOn(client) => {
-                let standing = match rule {
-                    Rule::PassesOn => Standing::MayHaveKey,
-                    _ => Standing::Undone,
-                };
-                self.orphan(client, standing);
-                self.end_extension(client);
-                self.holders[client].was_passed_on = true;
-            }
+            Action::GiveBack(client) => self.give_back(rule, client),
+            Action::PassOn(client) => self.pass_on(rule, client),
             Action::EndOrphan(client, place) => {
                 let link = &mut self.nodes[place].links[client];
                 link.is_orphan = false;
@@ -229,6 +208,44 @@ impl State {
                 self.nodes[place].delete(client);
             }
             Action::Expire(place) | Action::Restart(place) => self.nodes[place].key = None,
+        }
+    }
+
+    fn returns(&mut self, client: Client) {
+        let holder = &mut self.holders[client];
+        (holder.phase, holder.confirmed) = (Phase::Holding, 1);
+        for (other, holder) in self.holders.iter_mut().enumerate() {
+            holder.had_a_successor |= other != client && holder.phase == Phase::Holding;
+        }
+        self.forget_answers(client);
+    }
+
+    fn give_back(&mut self, rule: Rule, client: Client) {
+        self.orphan(client, Standing::Undone);
+        self.release(client);
+        if rule == Rule::KeeperForgets {
+            self.links(client).for_each(|link| link.is_orphan = false);
+        }
+    }
+
+    fn pass_on(&mut self, rule: Rule, client: Client) {
+        let standing = if rule == Rule::PassesOn {
+            Standing::MayHaveKey
+        } else {
+            Standing::Undone
+        };
+        self.orphan(client, standing);
+        self.end_extension(client);
+        self.holders[client].was_passed_on = true;
+    }
+
+    fn give_up(&mut self, rule: Rule, client: Client, place: usize) {
+        let is_heal = self.holders[client].is_extending;
+        let undoes = !(is_heal && rule == Rule::NoUndo);
+        let link = &mut self.nodes[place].links[client];
+        (link.standing, link.answer) = (Standing::Undone, None);
+        if undoes {
+            link.undo();
         }
     }
 
