@@ -1,6 +1,5 @@
 //! Extends many locks on all nodes: one write to each node with all locks, one round trip for all nodes.
 
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,17 +87,8 @@ enum Votes {
 impl Votes {
     /// Reads the replies to as many extensions.
     fn read(reply: &Reply, locks: usize) -> Option<Self> {
-        let replies = match reply {
-            Reply::Array(replies) if locks != 1 => replies.as_slice(),
-            Reply::Nil
-            | Reply::Okay
-            | Reply::Text(_)
-            | Reply::Int(_)
-            | Reply::Bulk(_)
-            | Reply::Array(_)
-            | Reply::Error(_) => slice::from_ref(reply),
-        };
-        let votes: Option<Vec<Vote>> = replies.iter().map(own_key_vote).collect();
+        let replies = reply.of_each(locks).iter();
+        let votes: Option<Vec<Vote>> = replies.map(own_key_vote).collect();
         votes.filter(|votes| votes.len() == locks).map(Self::Each)
     }
 }

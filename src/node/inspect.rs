@@ -1,6 +1,5 @@
 //! Asks the nodes what is under a key, and changes nothing.
 
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,17 +80,7 @@ fn found(reply: &Reply) -> Option<Found> {
 
 /// Reads the replies of inspect.lua for as many locks.
 fn views(reply: &Reply, locks: usize) -> Option<Vec<View>> {
-    let replies = match reply {
-        Reply::Array(replies) if locks != 1 => replies.as_slice(),
-        Reply::Nil
-        | Reply::Okay
-        | Reply::Text(_)
-        | Reply::Int(_)
-        | Reply::Bulk(_)
-        | Reply::Array(_)
-        | Reply::Error(_) => slice::from_ref(reply),
-    };
-    let views: Option<Vec<View>> = replies.iter().map(view).collect();
+    let views: Option<Vec<View>> = reply.of_each(locks).iter().map(view).collect();
     views.filter(|views| views.len() == locks)
 }
 

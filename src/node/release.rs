@@ -63,17 +63,8 @@ fn vote(answer: Answer<ReleaseReply>) -> Vote {
 
 /// Reads the replies to so many releases of one key. At most one of them was of the value that the key had.
 fn release_replies(reply: &Reply, count: usize) -> Option<ReleaseReply> {
-    let replies = match reply {
-        Reply::Array(replies) if count != 1 => replies.as_slice(),
-        Reply::Nil
-        | Reply::Okay
-        | Reply::Text(_)
-        | Reply::Int(_)
-        | Reply::Bulk(_)
-        | Reply::Array(_)
-        | Reply::Error(_) => return release_reply(reply),
-    };
-    let replies: Option<Vec<ReleaseReply>> = replies.iter().map(release_reply).collect();
+    let replies = reply.of_each(count).iter();
+    let replies: Option<Vec<ReleaseReply>> = replies.map(release_reply).collect();
     let mut replies = replies.filter(|replies| replies.len() == count)?;
     let released = replies.iter().position(|reply| reply.vote.is_granted());
     // Of several refusals, the first: nothing has changed between them.

@@ -4,6 +4,7 @@
 //! A reply is accepted only as Redis writes it, to the byte. A laxer parser could read a vote where there is none.
 
 use std::fmt;
+use std::slice;
 
 /// A reply of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +17,18 @@ pub(crate) enum Reply {
     Bulk(Vec<u8>),
     Array(Vec<Self>),
     Error(ServerError),
+}
+
+impl Reply {
+    /// The replies to so many commands that went out together: one stands for itself.
+    pub(crate) fn of_each(&self, commands: usize) -> &[Self] {
+        if let Self::Array(replies) = self
+            && commands != 1
+        {
+            return replies;
+        }
+        slice::from_ref(self)
+    }
 }
 
 /// An error that a server answers with.
