@@ -25,7 +25,8 @@ pub(crate) fn threads(table: &mut Table, servers: &[Server], effort: Effort) {
         |locker: &dyn Locker| crowd::threads(locker, THREADS, effort.contended_threads, &witness);
 
     section(table, "8 threads of one process");
-    let floor = crowd_of(&Queue::new(Floor::connect(&urls, Order::Overlapped)));
+    let floor = Floor::connect(&urls, Order::Overlapped);
+    let floor = crowd_of(&Queue::new(floor, "bench:floor"));
     table.row(waits("floor", &floor));
     table.row(rate("floor", &floor));
     for (mode, least) in [

@@ -2,12 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redlatch_testing::{Server, now, pause};
 
 const ONE_WAY: Duration = Duration::from_micros(500);
+
+/// Bytes on their way, and when they are there.
+type Underway = (Instant, Vec<u8>);
 
 /// Returns a URL for each server; the links last as long as this process.
 pub(crate) fn urls(servers: &[Server]) -> Vec<String> {
@@ -33,20 +37,31 @@ fn connect(near: &TcpStream, port: u16) {
     for (from, to) in [(near, &far), (&far, near)] {
         let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         to.set_nodelay(true).unwrap();
-        thread::spawn(move || carry(from, to));
+        // A thread for each end: bytes enter while those of before are still under way.
+        let (enter, leave) = channel();
+        thread::spawn(move || take_in(from, &enter));
+        thread::spawn(move || give_out(to, &leave));
     }
 }
 
-fn carry(mut from: TcpStream, mut to: TcpStream) {
-    // Not on the heap, which is measured.
+fn take_in(mut from: TcpStream, enter: &Sender<Underway>) {
     let mut bytes = [0; 8 * 1024];
     while let Ok(n @ 1..) = from.read(&mut bytes) {
-        let due = now() + ONE_WAY;
-        pause(due.saturating_duration_since(now()));
-        if to.write_all(&bytes[..n]).is_err() {
+        let underway = (now() + ONE_WAY, bytes[..n].to_vec());
+        if enter.send(underway).is_err() {
             break;
         }
     }
-    // Either end may be closed already.
-    drop((from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)));
+    // It may be closed already.
+    drop(from.shutdown(Shutdown::Both));
+}
+
+fn give_out(mut to: TcpStream, leave: &Receiver<Underway>) {
+    for (due, bytes) in leave {
+        pause(due.saturating_duration_since(now()));
+        if to.write_all(&bytes).is_err() {
+            break;
+        }
+    }
+    drop(to.shutdown(Shutdown::Both));
 }

@@ -163,6 +163,15 @@ impl Samples {
         self.percentile(50).as_secs_f64() / baseline.percentile(50).as_secs_f64()
     }
 
+    /// The one with the smaller median.
+    pub(crate) fn faster<'a>(&'a self, other: &'a Self) -> &'a Self {
+        if self.against(other) <= 1.0 {
+            self
+        } else {
+            other
+        }
+    }
+
     /// One of ten consecutive parts.
     fn tenth(&self, n: usize) -> Self {
         let bound = |n| self.0.len() * n / 10;

@@ -11,7 +11,8 @@ use crate::figures::{short, times};
 use crate::mode::Mode;
 use crate::plot::Dot;
 use crate::report::{Better, Report};
-use crate::who::Who;
+use crate::tasks;
+use crate::who::{Peer, RAW_OVERLAPPED, Rslock, Who, Workers};
 
 const THREADS: usize = 8;
 const PROCESSES: usize = 4;
@@ -22,16 +23,22 @@ const CONTENDER: &str = "--contender";
 pub(crate) fn threads(report: &mut Report, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let sides = [
-        Who::RawOverlapped,
+        RAW_OVERLAPPED,
         Who::Redlatch(Mode::Sequential),
         Who::Redlatch(Mode::Overlapped),
         Who::Redlatch(Mode::HandOver),
         Who::Redlock,
-        Who::RslockThreads,
+        Who::Rslock(Workers::One),
+        Who::Rslock(Workers::Two),
     ];
     let crowds = sides.map(|who| {
-        let locker = who.locker(&urls);
-        let crowd = crowd::threads(&*locker, THREADS, effort.threads, &witness(servers));
+        let (span, witness) = (effort.threads, witness(servers));
+        let crowd = match who {
+            Who::Rslock(workers) => {
+                tasks::crowd(&Rslock::new(&urls, workers), THREADS, span, &witness)
+            }
+            _ => crowd::threads(&*who.locker(&urls), THREADS, span, &witness),
+        };
         (who, crowd)
     });
     print(report, ["threads", "threads-waits"], "8 threads", &crowds);
@@ -42,7 +49,8 @@ pub(crate) fn processes(report: &mut Report, servers: &[Server], effort: Effort)
         Who::Redlatch(Mode::Sequential),
         Who::Redlatch(Mode::Overlapped),
         Who::Redlock,
-        Who::Rslock,
+        Who::Rslock(Workers::One),
+        Who::Rslock(Workers::Two),
     ];
     let crowds = sides.map(|who| {
         let arguments = arguments(servers, who, effort.processes);
@@ -89,12 +97,13 @@ fn witness(servers: &[Server]) -> PathBuf {
 #[expect(clippy::too_many_lines, reason = "one table, row by row")]
 fn print(report: &mut Report, names: [&'static str; 2], crowd: &str, crowds: &[(Who, Crowd)]) {
     let rate = |wanted: fn(Who) -> bool| {
-        let found = crowds.iter().find(|(who, _)| wanted(*who));
-        found.map(|(_, crowd)| crowd.per_second())
+        let found = crowds.iter().filter(|(who, _)| wanted(*who));
+        let rates = found.map(|(_, crowd)| crowd.per_second());
+        rates.reduce(f64::max)
     };
-    let floor = rate(|who| who == Who::RawOverlapped);
-    let redlock = rate(|who| who == Who::Redlock);
-    let rslock = rate(|who| matches!(who, Who::Rslock | Who::RslockThreads));
+    let floor = rate(|who| who == RAW_OVERLAPPED);
+    let redlock = rate(|who| who.peer() == Some(Peer::Redlock));
+    let rslock = rate(|who| who.peer() == Some(Peer::Rslock));
 
     let (mut rows, mut rates, mut waits) = (Vec::new(), Vec::new(), Vec::new());
     let (mut by_rate, mut by_wait, mut by_share) = (Vec::new(), Vec::new(), Vec::new());

@@ -10,6 +10,7 @@ use redlatch_testing::Server;
 mod contended;
 #[path = "../../lock/crowd.rs"]
 mod crowd;
+mod curves;
 mod faults;
 mod figures;
 #[path = "../../lock/floor.rs"]
@@ -20,7 +21,10 @@ mod link;
 #[path = "../../lock/mode.rs"]
 #[expect(dead_code, reason = "the sides have names of their own here")]
 mod mode;
+mod own_keys;
 mod plot;
+#[path = "../../lock/processor.rs"]
+mod processor;
 #[path = "../../lock/raw.rs"]
 #[expect(
     dead_code,
@@ -32,6 +36,8 @@ mod start;
 #[path = "../../lock/table.rs"]
 #[expect(dead_code, reason = "the tables here are those of a page")]
 mod table;
+mod tasks;
+mod throughput;
 mod who;
 
 use crate::report::Report;
@@ -58,6 +64,15 @@ fn main() {
     }
     if is_wanted("link") {
         latency::over_a_link(&mut report, &servers, effort);
+    }
+    if is_wanted("own-keys") {
+        throughput::own_keys(&mut report, &servers, effort);
+    }
+    if is_wanted("own-keys-link") {
+        throughput::own_keys_over_a_link(&mut report, &servers, effort);
+    }
+    if is_wanted("scaling") {
+        throughput::scaling(&mut report, &servers, effort);
     }
     if is_wanted("threads") {
         contended::threads(&mut report, &servers, effort);
@@ -86,6 +101,11 @@ struct Effort {
     /// Pairs of acquire and release on loopback, and through the link.
     pairs: u32,
     link_pairs: u32,
+    /// How often the sides take turns with locks of their own, and for how long: on loopback, through the link, and for
+    /// each number of threads.
+    own_keys: (usize, Duration),
+    own_keys_link: (usize, Duration),
+    scaling: (usize, Duration),
     /// For how long threads, and processes, contend for a lock.
     threads: Duration,
     processes: Duration,
@@ -98,6 +118,9 @@ struct Effort {
 const QUICK: Effort = Effort {
     pairs: 200,
     link_pairs: 10,
+    own_keys: (2, Duration::from_millis(200)),
+    own_keys_link: (2, Duration::from_millis(200)),
+    scaling: (1, Duration::from_millis(200)),
     threads: Duration::from_secs(3),
     processes: Duration::from_secs(5),
     fault: Duration::from_secs(2),
@@ -107,6 +130,9 @@ const QUICK: Effort = Effort {
 const FULL: Effort = Effort {
     pairs: 2_000,
     link_pairs: 100,
+    own_keys: (10, Duration::from_millis(800)),
+    own_keys_link: (5, Duration::from_millis(800)),
+    scaling: (5, Duration::from_millis(500)),
     threads: Duration::from_secs(20),
     processes: Duration::from_secs(30),
     fault: Duration::from_secs(5),

@@ -49,13 +49,13 @@ impl Dot {
     }
 }
 
-fn colour(who: Who) -> RGBColor {
+pub(crate) fn colour(who: Who) -> RGBColor {
     match who {
-        Who::RawSequential | Who::RawOverlapped => RGBColor(120, 120, 120),
+        Who::Raw(_) => RGBColor(120, 120, 120),
         Who::Redlatch(Mode::Sequential) => RGBColor(0, 90, 181),
         Who::Redlatch(Mode::Overlapped | Mode::HandOver) => RGBColor(60, 150, 230),
         Who::Redlock => RGBColor(213, 94, 0),
-        Who::Rslock | Who::RslockThreads => RGBColor(0, 130, 90),
+        Who::Rslock(_) => RGBColor(0, 130, 90),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use crate::curves::{self, Curve};
 use crate::figures::short;
 use crate::plot::{self, Dot};
-use crate::who::Who;
+use crate::who::{Peer, Who};
 
 #[derive(Default)]
 pub(crate) struct Report {
@@ -42,7 +43,17 @@ impl Report {
         self.plots.push((name, plot::draw(title, unit, dots)));
     }
 
-    /// Notes where a peer is ahead of what the crate does by default.
+    pub(crate) fn curves(
+        &mut self,
+        name: &'static str,
+        title: &str,
+        axes: [&str; 2],
+        curves: &[Curve],
+    ) {
+        self.plots.push((name, curves::draw(title, axes, curves)));
+    }
+
+    /// Notes where a peer, on its best runtime, is ahead of a row of the crate.
     pub(crate) fn compare(
         &mut self,
         what: &str,
@@ -52,7 +63,14 @@ impl Report {
     ) {
         let ours = figures.iter().filter(|(who, _)| who.is_redlatch());
         for &(us, our) in ours {
-            for &(who, their) in figures.iter().filter(|(who, _)| who.is_peer()) {
+            for peer in [Peer::Redlock, Peer::Rslock] {
+                let of_peer = figures.iter().filter(|(who, _)| who.peer() == Some(peer));
+                let best = of_peer.copied().reduce(|best, other| match better {
+                    Better::Less if other.1 < best.1 => other,
+                    Better::More if other.1 > best.1 => other,
+                    _ => best,
+                });
+                let Some((who, their)) = best else { continue };
                 let is_win = match better {
                     Better::Less => their < our,
                     Better::More => their > our,
