@@ -51,7 +51,11 @@ pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
         let mut figures = Vec::new();
         let outcomes = SIDES.map(|who| suffer(kind, who, effort.fault));
         let [_, _, redlock, one, two] = &outcomes;
-        let rslock = one.faster(two);
+        let rslock = if one.times.against(&two.times) <= 1.0 {
+            one
+        } else {
+            two
+        };
         for (who, outcome) in SIDES.into_iter().zip(&outcomes) {
             let [p50, p99, max] =
                 [50, 99, 100].map(|n| 1e3 * outcome.times.percentile(n).as_secs_f64());
@@ -97,14 +101,6 @@ pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
 }
 
 impl Outcome {
-    fn faster<'a>(&'a self, other: &'a Self) -> &'a Self {
-        if self.times.against(&other.times) <= 1.0 {
-            self
-        } else {
-            other
-        }
-    }
-
     fn is_served(&self) -> bool {
         self.had > 0 && !self.is_stuck
     }

@@ -4,7 +4,7 @@ use redlatch_testing::Server;
 
 use crate::Effort;
 use crate::crowd::Locker;
-use crate::figures::{short, times};
+use crate::figures::{faster, short, times};
 use crate::floor::Order;
 use crate::link;
 use crate::mode::Mode;
@@ -92,7 +92,7 @@ impl Page {
             self.dots.push(Dot::new(who, p50).up_to(p99));
             let mut row = vec![format!("{setting}: {}", who.name()), short(p50), short(p99)];
             let [sequential, overlapped, by_digest, .., redlock, one, two] = samples;
-            for other in [sequential, overlapped, by_digest, redlock, one.faster(two)] {
+            for other in [sequential, overlapped, by_digest, redlock, faster(one, two)] {
                 row.push(times(own.against(other)));
             }
             self.rows.push(row);

@@ -22,6 +22,8 @@ mod link;
 #[expect(dead_code, reason = "the sides have names of their own here")]
 mod mode;
 mod own_keys;
+#[path = "../../lock/pairs.rs"]
+mod pairs;
 mod plot;
 #[path = "../../lock/processor.rs"]
 mod processor;

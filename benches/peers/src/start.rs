@@ -3,7 +3,7 @@
 use redlatch_testing::Server;
 
 use crate::Effort;
-use crate::figures::{short, times};
+use crate::figures::{faster, short, times};
 use crate::floor::Order;
 use crate::mode::Mode;
 use crate::plot::Dot;
@@ -40,7 +40,7 @@ pub(crate) fn first_lock(report: &mut Report, servers: &[Server], effort: Effort
 
     let (mut rows, mut dots, mut figures) = (Vec::new(), Vec::new(), Vec::new());
     let [floor, .., redlock, one, two] = &totals;
-    let rslock = one.faster(two);
+    let rslock = faster(one, two);
     for (n, who) in SIDES.into_iter().enumerate() {
         let micros = |samples: &Samples, percent| 1e6 * samples.percentile(percent).as_secs_f64();
         let total = micros(&totals[n], 50);
