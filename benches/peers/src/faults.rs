@@ -40,7 +40,8 @@ struct Outcome {
     is_stuck: bool,
 }
 
-pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
+/// On servers of its own, because it ends them.
+pub(crate) fn one_of_five(report: &mut Report, _: &[Server], effort: Effort) {
     let (mut rows, mut dots) = (Vec::new(), Vec::new());
     for kind in [Kind::Dead, Kind::Hung] {
         let name = match kind {

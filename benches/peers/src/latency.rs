@@ -9,7 +9,7 @@ use crate::floor::Order;
 use crate::link;
 use crate::mode::Mode;
 use crate::plot::Dot;
-use crate::report::{Better, Report};
+use crate::report::{Aim, Better, Report};
 use crate::table::Samples;
 use crate::who::{RAW_OVERLAPPED, Who, Workers};
 
@@ -30,6 +30,9 @@ pub(crate) fn uncontended(report: &mut Report, servers: &[Server], effort: Effor
         let urls: Vec<String> = servers[..nodes].iter().map(Server::url).collect();
         let samples = measure(&urls, effort.pairs);
         page.add(report, &format!("N = {nodes}"), &samples);
+        if nodes == 5 {
+            aim(report, &samples);
+        }
     }
     page.finish(report, "uncontended", "acquire + release, p50 to p99");
 }
@@ -43,6 +46,28 @@ pub(crate) fn over_a_link(report: &mut Report, servers: &[Server], effort: Effor
         "link",
         "acquire + release through a 1 ms link, p50 to p99",
     );
+}
+
+/// On five nodes.
+fn aim(report: &mut Report, samples: &[Samples; SIDES.len()]) {
+    let [raw, _, by_digest, ours, overlapped, _, one, two] = samples;
+    let mut aim = |what: &str, reached, aim| {
+        let what = format!("1 thread, {what}");
+        report.target(&what, "x", reached, aim);
+    };
+    let in_turn = ours.against(raw);
+    let what = "one node after the other, of raw sequential";
+    aim(what, in_turn, Aim::AtMost(0.75));
+    let beside = overlapped.against(by_digest);
+    let what = "overlapped, of raw overlapped with EVALSHA";
+    aim(what, beside, Aim::AtMost(1.08));
+    let of_rslock = overlapped.against(faster(one, two));
+    aim("overlapped, of rslock", of_rslock, Aim::Below(1.0));
+    let [in_turn, beside, of_rslock] = [in_turn, beside, of_rslock].map(times);
+    report.say(format!(
+        "One thread alone: {in_turn} of the time of raw TCP one node after the other; overlapped, \
+         {beside} of raw TCP with `EVALSHA`, and {of_rslock} of `rslock`."
+    ));
 }
 
 fn measure(urls: &[String], pairs: u32) -> [Samples; SIDES.len()] {

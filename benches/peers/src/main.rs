@@ -15,6 +15,7 @@ mod faults;
 mod figures;
 #[path = "../../lock/floor.rs"]
 mod floor;
+mod held;
 mod latency;
 #[path = "../../lock/link.rs"]
 mod link;
@@ -48,7 +49,7 @@ use crate::report::Report;
 const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
-    if contended::is_contender() {
+    if contended::is_contender() || held::is_holder() {
         return;
     }
     let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
@@ -61,41 +62,38 @@ fn main() {
 
     let servers = Server::cluster(5);
     let mut report = Report::default();
-    if is_wanted("uncontended") {
-        latency::uncontended(&mut report, &servers, effort);
+    for (name, measure) in SECTIONS {
+        if is_wanted(name) {
+            measure(&mut report, &servers, effort);
+        }
     }
-    if is_wanted("link") {
-        latency::over_a_link(&mut report, &servers, effort);
-    }
-    if is_wanted("own-keys") {
-        throughput::own_keys(&mut report, &servers, effort);
-    }
-    if is_wanted("own-keys-link") {
-        throughput::own_keys_over_a_link(&mut report, &servers, effort);
-    }
-    if is_wanted("scaling") {
-        throughput::scaling(&mut report, &servers, effort);
-    }
-    if is_wanted("threads") {
-        contended::threads(&mut report, &servers, effort);
-    }
-    if is_wanted("processes") {
-        contended::processes(&mut report, &servers, effort);
-    }
-    if is_wanted("faults") {
-        faults::one_of_five(&mut report, effort);
-    }
-    if is_wanted("start") {
-        start::first_lock(&mut report, &servers, effort);
-    }
+    report.targets();
     // A run of some sections knows only some of the cases.
     if named.is_empty() {
         report.wins();
+        report.summary();
+    } else {
+        report.leave_out("targets");
     }
     if has("--write") {
         report.write();
     }
 }
+
+type Section = fn(&mut Report, &[Server], Effort);
+
+const SECTIONS: [(&str, Section); 10] = [
+    ("uncontended", latency::uncontended),
+    ("link", latency::over_a_link),
+    ("own-keys", throughput::own_keys),
+    ("own-keys-link", throughput::own_keys_over_a_link),
+    ("scaling", throughput::scaling),
+    ("threads", contended::threads),
+    ("processes", contended::processes),
+    ("faults", faults::one_of_five),
+    ("start", start::first_lock),
+    ("held", held::thousands),
+];
 
 /// How much is measured.
 #[derive(Clone, Copy)]
@@ -113,6 +111,8 @@ struct Effort {
     processes: Duration,
     /// How long a node stays dead, or hung.
     fault: Duration,
+    /// How often each side takes locks and holds them all, and how many.
+    held: (usize, usize),
     /// Managers that are made.
     starts: u32,
 }
@@ -126,6 +126,7 @@ const QUICK: Effort = Effort {
     threads: Duration::from_secs(3),
     processes: Duration::from_secs(5),
     fault: Duration::from_secs(2),
+    held: (1, 1_000),
     starts: 10,
 };
 
@@ -138,5 +139,6 @@ const FULL: Effort = Effort {
     threads: Duration::from_secs(20),
     processes: Duration::from_secs(30),
     fault: Duration::from_secs(5),
+    held: (3, 10_000),
     starts: 100,
 };

@@ -11,7 +11,7 @@ use crate::mode::Mode;
 use crate::own_keys::measure;
 use crate::pairs::Pairs;
 use crate::plot::Dot;
-use crate::report::{Better, Report};
+use crate::report::{Aim, Better, Report};
 use crate::who::{Peer, RAW_OVERLAPPED, Who, Workers};
 
 const SIDES: [Who; 7] = [
@@ -29,7 +29,23 @@ pub(crate) fn own_keys(report: &mut Report, servers: &[Server], effort: Effort) 
     let mut page = Page::new("µs", 1e6);
     for threads in [8, 64] {
         let pairs = measure(SIDES, &urls, threads, effort.own_keys);
-        page.add(report, &format!("{threads} threads"), &pairs);
+        let setting = format!("{threads} threads");
+        let [raw, rslock] = page.add(report, &setting, &pairs);
+        let least = if threads == 8 { 1.35 } else { 3.0 };
+        let ours = own(&pairs);
+        let of = |who: &str| format!("{setting}, own locks, overlapped, of {who}");
+        let rate = ours.per_second();
+        let [of_raw, of_rslock] = [raw, rslock].map(|other| times(rate / other));
+        report.say(format!(
+            "{threads} threads with locks of their own: {rate:.0} pairs of acquire and release a second, \
+             {of_raw} of raw TCP, {of_rslock} of `rslock`."
+        ));
+        report.target(&of("raw overlapped"), "x", rate / raw, Aim::AtLeast(least));
+        report.target(&of("rslock"), "x", rate / rslock, Aim::AtLeast(1.0));
+        if threads == 8 {
+            let what = "8 threads, own locks, overlapped, processor time of the client per pair";
+            report.target(what, "µs", ours.processor_each(), Aim::AtMost(65.0));
+        }
     }
     page.finish(
         report,
@@ -41,12 +57,24 @@ pub(crate) fn own_keys(report: &mut Report, servers: &[Server], effort: Effort) 
 pub(crate) fn own_keys_over_a_link(report: &mut Report, servers: &[Server], effort: Effort) {
     let mut page = Page::new("ms", 1e3);
     let pairs = measure(SIDES, &link::urls(servers), 8, effort.own_keys_link);
-    page.add(report, "8 threads, 1 ms away", &pairs);
+    let [raw, _] = page.add(report, "8 threads, 1 ms away", &pairs);
+    let what = "8 threads, own locks, overlapped, 1 ms away, of raw overlapped";
+    let reached = own(&pairs).per_second() / raw;
+    report.target(what, "x", reached, Aim::AtLeast(0.95));
+    let reached = times(reached);
+    report.say(format!(
+        "8 threads through a link of 1 ms: {reached} of raw TCP."
+    ));
     page.finish(
         report,
         "own-keys-link",
         "pairs per second of 8 threads through a 1 ms link",
     );
+}
+
+/// Ours, on the faster fan-out.
+fn own(pairs: &[Pairs; SIDES.len()]) -> &Pairs {
+    &pairs[3]
 }
 
 /// A table and a plot.
@@ -72,7 +100,13 @@ impl Page {
         self.unit == "µs"
     }
 
-    fn add(&mut self, report: &mut Report, setting: &str, pairs: &[Pairs; SIDES.len()]) {
+    /// Returns the rates of raw overlapped and of rslock on its better runtime.
+    fn add(
+        &mut self,
+        report: &mut Report,
+        setting: &str,
+        pairs: &[Pairs; SIDES.len()],
+    ) -> [f64; 2] {
         self.dots.push(Dot::head(setting));
         let sides = || SIDES.into_iter().zip(pairs);
         let rate = |wanted: &dyn Fn(Who) -> bool| {
@@ -105,6 +139,7 @@ impl Page {
             let what = format!("own locks, {setting}: processor time");
             report.compare(&what, "µs", Better::Less, &costs);
         }
+        [raw, rslock]
     }
 
     fn finish(self, report: &mut Report, name: &'static str, title: &str) {
