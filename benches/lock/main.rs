@@ -56,13 +56,16 @@ fn main() {
     let servers = Server::cluster(5);
     let mut table = Table::default();
 
-    let is_wanted = sections();
+    let named = named_sections();
+    let is_wanted = |name| named.is_empty() || named.iter().any(|named| named == name);
     for (name, measure) in SECTIONS {
         if is_wanted(name) {
             table.part(name);
             measure(&mut table, &servers, effort);
         }
     }
+    // A run of some sections knows only some of the targets.
+    table.part(if named.is_empty() { "summary" } else { "some" });
     table.summary(now() - started);
     if std::env::args().any(|argument| argument == "--write") {
         table.write();
@@ -83,13 +86,12 @@ const SECTIONS: [(&str, Section); 9] = [
     ("syscalls", syscalls::count),
 ];
 
-/// The sections that the command line names; all, if it names none.
-fn sections() -> impl Fn(&str) -> bool {
-    let named: Vec<String> = std::env::args()
+/// The sections that the command line names; all are wanted, if it names none.
+fn named_sections() -> Vec<String> {
+    std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with("--"))
-        .collect();
-    move |section| named.is_empty() || named.iter().any(|name| name == section)
+        .collect()
 }
 
 /// A manager over servers that are well: where a stall of this machine is all that can go wrong, it is not to be taken

@@ -85,7 +85,6 @@ impl Table {
     pub(crate) fn summary(&mut self, elapsed: Duration) {
         let targets = self.met + self.missed.len();
         let summary = format!("\n{} of {targets} targets met, in {elapsed:.0?}", self.met);
-        self.part("summary");
         self.line(&summary);
         for missed in std::mem::take(&mut self.missed) {
             self.line(&format!("  missed: {missed}"));

@@ -97,10 +97,12 @@ pub(crate) fn processes(report: &mut Report, servers: &[Server], effort: Effort)
         let largest = 1.0 / ours.evenness();
         let shares = what("largest share of the smallest");
         report.target(&shares, "x", largest, Aim::AtMost(1.2));
-        let of_rslock = times(rate / rslock);
-        report.say(format!(
-            "4 processes, one lock, {name}: {rate:.0} sections of 1 ms a second, {of_rslock} of `rslock`."
-        ));
+        if *who == Who::Redlatch(Mode::Overlapped) {
+            let of_rslock = times(rate / rslock);
+            report.say(format!(
+                "4 processes, one lock, overlapped: {rate:.0} sections a second, {of_rslock} of `rslock`."
+            ));
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Plots of a figure over a number that grows, both on a logarithmic scale.
+//! Plots of a figure over a number that grows, which is on a logarithmic scale.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -35,7 +35,6 @@ pub(crate) fn draw(title: &str, [x_name, y_name]: [&str; 2], curves: &[Curve]) -
     root.fill(&WHITE).unwrap();
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x_high = points().map(|(x, _)| *x).fold(1.0, f64::max);
-    let y_low = points().map(|(_, y)| *y).fold(f64::INFINITY, f64::min);
     let y_high = points().map(|(_, y)| *y).fold(0.0, f64::max);
     let whole = |value: &f64| format!("{value:.0}");
     // The names of the curves stand behind their last points.
@@ -44,14 +43,12 @@ pub(crate) fn draw(title: &str, [x_name, y_name]: [&str; 2], curves: &[Curve]) -
         .margin(12)
         .x_label_area_size(44)
         .y_label_area_size(70)
-        .right_y_label_area_size(230)
-        .build_cartesian_2d(
-            (0.9..x_high * 1.1).log_scale().base(2.0),
-            (y_low / 1.3..y_high * 1.3).log_scale(),
-        )
+        .margin_right(250)
+        .build_cartesian_2d((0.9..x_high * 1.1).log_scale().base(2.0), 0.0..y_high * 1.1)
         .unwrap();
     chart
         .configure_mesh()
+        .max_light_lines(1)
         .x_desc(x_name)
         .y_desc(y_name)
         .x_label_formatter(&whole)

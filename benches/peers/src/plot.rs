@@ -61,7 +61,7 @@ pub(crate) fn colour(who: Who) -> RGBColor {
 
 const WIDTH: u32 = 820;
 const LINE: u32 = 24;
-const LABELS: u32 = 170;
+const LABELS: u32 = 200;
 
 /// The text of an SVG.
 #[expect(clippy::too_many_lines, reason = "one picture, from top to bottom")]

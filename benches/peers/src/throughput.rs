@@ -165,7 +165,7 @@ pub(crate) fn scaling(report: &mut Report, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let mut rows = Vec::new();
     let mut curves = [
-        Curve::new(SIDES[0], "raw, a connection for each thread"),
+        Curve::new(SIDES[0], "raw, own connections"),
         Curve::new(SIDES[1], SIDES[1].name()),
         Curve::new(SIDES[2], "rslock 0.10, better runtime"),
     ];
