@@ -44,14 +44,12 @@ impl<'a> Command<'a> {
     /// The acquire for a second connection, when the first broke before it answered. A connection is sent it once, so it is
     /// always sent as text.
     pub(crate) fn retake(&self, ttl: Duration) -> Packed {
-        match &self.fence {
-            Some(fence) => fence.acquire((self.key, self.value), ttl, true),
-            None => {
-                let [key, value] = self.words();
-                let rest = ["1".into(), key, value, millis(ttl)];
-                Packed::new("acquire", &eval(RETAKE, rest))
-            }
+        if let Some(fence) = &self.fence {
+            return fence.acquire((self.key, self.value), ttl, true);
         }
+        let [key, value] = self.words();
+        let rest = ["1".into(), key, value, millis(ttl)];
+        Packed::new("acquire", &eval(RETAKE, rest))
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {

@@ -14,7 +14,7 @@ const BOUND: Duration = Duration::from_secs(30);
 fn over(servers: &[Server], protocol: Protocol) -> LockManager {
     match protocol {
         Protocol::Fenced => fenced_over(servers),
-        _ => patient(servers.iter().map(Server::url)),
+        Protocol::Classic | _ => patient(servers.iter().map(Server::url)),
     }
 }
 
@@ -87,12 +87,16 @@ fn locks_that_are_kept_outlive_that_their_servers_forget_the_scripts() {
             server.command(&["SCRIPT", "FLUSH"]);
         }
         pause(Duration::from_millis(20));
-        guards.iter().for_each(|guard| guard.check().unwrap());
+        for guard in &guards {
+            guard.check().unwrap();
+        }
     }
     for server in &servers {
         assert_eq!(server.keys(), 3);
     }
-    guards.map(|guard| guard.unlock().unwrap());
+    for guard in guards {
+        guard.unlock().unwrap();
+    }
 }
 
 #[test]
