@@ -2,7 +2,7 @@
 //!
 //! From the top down:
 //!
-//! - `acquire`, `extend`, `release`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
+//! - `acquire`, `extend`, `release`, `pass`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
 //!   `probe` asks a node that failed whether it is back.
 //! - `together`: one request to several nodes at once.
 //! - `exchange`: one request to one node and its reply. The table of its states is at the head of the file.
@@ -32,6 +32,7 @@ pub(crate) mod health;
 mod identity;
 pub(crate) mod inspect;
 mod listeners;
+pub(crate) mod pass;
 mod probe;
 pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]

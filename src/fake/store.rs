@@ -6,7 +6,9 @@ use std::time::Duration;
 use self::process::Process;
 use crate::node::command::slot_key;
 use crate::wire::resp::{self, Reply, ServerError};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN};
+use crate::wire::scripts::{
+    EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN,
+};
 
 #[cfg(test)]
 mod differential;
@@ -90,14 +92,11 @@ impl Store {
             }),
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
-                if self
-                    .get(key, now)
-                    .is_some_and(|entry| entry.value == *token)
-                {
-                    Reply::Okay
-                } else {
-                    self.acquire(key, token, ttl, now)
-                }
+                self.retake(key, token, ttl, now)
+            }
+            ["EVAL", script, "1", key, "1", token, next, ttl] if *script == PASS => {
+                let released = self.release(key, token, now);
+                Reply::Array(vec![released, self.retake(key, next, ttl, now)])
             }
             ["EVAL", script, "1", key, token] if *script == RELEASE => {
                 self.release(key, token, now)
@@ -151,6 +150,14 @@ impl Store {
         }
         self.put(key, token, until);
         Reply::Okay
+    }
+
+    fn retake(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Reply {
+        let entry = self.get(key, now);
+        if entry.is_some_and(|entry| entry.value == token) {
+            return Reply::Okay;
+        }
+        self.acquire(key, token, ttl, now)
     }
 
     fn release(&mut self, key: &str, token: &str, now: Duration) -> Reply {

@@ -12,7 +12,7 @@ use crate::contend::order::Order;
 use crate::contend::queue::{Lines, Turn, WaitClock};
 use crate::contend::slots::check_permits;
 use crate::error::{Error, NodeError, Vote};
-use crate::guard::{Demand, LockGuard};
+use crate::guard::{Demand, LockGuard, Received};
 use crate::holder::Label;
 use crate::node::command::slot_key;
 use crate::node::wait::WhenFree;
@@ -26,11 +26,14 @@ const MOST_RAISES: u32 = 8;
 
 /// What a thread gets at the end of its wait in this process's queue.
 enum FromQueue {
-    /// The turn to ask the servers.
-    Turn(Turn<LockGuard>),
+    /// The turn to ask the servers, and what the thread before has left.
+    Turn(Turn<LockGuard>, Option<Attempt>),
     /// The lock, handed over by the thread that held it.
     Guard(LockGuard),
 }
+
+/// The result of an attempt that the thread before has made for this one.
+type Attempt = Result<LockGuard, Error>;
 
 /// What a call asks for.
 pub(super) struct LockParams {
@@ -109,17 +112,17 @@ impl LockManager {
             },
         };
         let mut record = CallRecord::begin(cluster, &params.resource, ttl);
-        let turn = match self.wait_in_queue(&params, &mut record)? {
+        let (turn, passed) = match self.wait_in_queue(&params, &mut record)? {
             FromQueue::Guard(guard) => return Ok(guard),
-            FromQueue::Turn(turn) => turn,
+            FromQueue::Turn(turn, passed) => (turn, passed),
         };
-        let when_free = if timeout.is_zero() {
+        let when_free = if timeout.is_zero() || passed.is_some() {
             WhenFree::Take
         } else {
             let now = cluster.clock.now();
             self.shared.courtesy.when_free(&params.key, now)
         };
-        match self.take(&params, when_free, &turn, &mut record) {
+        match self.take(&params, (when_free, passed), &turn, &mut record) {
             // With a semaphore, the next thread asks for another slot.
             Ok(guard) => Ok(guard.with_turn(Some(turn).filter(|_| params.permits.is_none()))),
             Err(error) => {
@@ -129,11 +132,11 @@ impl LockManager {
         }
     }
 
-    /// Makes attempts, and waits between them.
+    /// Makes attempts, and waits between them. The first may have been made already.
     fn take(
         &self,
         params: &LockParams,
-        when_free: WhenFree,
+        (when_free, mut passed): (WhenFree, Option<Attempt>),
         turn: &Turn<LockGuard>,
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
@@ -154,10 +157,12 @@ impl LockManager {
             WhenFree::Take => wait.begin()?,
         };
         loop {
-            if patience.is_cancelled() {
-                return Err(record.refused(params.cancelled()));
-            }
-            let error = match self.ask(params, &round, record) {
+            let result = match passed.take() {
+                Some(attempt) => self.passed(params, attempt, round.order, record),
+                None if patience.is_cancelled() => return Err(record.refused(params.cancelled())),
+                None => self.ask(params, &round, record),
+            };
+            let error = match result {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
@@ -171,6 +176,7 @@ impl LockManager {
                 continue;
             }
             round = if let Error::Held { .. } = error {
+                self.shared.courtesy.note_holder(&params.key);
                 wait.wait(WhenFree::Take)?
             } else {
                 patience.sleep(&cluster.clock, cluster.delay()?);
@@ -243,7 +249,12 @@ impl LockManager {
         let won = attempt(cluster, asked, order, handover);
         let mut won = won.map_err(|error| error.of_semaphore(params.permits))?;
         won.lease = won.lease.in_slot(slot);
-        let guard = LockGuard::new(&self.shared, won);
+        self.begin(params, LockGuard::new(&self.shared, won))
+    }
+
+    /// Begins to keep a lock that was just acquired, if its validity has not ended.
+    fn begin(&self, params: &LockParams, guard: LockGuard) -> Result<LockGuard, Error> {
+        let cluster = self.cluster();
         if let Some(keep_alive) = params.keep_alive {
             guard.begin_keep_alive(params.term, keep_alive);
         }
@@ -261,6 +272,21 @@ impl LockManager {
         })
     }
 
+    /// Ends the attempt that the thread before has made for this one. Makes another one at once if that needs a larger token.
+    fn passed(
+        &self,
+        params: &LockParams,
+        attempt: Attempt,
+        order: Order,
+        record: &mut CallRecord<'_>,
+    ) -> Result<LockGuard, Error> {
+        let attempt = attempt.and_then(|guard| self.begin(params, guard));
+        match record.attempted(attempt) {
+            Err(error) if needs_another_token(&error) => self.ask_for(params, None, order, record),
+            result => result,
+        }
+    }
+
     /// Waits in the queue of this process until no other thread has the lock or asks for it.
     fn wait_in_queue(
         &self,
@@ -269,12 +295,13 @@ impl LockManager {
     ) -> Result<FromQueue, Error> {
         let (cluster, queue) = (self.cluster(), &self.shared.queue);
         if let Some(turn) = queue.try_enter(&params.line) {
-            return Ok(FromQueue::Turn(turn));
+            return Ok(FromQueue::Turn(turn, None));
         }
         cluster.stats.queued.count();
         let demand = Demand {
-            validity: params.term.validity,
+            term: params.term,
             label: params.label.clone(),
+            patience: params.patience.clone(),
         };
         let asks_once = params.permits.is_some() && params.timeout.is_zero();
         let node_timeout = cluster.options.node_timeout;
@@ -295,8 +322,10 @@ impl LockManager {
                 return Err(record.refused(error));
             }
         };
-        let Some(guard) = guard else {
-            return Ok(FromQueue::Turn(turn));
+        let guard = match guard {
+            None => return Ok(FromQueue::Turn(turn, None)),
+            Some(Received::Passed(attempt)) => return Ok(FromQueue::Turn(turn, Some(attempt))),
+            Some(Received::HandedOver(guard)) => guard,
         };
         if let Some(keep_alive) = params.keep_alive {
             guard.begin_keep_alive(params.term, keep_alive);
@@ -304,7 +333,7 @@ impl LockManager {
         let now = cluster.clock.now();
         if now >= guard.deadline() {
             // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
-            return Ok(FromQueue::Turn(turn));
+            return Ok(FromQueue::Turn(turn, None));
         }
         cluster.stats.handed_over.count();
         record.acquired(&guard);

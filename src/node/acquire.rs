@@ -46,7 +46,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
+    pub(super) fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
         let Some(fence) = self.command.fence else {
             return acquire_vote(reply);
         };

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::fence::Fence;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN};
+use crate::wire::scripts::{
+    EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN,
+};
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
 const BELL: &str = ":redlatch:bell";
@@ -59,6 +61,18 @@ impl<'a> Command<'a> {
             Some(fence) => fence.release((self.key, self.value)),
             None => Packed::new("release", &eval(RELEASE, ["1".into(), key, value])),
         }
+    }
+
+    /// Gives the lock back and asks for it again, in one step. `next` is of the same key. Our own key counts as a vote, so the
+    /// command can be repeated.
+    pub(crate) fn pass(&self, next: &Self, ttl: Duration) -> Packed {
+        if let (Some(fence), Some(following)) = (&self.fence, &next.fence) {
+            return fence.pass((self.key, self.value), (following, next.value), ttl);
+        }
+        let [key, value] = self.words();
+        let next = next.value.into();
+        let arguments = ["1".into(), key, "1".into(), value, next, millis(ttl)];
+        Packed::new("pass", &eval(PASS, arguments))
     }
 
     /// Gives the lock back, and keeps it from everybody for this time.

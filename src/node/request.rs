@@ -27,6 +27,9 @@ pub(super) enum Kind<'a> {
     },
     /// Extends or releases. A node that has our key must get it, also when all connections of the pool are in use.
     Insistent,
+    /// Releases a lock and asks for it again. As with `Insistent`, a node that has our key must get it. Without a reply, what
+    /// it asked for is undone. It has one form, because a repetition knows its own key.
+    Pass { undo: &'a Packed },
     /// Looks at keys, or at the marker of a node.
     Inspect,
     /// Asks the server about itself. The breaker hears of neither answers nor malformed replies: a server that answers may
@@ -72,7 +75,7 @@ impl Request<'_> {
             Kind::Listen { key, until, .. } => {
                 Cow::Owned(command::listen(key, until.saturating_since(now)))
             }
-            Kind::Insistent | Kind::Inspect | Kind::Health | Kind::Brief => {
+            Kind::Insistent | Kind::Pass { .. } | Kind::Inspect | Kind::Health | Kind::Brief => {
                 Cow::Borrowed(self.packed)
             }
         }
@@ -80,7 +83,7 @@ impl Request<'_> {
 
     /// The command that undoes the request if its outcome is unknown.
     pub(super) fn undo(&self) -> Option<&Packed> {
-        if let Kind::Acquire { undo, .. } = self.kind {
+        if let Kind::Acquire { undo, .. } | Kind::Pass { undo } = self.kind {
             Some(undo)
         } else {
             None
@@ -89,13 +92,15 @@ impl Request<'_> {
 
     /// Whether the request gets a connection beside the pool when the pool has none in time.
     pub(super) fn insists(&self) -> bool {
-        matches!(self.kind, Kind::Insistent)
+        matches!(self.kind, Kind::Insistent | Kind::Pass { .. })
     }
 
     pub(super) fn patience(&self) -> Patience {
         match self.kind {
             Kind::Acquire { .. } | Kind::Brief => Patience::Once,
-            Kind::Insistent | Kind::Inspect | Kind::Health => Patience::Repeated(REPETITIONS),
+            Kind::Insistent | Kind::Pass { .. } | Kind::Inspect | Kind::Health => {
+                Patience::Repeated(REPETITIONS)
+            }
             Kind::Listen { patience, .. } => Patience::Long(patience),
         }
     }

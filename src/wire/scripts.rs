@@ -30,6 +30,18 @@ pub(crate) const REST: &str = concat!(
     include_str!("scripts/rest.lua"),
     include_str!("scripts/release.lua")
 );
+/// Releases a lock and asks for it again with another value, in one step: what [`RELEASE`] and then [`RETAKE`] do. If the
+/// release wakes a client, that client comes first: nothing is asked for, and the script returns a table of 2. Otherwise it
+/// returns a table of the two replies. No error of the acquire hides the reply of the release.
+pub(crate) const PASS: &str = concat!(
+    include_str!("scripts/give_back.lua"),
+    "local function release(KEYS, ARGV)\n",
+    include_str!("scripts/release.lua"),
+    "end\nlocal function acquire(KEYS, ARGV)\n",
+    include_str!("scripts/retake.lua"),
+    "end\n",
+    include_str!("scripts/pass.lua")
+);
 /// Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token. Returns 1 when
 /// the key is ours, and otherwise what a release does.
 pub(crate) const EXTEND: &str = include_str!("scripts/extend.lua");
@@ -85,6 +97,16 @@ pub(crate) mod fenced {
         include_str!("scripts/rest.lua"),
         include_str!("scripts/fenced_release.lua")
     );
+    pub(crate) const PASS: &str = concat!(
+        include_str!("scripts/server.lua"),
+        include_str!("scripts/give_back.lua"),
+        "local function release(KEYS, ARGV)\n",
+        include_str!("scripts/fenced_release.lua"),
+        "end\nlocal function acquire(KEYS, ARGV)\n",
+        include_str!("scripts/fenced_acquire.lua"),
+        "end\n",
+        include_str!("scripts/pass.lua")
+    );
     pub(crate) const OPEN: &str = concat!(
         include_str!("scripts/server.lua"),
         include_str!("scripts/open.lua")
@@ -95,13 +117,15 @@ pub(crate) mod fenced {
     pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || super::digest(RELEASE));
 
     pub(crate) static REST_SCRIPT: Script = Script::new(REST, || super::digest(REST));
+    pub(crate) static PASS_SCRIPT: Script = Script::new(PASS, || super::digest(PASS));
 
     /// The scripts that are called by their digests.
-    pub(crate) static SCRIPTS: [&Script; 4] = [
+    pub(crate) static SCRIPTS: [&Script; 5] = [
         &ACQUIRE_SCRIPT,
         &EXTEND_SCRIPT,
         &RELEASE_SCRIPT,
         &REST_SCRIPT,
+        &PASS_SCRIPT,
     ];
 }
 

@@ -42,6 +42,8 @@ pub enum Kind {
     Extend,
     /// The script that releases, or lets a lock rest.
     Release,
+    /// The script that releases, and asks for the lock for the next thread.
+    Pass,
     /// A look of one who waits.
     Look,
     /// One who waits listens.
@@ -198,6 +200,7 @@ impl Command {
             "BLPOP" => Kind::Listen,
             "EVAL" if script == "return 1" => Kind::Probe,
             "EVAL" if script.contains("'SADD'") => Kind::Look,
+            "EVAL" if script.contains("local function acquire(") => Kind::Pass,
             "EVAL" if script.contains("'DEL'") || self.is_rest() => Kind::Release,
             "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
             "EVAL" if script.contains("'SET'") => Kind::Retake,
@@ -221,10 +224,13 @@ impl Command {
         &self.raw
     }
 
-    /// The token of a command of the algorithm.
+    /// The token of a command of the algorithm. Of a pass, that of the next holder.
     pub fn token(&self) -> &str {
-        let at = if self.kind() == Kind::Set { 2 } else { 4 };
-        &self.words[at]
+        &self.words[match self.kind() {
+            Kind::Set => 2,
+            Kind::Pass => 6,
+            _ => 4,
+        }]
     }
 
     /// The first key of a command of the algorithm.
@@ -238,6 +244,7 @@ impl Command {
         match self.kind() {
             Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
             Kind::Extend | Kind::Release | Kind::Probe => b":1\r\n",
+            Kind::Pass => b"*2\r\n:1\r\n+OK\r\n",
             Kind::Look => b"*2\r\n:-2\r\n:0\r\n",
             Kind::Listen => b"*-1\r\n",
         }
