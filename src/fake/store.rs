@@ -92,11 +92,17 @@ impl Store {
             }),
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
-                self.retake(key, token, ttl, now)
+                if self
+                    .get(key, now)
+                    .is_some_and(|entry| entry.value == *token)
+                {
+                    Reply::Okay
+                } else {
+                    self.acquire(key, token, ttl, now)
+                }
             }
-            ["EVAL", script, "1", key, "1", token, next, ttl] if *script == PASS => {
-                let released = self.release(key, token, now);
-                Reply::Array(vec![released, self.retake(key, next, ttl, now)])
+            ["EVAL", script, "1", key, token, next, ttl] if *script == PASS => {
+                self.pass(key, [token, next], ttl, now)
             }
             ["EVAL", script, "1", key, token] if *script == RELEASE => {
                 self.release(key, token, now)
@@ -152,14 +158,6 @@ impl Store {
         Reply::Okay
     }
 
-    fn retake(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Reply {
-        let entry = self.get(key, now);
-        if entry.is_some_and(|entry| entry.value == token) {
-            return Reply::Okay;
-        }
-        self.acquire(key, token, ttl, now)
-    }
-
     fn release(&mut self, key: &str, token: &str, now: Duration) -> Reply {
         match self.own(key, token, now) {
             Ok(_) => {
@@ -167,6 +165,28 @@ impl Store {
                 Reply::Int(1)
             }
             Err(why_not) => why_not,
+        }
+    }
+
+    fn pass(&mut self, key: &str, [token, next]: [&str; 2], ttl: &str, now: Duration) -> Reply {
+        let value = self.get(key, now).map(|entry| entry.value.clone());
+        let released = match value.as_deref() {
+            Some(value) if value != token && value != next => {
+                return self.release(key, token, now);
+            }
+            Some(value) if value == token => Reply::Int(1),
+            _ => why_not(-2),
+        };
+        match until(ttl, now, "set") {
+            Ok(until) => {
+                self.put(key, next, until);
+                Reply::Array(vec![released, Reply::Okay])
+            }
+            Err(refusal) if released == Reply::Int(1) => {
+                self.keys.remove(key);
+                Reply::Array(vec![released, refusal])
+            }
+            Err(refusal) => refusal,
         }
     }
 

@@ -71,7 +71,7 @@ impl<'a> Command<'a> {
         }
         let [key, value] = self.words();
         let next = next.value.into();
-        let arguments = ["1".into(), key, "1".into(), value, next, millis(ttl)];
+        let arguments = ["1".into(), key, value, next, millis(ttl)];
         Packed::new("pass", &eval(PASS, arguments))
     }
 

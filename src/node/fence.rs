@@ -46,7 +46,7 @@ impl Fence<'_> {
         let (next, next_value) = next;
         let release = self.words_of_release(value);
         let acquire = next.words_of_acquire(next_value, ttl, true);
-        let rest = [&keys[..], &["4".into()], &release, &acquire].concat();
+        let rest = [&keys[..], &release, &acquire].concat();
         Packed::call("pass", &scripts::PASS_SCRIPT, &rest)
     }
 

@@ -79,22 +79,21 @@ fn ballot(node: &Node, answer: &Answer<PassReply>) -> Ballot {
     }
 }
 
-/// Reads the reply of pass.lua. An error in place of it is the answer to both.
+/// Reads the reply of pass.lua. One that is not a pair answers both: the key is another holder's, or an error.
 fn pass_reply(reply: &Reply, vote: impl Fn(&Reply) -> Option<Vote>) -> Option<PassReply> {
-    let (released, asked) = match reply {
-        Reply::Error(_) => (reply, Some(reply)),
-        Reply::Array(replies) => match replies.as_slice() {
-            [woken @ Reply::Int(2)] => (woken, None),
-            [released, asked] if *released != Reply::Int(2) => (released, Some(asked)),
-            _ => return None,
-        },
-        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => return None,
-    };
-    Some(PassReply {
-        released: release_reply(released)?,
-        vote: match asked {
-            Some(asked) => Some(vote(asked)?),
-            None => None,
-        },
+    if let Reply::Array(replies) = reply
+        && let [released, asked] = replies.as_slice()
+        && !matches!(asked, Reply::Bulk(_))
+    {
+        return Some(PassReply {
+            released: release_reply(released).filter(|reply| !reply.has_woken)?,
+            vote: Some(vote(asked)?),
+        });
+    }
+    let released = release_reply(reply)?;
+    let is_for_both = !released.vote.is_granted();
+    (is_for_both || released.has_woken).then(|| PassReply {
+        vote: is_for_both.then(|| released.vote.clone()),
+        released,
     })
 }

@@ -30,17 +30,13 @@ pub(crate) const REST: &str = concat!(
     include_str!("scripts/rest.lua"),
     include_str!("scripts/release.lua")
 );
-/// Releases a lock and asks for it again with another value, in one step: what [`RELEASE`] and then [`RETAKE`] do. If the
-/// release wakes a client, that client comes first: nothing is asked for, and the script returns a table of 2. Otherwise it
-/// returns a table of the two replies. No error of the acquire hides the reply of the release.
+/// Releases a lock and sets it again with another token, in one step: what [`RELEASE`] and then [`RETAKE`] do. Returns a table
+/// of the two replies, or in their place: 2 when the release has woken a client, which comes first; and what a release
+/// returns for the key of another holder, where there is nothing to set. If the new value can't be set, the key is deleted.
 pub(crate) const PASS: &str = concat!(
     include_str!("scripts/give_back.lua"),
-    "local function release(KEYS, ARGV)\n",
-    include_str!("scripts/release.lua"),
-    "end\nlocal function acquire(KEYS, ARGV)\n",
-    include_str!("scripts/retake.lua"),
-    "end\n",
-    include_str!("scripts/pass.lua")
+    include_str!("scripts/pass.lua"),
+    include_str!("scripts/release.lua")
 );
 /// Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token. Returns 1 when
 /// the key is ours, and otherwise what a release does.
@@ -97,6 +93,7 @@ pub(crate) mod fenced {
         include_str!("scripts/rest.lua"),
         include_str!("scripts/fenced_release.lua")
     );
+    /// As [`super::PASS`]. No error of the acquire hides the reply of the release.
     pub(crate) const PASS: &str = concat!(
         include_str!("scripts/server.lua"),
         include_str!("scripts/give_back.lua"),
@@ -105,7 +102,7 @@ pub(crate) mod fenced {
         "end\nlocal function acquire(KEYS, ARGV)\n",
         include_str!("scripts/fenced_acquire.lua"),
         "end\n",
-        include_str!("scripts/pass.lua")
+        include_str!("scripts/fenced_pass.lua")
     );
     pub(crate) const OPEN: &str = concat!(
         include_str!("scripts/server.lua"),

@@ -200,7 +200,7 @@ impl Command {
             "BLPOP" => Kind::Listen,
             "EVAL" if script == "return 1" => Kind::Probe,
             "EVAL" if script.contains("'SADD'") => Kind::Look,
-            "EVAL" if script.contains("local function acquire(") => Kind::Pass,
+            "EVAL" if script.contains("then return 2 end") => Kind::Pass,
             "EVAL" if script.contains("'DEL'") || self.is_rest() => Kind::Release,
             "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
             "EVAL" if script.contains("'SET'") => Kind::Retake,
@@ -228,7 +228,7 @@ impl Command {
     pub fn token(&self) -> &str {
         &self.words[match self.kind() {
             Kind::Set => 2,
-            Kind::Pass => 6,
+            Kind::Pass => 5,
             _ => 4,
         }]
     }

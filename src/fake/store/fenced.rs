@@ -79,7 +79,7 @@ impl Store {
             ["EVAL", script, "2", lock, counter, rest @ .., left] if *script == REST => {
                 self.fenced_release([*lock, *counter], rest, Some(left), now)
             }
-            ["EVAL", script, "3", lock, counter, marker, "4", rest @ ..] if *script == PASS => {
+            ["EVAL", script, "3", lock, counter, marker, rest @ ..] if *script == PASS => {
                 let (old, new) = rest.split_at_checked(4)?;
                 let released = self.fenced_release([*lock, *counter], old, None, now);
                 let asked = self.fenced_acquire([*lock, *counter, *marker], new, now);

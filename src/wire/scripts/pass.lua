@@ -1,10 +1,10 @@
--- KEYS: those of the acquire   ARGV: 1 the number of arguments of the release, then these, and then those of the acquire
-local count, old, new = tonumber(ARGV[1]), {}, {}
-for i = 2, #ARGV do
-  if i <= count + 1 then old[i - 1] = ARGV[i] else new[i - 1 - count] = ARGV[i] end
+-- KEYS: 1 lock   ARGV: 1 token 2 next_token 3 ttl_ms
+local lock, next, ttl = KEYS[1], ARGV[2], ARGV[3]
+local value = redis.pcall('GET', lock)
+if value == ARGV[1] then
+  if redis.pcall('EXISTS', lock .. ':redlatch:waiting') == 1 and give_back(lock) == 2 then return 2 end
+  local set = redis.pcall('SET', lock, next, 'PX', ttl)
+  if set.err then redis.call('DEL', lock) end
+  return {1, set}
 end
-local released = release(KEYS, old)
-if released == 2 then return {2} end
-local _, asked = pcall(acquire, KEYS, new)
-if type(asked) == 'string' then asked = {err = asked} end
-return {released, asked}
+if not value or value == next then return {{-2}, redis.call('SET', lock, next, 'PX', ttl)} end
