@@ -3,7 +3,7 @@
 use crate::wire::resp;
 
 use crate::wire::scripts::fenced;
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE};
+use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE};
 
 /// A command on its way.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub(crate) struct Message {
     pub(crate) verb: Verb,
     pub(crate) key: String,
     pub(crate) token: String,
+    /// Of the lock that is given back with it, if it is a pass.
+    pub(crate) released: Option<String>,
     pub(crate) ttl: String,
 }
 
@@ -23,6 +25,8 @@ pub(crate) enum Verb {
     Release,
     /// A release of a lock that has to rest.
     Rest,
+    /// A release, and the acquire of the next thread.
+    Pass,
     Inspect,
     /// A look of one who waits.
     Look,
@@ -48,6 +52,19 @@ impl Verb {
 }
 
 impl Message {
+    /// The token of the lock that the node is told to release, if it is one of these commands.
+    pub(crate) fn releases(&self) -> Option<&String> {
+        match self.verb {
+            Verb::Release | Verb::Rest => Some(&self.token),
+            _ => self.released.as_ref(),
+        }
+    }
+
+    /// Whether it asks for a lock.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self.verb, Verb::Set | Verb::Retake | Verb::Pass)
+    }
+
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let Some(words) = resp::words(bytes) else {
             panic!("not a command: {}", String::from_utf8_lossy(bytes));
@@ -60,6 +77,7 @@ impl Message {
                 .find(|script| script.digest() == *digest);
             (*name, *digest) = ("EVAL", script.unwrap().text());
         }
+        let mut released = None;
         let (verb, key, token, ttl) = match words.as_slice() {
             ["EVAL", PROBE, "0"] => (Verb::Probe, "", "", ""),
             ["EVAL", INTRODUCE, "0"] | ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
@@ -85,6 +103,28 @@ impl Message {
             }
             ["EVAL", fenced::RELEASE, "2", key, _, value, ..] => (Verb::Release, *key, *value, ""),
             ["EVAL", fenced::REST, "2", key, _, value, .., ttl] => (Verb::Rest, *key, *value, *ttl),
+            ["EVAL", PASS, "1", key, old, new, ttl] => {
+                released = Some(*old);
+                (Verb::Pass, *key, *new, *ttl)
+            }
+            [
+                "EVAL",
+                fenced::PASS,
+                "3",
+                key,
+                _,
+                _,
+                old,
+                _,
+                _,
+                _,
+                new,
+                ttl,
+                ..,
+            ] => {
+                released = Some(*old);
+                (Verb::Pass, *key, *new, *ttl)
+            }
             ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
             ["EVAL", LOOK, "1", key, _, _, ..] => (Verb::Look, *key, "", ""),
             ["EVAL", script, "1", key, token, rest @ ..] => {
@@ -104,6 +144,7 @@ impl Message {
             verb,
             key: key.to_owned(),
             token: token_of(token).to_owned(),
+            released: released.map(|released| token_of(released).to_owned()),
             ttl: ttl.to_owned(),
         }
     }
