@@ -15,8 +15,8 @@ use crate::wire::resp::Reply;
 pub(crate) const MOST_AT_ONCE: usize = 128;
 pub(crate) const MOST_BYTES: usize = 40 * 1024;
 
-/// The length of a packed extension without the name of its lock, in bytes: about the script and its arguments.
-pub(crate) const EXTENSION: usize = 750;
+/// The length of a packed extension without the name of its lock, in bytes: about the digest of the script and its arguments.
+pub(crate) const EXTENSION: usize = 300;
 
 /// Sends the packed extensions of this number of locks to every node that is asked, before it reads any reply.
 ///

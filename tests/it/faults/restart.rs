@@ -44,7 +44,7 @@ fn last_commands(server: &Server) -> Vec<String> {
         rest.split(' ').next().map(ToOwned::to_owned)
     };
     let mut commands: Vec<String> = text.lines().filter_map(command).collect();
-    commands.retain(|command| command == "set" || command == "eval");
+    commands.retain(|command| ["set", "eval", "evalsha"].contains(&command.as_str()));
     commands
 }
 
