@@ -80,9 +80,9 @@ impl LockGuard {
             label: demand.label.as_ref(),
         };
         let held = (&*self.lease, &*ended.standings);
-        let passed = pass(cluster, held, asked, self.shared.handover).ok()?;
-        self.shared.note_release(self.resource(), &passed.released);
-        if let Some(next) = passed.next {
+        let result = pass(cluster, held, asked, self.shared.handover).ok()?;
+        self.shared.note_release(self.resource(), &result.released);
+        if let Some(next) = result.next {
             let next = next.map(|won| {
                 let mut guard = Self::new(&self.shared, won);
                 guard.passes = passes;
@@ -91,7 +91,7 @@ impl LockGuard {
             // If the thread has left, the drop of its guard releases the lock.
             drop(turn.give_to(&first, Received::Passed(next)));
         }
-        Some(passed.released)
+        Some(result.released)
     }
 
     fn next_thread(&self) -> Option<(&Turn<Self>, First<Self>)> {

@@ -13,7 +13,7 @@ use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 /// The result of a pass.
-pub(crate) struct PassedOn {
+pub(crate) struct Answers {
     /// What the nodes say of the release.
     pub(crate) released: Released,
     /// What they say of the attempt that rode with it; none of a node that was not asked.
@@ -36,7 +36,7 @@ pub(crate) fn pass_all<'n>(
     nodes: impl DoubleEndedIterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
     attempt: &Attempt<'_>,
-) -> PassedOn {
+) -> Answers {
     let undo = attempt.release();
     let request = Request::new(command, Kind::Pass { undo });
     let read = |node: &Node, reply: &Reply| pass_reply(reply, |reply| attempt.vote(node, reply));
@@ -59,7 +59,7 @@ pub(crate) fn pass_all<'n>(
     }
     one_vote_each(&mut reports);
     let nodes = reports;
-    PassedOn {
+    Answers {
         released: Released { nodes, has_woken },
         ballots,
     }

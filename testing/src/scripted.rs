@@ -235,11 +235,10 @@ impl Command {
 
     /// The token of a command of the algorithm. Of a pass, that of the next holder.
     pub fn token(&self) -> &str {
-        &self.words[match self.kind() {
-            Kind::Set => 2,
-            Kind::Pass => 5,
-            _ => 4,
-        }]
+        let kind = self.kind();
+        let at = if kind == Kind::Set { 2 } else { 4 };
+        let at = if kind == Kind::Pass { 5 } else { at };
+        &self.words[at]
     }
 
     /// The first key of a command of the algorithm.

@@ -58,7 +58,14 @@ impl Message {
     pub(crate) fn releases(&self) -> Option<&String> {
         match self.verb {
             Verb::Release | Verb::Rest => Some(&self.token),
-            _ => self.released.as_ref(),
+            Verb::Set
+            | Verb::Retake
+            | Verb::Extend
+            | Verb::Pass
+            | Verb::Inspect
+            | Verb::Look
+            | Verb::Ask
+            | Verb::Probe => self.released.as_ref(),
         }
     }
 
@@ -77,7 +84,9 @@ impl Message {
             let script = SCRIPTS.iter().find(|script| script.digest() == *digest);
             (*name, *digest) = ("EVAL", script.unwrap().text());
         }
-        let mut released = None;
+        if let Some(pass) = Self::pass(bytes, &words) {
+            return pass;
+        }
         let (verb, key, token, ttl) = match words.as_slice() {
             ["EVAL", PROBE, "0"] => (Verb::Probe, "", "", ""),
             ["EVAL", INTRODUCE, "0"] | ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
@@ -103,28 +112,6 @@ impl Message {
             }
             ["EVAL", fenced::RELEASE, "2", key, _, value, ..] => (Verb::Release, *key, *value, ""),
             ["EVAL", fenced::REST, "2", key, _, value, .., ttl] => (Verb::Rest, *key, *value, *ttl),
-            ["EVAL", PASS, "1", key, old, new, ttl] => {
-                released = Some(*old);
-                (Verb::Pass, *key, *new, *ttl)
-            }
-            [
-                "EVAL",
-                fenced::PASS,
-                "3",
-                key,
-                _,
-                _,
-                old,
-                _,
-                _,
-                _,
-                new,
-                ttl,
-                ..,
-            ] => {
-                released = Some(*old);
-                (Verb::Pass, *key, *new, *ttl)
-            }
             ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
             ["EVAL", LOOK, "1", key, _, _, ..] => (Verb::Look, *key, "", ""),
             ["EVAL", script, "1", key, token, rest @ ..] => {
@@ -144,8 +131,38 @@ impl Message {
             verb,
             key: key.to_owned(),
             token: token_of(token).to_owned(),
-            released: released.map(|released| token_of(released).to_owned()),
+            released: None,
             ttl: ttl.to_owned(),
         }
+    }
+
+    fn pass(bytes: &[u8], words: &[&str]) -> Option<Self> {
+        let (["EVAL", PASS, "1", key, old, new, ttl]
+        | [
+            "EVAL",
+            fenced::PASS,
+            "3",
+            key,
+            _,
+            _,
+            old,
+            _,
+            _,
+            _,
+            new,
+            ttl,
+            ..,
+        ]) = words
+        else {
+            return None;
+        };
+        Some(Self {
+            bytes: bytes.to_vec(),
+            verb: Verb::Pass,
+            key: (*key).to_owned(),
+            token: token_of(new).to_owned(),
+            released: Some(token_of(old).to_owned()),
+            ttl: (*ttl).to_owned(),
+        })
     }
 }

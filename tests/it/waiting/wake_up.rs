@@ -268,7 +268,7 @@ fn busy(listen: impl Fn(&redlatch_testing::scripted::Peer) + Send + Sync + 'stat
         Kind::Look => peer.say(b"*2\r\n:50000\r\n:1\r\n"),
         Kind::Listen => listen(peer),
         Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
-            peer.say(command.consent())
+            peer.say(command.consent());
         }
     })
 }
