@@ -13,7 +13,7 @@ use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
 use crate::node::acquire::Attempt;
-use crate::node::pass::{Answers, pass_all};
+use crate::node::pass::{PassAnswers, pass_all};
 use crate::node::release::{Released, release_all};
 
 /// The result of a pass.
@@ -49,7 +49,7 @@ pub(crate) fn pass(
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let nodes = cluster.each().zip(are_asked);
-    let Answers {
+    let PassAnswers {
         mut released,
         ballots: answers,
     } = pass_all(nodes, &command, &attempt);
