@@ -26,6 +26,7 @@ mod fenced;
 mod floor;
 mod footprint;
 mod healthy;
+mod held;
 mod kept;
 mod labelled;
 mod link;
@@ -45,7 +46,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
-    if contended::is_contender() {
+    if contended::is_contender() || held::is_holder() {
         return;
     }
     let effort = Effort::from_arguments();
@@ -70,6 +71,9 @@ fn main() {
         footprint::allocations(&mut table, &servers, effort);
         footprint::threads(&mut table, &servers);
         footprint::build_time(&mut table, effort);
+    }
+    if is_wanted("held") {
+        held::memory(&mut table, &servers, effort);
     }
     if is_wanted("kept") {
         kept::check(&mut table, &servers);
