@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::LockGuard;
 use crate::contend::handover::is_enough;
+use crate::contend::queue::Turn;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
 use crate::holder::Label;
@@ -94,7 +95,8 @@ impl LockGuard {
     /// the lock was lost before it, if it was.
     fn give_back(&mut self, ending: Ending) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.must_release = false;
-        if let Some(turn) = &self.turn {
+        let turn = self.take_turn();
+        if let Some(turn) = &turn {
             turn.release_begins();
         }
         // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
@@ -102,13 +104,13 @@ impl LockGuard {
         let ended = self.lease.end();
         self.shared.keeper.forget(&self.lease);
         let rest = self.rest(ended.loss.as_ref(), ending);
-        if ended.loss.is_none() && rest.is_none() && self.hand_over(&ended) {
+        if ended.loss.is_none() && rest.is_none() && self.hand_over(turn.as_ref(), &ended) {
             self.lease.released();
             drop_hooks(ended.hooks);
             return None;
         }
         let cluster = self.shared.cluster();
-        let key = cluster.key_in(self.resource(), self.lease.slot);
+        let key = cluster.key_in(self.resource(), self.lease.slot());
         let released = release(cluster, &self.lease, &ended.standings, (&key, rest));
         if released.has_woken {
             let waited_for = cluster.key(self.resource());
@@ -116,8 +118,10 @@ impl LockGuard {
             self.shared.courtesy.note_release(&waited_for, now);
         }
         // The next thread gets its turn before the steps that may take time.
-        self.turn = None;
-        self.seat = None;
+        if let Some(turn) = turn {
+            turn.pass();
+        }
+        self.extras = None;
         self.lease.given_back(&released.nodes);
         drop_hooks(ended.hooks);
         Some((ended.loss, released.nodes))
@@ -128,23 +132,24 @@ impl LockGuard {
         if loss.is_some() || ending == Ending::AtOnce || thread::panicking() {
             return None;
         }
-        let until = self.rests_until?;
+        let until = self.rests_until()?;
         let left = until.saturating_since(self.shared.cluster().clock.now());
         (!left.is_zero()).then_some(left)
     }
 
     /// Hands the lock to the next waiting thread of this manager, if that is allowed and enough validity remains.
     /// Returns whether it did.
-    fn hand_over(&self, ended: &Ended) -> bool {
+    fn hand_over(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> bool {
         let now = self.shared.cluster().clock.now();
-        let cohort = self.cohort.and_then(|cohort| cohort.next(now));
-        let (Some(turn), Some(cohort)) = (&self.turn, cohort) else {
+        let cohort = self.extras.as_ref().and_then(|extras| extras.cohort);
+        let cohort = cohort.and_then(|cohort| cohort.next(now));
+        let (Some(turn), Some(cohort)) = (turn, cohort) else {
             return false;
         };
         turn.hand_over(|demand| {
             // The key keeps its value, so another label would not be that of the holder.
             let label = demand.label.as_ref().map(Label::as_str);
-            let is_same = self.lease.tokens.value.label() == label;
+            let is_same = self.lease.value.label() == label;
             if !is_same || !is_enough(ended.deadline.saturating_since(now), demand.validity) {
                 return None;
             }
@@ -152,7 +157,7 @@ impl LockGuard {
             let deadline = ended.deadline.min(now.saturating_add(demand.validity));
             let won = Won {
                 lease: self.lease.successor(&ended.standings, now, deadline),
-                votes: self.votes.to_vec(),
+                votes: self.votes.clone(),
                 // The next thread has its own, if it asked for one.
                 rests_until: None,
                 cohort: Some(cohort),
@@ -171,10 +176,10 @@ pub(super) fn drop_hooks(hooks: Vec<Hook>) {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.must_release || self.shared.cluster().is_forked() {
-            return;
+        if self.must_release && !self.shared.cluster().is_forked() {
+            // A second panic while unwinding would abort the program, so a panic must not leave this drop.
+            despite_panics(|| drop(self.give_back(Ending::AsAsked)));
         }
-        // A second panic while unwinding would abort the program, so a panic must not leave this drop.
-        despite_panics(|| drop(self.give_back(Ending::AsAsked)));
+        drop(self.take_turn());
     }
 }

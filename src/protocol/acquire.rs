@@ -12,6 +12,7 @@ use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::holder::Label;
 use crate::lease::state::{LeaseState, Tokens};
+use crate::lease::votes::Votes;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::command::Command;
 use crate::node::fence::Fence;
@@ -67,8 +68,8 @@ pub(crate) fn attempt(
         let times = (started, started.saturating_add(asked.term.validity));
         let standings = ballots.iter().map(|ballot| ballot.trace.into()).collect();
         return Ok(Won {
-            lease: LeaseState::new(&cluster.clock, asked.resource, tokens, standings, times),
-            votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
+            lease: LeaseState::new(&cluster.owner, asked.resource, tokens, standings, times),
+            votes: Votes::new(ballots.into_iter().map(|ballot| ballot.report).collect()),
             // The caller sets it, from when it has the lock.
             rests_until: None,
             cohort: handover.map(|allowance| allowance.begin(started)),
