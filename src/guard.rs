@@ -159,7 +159,7 @@ impl LockGuard {
     /// nodes. If the holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
     /// a [local hand-over](crate::Builder::local_handover) have the same token.
     pub fn token(&self) -> &str {
-        self.lease.value.token().as_str()
+        self.lease.value.token()
     }
 
     /// Returns how long the lock is still valid, or zero when it no longer is.

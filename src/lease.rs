@@ -90,7 +90,7 @@ impl Lease {
 
     /// Returns the token, as [`LockGuard::token`](crate::LockGuard::token) does.
     pub fn token(&self) -> &str {
-        self.value.token().as_str()
+        self.value.token()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).

@@ -17,7 +17,7 @@ pub(crate) mod standing;
 
 use self::inner::Inner;
 use self::standing::Standings;
-use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, nap};
+use super::sync::{AtomicU64, Mutex, MutexGuard, nap};
 use crate::clock::Timestamp;
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport};
@@ -65,7 +65,6 @@ pub(crate) struct LeaseState {
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
     state: Mutex<Inner>,
-    changed: Condvar,
 }
 
 /// What a permit has, and a lock of the fenced protocol.
@@ -117,7 +116,6 @@ impl LeaseState {
             since,
             deadline: AtomicU64::new(deadline.as_nanos()),
             state: Mutex::new(Inner::new(standings)),
-            changed: Condvar::new(),
         }
     }
 
@@ -204,7 +202,8 @@ impl LeaseState {
             if !state.is_lost() {
                 let notice = self.loss_notice_at();
                 let until = end.map_or(notice, |end| end.min(notice));
-                nap(clock, &self.changed, &mut state, until);
+                let changed = state.changed();
+                nap(clock, &changed, &mut state, until);
             }
         }
     }
@@ -226,7 +225,7 @@ impl LeaseState {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
         }
         // The end may have changed, so threads that wait for it look again.
-        self.changed.notify_all();
+        state.notify_all();
     }
 
     /// When `max_hold` is reached, if there is one.
@@ -361,7 +360,7 @@ impl LeaseState {
             rare.renewal = None;
         }
         self.deadline.store(0, Ordering::Release);
-        self.changed.notify_all();
+        state.notify_all();
     }
 
     /// The error for a caller.

@@ -4,9 +4,8 @@ use std::iter::repeat_n;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::error::{NodeReport, Vote};
+use crate::few::Few;
 
 /// The votes on a lock, in the canonical order.
 ///
@@ -15,7 +14,7 @@ use crate::error::{NodeReport, Vote};
 #[derive(Debug, Clone)]
 pub(crate) struct Votes {
     /// How long each node took to grant the lock, in nanoseconds. Empty if the reports were kept from the beginning.
-    granted_in: SmallVec<[u32; 5]>,
+    granted_in: Few<u32, 5>,
     reports: OnceLock<Box<Reports>>,
 }
 
@@ -25,14 +24,14 @@ struct Reports(Vec<NodeReport>);
 
 impl Votes {
     pub(crate) fn new(reports: Vec<NodeReport>) -> Self {
-        let granted_in: Option<SmallVec<_>> = reports.iter().map(granted_in).collect();
+        let granted_in: Option<Few<_, 5>> = reports.iter().map(granted_in).collect();
         match granted_in {
             Some(granted_in) => Self {
                 granted_in,
                 reports: OnceLock::new(),
             },
             None => Self {
-                granted_in: SmallVec::new(),
+                granted_in: Few::default(),
                 reports: OnceLock::from(Box::new(Reports(reports))),
             },
         }
@@ -41,12 +40,14 @@ impl Votes {
     /// What each node said. `names` are those of the nodes, in the canonical order.
     pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> &[NodeReport] {
         let reports = self.reports.get_or_init(|| {
-            let reports = names.zip(&self.granted_in).map(|(name, nanos)| NodeReport {
-                node: Arc::clone(name),
-                vote: Vote::Granted,
-                elapsed: Duration::from_nanos(u64::from(*nanos)),
-                server: None,
-            });
+            let reports = names
+                .zip(&*self.granted_in)
+                .map(|(name, nanos)| NodeReport {
+                    node: Arc::clone(name),
+                    vote: Vote::Granted,
+                    elapsed: Duration::from_nanos(u64::from(*nanos)),
+                    server: None,
+                });
             Box::new(Reports(reports.collect()))
         });
         &reports.0
@@ -91,8 +92,7 @@ mod tests {
 
     fn elapsed() -> impl Strategy<Value = Duration> {
         let longest = u64::from(u32::MAX);
-        let nanos =
-            prop_oneof![20 => 0..=longest, 1 => longest - 1..=longest + 1, 1 => any::<u64>()];
+        let nanos = prop_oneof![20 => 0..=longest, 1 => longest..=longest.saturating_add(1), 1 => any::<u64>()];
         nanos.prop_map(Duration::from_nanos)
     }
 
@@ -136,7 +136,8 @@ mod tests {
             server: None,
         };
         let votes = Votes::new(names(5).iter().map(granted).collect());
-        assert!(votes.reports.get().is_none() && !votes.granted_in.spilled());
-        assert!(size_of::<Votes>() <= 48);
+        assert!(votes.reports.get().is_none());
+        assert!(matches!(votes.granted_in, Few::Inline(..)));
+        assert!(size_of::<Votes>() <= 40);
     }
 }

@@ -116,7 +116,7 @@ fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
             remaining,
             holder,
             ..
-        } if token == own.token().as_str() && holder == own.holder() => {
+        } if token == own.token() && holder == own.holder() => {
             left = remaining;
             Vote::Granted
         }

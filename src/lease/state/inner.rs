@@ -1,7 +1,9 @@
 //! What changes while a lock is held, behind the mutex of its state.
 
 use std::mem::take;
+use std::sync::Arc;
 
+use super::super::sync::Condvar;
 use super::standing::Standings;
 use super::{Hook, Renewal};
 use crate::error::{LossCause, NodeReport};
@@ -27,6 +29,8 @@ pub(super) struct Rare {
     pub(super) hooks: Vec<Hook>,
     /// While an extension has the right to heal: the nodes that extensions have counted since then.
     pub(super) counted: Option<Box<[bool]>>,
+    /// Where threads wait for a loss, if any does.
+    changed: Option<Arc<Condvar>>,
 }
 
 impl Inner {
@@ -60,6 +64,19 @@ impl Inner {
     /// Whether the lock has ended.
     pub(super) fn is_lost(&self) -> bool {
         self.has_ended || self.rare().is_some_and(|rare| rare.loss.is_some())
+    }
+
+    /// Where a thread waits for a loss.
+    pub(super) fn changed(&mut self) -> Arc<Condvar> {
+        let changed = &mut self.make_rare().changed;
+        Arc::clone(changed.get_or_insert_with(|| Arc::new(Condvar::new())))
+    }
+
+    /// Wakes the threads that wait for a loss.
+    pub(super) fn notify_all(&self) {
+        if let Some(changed) = self.rare().and_then(|rare| rare.changed.as_ref()) {
+            changed.notify_all();
+        }
     }
 
     pub(super) fn renewal(&self) -> Option<Renewal> {

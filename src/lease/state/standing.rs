@@ -13,18 +13,18 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::LeaseState;
 use crate::error::{NodeError, NodeReport, Vote};
+use crate::few::Few;
 use crate::node::Trace;
 
 /// What one node may have of a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It may have the key.
     MayHaveKey,
     /// Nothing of the lock has reached it, so the key can be set there.
+    #[default]
     Untouched,
     /// The key is being set there. If no reply comes, an undo follows, so the node does not count before the reply.
     Healing,
@@ -33,7 +33,7 @@ pub(crate) enum Standing {
 }
 
 /// What the nodes may have of a lock, in the canonical order.
-pub(crate) type Standings = SmallVec<[Standing; 16]>;
+pub(crate) type Standings = Few<Standing, 14>;
 
 impl From<Trace> for Standing {
     fn from(trace: Trace) -> Self {
@@ -137,11 +137,15 @@ impl Heal<'_> {
             let is_left = |trace: &Option<Trace>| *trace == Some(Trace::Possible);
             return Some(traces.iter().map(is_left).collect());
         }
-        let standings = state.standings.iter_mut().zip(self.before).zip(traces);
+        let standings = state
+            .standings
+            .iter_mut()
+            .zip(self.before.iter())
+            .zip(traces);
         for ((standing, before), trace) in standings {
             *standing = match trace {
                 None => continue,
-                Some(Trace::None) => before,
+                Some(Trace::None) => *before,
                 Some(trace) => (*trace).into(),
             };
         }

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::process::Command;
 
 /// What the library names itself, without features.
-const DIRECT: &str = "getrandom hdrhistogram humantime log parking_lot percent-encoding r2d2 redis rustix scheduled-thread-pool smallvec socket2";
+const DIRECT: &str = "getrandom hdrhistogram humantime log parking_lot percent-encoding r2d2 redis rustix scheduled-thread-pool socket2";
 
 /// What these bring along, on Linux.
 const INDIRECT: &str = "arcstr bitflags byteorder bytes cfg-if combine displaydoc form_urlencoded icu_collections \
     icu_locale_core icu_normalizer icu_normalizer_data icu_properties icu_properties_data icu_provider idna idna_adapter \
     itoa libc linux-raw-sys litemap lock_api memchr num-traits parking_lot_core potential_utf proc-macro2 quote ryu scopeguard \
-    sha1_smol stable_deref_trait syn synstructure tinystr unicode-ident url utf8_iter utf_types writeable \
+    sha1_smol smallvec stable_deref_trait syn synstructure tinystr unicode-ident url utf8_iter utf_types writeable \
     xxhash-rust yoke yoke-derive zerofrom zerofrom-derive zerotrie zerovec zerovec-derive";
 
 /// The names of the crates that are built for a user of the library.
