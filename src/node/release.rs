@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::exchange::Answer;
-use super::request::{Kind, Request};
-use super::together::exchange_all;
+use super::request::{Kind, Request, Rule};
+use super::round::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::value::Content;
@@ -24,18 +24,22 @@ pub(crate) struct Released {
 ///
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release.
 pub(crate) fn release_all<'n>(
-    nodes: impl DoubleEndedIterator<Item = (&'n Node, bool)> + Clone,
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Released {
-    let request = Request::new(command, Kind::Insistent);
-    let read = |_: &Node, reply: &Reply| release_replies(reply, command.count());
-    let answers = exchange_all(nodes.clone().rev(), &request, read);
+    let count = command.count();
+    let rule = Rule::new(
+        |reply, count| release_replies(reply, count).is_some(),
+        count,
+    );
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Release, rule));
     let mut has_woken = false;
-    let reports = nodes.zip(answers.into_iter().rev());
+    let reports = nodes.zip(answers);
     let reports = reports.map(|((node, _), answer)| {
         let Some(answer) = answer else {
             return node.report(Vote::NotAsked, Duration::ZERO, None);
         };
+        let answer = answer.read(|reply| release_replies(reply, count));
         has_woken |= matches!(&answer.result, Ok(reply) if reply.has_woken);
         let (elapsed, server) = (answer.elapsed, answer.server.clone());
         node.report(vote(answer), elapsed, server)
