@@ -226,20 +226,3 @@ fn a_forked_child_neither_releases_nor_uses_what_it_inherited() {
     unlocked.unlock().unwrap();
     assert_empty(&servers);
 }
-
-#[test]
-fn the_line_of_a_guard_that_becomes_a_lease_is_free() {
-    let nodes = FakeNode::cluster(3);
-    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let lease = manager.lock("report", TTL).unwrap().into_lease();
-    // The nodes are asked, because no thread of this manager has the lock.
-    let refused = manager.try_lock("report", TTL).unwrap_err();
-    let Error::Held { nodes: votes, .. } = refused else {
-        panic!("{refused}");
-    };
-    assert!(matches!(votes[0].vote, Vote::Held { .. }), "{votes:?}");
-    // So is that of a guard that adopts it, and is made into a lease again.
-    let lease = manager.adopt(lease).unwrap().into_lease();
-    manager.adopt(lease).unwrap().unlock().unwrap();
-    manager.try_lock("report", TTL).unwrap().unlock().unwrap();
-}

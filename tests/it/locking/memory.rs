@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{KeepAlive, LockGuard, LockManager, LockRequest};
+use redlatch::{KeepAlive, LockManager, LockRequest};
 use redlatch_testing::{Server, is_alone};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
@@ -15,14 +15,14 @@ const TTL: Duration = Duration::from_mins(10);
 const LOCKS: usize = 1_500;
 
 /// The bytes for each lock: its guard, its name of 16 bytes, and all that the manager keeps of it.
-fn bytes_of_each(manager: &LockManager, hold: impl Fn(LockRequest) -> LockGuard) -> usize {
+fn bytes_of_each<T>(manager: &LockManager, hold: impl Fn(LockRequest) -> T) -> usize {
     let hold = |name: &str| hold(manager.request(name).ttl(TTL));
     // The first lock connects and starts threads.
     drop(hold("first"));
     let region = Region::new(&INSTRUMENTED_SYSTEM);
-    let guards: Vec<LockGuard> = (0..LOCKS).map(|n| hold(&format!("held:{n:011}"))).collect();
+    let held: Vec<T> = (0..LOCKS).map(|n| hold(&format!("held:{n:011}"))).collect();
     let change = region.change();
-    assert!(guards.iter().all(|guard| guard.check().is_ok()));
+    drop(held);
     (change.bytes_allocated - change.bytes_deallocated) / LOCKS
 }
 
@@ -49,6 +49,12 @@ fn a_lock_that_is_held_takes_a_few_hundred_bytes() {
     assert!((400..800).contains(&reports), "{reports} for the reports");
     let bytes = bytes_of_each(&manager, kept);
     assert!(bytes <= 620, "{bytes} for a lock that is kept alive");
+
+    let left = bytes_of_each(&manager, |request| drop(plain(request).into_lease()));
+    assert!(
+        left <= 8,
+        "{left} for a lock that is on its way to another holder"
+    );
 
     drop(manager);
     let servers = Server::cluster(5);
