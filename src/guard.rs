@@ -6,17 +6,18 @@ use std::time::Duration;
 
 mod end;
 mod extend;
+mod next;
 mod number;
 mod shared;
 
 use self::end::drop_hooks;
+pub(crate) use self::next::{Demand, Received};
 pub(crate) use self::shared::Shared;
 use crate::clock::Timestamp;
-use crate::contend::handover::Cohort;
+use crate::contend::handover::{Cohort, MOST_PASSES};
 use crate::contend::queue::{Tenant, Turn, TurnNumber};
 use crate::contend::slots::Seat;
 use crate::error::{Error, LossCause, NodeReport, Vote};
-use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::lease::{Lease, LeaseWatch};
@@ -50,6 +51,8 @@ pub struct LockGuard {
     must_release: bool,
     /// Keeps the other threads of this manager waiting until it is passed on, after the release.
     turn: Option<TurnNumber>,
+    /// How often the lock may still be passed on before it is released once, so that clients which only poll can get it.
+    passes: u32,
     extras: Option<Box<Extras>>,
 }
 
@@ -64,16 +67,10 @@ struct Extras {
     cohort: Option<Cohort>,
 }
 
-/// What a waiting thread asks for.
-pub(crate) struct Demand {
-    pub(crate) validity: Duration,
-    pub(crate) label: Option<Label>,
-}
-
 /// Threads of a manager that want the same lock wait for each other's guards.
 impl Tenant for LockGuard {
     type Lock = Arc<LeaseState>;
-    type Guard = Self;
+    type Guard = Received;
     type Error = Error;
     type Demand = Demand;
 
@@ -99,6 +96,7 @@ impl LockGuard {
             must_release: true,
             turn: None,
             extras: has_any.then(|| Box::new(extras)),
+            passes: MOST_PASSES,
         }
     }
 

@@ -24,7 +24,7 @@ const ROOM: usize = 64;
 pub(crate) trait Tenant: Sized {
     /// A lock that is held.
     type Lock: Clone;
-    /// What a thread hands to the next one, when the lock is handed over without a release.
+    /// What a thread leaves to the next one, beside the turn.
     type Guard;
     /// The error of an attempt.
     type Error: Clone;
@@ -72,6 +72,9 @@ pub(crate) struct Turn<T: Tenant> {
     /// None once the turn is over, or kept as its number alone.
     number: Option<TurnNumber>,
 }
+
+/// The first thread of a line, which may have left since.
+pub(crate) struct First<T: Tenant>(Arc<Waiter<T>>);
 
 /// A turn, and what was handed over with it.
 pub(crate) type TurnAndGuard<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
@@ -151,7 +154,7 @@ impl<T: Tenant> Queue<T> {
             // Another thread has taken the turn, because the lock had ended.
             return;
         };
-        if !line.admit_first(next, |_| Some(None)) {
+        if !line.admit_first(next, None) {
             lines.end(resource);
         }
     }
@@ -284,13 +287,23 @@ impl<T: Tenant> Turn<T> {
         }
     }
 
-    /// Gives the turn to the next thread together with a guard, if a thread waits and `make` makes a guard for it.
-    /// Returns whether it did; if so, this turn is over.
-    pub(crate) fn hand_over(&self, make: impl FnOnce(&T::Demand) -> Option<T::Guard>) -> bool {
+    /// The first of the threads that wait.
+    pub(crate) fn first(&self) -> Option<First<T>> {
+        let mut lines = self.queue.lines.lock();
+        let line = lines.line_of(&self.resource, self.number)?;
+        line.first().map(|first| First(Arc::clone(first)))
+    }
+
+    /// Gives the turn to this thread with a guard, and ends this turn; returns the guard if the thread is not the first.
+    pub(crate) fn give_to(&self, first: &First<T>, guard: T::Guard) -> Result<(), T::Guard> {
         let mut lines = self.queue.lines.lock();
         let next = lines.next_turn();
         let line = lines.line_of(&self.resource, self.number);
-        line.is_some_and(|line| line.admit_first(next, |demand| make(demand).map(Some)))
+        let Some(line) = line.filter(|line| line.is_first(&first.0)) else {
+            return Err(guard);
+        };
+        line.admit_first(next, Some(guard));
+        Ok(())
     }
 
     /// Keeps the turn as its number, of which [`Queue::turn`] makes it again.
@@ -299,10 +312,16 @@ impl<T: Tenant> Turn<T> {
     }
 
     /// Gives the turn to the next thread, where it is known that this is not the child of a fork.
-    pub(crate) fn pass(mut self) {
+    pub(crate) fn end(mut self) {
         if let Some(number) = self.number.take() {
             self.queue.pass(&self.resource, number);
         }
+    }
+}
+
+impl<T: Tenant> First<T> {
+    pub(crate) fn demand(&self) -> &T::Demand {
+        &self.0.demand
     }
 }
 

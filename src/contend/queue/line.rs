@@ -85,7 +85,7 @@ impl<T: Tenant> Line<T> {
         self.crowd.as_ref().map_or(0, |crowd| crowd.waiting.len())
     }
 
-    fn first(&self) -> Option<&Arc<Waiter<T>>> {
+    pub(super) fn first(&self) -> Option<&Arc<Waiter<T>>> {
         self.crowd.as_ref()?.waiting.front()
     }
 
@@ -93,22 +93,14 @@ impl<T: Tenant> Line<T> {
         self.crowd.as_ref()?.met.as_ref()
     }
 
-    /// Gives the turn to the first waiting thread, with what `make` makes for it. If `make` returns none, nothing
-    /// happens. Returns whether a thread got the turn.
-    pub(super) fn admit_first(
-        &mut self,
-        turn: TurnNumber,
-        make: impl FnOnce(&T::Demand) -> Option<Option<T::Guard>>,
-    ) -> bool {
-        let Some(first) = self.first() else {
-            return false;
-        };
-        let Some(guard) = make(&first.demand) else {
+    /// Gives the turn to the first waiting thread. Returns whether there is one.
+    pub(super) fn admit_first(&mut self, turn: TurnNumber, guard: Option<T::Guard>) -> bool {
+        let crowd = self.crowd.as_mut();
+        let Some(first) = crowd.and_then(|crowd| crowd.waiting.pop_front()) else {
             return false;
         };
         *first.admission.lock() = Some(Admission { turn, guard });
         first.admitted.notify_one();
-        self.crowd().waiting.pop_front();
         self.begin(turn);
         true
     }
