@@ -20,9 +20,9 @@ fn bytes_of_each<T>(manager: &LockManager, hold: impl Fn(LockRequest) -> T) -> u
     // The first lock connects and starts threads.
     drop(hold("first"));
     let region = Region::new(&INSTRUMENTED_SYSTEM);
-    let held: Vec<T> = (0..LOCKS).map(|n| hold(&format!("held:{n:011}"))).collect();
+    let all: Vec<T> = (0..LOCKS).map(|n| hold(&format!("held:{n:011}"))).collect();
     let change = region.change();
-    drop(held);
+    drop(all);
     (change.bytes_allocated - change.bytes_deallocated) / LOCKS
 }
 
