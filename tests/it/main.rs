@@ -43,6 +43,8 @@ mod combining {
     mod batches;
     #[cfg(feature = "tracing")]
     mod crowd;
+    #[cfg(feature = "tracing")]
+    mod undo;
 }
 
 /// Those who want a lock that another has: threads of one manager, and processes.
