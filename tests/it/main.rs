@@ -42,6 +42,8 @@ mod combining {
     #[cfg(feature = "tracing")]
     mod batches;
     #[cfg(feature = "tracing")]
+    mod broken;
+    #[cfg(feature = "tracing")]
     mod crowd;
     #[cfg(feature = "tracing")]
     mod undo;
