@@ -6,17 +6,18 @@ use std::time::Duration;
 
 mod end;
 mod extend;
+mod next;
 mod number;
 mod shared;
 
 use self::end::drop_hooks;
+pub(crate) use self::next::{Demand, Received};
 pub(crate) use self::shared::Shared;
 use crate::clock::Timestamp;
-use crate::contend::handover::Cohort;
+use crate::contend::handover::{Cohort, MOST_PASSES};
 use crate::contend::queue::{Tenant, Turn};
 use crate::contend::slots::Seat;
 use crate::error::{Error, LossCause, NodeReport};
-use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::{Lease, LeaseWatch};
 use crate::protocol::Won;
@@ -54,18 +55,14 @@ pub struct LockGuard {
     seat: Option<Seat>,
     /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
     cohort: Option<Cohort>,
-}
-
-/// What a waiting thread asks for.
-pub(crate) struct Demand {
-    pub(crate) validity: Duration,
-    pub(crate) label: Option<Label>,
+    /// How often the lock may still be passed on before it is released once, so that clients which only poll can get it.
+    passes: u32,
 }
 
 /// Threads of a manager that want the same lock wait for each other's guards.
 impl Tenant for LockGuard {
     type Lock = Arc<LeaseState>;
-    type Guard = Self;
+    type Guard = Received;
     type Error = Error;
     type Demand = Demand;
 
@@ -86,6 +83,7 @@ impl LockGuard {
             rests_until: won.rests_until,
             turn: None,
             cohort: won.cohort,
+            passes: MOST_PASSES,
         }
     }
 

@@ -15,6 +15,7 @@ pub(crate) mod heal;
 pub(crate) mod list;
 pub(crate) mod look;
 pub(crate) mod open;
+pub(crate) mod pass;
 pub(crate) mod release;
 
 /// A lock that was just acquired or adopted, before a guard is made of it.

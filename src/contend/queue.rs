@@ -19,7 +19,7 @@ const ROOM: usize = 64;
 pub(crate) trait Tenant: Sized {
     /// A lock that is held.
     type Lock: Clone;
-    /// What a thread hands to the next one, when the lock is handed over without a release.
+    /// What a thread leaves to the next one, beside the turn.
     type Guard;
     /// The error of an attempt.
     type Error: Clone;
@@ -88,6 +88,9 @@ pub(crate) struct Turn<T: Tenant> {
     resource: Arc<str>,
     number: u64,
 }
+
+/// The first thread of a line, which may have left since.
+pub(crate) struct First<T: Tenant>(Arc<Waiter<T>>);
 
 /// A turn, and what was handed over with it.
 pub(crate) type TurnAndGuard<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
@@ -174,7 +177,7 @@ impl<T: Tenant> Queue<T> {
             // Another thread has taken the turn, because the lock had ended.
             return;
         };
-        if !line.admit_first(next, |_| Some(None)) {
+        if !line.admit_first(next, None) {
             lines.end(resource);
         }
     }
@@ -217,22 +220,13 @@ impl<T: Tenant> Line<T> {
         self.met = None;
     }
 
-    /// Gives the turn to the first waiting thread, with what `make` makes for it. If `make` returns none, nothing
-    /// happens. Returns whether a thread got the turn.
-    fn admit_first(
-        &mut self,
-        turn: u64,
-        make: impl FnOnce(&T::Demand) -> Option<Option<T::Guard>>,
-    ) -> bool {
-        let Some(first) = self.waiting.front() else {
-            return false;
-        };
-        let Some(guard) = make(&first.demand) else {
+    /// Gives the turn to the first waiting thread. Returns whether there is one.
+    fn admit_first(&mut self, turn: u64, guard: Option<T::Guard>) -> bool {
+        let Some(first) = self.waiting.pop_front() else {
             return false;
         };
         *first.admission.lock() = Some(Admission { turn, guard });
         first.admitted.notify_one();
-        self.waiting.pop_front();
         self.begin(turn);
         true
     }
@@ -370,13 +364,29 @@ impl<T: Tenant> Turn<T> {
         }
     }
 
-    /// Gives the turn to the next thread together with a guard, if a thread waits and `make` makes a guard for it.
-    /// Returns whether it did; if so, this turn is over.
-    pub(crate) fn hand_over(&self, make: impl FnOnce(&T::Demand) -> Option<T::Guard>) -> bool {
+    /// The first of the threads that wait.
+    pub(crate) fn first(&self) -> Option<First<T>> {
+        let mut lines = self.queue.lines.lock();
+        let line = lines.line_of(&self.resource, self.number)?;
+        line.waiting.front().map(|first| First(Arc::clone(first)))
+    }
+
+    /// Gives the turn to this thread with a guard, and ends this turn; returns the guard if the thread is not the first.
+    pub(crate) fn give_to(&self, first: &First<T>, guard: T::Guard) -> Result<(), T::Guard> {
         let mut lines = self.queue.lines.lock();
         let next = lines.next_turn();
         let line = lines.line_of(&self.resource, self.number);
-        line.is_some_and(|line| line.admit_first(next, |demand| make(demand).map(Some)))
+        let Some(line) = line.filter(|line| line.is_first(&first.0)) else {
+            return Err(guard);
+        };
+        line.admit_first(next, Some(guard));
+        Ok(())
+    }
+}
+
+impl<T: Tenant> First<T> {
+    pub(crate) fn demand(&self) -> &T::Demand {
+        &self.0.demand
     }
 }
 

@@ -43,6 +43,8 @@ pub enum Kind {
     Extend,
     /// The script that releases, or lets a lock rest.
     Release,
+    /// The script that releases, and asks for the lock for the next thread.
+    Pass,
     /// A look of one who waits.
     Look,
     /// One who waits listens.
@@ -204,6 +206,7 @@ impl Command {
             "BLPOP" => Kind::Listen,
             "EVAL" if script == "return 1" => Kind::Probe,
             "EVAL" if script.contains("'SADD'") => Kind::Look,
+            "EVAL" if script.contains("then return 2 end") => Kind::Pass,
             "EVAL" if script.contains("'DEL'") || self.is_rest() => Kind::Release,
             "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
             "EVAL" if script.contains("'SET'") => Kind::Retake,
@@ -232,9 +235,11 @@ impl Command {
         &self.raw
     }
 
-    /// The token of a command of the algorithm.
+    /// The token of a command of the algorithm. Of a pass, that of the next holder.
     pub fn token(&self) -> &str {
-        let at = if self.kind() == Kind::Set { 2 } else { 4 };
+        let kind = self.kind();
+        let at = if kind == Kind::Set { 2 } else { 4 };
+        let at = if kind == Kind::Pass { 5 } else { at };
         &self.words[at]
     }
 
@@ -249,6 +254,7 @@ impl Command {
         match self.kind() {
             Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
             Kind::Extend | Kind::Release | Kind::Probe => b":1\r\n",
+            Kind::Pass => b"*2\r\n:1\r\n+OK\r\n",
             Kind::Look => b"*2\r\n:-2\r\n:0\r\n",
             Kind::Listen => b"*-1\r\n",
         }
