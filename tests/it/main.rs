@@ -51,7 +51,11 @@ mod combining {
     #[cfg(feature = "tracing")]
     mod batches;
     #[cfg(feature = "tracing")]
+    mod broken;
+    #[cfg(feature = "tracing")]
     mod crowd;
+    #[cfg(feature = "tracing")]
+    mod undo;
 }
 
 /// Those who want a lock that another has: threads of one manager, and processes.
