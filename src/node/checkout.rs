@@ -1,6 +1,7 @@
 //! A slot of the pool that is checked out for an exchange: connects, sends, sends again and undoes, all by deadlines.
 
 use std::borrow::Cow;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,12 +45,9 @@ pub(super) enum ConnectionAge {
 }
 
 impl<'x> Checkout<'x> {
-    pub(super) fn new(call: Call<'x>, mut slot: SlotInUse) -> Self {
+    pub(super) fn new(call: Call<'x>, slot: SlotInUse) -> Self {
         let node = call.node;
         let generation = node.generation();
-        if slot.check(generation) == Readiness::Closed {
-            node.retire(generation);
-        }
         let since = node.now();
         let spans = call.all.iter();
         Self {
@@ -64,6 +62,20 @@ impl<'x> Checkout<'x> {
             may_be_sent: false,
             has_answered: false,
         }
+    }
+
+    /// Closes a connection that must not be used again.
+    pub(super) fn check(&mut self) {
+        if self.slot.check(self.generation) == Readiness::Closed {
+            self.node().retire(self.generation);
+        }
+    }
+
+    /// The socket of a connection that may be used again if the socket has nothing to read.
+    pub(super) fn socket(&self) -> Option<&TcpStream> {
+        self.slot
+            .socket()
+            .filter(|_| self.slot.is_of(self.generation))
     }
 
     pub(super) fn node(&self) -> &'x Node {

@@ -23,6 +23,7 @@
 //! Each function of [`Exchange`] stands for one or two lines of the table. It moves an exchange in that state to the next
 //! state, and returns any other exchange unchanged. What happens in `Sent` is in [`super::sent`].
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,11 +101,35 @@ impl<'x> Exchange<'x> {
             began,
             news,
         };
-        Self::NoSlot(call).try_slot()
+        Self::NoSlot(call).take_slot()
     }
 
     /// Takes a slot that is free now, if there is one.
     pub(super) fn try_slot(self) -> Self {
+        match self {
+            Self::NoSlot(_) => self.take_slot().check(),
+            Self::Idle(_) | Self::Sent(_) | Self::Ended(_) => self,
+        }
+    }
+
+    /// Closes a connection that must not be used again.
+    pub(super) fn check(mut self) -> Self {
+        if let Self::Idle(checkout) = &mut self {
+            checkout.check();
+        }
+        self
+    }
+
+    /// The socket of a connection that may be used again if the socket has nothing to read.
+    pub(super) fn socket(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Idle(checkout) => checkout.socket(),
+            Self::NoSlot(_) | Self::Sent(_) | Self::Ended(_) => None,
+        }
+    }
+
+    /// Takes a slot that is free now, if there is one. Its connection has to be checked.
+    fn take_slot(self) -> Self {
         let Self::NoSlot(mut call) = self else {
             return self;
         };
@@ -123,7 +148,7 @@ impl<'x> Exchange<'x> {
         call.began = call.node.now();
         let half = call.node.timeout.checked_div(2).unwrap_or_default();
         if let Ok(slot) = call.node.pool.get_timeout(half) {
-            return Self::Idle(Checkout::new(call, SlotInUse::Pooled(slot)));
+            return Self::Idle(Checkout::new(call, SlotInUse::Pooled(slot))).check();
         }
         let now = call.node.now();
         for (asked, answer) in call.all.iter().zip(call.answers.iter_mut()) {

@@ -17,6 +17,7 @@ use super::sync::{Condvar, MutexGuard};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 use crate::spans::Caller;
+use crate::wire::nonblocking::are_quiet;
 
 /// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -267,6 +268,7 @@ fn drive<'x>(
     if requests.iter().any(|asked| asked.request.is_in_reverse()) {
         all.reverse();
     }
+    check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     each(all.iter_mut(), |exchange| {
         if exchange.is_warm() {
@@ -315,6 +317,17 @@ fn drive<'x>(
         }
     }
     all.into_iter().flatten().flat_map(Exchange::news).collect()
+}
+
+/// Closes the connections that must not be used again. Asks the system about all of them at once, and about each for itself
+/// only if one has something to tell.
+fn check(all: &mut [Option<Exchange<'_>>]) {
+    let open = all.iter().flatten().filter(|one| one.is_warm());
+    let sockets: Vec<_> = open.map(Exchange::socket).collect();
+    let is_known = sockets.len() > 1 && sockets.iter().all(Option::is_some);
+    if !(is_known && are_quiet(sockets.into_iter().flatten())) {
+        each(all.iter_mut(), Exchange::check);
+    }
 }
 
 fn each<'a, 'x: 'a>(

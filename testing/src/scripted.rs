@@ -74,6 +74,8 @@ pub struct Peer {
     /// None once it is closed.
     stream: Option<Arc<TcpStream>>,
     connection: usize,
+    /// What has come behind the command that the script is called for.
+    rest: Vec<u8>,
     upstream: Option<TcpStream>,
     stage: Arc<Stage>,
 }
@@ -271,6 +273,7 @@ impl Stage {
             let stream = Arc::new(stream);
             let mut peer = Peer {
                 connection: streams.len(),
+                rest: Vec::new(),
                 upstream: None,
                 stage: Arc::clone(&self),
                 stream: Some(Arc::clone(&stream)),
@@ -305,11 +308,11 @@ impl Stage {
 
 impl Peer {
     fn listen(&mut self) {
-        let (mut number, mut bytes, mut is_introduced) = (0, Vec::new(), false);
+        let (mut number, mut is_introduced) = (0, false);
         while let Some(raw) = self
             .stream
             .as_deref()
-            .and_then(|s| read_value(s, &mut bytes))
+            .and_then(|s| read_value(s, &mut self.rest))
         {
             let Some(words) = self.stage.with_text(words(&raw)) else {
                 self.say(b"-NOSCRIPT No matching script. Please use EVAL.\r\n");
@@ -335,6 +338,20 @@ impl Peer {
             stage.heard.lock().push(command.clone());
             (stage.script)(self, &command);
         }
+    }
+
+    /// Whether more has come behind this command, or comes within a time. What was written at once comes at once.
+    pub fn has_more(&self, within: Duration) -> bool {
+        let Some(stream) = self.stream.as_deref() else {
+            return false;
+        };
+        if !self.rest.is_empty() {
+            return true;
+        }
+        stream.set_read_timeout(Some(within)).unwrap();
+        let has_more = stream.peek(&mut [0]).is_ok_and(|count| count > 0);
+        stream.set_read_timeout(None).unwrap();
+        has_more
     }
 
     /// Sends bytes.

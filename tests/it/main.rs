@@ -35,6 +35,16 @@ mod fanout {
     mod order;
 }
 
+/// Commands of several threads that go together.
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod combining {
+    #[cfg(feature = "tracing")]
+    mod batches;
+    #[cfg(feature = "tracing")]
+    mod crowd;
+}
+
 /// Those who want a lock that another has: threads of one manager, and processes.
 #[cfg(test)]
 mod waiting {
