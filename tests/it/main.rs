@@ -68,6 +68,8 @@ mod waiting {
     #[cfg(target_os = "linux")]
     mod pass;
     #[cfg(target_os = "linux")]
+    mod pass_trouble;
+    #[cfg(target_os = "linux")]
     pub(crate) mod queue;
     mod trouble;
     pub(crate) mod wake_up;
