@@ -4,9 +4,10 @@
 //!
 //! - `acquire`, `extend`, `release`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
 //!   `probe` asks a node that failed whether it is back.
-//! - `together`: one request to several nodes at once.
-//! - `exchange`: one request to one node and its reply. The table of its states is at the head of the file.
-//! - `checkout`: a slot of the pool that is in use for one request.
+//! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
+//! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file; `sent` is what
+//!   happens after sending.
+//! - `checkout`: a slot of the pool that is in use for an exchange.
 //! - `request`: a command and its rules. `command` and `fence` pack the commands.
 //! - `slot`: what the r2d2 pool holds, and the rule for when a connection must not be used again.
 //! - `breaker`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end. `echo`:
@@ -31,24 +32,28 @@ pub(crate) mod fenced;
 pub(crate) mod health;
 mod identity;
 pub(crate) mod inspect;
+pub(crate) mod lanes;
 mod listeners;
 mod probe;
 pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
+mod round;
 pub(crate) mod scan;
+mod sent;
 mod slot;
-mod together;
 pub(crate) mod wait;
 
 use self::breaker::Breaker;
+use self::lanes::Lanes;
 use self::listeners::Listeners;
+pub(crate) use self::round::NodeLanes;
 use self::slot::Slots;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
-use crate::log_lines;
 use crate::stats::NodeRecorder;
+use crate::sync;
 use crate::wire::resp::ServerError;
 use crate::wire::transport::{Connect, clean};
 
@@ -64,6 +69,10 @@ pub(crate) struct Node {
     generation: AtomicU64,
     breaker: Breaker,
     listeners: Listeners,
+    /// For requests to this node alone.
+    lanes: NodeLanes,
+    /// For requests to several nodes of the manager.
+    common_lanes: Arc<NodeLanes>,
     pub(crate) stats: NodeRecorder,
     /// For scheduled probes, which must not keep the node alive.
     me: Weak<Self>,
@@ -74,6 +83,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) name: Arc<str>,
     pub(crate) connector: Box<dyn Connect>,
     pub(crate) pool_size: u32,
+    pub(crate) common_lanes: Arc<NodeLanes>,
     pub(crate) timeout: Duration,
     pub(crate) clock: &'a Clock,
     pub(crate) timers: &'a Timers,
@@ -99,6 +109,11 @@ pub(crate) enum Trace {
     Undone,
 }
 
+/// Lanes for nodes with pools of this size.
+pub(crate) fn lanes(pool_size: u32) -> NodeLanes {
+    Lanes::new(usize::try_from(pool_size).unwrap_or(usize::MAX))
+}
+
 impl Node {
     pub(crate) fn new(setup: Setup<'_>) -> Arc<Self> {
         let pool = Pool::builder()
@@ -121,6 +136,8 @@ impl Node {
             generation: AtomicU64::new(0),
             breaker: Breaker::default(),
             listeners: Listeners::default(),
+            lanes: lanes(setup.pool_size),
+            common_lanes: setup.common_lanes,
             stats: NodeRecorder::default(),
             me: Weak::clone(me),
         })
@@ -162,25 +179,26 @@ impl Node {
         self.breaker.failure()
     }
 
-    /// Opens the breaker if the error is one of the node.
-    fn note(&self, error: &NodeError) {
+    /// Opens the breaker if the error is one of the node. Returns whether it was closed before.
+    fn note(&self, error: &NodeError) -> bool {
         if !error.is_of_node() {
-            return;
+            return false;
         }
-        if let Some(probe) = self.breaker.trip(|| error.to_string()) {
-            // Comes before the log line, because the logger of the program may panic.
-            self.schedule(probe);
-            self.stats.opened.count();
-            log_lines::node_opened(&self.name, error);
-        }
+        let Some(probe) = self.breaker.trip(|| error.to_string()) else {
+            return false;
+        };
+        self.schedule(probe);
+        self.stats.opened.count();
+        true
     }
 
-    /// Closes the breaker, because the node has answered.
-    fn answered(&self) {
-        if self.breaker.close() {
+    /// Closes the breaker, because the node has answered. Returns whether it was open.
+    fn answered(&self) -> bool {
+        let was_open = self.breaker.close();
+        if was_open {
             self.stats.closed.count();
-            log_lines::node_closed(&self.name);
         }
+        was_open
     }
 
     /// Discards the idle connections of `generation` and before.

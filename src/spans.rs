@@ -1,7 +1,7 @@
 //! Spans of the `tracing` crate around the calls for locks and the calls of nodes. Without the cargo feature `tracing` they
 //! are types without size that do nothing.
 
-pub(crate) use self::chosen::{LockSpan, NodeSpan};
+pub(crate) use self::chosen::{Caller, LockSpan, NodeSpan};
 
 #[cfg(feature = "tracing")]
 mod chosen {
@@ -94,16 +94,27 @@ mod chosen {
         }
     }
 
+    /// The span that a thread is in, for the spans below it. Another thread may make these.
+    #[derive(Debug)]
+    pub(crate) struct Caller(Guarded);
+
+    impl Caller {
+        pub(crate) fn here() -> Self {
+            Self(Guarded::new(Span::current))
+        }
+    }
+
     /// `redlatch.node`: one call of a node, from the choice of a connection to the reply. It is not entered, because
     /// the spans of several nodes overlap.
     #[derive(Debug)]
     pub(crate) struct NodeSpan(Guarded);
 
     impl NodeSpan {
-        pub(crate) fn new(node: &str) -> Self {
+        pub(crate) fn new(node: &str, caller: &Caller) -> Self {
             Self(Guarded::new(|| {
-                let (command, outcome) = (Empty, Empty);
-                tracing::debug_span!(target: "redlatch::node", "redlatch.node", node, command, outcome)
+                let (parent, command, outcome) = (caller.0.0.as_ref(), Empty, Empty);
+                let parent = parent.and_then(Span::id);
+                tracing::debug_span!(target: "redlatch::node", parent: parent, "redlatch.node", node, command, outcome)
             }))
         }
 
@@ -143,10 +154,19 @@ mod chosen {
     }
 
     #[derive(Debug)]
+    pub(crate) struct Caller;
+
+    impl Caller {
+        pub(crate) fn here() -> Self {
+            Self
+        }
+    }
+
+    #[derive(Debug)]
     pub(crate) struct NodeSpan;
 
     impl NodeSpan {
-        pub(crate) fn new(_node: &str) -> Self {
+        pub(crate) fn new(_node: &str, _caller: &Caller) -> Self {
             Self
         }
 

@@ -18,19 +18,25 @@ const PROCESSES: usize = 4;
 /// What a process of the crowd is started with, and then its mode, its span, the witness and the servers.
 const CONTENDER: &str = "--contender";
 
-pub(crate) fn threads(table: &mut Table, servers: &[Server], effort: Effort) {
+pub(crate) fn all(table: &mut Table, servers: &[Server], effort: Effort) {
+    threads(table, servers, effort);
+    processes(table, servers, effort);
+}
+
+fn threads(table: &mut Table, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let witness = witness(servers);
     let crowd_of =
         |locker: &dyn Locker| crowd::threads(locker, THREADS, effort.contended_threads, &witness);
 
     section(table, "8 threads of one process");
-    let floor = crowd_of(&Queue::new(Floor::connect(&urls, Order::Overlapped)));
+    let floor = Floor::connect(&urls, Order::Overlapped);
+    let floor = crowd_of(&Queue::new(floor, "bench:floor"));
     table.row(waits("floor", &floor));
     table.row(rate("floor", &floor));
     for (mode, least) in [
         (Mode::Sequential, 600.0),
-        (Mode::Overlapped, 600.0),
+        (Mode::Overlapped, 720.0),
         (Mode::HandOver, 850.0),
     ] {
         let name = mode.name();
@@ -44,7 +50,7 @@ pub(crate) fn threads(table: &mut Table, servers: &[Server], effort: Effort) {
     }
 }
 
-pub(crate) fn processes(table: &mut Table, servers: &[Server], effort: Effort) {
+fn processes(table: &mut Table, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let span = effort.contended_processes;
     section(table, "4 processes");
@@ -59,7 +65,7 @@ pub(crate) fn processes(table: &mut Table, servers: &[Server], effort: Effort) {
         let p99 = crowd.waits().percentile(99).as_secs_f64();
         table.row(waits(name, &crowd).at_most(p99, 50e-3, "50 ms p99"));
         table.row(rate(name, &crowd).at_least(crowd.per_second(), 300.0, "300/s"));
-        table.row(evenness(name, &crowd, 0.5));
+        table.row(evenness(name, &crowd, 0.83));
         table.row(gave_up(name, &crowd));
         let label = format!("{name}: commands, alone and contended");
         let figures = [String::new(), format!("{alone:.1}"), format!("{each:.1}")];
@@ -102,10 +108,11 @@ fn witness(servers: &[Server]) -> PathBuf {
     Path::join(servers[0].dir(), "witness")
 }
 
-/// A manager with the defaults of the builder, as a program has it.
-struct Redlatch(LockManager);
+/// A manager with which threads take locks.
+pub(crate) struct Redlatch(pub(crate) LockManager);
 
 impl Redlatch {
+    /// With the defaults of the builder, as a program has it.
     fn new(urls: &[String], mode: Mode) -> Self {
         let builder = configure(LockManager::builder().nodes(urls), mode);
         Self(builder.build().unwrap())

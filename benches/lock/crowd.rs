@@ -15,7 +15,7 @@ use crate::table::Samples;
 /// How long a holder keeps the lock: it sleeps.
 pub(crate) const SECTION: Duration = Duration::from_millis(1);
 
-const RESOURCE: &str = "bench:crowd";
+pub(crate) const RESOURCE: &str = "bench:crowd";
 
 /// One way to have a lock for a while.
 pub(crate) trait Locker: Sync {
@@ -27,17 +27,17 @@ pub(crate) trait Locker: Sync {
 #[derive(Default)]
 pub(crate) struct Share {
     /// From the first try until the lock was had.
-    waits: Samples,
+    pub(crate) waits: Samples,
     /// Sections that began before the time was over.
-    sections: usize,
+    pub(crate) sections: usize,
     /// Tries that ended without the lock.
-    gave_up: usize,
+    pub(crate) gave_up: usize,
 }
 
 /// What all of them got.
 pub(crate) struct Crowd {
-    shares: Vec<Share>,
-    span: Duration,
+    pub(crate) shares: Vec<Share>,
+    pub(crate) span: Duration,
 }
 
 impl Crowd {
@@ -169,7 +169,9 @@ fn contend(locker: &dyn Locker, span: Duration, witness: &Path) -> Share {
             let had_at = now();
             share.waits.push(had_at - since);
             share.sections += usize::from(had_at < end);
-            witness.alone(|| pause(SECTION));
+            let alone = witness.enter();
+            pause(SECTION);
+            drop(alone);
         });
         if had {
             since = now();
@@ -181,18 +183,26 @@ fn contend(locker: &dyn Locker, span: Duration, witness: &Path) -> Share {
 }
 
 /// A file that the system locks for one of all threads and processes that have opened it.
-struct Witness(File);
+pub(crate) struct Witness(File);
+
+/// Nobody else is about their work.
+pub(crate) struct Alone<'a>(&'a File);
 
 impl Witness {
-    fn open(path: &Path) -> Self {
+    pub(crate) fn open(path: &Path) -> Self {
         Self(File::create(path).unwrap())
     }
 
-    /// Does the work, and ends the benchmark if anybody else is about theirs.
-    fn alone(&self, work: impl FnOnce()) {
+    /// Ends the benchmark if anybody else is about their work.
+    pub(crate) fn enter(&self) -> Alone<'_> {
         let alone = self.0.try_lock();
         assert!(alone.is_ok(), "two hold the lock at the same time");
-        work();
+        Alone(&self.0)
+    }
+}
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
         self.0.unlock().unwrap();
     }
 }

@@ -8,15 +8,17 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::TTL;
 use crate::crowd::Locker;
-use crate::raw::Packed;
+use crate::raw::{Packed, load_script};
 
-/// In which order the nodes are asked and heard.
-#[derive(Clone, Copy)]
+/// In which order the nodes are asked and heard, and what the release sends.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     /// One after the other: a round trip for each.
     Sequential,
     /// All are asked before any reply is read.
     Overlapped,
+    /// As overlapped, and the release names its script by the digest (`EVALSHA`) in place of sending its text (`EVAL`).
+    ByDigest,
 }
 
 /// A stream to each server, and what a lock costs if nothing can go wrong.
@@ -27,6 +29,11 @@ pub(crate) struct Floor {
 
 impl Floor {
     pub(crate) fn connect(urls: &[String], order: Order) -> Self {
+        if order == Order::ByDigest {
+            for url in urls {
+                load_script(url);
+            }
+        }
         let connect = |url: &String| {
             let stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
             stream.set_nodelay(true).unwrap();
@@ -37,6 +44,14 @@ impl Floor {
         };
         let streams = urls.iter().map(connect).collect();
         Self { streams, order }
+    }
+
+    /// The commands of one attempt, packed before anything is timed.
+    pub(crate) fn pack(&self, key: &str, number: u32) -> Packed {
+        match self.order {
+            Order::Sequential | Order::Overlapped => Packed::new(key, number, TTL),
+            Order::ByDigest => Packed::by_digest(key, number, TTL),
+        }
     }
 
     pub(crate) fn acquire(&mut self, packed: &Packed) {
@@ -57,7 +72,7 @@ impl Floor {
                     expect(stream, reply);
                 }
             }
-            Order::Overlapped => {
+            Order::Overlapped | Order::ByDigest => {
                 for stream in &mut self.streams {
                     stream.write_all(command).unwrap();
                 }
@@ -76,9 +91,9 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(floor: Floor) -> Self {
+    pub(crate) fn new(floor: Floor, key: &str) -> Self {
+        let packed = floor.pack(key, 0);
         let floor = Mutex::new(floor);
-        let packed = Packed::new("bench:floor", 0, TTL);
         Self { floor, packed }
     }
 }

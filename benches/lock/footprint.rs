@@ -11,7 +11,13 @@ use crate::raw::{Packed, Raw};
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL, patient_manager};
 
-pub(crate) fn allocations(table: &mut Table, servers: &[Server], effort: Effort) {
+pub(crate) fn all(table: &mut Table, servers: &[Server], effort: Effort) {
+    allocations(table, servers, effort);
+    threads(table, servers);
+    build_time(table, effort);
+}
+
+fn allocations(table: &mut Table, servers: &[Server], effort: Effort) {
     let manager = patient_manager(servers);
     let mut raw = Raw::connect(servers);
     // The first pairs connect and let buffers grow.
@@ -78,7 +84,7 @@ fn count(manager: &LockManager, raw: &mut Raw, pairs: u32) -> [[Counts; 2]; 2] {
 }
 
 /// How many threads a manager has, whether locks have any, and how soon they end.
-pub(crate) fn threads(table: &mut Table, servers: &[Server]) {
+fn threads(table: &mut Table, servers: &[Server]) {
     const MANAGERS: u32 = 8;
     const LOCKS: u32 = 1_000;
 
@@ -87,7 +93,8 @@ pub(crate) fn threads(table: &mut Table, servers: &[Server]) {
         thread_count().is_none_or(|threads| threads == 1)
     });
     let Some(before) = thread_count() else {
-        println!("\nthreads: not measured, this system does not list them");
+        table.section("threads", ["", "", "count"]);
+        table.remark("not measured: this system does not list them");
         return;
     };
     let more = || thread_count().unwrap().saturating_sub(before);
@@ -128,7 +135,7 @@ fn thread_count() -> Option<u32> {
 }
 
 /// A manager connects to nothing when it is made, so it makes no difference to it that nobody listens.
-pub(crate) fn build_time(table: &mut Table, effort: Effort) {
+fn build_time(table: &mut Table, effort: Effort) {
     // All at once, so that they are five different ports; none of them is listened on afterwards.
     let taken: Vec<TcpListener> = (0..5)
         .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())

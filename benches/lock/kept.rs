@@ -13,8 +13,13 @@ use crate::{Effort, TTL, link, patient_manager};
 
 const KEPT_TTL: Duration = Duration::from_secs(10);
 
+pub(crate) fn all(table: &mut Table, servers: &[Server], effort: Effort) {
+    check(table, servers);
+    thousands(table, servers, effort);
+}
+
 /// What `check` costs, which is asked before each side effect.
-pub(crate) fn check(table: &mut Table, servers: &[Server]) {
+fn check(table: &mut Table, servers: &[Server]) {
     const CALLS: u32 = 100_000;
     let manager = patient_manager(servers);
     let guard = manager.try_lock("bench:check", TTL).unwrap();
@@ -32,7 +37,7 @@ pub(crate) fn check(table: &mut Table, servers: &[Server]) {
     }
 }
 
-pub(crate) fn thousands(table: &mut Table, servers: &[Server], effort: Effort) {
+fn thousands(table: &mut Table, servers: &[Server], effort: Effort) {
     let direct: Vec<String> = servers.iter().map(Server::url).collect();
     for (urls, over) in [(direct, ""), (link::urls(servers), " over 1 ms")] {
         let title = format!(

@@ -1,8 +1,8 @@
-//! What a lock costs, measured against the same commands sent by hand: `cargo bench --bench lock [-- --quick] [SECTION..]`.
+//! What a lock costs, measured against the same commands sent by hand: `cargo bench --bench lock -- [--quick] [--write] [SECTION..]`.
 //!
 //! Absolute times say more about the machine than about the crate, so what counts is a ratio: both sides run in one
 //! process against the same servers, and their samples alternate, so that noise meets both. Nothing here fails because
-//! of a time; the last line says how many targets were met.
+//! of a time; the last lines say how many targets were met. `--write` puts what was printed into docs/benchmarks.md.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -30,7 +30,10 @@ mod kept;
 mod labelled;
 mod link;
 mod mode;
+mod pairs;
+mod processor;
 mod raw;
+mod syscalls;
 mod table;
 mod throughput;
 
@@ -45,7 +48,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
-    if contended::is_contender() {
+    if contended::is_contender() || syscalls::is_traced() {
         return;
     }
     let effort = Effort::from_arguments();
@@ -53,46 +56,42 @@ fn main() {
     let servers = Server::cluster(5);
     let mut table = Table::default();
 
-    let is_wanted = sections();
-    if is_wanted("healthy") {
-        healthy::latency(&mut table, &servers, effort);
+    let named = named_sections();
+    let is_wanted = |name| named.is_empty() || named.iter().any(|named| named == name);
+    for (name, measure) in SECTIONS {
+        if is_wanted(name) {
+            table.part(name);
+            measure(&mut table, &servers, effort);
+        }
     }
-    if is_wanted("fenced") {
-        fenced::latency(&mut table, &servers, effort);
-    }
-    if is_wanted("labelled") {
-        labelled::latency(&mut table, &servers, effort);
-    }
-    if is_wanted("faults") {
-        faults::latency(&mut table, &servers, effort);
-    }
-    if is_wanted("footprint") {
-        footprint::allocations(&mut table, &servers, effort);
-        footprint::threads(&mut table, &servers);
-        footprint::build_time(&mut table, effort);
-    }
-    if is_wanted("kept") {
-        kept::check(&mut table, &servers);
-        kept::thousands(&mut table, &servers, effort);
-    }
-    if is_wanted("throughput") {
-        throughput::uncontended(&mut table, &servers, effort);
-    }
-    if is_wanted("contended") {
-        contended::threads(&mut table, &servers, effort);
-        contended::processes(&mut table, &servers, effort);
-    }
-
+    // A run of some sections knows only some of the targets.
+    table.part(if named.is_empty() { "summary" } else { "some" });
     table.summary(now() - started);
+    if std::env::args().any(|argument| argument == "--write") {
+        table.write();
+    }
 }
 
-/// The sections that the command line names; all, if it names none.
-fn sections() -> impl Fn(&str) -> bool {
-    let named: Vec<String> = std::env::args()
+type Section = fn(&mut Table, &[Server], Effort);
+
+const SECTIONS: [(&str, Section); 9] = [
+    ("healthy", healthy::latency),
+    ("fenced", fenced::latency),
+    ("labelled", labelled::latency),
+    ("faults", faults::latency),
+    ("footprint", footprint::all),
+    ("kept", kept::all),
+    ("throughput", throughput::uncontended),
+    ("contended", contended::all),
+    ("syscalls", syscalls::count),
+];
+
+/// The sections that the command line names; all are wanted, if it names none.
+fn named_sections() -> Vec<String> {
+    std::env::args()
         .skip(1)
         .filter(|argument| !argument.starts_with("--"))
-        .collect();
-    move |section| named.is_empty() || named.iter().any(|name| name == section)
+        .collect()
 }
 
 /// A manager over servers that are well: where a stall of this machine is all that can go wrong, it is not to be taken
@@ -130,6 +129,8 @@ struct Effort {
     /// For how long threads, and processes, contend for a lock.
     contended_threads: Duration,
     contended_processes: Duration,
+    /// The pairs of each thread whose system calls are counted.
+    traced: u32,
 }
 
 impl Effort {
@@ -145,10 +146,11 @@ impl Effort {
                 builds: 10,
                 kept: 500,
                 kept_for: Duration::from_secs(4),
-                slices: 4,
+                slices: 3,
                 slice: Duration::from_millis(50),
                 contended_threads: Duration::from_secs(2),
-                contended_processes: Duration::from_secs(5),
+                contended_processes: Duration::from_secs(3),
+                traced: 20,
             };
         }
         Self {
@@ -165,6 +167,7 @@ impl Effort {
             slice: Duration::from_millis(200),
             contended_threads: Duration::from_secs(10),
             contended_processes: Duration::from_secs(30),
+            traced: 200,
         }
     }
 }

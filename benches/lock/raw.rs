@@ -54,14 +54,24 @@ impl Raw {
 }
 
 impl Packed {
-    /// A token of the crate's length, and another one for each `number`.
+    /// A token of the crate's length, and another one for each `number`. The release is sent with its text.
     pub(crate) fn new(key: &str, number: u32, ttl: Duration) -> Self {
+        Self::releasing(&["EVAL", COMPARE_AND_DELETE], key, number, ttl)
+    }
+
+    /// The same, and the release names its script by the digest; the servers have to know it ([`load_script`]).
+    pub(crate) fn by_digest(key: &str, number: u32, ttl: Duration) -> Self {
+        let script = redis::Script::new(COMPARE_AND_DELETE);
+        Self::releasing(&["EVALSHA", script.get_hash()], key, number, ttl)
+    }
+
+    fn releasing(script: &[&str; 2], key: &str, number: u32, ttl: Duration) -> Self {
         let token = format!("{number:040x}");
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap();
         let mut set = redis::cmd("SET");
         set.arg(key).arg(&token).arg("NX").arg("PX").arg(ttl_ms);
-        let mut release = redis::cmd("EVAL");
-        release.arg(COMPARE_AND_DELETE).arg(1).arg(key).arg(&token);
+        let mut release = redis::Cmd::new();
+        release.arg(script).arg(1).arg(key).arg(&token);
         Self {
             set: set.get_packed_command(),
             release: release.get_packed_command(),
@@ -72,6 +82,15 @@ impl Packed {
     pub(crate) fn exchanges(&self) -> [(&[u8], &[u8]); 2] {
         [(&self.set, b"+OK\r\n"), (&self.release, b":1\r\n")]
     }
+}
+
+/// Makes the script of the release known to the server of a URL.
+pub(crate) fn load_script(url: &str) {
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut load = redis::cmd("SCRIPT");
+    load.arg("LOAD").arg(COMPARE_AND_DELETE);
+    let digest: String = load.query(&mut connection).unwrap();
+    assert_eq!(digest, redis::Script::new(COMPARE_AND_DELETE).get_hash());
 }
 
 fn connect(server: &Server) -> Connection {

@@ -1,5 +1,6 @@
 //! Samples, their percentiles, and the printed table.
 
+use std::path::Path;
 use std::time::Duration;
 
 use redlatch_testing::now;
@@ -10,14 +11,51 @@ pub(crate) struct Table {
     section: String,
     met: usize,
     missed: Vec<String>,
+    /// What was printed, by the name of the part of the benchmark.
+    parts: Vec<(&'static str, String)>,
 }
 
 impl Table {
+    /// What is printed from now on belongs to this part of the benchmark.
+    pub(crate) fn part(&mut self, name: &'static str) {
+        self.parts.push((name, String::new()));
+    }
+
+    /// Puts the parts into the page, each between the marks with its name; those that the page does not have are left out.
+    pub(crate) fn write(&self) {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/benchmarks.md");
+        let mut text = std::fs::read_to_string(&page).unwrap();
+        for (name, lines) in &self.parts {
+            let mark = format!("<!-- output: {name} -->\n");
+            let Some((before, rest)) = text.split_once(&mark) else {
+                continue;
+            };
+            let (_, after) = rest.split_once("<!-- end -->").unwrap();
+            let lines = lines.trim_matches('\n');
+            text = format!("{before}{mark}\n```text\n{lines}\n```\n\n<!-- end -->{after}");
+        }
+        std::fs::write(page, text).unwrap();
+    }
+
+    fn line(&mut self, line: &str) {
+        println!("{line}");
+        if let Some((_, lines)) = self.parts.last_mut() {
+            lines.push_str(line);
+            lines.push('\n');
+        }
+    }
+
+    /// A line without figures.
+    pub(crate) fn remark(&mut self, text: &str) {
+        self.line(&format!("  {text}"));
+    }
+
     /// Begins a section; `columns` names the three figures of its rows.
     pub(crate) fn section(&mut self, title: &str, columns: [&str; 3]) {
         let [a, b, c] = columns;
-        println!("\n{title:<48} {a:>8} {b:>8} {c:>8}   ratio (by tenths)    target");
-        println!("{}", "-".repeat(114));
+        let head = format!("\n{title:<48} {a:>8} {b:>8} {c:>8}   ratio (by tenths)    target");
+        self.line(&head);
+        self.line(&"-".repeat(114));
         title.clone_into(&mut self.section);
     }
 
@@ -36,7 +74,7 @@ impl Table {
         };
         let line =
             format!("  {label:<46} {a:>8} {b:>8} {c:>8}   {ratio:<20} {target:<10} {verdict}");
-        println!("{}", line.trim_end());
+        self.line(line.trim_end());
         match met {
             None => {}
             Some(true) => self.met += 1,
@@ -44,11 +82,12 @@ impl Table {
         }
     }
 
-    pub(crate) fn summary(&self, elapsed: Duration) {
+    pub(crate) fn summary(&mut self, elapsed: Duration) {
         let targets = self.met + self.missed.len();
-        println!("\n{} of {targets} targets met, in {elapsed:.0?}", self.met);
-        for missed in &self.missed {
-            println!("  missed: {missed}");
+        let summary = format!("\n{} of {targets} targets met, in {elapsed:.0?}", self.met);
+        self.line(&summary);
+        for missed in std::mem::take(&mut self.missed) {
+            self.line(&format!("  missed: {missed}"));
         }
     }
 }

@@ -282,7 +282,7 @@ fn advice(code: &str, message: &str) -> &'static str {
             " (the user's ACL forbids it: to list locks, allow SCAN and STRLEN)"
         }
         "NOPERM" => {
-            " (the user's ACL forbids it: allow SET, EVAL, GET, DEL, PTTL, PEXPIRE and, with Protocol::Fenced, EVALSHA, MGET, TIME and INFO)"
+            " (the user's ACL forbids it: allow SET, EVAL, EVALSHA, GET, DEL, PTTL, PEXPIRE and, with Protocol::Fenced, MGET, TIME and INFO)"
         }
         "READONLY" => " (this is a replica: every node has to be an independent master)",
         "LOADING" => " (the server is loading its data: it votes once that is done)",

@@ -30,6 +30,10 @@ impl Connect for FakeNode {
             id,
         }))
     }
+
+    fn is_remote(&self) -> bool {
+        false
+    }
 }
 
 impl Transport for FakeConnection {
@@ -46,7 +50,7 @@ impl Transport for FakeConnection {
         Ok(())
     }
 
-    fn is_ready(&mut self, until: Timestamp) -> bool {
+    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
         let mut state = self.node.server.state.lock();
         self.wait(&mut state, until).is_some()
     }

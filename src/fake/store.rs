@@ -6,7 +6,9 @@ use std::time::Duration;
 use self::process::Process;
 use crate::node::command::slot_key;
 use crate::wire::resp::{self, Reply, ServerError};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN};
+use crate::wire::scripts::{
+    EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
+};
 
 #[cfg(test)]
 mod differential;
@@ -126,6 +128,26 @@ impl Store {
                 .execute_fenced(other, now)
                 .unwrap_or_else(|| error("a command that a fake node does not know")),
         }
+    }
+
+    /// A command with the text of its script, which the server learns from those that have it.
+    fn with_text<'a>(&mut self, mut arguments: Vec<&'a str>) -> Result<Vec<&'a str>, Reply> {
+        match arguments.as_mut_slice() {
+            ["EVAL", text, ..] => {
+                let script = SCRIPTS.iter().find(|script| script.text() == *text);
+                self.scripts.extend(script.map(|script| script.digest()));
+            }
+            [name @ "EVALSHA", digest, ..] => {
+                let script = SCRIPTS.iter().find(|script| script.digest() == *digest);
+                let script = script.filter(|script| self.scripts.contains(script.digest()));
+                let Some(script) = script else {
+                    return Err(refusal("NOSCRIPT No matching script. Please use EVAL."));
+                };
+                (*name, *digest) = ("EVAL", script.text());
+            }
+            _ => (),
+        }
+        Ok(arguments)
     }
 
     pub(crate) fn get(&mut self, key: &str, now: Duration) -> Option<&mut Entry> {

@@ -1,11 +1,13 @@
 //! Asks nodes for their votes: one node, or all of them in one round trip.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::command::Command;
-use super::exchange::{Answer, Exchange};
-use super::request::{Kind, Request};
-use super::together::exchange_all;
+use super::exchange::Answer;
+use super::fenced::is_fenced_reply;
+use super::request::{Again, Kind, Request, Rule};
+use super::round::{exchange, exchange_all};
 use super::{Ballot, Node, refused};
 use crate::error::Vote;
 use crate::fencing::Rules;
@@ -36,14 +38,15 @@ impl<'a> Attempt<'a> {
     }
 
     fn request(&self) -> Request<'_> {
-        Request {
-            packed: &self.set,
-            kind: Kind::Acquire {
-                command: self.command,
-                ttl: self.ttl,
-                undo: &self.release,
-            },
-        }
+        let rule = match self.command.fence {
+            Some(_) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
+            None => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
+        };
+        let kind = Kind::Acquire {
+            again: Again::Of(self.command, self.ttl),
+            undo: Cow::Borrowed(&self.release),
+        };
+        Request::new(&self.set, kind, rule)
     }
 
     fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
@@ -58,12 +61,11 @@ impl<'a> Attempt<'a> {
 impl Node {
     /// Asks the node for its vote.
     pub(crate) fn acquire(&self, attempt: &Attempt<'_>) -> Ballot {
-        let request = attempt.request();
-        let read = |node: &Node, reply: &Reply| attempt.vote(node, reply);
-        self.ballot(Exchange::run(self, &request, read))
+        self.ballot(attempt, exchange(self, &attempt.request()))
     }
 
-    fn ballot(&self, answer: Answer<Vote>) -> Ballot {
+    fn ballot(&self, attempt: &Attempt<'_>, answer: Answer) -> Ballot {
+        let answer = answer.read(|reply| attempt.vote(self, reply));
         let vote = answer.result.unwrap_or_else(Vote::Failed);
         let report = self.report(vote, answer.elapsed, answer.server);
         Ballot {
@@ -78,12 +80,10 @@ pub(crate) fn acquire_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     attempt: &Attempt<'_>,
 ) -> Vec<Option<Ballot>> {
-    let request = attempt.request();
-    let read = |node: &Node, reply: &Reply| attempt.vote(node, reply);
-    let answers = exchange_all(nodes.clone(), &request, read);
+    let answers = exchange_all(nodes.clone(), &attempt.request());
     let nodes = nodes.map(|(node, _)| node).zip(answers);
     nodes
-        .map(|(node, answer)| answer.map(|answer| node.ballot(answer)))
+        .map(|(node, answer)| answer.map(|answer| node.ballot(attempt, answer)))
         .collect()
 }
 

@@ -1,34 +1,35 @@
-//! A slot of the pool that is checked out for one request: connects, sends, sends again and undoes, all by one deadline.
+//! A slot of the pool that is checked out for an exchange: connects, sends, sends again and undoes, all by deadlines.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Node;
+use super::exchange::{Answer, Call, News};
 use super::request::{Patience, Request};
 use super::slot::{Readiness, SlotInUse};
+use super::{Node, Trace};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::spans::NodeSpan;
 use crate::wire::pack::Packed;
-use crate::wire::resp::Reply;
 
 /// A slot in use. Dropping it puts the slot back, without the connection if a reply is still to come.
 pub(super) struct Checkout<'x> {
-    pub(super) node: &'x Node,
-    pub(super) request: &'x Request<'x>,
+    pub(super) call: Call<'x>,
     pub(super) slot: SlotInUse,
     /// The generation of the connection in the slot, or of the node if there is none.
     pub(super) generation: u64,
-    pub(super) started: Timestamp,
     /// When the slot was checked out. The time between that and sending was spent on other nodes, and does not count for
     /// this one.
     since: Timestamp,
-    pub(super) deadline: Timestamp,
-    /// Whether a time-out says little about the node, so that the breaker is not told.
-    excuses_time_out: bool,
-    /// How often the request may still be sent again when a connection made for it breaks.
-    pub(super) repetitions: u32,
-    pub(super) span: NodeSpan,
+    /// When the requests were sent first.
+    pub(super) sent_at: Timestamp,
+    /// Whether a write of several requests has begun. If it fails, some of them may have been sent as a whole.
+    may_be_sent: bool,
+    /// Whether the node has answered one of the requests.
+    has_answered: bool,
+    /// One for each request.
+    pub(super) spans: Vec<NodeSpan>,
 }
 
 /// How often a wait checks whether the request was given up.
@@ -43,68 +44,46 @@ pub(super) enum ConnectionAge {
 }
 
 impl<'x> Checkout<'x> {
-    pub(super) fn new(
-        node: &'x Node,
-        request: &'x Request<'x>,
-        mut slot: SlotInUse,
-        started: Timestamp,
-    ) -> Self {
+    pub(super) fn new(call: Call<'x>, mut slot: SlotInUse) -> Self {
+        let node = call.node;
         let generation = node.generation();
         if slot.check(generation) == Readiness::Closed {
             node.retire(generation);
         }
+        let since = node.now();
+        let spans = call.all.iter();
         Self {
-            node,
-            request,
+            spans: spans
+                .map(|asked| NodeSpan::new(&node.name, asked.caller))
+                .collect(),
+            call,
             slot,
             generation,
-            started,
-            since: node.now(),
-            deadline: started,
-            excuses_time_out: false,
-            repetitions: 0,
-            span: NodeSpan::new(&node.name),
+            since,
+            sent_at: since,
+            may_be_sent: false,
+            has_answered: false,
         }
     }
 
+    pub(super) fn node(&self) -> &'x Node {
+        self.call.node
+    }
+
+    /// Sends the requests.
     pub(super) fn send(&mut self) -> Result<ConnectionAge, NodeError> {
-        self.span.command(self.request.packed.name());
-        self.set_deadline();
-        self.send_on_open_or_new().inspect_err(|error| {
-            self.span.failed(error);
-            self.note(error);
-        })
-    }
-
-    fn set_deadline(&mut self) {
-        let (now, timeout) = (self.node.now(), self.node.timeout);
-        self.deadline = match self.request.patience() {
-            Patience::Once => {
-                let waited = self.since.saturating_since(self.started);
-                self.excuses_time_out = waited.saturating_mul(4) > timeout;
-                let lost = now.saturating_since(self.since);
-                self.started = self.started.saturating_add(lost);
-                self.started.saturating_add(timeout)
-            }
-            Patience::Repeated(times) => {
-                self.repetitions = times;
-                now.saturating_add(timeout)
-            }
-            Patience::Long(span) => {
-                self.excuses_time_out = true;
-                now.saturating_add(span)
-            }
-        };
-    }
-
-    fn send_on_open_or_new(&mut self) -> Result<ConnectionAge, NodeError> {
+        for (span, asked) in self.spans.iter().zip(self.call.all) {
+            span.command(asked.request.packed.name());
+        }
+        self.sent_at = self.node().now();
         if !self.slot.is_open() {
-            self.connect_and_send(self.request.packed)?;
+            self.connect()?;
+            self.send_all(Request::first)?;
             return Ok(ConnectionAge::Fresh);
         }
-        match self.slot.send(self.request.packed, self.deadline) {
+        match self.send_all(Request::first) {
             Err(error) if error.is_closed() => {
-                self.node.retire(self.generation);
+                self.node().retire(self.generation);
                 self.send_again()?;
                 Ok(ConnectionAge::Fresh)
             }
@@ -112,63 +91,162 @@ impl<'x> Checkout<'x> {
         }
     }
 
+    /// Sends the requests that have no answer on a new connection, in their form for that case.
     pub(super) fn send_again(&mut self) -> Result<(), NodeError> {
-        self.connect_and_send(&self.request.again(self.node.now()))
+        self.connect()?;
+        let now = self.node().now();
+        self.send_all(|request| request.again(now))
     }
 
-    fn connect_and_send(&mut self, packed: &Packed) -> Result<(), NodeError> {
+    fn connect(&mut self) -> Result<(), NodeError> {
         self.slot.close();
-        self.generation = self.node.generation();
+        self.generation = self.node().generation();
         let deadline = self.step_deadline();
-        let transport = self.node.connector.connect(deadline)?;
-        self.slot.open(transport, self.generation, deadline)?;
-        self.slot.send(packed, deadline)
+        let transport = self.node().connector.connect(deadline)?;
+        self.slot.open(transport, self.generation, deadline)
     }
 
-    /// Tells the node's breaker.
-    pub(super) fn note(&self, error: &NodeError) {
-        if !(self.excuses_time_out && error.is_silence()) {
-            self.node.note(error);
+    /// Sends the requests that have no answer, in one write.
+    fn send_all(
+        &mut self,
+        packed: impl Fn(&'x Request<'x>) -> Cow<'x, Packed>,
+    ) -> Result<(), NodeError> {
+        let deadline = self.step_deadline();
+        if let [asked] = self.call.all {
+            return self.slot.send(&packed(asked.request), deadline);
+        }
+        let all = self.call.unanswered();
+        let all: Vec<_> = all.map(|(_, asked)| packed(asked.request)).collect();
+        self.may_be_sent = true;
+        self.slot.send_all(&all, deadline)
+    }
+
+    /// Sends the text of a script that the server has forgotten. The same connection is safe: the request was not executed.
+    pub(super) fn send_script_again(&mut self, request: &Request<'_>) -> Result<(), NodeError> {
+        self.slot.forget_scripts();
+        let again = request.again(self.node().now());
+        let deadline = self.deadline(request);
+        self.slot.send(&again, deadline)
+    }
+
+    /// When the time for a request is over.
+    pub(super) fn deadline(&self, request: &Request<'_>) -> Timestamp {
+        let timeout = self.node().timeout;
+        match request.patience() {
+            Patience::Once => {
+                let lost = self.sent_at.saturating_since(self.since);
+                self.call.began.saturating_add(lost).saturating_add(timeout)
+            }
+            Patience::Repeated(_) => self.sent_at.saturating_add(timeout),
+            Patience::Long(span) => self.sent_at.saturating_add(span),
         }
     }
 
-    pub(super) fn elapsed(&self) -> Duration {
-        self.node.now().saturating_since(self.started)
+    /// When the time for the last of the requests without an answer is over.
+    pub(super) fn last_deadline(&self) -> Timestamp {
+        let deadlines = self.call.unanswered();
+        let deadlines = deadlines.map(|(_, asked)| self.deadline(asked.request));
+        deadlines.max().unwrap_or(self.sent_at)
     }
 
-    /// Sends the text of a script that the server has forgotten. The same connection is safe: nothing was executed yet.
-    pub(super) fn send_script_again(&mut self) -> Result<(), NodeError> {
-        self.slot.forget_scripts();
-        let again = self.request.again(self.node.now());
-        self.slot.send(&again, self.deadline)
+    /// When the time for the first of them is over.
+    pub(super) fn next_deadline(&self) -> Timestamp {
+        let deadlines = self.call.unanswered();
+        let deadlines = deadlines.map(|(_, asked)| self.deadline(asked.request));
+        deadlines.min().unwrap_or(self.sent_at)
     }
 
     /// The deadline of every step but the wait for the first byte of a reply. For a request that can be given up, it is no
     /// later than a node timeout from now.
     pub(super) fn step_deadline(&self) -> Timestamp {
-        if self.request.given_up().is_none() {
-            return self.deadline;
+        let last = self.last_deadline();
+        let mut all = self.call.all.iter();
+        if !all.any(|asked| asked.request.given_up().is_some()) {
+            return last;
         }
-        let span = self.node.timeout.saturating_add(POLL_INTERVAL);
-        self.node.now().saturating_add(span).min(self.deadline)
+        let span = self.node().timeout.saturating_add(POLL_INTERVAL);
+        self.node().now().saturating_add(span).min(last)
     }
 
-    pub(super) fn recv(&mut self) -> Result<Reply, NodeError> {
-        let deadline = self.step_deadline();
-        self.slot.recv_all(self.request.packed.count(), deadline)
+    /// Answers every request that has no answer, because connecting or sending has failed.
+    pub(super) fn fail_all(mut self, error: &NodeError) -> Vec<News> {
+        let places: Vec<usize> = self.call.unanswered().map(|(place, _)| place).collect();
+        for place in places {
+            self.tell(place, Some(error));
+            let answer = Answer {
+                server: self.server(),
+                trace: if self.may_be_sent {
+                    Trace::Possible
+                } else {
+                    Trace::None
+                },
+                ..Answer::failed(error.clone(), self.elapsed(place), self.node().now())
+            };
+            self.call.answer(place, answer);
+        }
+        self.call.news
     }
 
-    /// Undoes a request whose outcome is unknown, and closes the connection. Returns whether the server will see the undo.
-    /// The undo goes on the same connection: on another one it could arrive first, and the key would stay.
-    pub(super) fn undo(&mut self, error: &NodeError) -> bool {
-        let Some(undo) = self.request.undo() else {
+    /// The time since the thread began to ask, without what was spent on other nodes between the choice of a connection and
+    /// sending.
+    pub(super) fn elapsed(&self, place: usize) -> Duration {
+        let since = self.call.asked(place).map(|asked| asked.since);
+        let lost = self.sent_at.saturating_since(self.since);
+        let now = self.node().now();
+        let span = now.saturating_since(since.unwrap_or(self.since));
+        span.saturating_sub(lost)
+    }
+
+    /// Reports the result of a request to its span, to the other connections and to the breaker.
+    pub(super) fn tell(&mut self, place: usize, error: Option<&NodeError>) {
+        let (Some(asked), Some(span)) = (self.call.asked(place), self.spans.get(place)) else {
+            return;
+        };
+        let (node, is_about_health) = (self.node(), asked.request.is_about_health());
+        let Some(error) = error else {
+            self.has_answered = true;
+            span.answered();
+            if !is_about_health && node.answered() {
+                self.call.news.push(News::Closed(Arc::clone(&node.name)));
+            }
+            return;
+        };
+        span.failed(error);
+        if error.is_broken() {
+            node.retire(self.generation);
+        }
+        let is_excused = (is_about_health && matches!(error, NodeError::Protocol { .. }))
+            || (error.is_silence() && self.excuses_time_out(asked.request));
+        if !is_excused && node.note(error) {
+            let name = Arc::clone(&node.name);
+            self.call.news.push(News::Opened(name, error.clone()));
+        }
+    }
+
+    /// Whether a time-out says little about the node, so that the breaker is not told. A node that has answered the request
+    /// before this one is only slow.
+    fn excuses_time_out(&self, request: &Request<'_>) -> bool {
+        match request.patience() {
+            _ if self.has_answered => true,
+            Patience::Once => {
+                let waited = self.since.saturating_since(self.call.began);
+                waited.saturating_mul(4) > self.node().timeout
+            }
+            Patience::Repeated(_) => false,
+            Patience::Long(_) => true,
+        }
+    }
+
+    /// Undoes a request whose outcome is unknown. Returns whether the server will see the undo. The undo goes on the same
+    /// connection: on another one it could arrive first, and the key would stay. The connection has to be closed then.
+    pub(super) fn undo(&mut self, request: &Request<'_>) -> bool {
+        let Some(undo) = request.undo() else {
             return false;
         };
         // The reply is never read, so the text goes along in case that the server lacks the script.
         self.slot.forget_scripts();
-        let is_sent = !error.is_broken() && self.slot.send(undo, self.deadline).is_ok();
-        self.slot.close();
-        is_sent
+        let deadline = self.last_deadline();
+        self.slot.send(undo, deadline).is_ok()
     }
 
     /// The run id of the server, if it is known.

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use super::fence::Fence;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN};
+use crate::wire::scripts::{
+    EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT, PROBE, RELEASE_SCRIPT, REST_SCRIPT, RETAKE,
+    SCAN, Script,
+};
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
 const BELL: &str = ":redlatch:bell";
@@ -38,18 +41,21 @@ impl<'a> Command<'a> {
         )
     }
 
-    /// The acquire for a second connection, when the first broke before it answered.
+    /// The acquire for a second connection, when the first broke before it answered. A connection is sent it once, so it is
+    /// always sent as text.
     pub(crate) fn retake(&self, ttl: Duration) -> Packed {
-        match &self.fence {
-            Some(fence) => fence.acquire((self.key, self.value), ttl, true),
-            None => self.eval("acquire", RETAKE, millis(ttl)),
+        if let Some(fence) = &self.fence {
+            return fence.acquire((self.key, self.value), ttl, true);
         }
+        let [key, value] = self.words();
+        let rest = ["1".into(), key, value, millis(ttl)];
+        Packed::new("acquire", &eval(RETAKE, rest))
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
         match &self.fence {
             Some(fence) => fence.extend((self.key, self.value), ttl),
-            None => self.eval("extend", EXTEND, millis(ttl)),
+            None => self.call("extend", &EXTEND_SCRIPT, ttl),
         }
     }
 
@@ -57,7 +63,7 @@ impl<'a> Command<'a> {
         let [key, value] = self.words();
         match &self.fence {
             Some(fence) => fence.release((self.key, self.value)),
-            None => Packed::new("release", &eval(RELEASE, ["1".into(), key, value])),
+            None => Packed::call("release", &RELEASE_SCRIPT, &["1".into(), key, value]),
         }
     }
 
@@ -65,13 +71,13 @@ impl<'a> Command<'a> {
     pub(crate) fn rest(&self, ttl: Duration) -> Packed {
         match &self.fence {
             Some(fence) => fence.rest((self.key, self.value), ttl),
-            None => self.eval("rest", REST, millis(ttl)),
+            None => self.call("rest", &REST_SCRIPT, ttl),
         }
     }
 
-    fn eval(&self, name: &'static str, script: &str, ttl: Word<'_>) -> Packed {
+    fn call(&self, name: &'static str, script: &'static Script, ttl: Duration) -> Packed {
         let [key, value] = self.words();
-        Packed::new(name, &eval(script, ["1".into(), key, value, ttl]))
+        Packed::call(name, script, &["1".into(), key, value, millis(ttl)])
     }
 
     fn words(&self) -> [Word<'a>; 2] {
@@ -79,8 +85,8 @@ impl<'a> Command<'a> {
     }
 }
 
-/// A plain `EVAL` of a short script, which no server answers with `NOSCRIPT`. The words behind the text are the number of
-/// keys, the keys and the arguments.
+/// A plain `EVAL` of a script that is short, or rarely needed. The words behind the text are the number of keys, the keys
+/// and the arguments.
 pub(super) fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Vec<Word<'a>> {
     ["EVAL".into(), text.into()]
         .into_iter()
@@ -126,10 +132,9 @@ pub(super) fn look(
     permits: Option<u32>,
 ) -> Packed {
     let in_any_case = Word::from(if in_any_case { "1" } else { "0" });
-    let rest = ["1".into(), key.into(), millis(announced), in_any_case];
-    let mut words = eval(LOOK, rest);
-    words.extend(permits.map(|permits| Word::from(u64::from(permits))));
-    Packed::new("look", &words)
+    let mut rest = vec!["1".into(), key.into(), millis(announced), in_any_case];
+    rest.extend(permits.map(|permits| Word::from(u64::from(permits))));
+    Packed::call("look", &LOOK_SCRIPT, &rest)
 }
 
 /// The shortest time for which a server can be asked to block. Zero would mean no bound.

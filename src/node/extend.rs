@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Node;
 use super::release::own_key_vote;
-use super::request::{Kind, Request};
-use super::together::exchange_all;
+use super::request::{Kind, Request, Rule};
+use super::round::exchange_all;
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
@@ -15,8 +15,8 @@ use crate::wire::resp::Reply;
 pub(crate) const MOST_AT_ONCE: usize = 128;
 pub(crate) const MOST_BYTES: usize = 40 * 1024;
 
-/// The length of a packed extension without the name of its lock, in bytes: about the script and its arguments.
-pub(crate) const EXTENSION: usize = 750;
+/// The length of a packed extension without the name of its lock, in bytes: about the digest of the script and its arguments.
+pub(crate) const EXTENSION: usize = 300;
 
 /// Sends the packed extensions of this number of locks to every node that is asked, before it reads any reply.
 ///
@@ -26,12 +26,15 @@ pub(crate) fn extend_all<'n>(
     command: &Packed,
     locks: usize,
 ) -> Vec<Vec<NodeReport>> {
-    let request = Request::new(command, Kind::Insistent);
-    let read = |_: &Node, reply: &Reply| Votes::read(reply, locks);
-    let answers = exchange_all(nodes.clone(), &request, read);
+    let rule = Rule::new(|reply, locks| Votes::read(reply, locks).is_some(), locks);
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Extend, rule));
     let answers: Vec<NodeAnswer<'n>> = nodes
         .zip(answers)
-        .map(|((node, _), answer)| match answer {
+        .map(|((node, _), answer)| {
+            let answer = answer.map(|answer| answer.read(|reply| Votes::read(reply, locks)));
+            (node, answer)
+        })
+        .map(|(node, answer)| match answer {
             None => NodeAnswer {
                 node,
                 votes: Votes::Same(Vote::NotAsked),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::command::eval;
 use super::release::not_ours;
-use super::request::{Kind, Request};
-use super::together::exchange_all;
+use super::request::{Kind, Request, Rule};
+use super::round::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, QuarantineCause, Vote, one_vote_each};
 use crate::fencing::{FencingToken, Rules};
@@ -51,12 +51,13 @@ pub(crate) fn open_all<'n>(
     action: MarkerAction,
 ) -> Vec<NodeReport> {
     let command = action.command(rules);
-    let request = Request::new(&command, Kind::Inspect);
+    let rule = Rule::new(|reply, _| is_fenced_reply(reply), 0);
+    let request = Request::new(&command, Kind::Inspect, rule);
     let all = nodes.clone().map(|node| (node, true));
-    let read = |node: &Node, reply: &Reply| node.fenced_vote(reply, rules, rules.marker.clone());
-    let answers = exchange_all(all, &request, read);
+    let answers = exchange_all(all, &request);
     let reports = nodes.zip(answers.into_iter().flatten());
     let reports = reports.map(|(node, answer)| {
+        let answer = answer.read(|reply| node.fenced_vote(reply, rules, rules.marker.clone()));
         let vote = answer.result.unwrap_or_else(Vote::Failed);
         node.report(vote, answer.elapsed, answer.server)
     });
@@ -101,6 +102,11 @@ enum FencedReply {
     /// The server does not say which process it is.
     Unknown(String),
     Error(ServerError),
+}
+
+/// Whether this is an answer of the scripts of the fenced protocol.
+pub(super) fn is_fenced_reply(reply: &Reply) -> bool {
+    read_reply(reply).is_some()
 }
 
 /// Reads a reply. Accepts exactly what the scripts return.

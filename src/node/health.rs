@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::request::{Kind, Request};
-use super::together::exchange_all;
+use super::request::{Kind, Request, Rule};
+use super::round::exchange_all;
 use super::{Node, command, refusal};
 use crate::health::Facts;
 use crate::health::answers::{Answers, Content, Question};
@@ -23,15 +23,19 @@ pub(crate) fn question_all<'n>(
     for question in Question::ALL {
         let command = packed(question, marker_key);
         let asked: Vec<bool> = all.iter().map(Answers::is_to_be_asked).collect();
-        let request = Request::new(&command, Kind::Health);
-        let reply = |node: &Node, reply: &Reply| {
-            let content = read(question, reply)?;
-            Some((content, node.clock.wall_micros()))
+        let request = Request::new(&command, Kind::Health, rule(question));
+        let replies = exchange_all(nodes.clone().zip(asked), &request);
+        let Some(clock) = nodes.clone().next().map(|node| &node.clock) else {
+            break;
         };
-        let replies = exchange_all(nodes.clone().zip(asked), &request, reply);
-        for (answers, reply) in all.iter_mut().zip(replies) {
-            if let Some(reply) = reply {
-                answers.note(question, reply.elapsed, reply.result);
+        let (now, wall) = (clock.now(), clock.wall_micros());
+        for (answers, answer) in all.iter_mut().zip(replies) {
+            if let Some(answer) = answer {
+                // What the wall clock showed when the reply came.
+                let ago = now.saturating_since(answer.at).as_micros();
+                let then = wall.saturating_sub(u64::try_from(ago).unwrap_or(u64::MAX));
+                let answer = answer.read(|reply| Some((read(question, reply)?, then)));
+                answers.note(question, answer.elapsed, answer.result);
             }
         }
     }
@@ -39,6 +43,15 @@ pub(crate) fn question_all<'n>(
     named
         .map(|(node, answers)| answers.into_facts(Arc::clone(node.name())))
         .collect()
+}
+
+fn rule(question: Question) -> Rule {
+    let accepts = match question {
+        Question::Marker => |reply: &Reply, _| read(Question::Marker, reply).is_some(),
+        Question::Info(_) => |reply: &Reply, _| read(Question::Info(""), reply).is_some(),
+        Question::Time => |reply: &Reply, _| read(Question::Time, reply).is_some(),
+    };
+    Rule::new(accepts, 0)
 }
 
 fn packed(question: Question, marker_key: &str) -> Packed {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::exchange::Answer;
-use super::request::{Kind, Request};
-use super::together::exchange_all;
+use super::request::{Kind, Request, Rule};
+use super::round::exchange_all;
 use super::{Node, refusal};
 use crate::error::NodeError;
 use crate::shown;
@@ -34,10 +34,10 @@ pub(crate) fn inspect_each<'n>(
     command: &Packed,
 ) -> Vec<Option<Vec<NodeStatus>>> {
     let locks = command.count();
-    let read = |_: &Node, reply: &Reply| views(reply, locks);
-    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect), read);
+    let rule = Rule::new(|reply, locks| views(reply, locks).is_some(), locks);
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect, rule));
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
-        let answer = answer?;
+        let answer = answer?.read(|reply| views(reply, locks));
         let views = match answer.result {
             Ok(views) => views,
             Err(error) => vec![View::Failed(error); locks],
@@ -61,9 +61,9 @@ pub(crate) fn find_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,
 ) -> Vec<Found> {
-    let read = |_: &Node, reply: &Reply| found(reply);
-    let answers = exchange_all(nodes, &Request::new(command, Kind::Inspect), read);
-    let found = |answer: Answer<Found>| answer.result.unwrap_or(Found::Silence);
+    let rule = Rule::new(|reply, _| found(reply).is_some(), 0);
+    let answers = exchange_all(nodes, &Request::new(command, Kind::Inspect, rule));
+    let found = |answer: Answer| answer.read(found).result.unwrap_or(Found::Silence);
     answers.into_iter().flatten().map(found).collect()
 }
 
@@ -90,10 +90,10 @@ pub(crate) fn inspect_with_counter<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Vec<Option<(NodeStatus, Option<u64>)>> {
-    let read = |_: &Node, reply: &Reply| view_and_counter(reply);
-    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect), read);
+    let rule = Rule::new(|reply, _| view_and_counter(reply).is_some(), 0);
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect, rule));
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
-        let answer = answer?;
+        let answer = answer?.read(view_and_counter);
         let (view, counter) = match answer.result {
             Ok((view, counter)) => (view, counter),
             Err(error) => (View::Failed(error), None),

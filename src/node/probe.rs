@@ -3,8 +3,8 @@
 use std::sync::Weak;
 
 use super::breaker::Probe;
-use super::exchange::Exchange;
-use super::request::{Kind, Request};
+use super::request::{Kind, Request, Rule};
+use super::round::exchange;
 use super::{Node, command};
 use crate::wire::resp::Reply;
 
@@ -24,8 +24,8 @@ impl Node {
             return;
         }
         let command = command::probe();
-        let request = Request::new(&command, Kind::Brief);
-        let answer = Exchange::run(self, &request, |_, reply| is_alive(reply));
+        let rule = Rule::new(|reply, _| is_alive(reply).is_some(), 0);
+        let answer = exchange(self, &Request::new(&command, Kind::Brief, rule));
         if answer.result.is_err()
             && let Some(next) = self.breaker.probe_failed(probe)
         {

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::exchange::Answer;
-use super::request::{Kind, Request};
-use super::together::exchange_all;
+use super::request::{Kind, Request, Rule};
+use super::round::exchange_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
-use crate::quorum::quorum;
 use crate::value::Content;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
@@ -29,25 +28,22 @@ pub(crate) struct Released {
 ///
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release.
 pub(crate) fn release_all<'n>(
-    nodes: impl DoubleEndedIterator<Item = (&'n Node, bool)> + ExactSizeIterator + Clone,
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Released {
-    let request = Request::new(command, Kind::Insistent);
-    let read = |_: &Node, reply: &Reply| release_replies(reply, command.count());
-    let majority = quorum(nodes.len());
-    let in_order = nodes.clone().take(majority).rev();
-    let in_order = in_order.chain(nodes.clone().skip(majority));
-    let mut answers = exchange_all(in_order, &request, read);
-    let back = answers.len().min(majority);
-    if let Some(first) = answers.get_mut(..back) {
-        first.reverse();
-    }
+    let count = command.count();
+    let rule = Rule::new(
+        |reply, count| release_replies(reply, count).is_some(),
+        count,
+    );
+    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Release, rule));
     let mut has_woken = false;
     let reports = nodes.zip(answers);
     let reports = reports.map(|((node, _), answer)| {
         let Some(answer) = answer else {
             return node.report(Vote::NotAsked, Duration::ZERO, None);
         };
+        let answer = answer.read(|reply| release_replies(reply, count));
         has_woken |= matches!(&answer.result, Ok(reply) if reply.has_woken);
         let (elapsed, server) = (answer.elapsed, answer.server.clone());
         node.report(vote(answer), elapsed, server)
@@ -142,8 +138,8 @@ mod tests {
 
     use super::*;
     use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
-    use crate::node::Setup;
     use crate::node::command::Command;
+    use crate::node::{Setup, lanes};
     use crate::wire::transport::{Connect, Transport};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -170,7 +166,7 @@ mod tests {
             Ok(())
         }
 
-        fn is_ready(&mut self, _: Timestamp) -> bool {
+        fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
             true
         }
 
@@ -200,6 +196,7 @@ mod tests {
                         sent: Arc::clone(&sent),
                     }),
                     pool_size: 1,
+                    common_lanes: Arc::new(lanes(1)),
                     timeout: SECOND,
                     clock: &Clock::system(),
                     timers: &Timers::Virtual(Arc::new(FakeClock::new())),

@@ -27,7 +27,7 @@ use super::extend::extend_all;
 use super::probe::is_alive;
 use super::release::{own_key_vote, release_all};
 use super::slot::{Readiness, Slot, Slots};
-use super::{Node, Setup};
+use super::{Node, Setup, lanes};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::wire::connection::Connection;
@@ -94,7 +94,7 @@ fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, Ow
     if answer.then != Then::Silence {
         shutdown(&theirs, Shutdown::Write)?;
     }
-    let plain = Plain::over(ours.into(), clock, answer.then.timeout())?;
+    let plain = Plain::over(ours.into(), clock)?;
     Ok((Connection::over(plain), theirs))
 }
 
@@ -145,6 +145,7 @@ impl Stage {
             name: "staged".into(),
             connector: Box::new(FromInbox(Arc::clone(&inbox))),
             pool_size: 1,
+            common_lanes: Arc::new(lanes(1)),
             timeout,
             clock: &clock,
             timers: &Timers::Virtual(Arc::new(probes.clone())),

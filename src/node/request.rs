@@ -5,28 +5,40 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::command::{self, Command};
+use super::lanes::Size;
 use crate::clock::Timestamp;
 use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
 
 /// A packed command, or several of one kind, and its rules.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Request<'a> {
-    pub(super) packed: &'a Packed,
-    pub(super) kind: Kind<'a>,
+    pub(super) packed: Cow<'a, Packed>,
+    kind: Kind<'a>,
+    rule: Rule,
+}
+
+/// Which replies a verb accepts. Any other reply is a fault of the node.
+#[derive(Clone, Copy)]
+pub(super) struct Rule {
+    accepts: fn(&Reply, usize) -> bool,
+    /// What the rule depends on: of how many locks the reply has to tell, or how many permits there are.
+    number: usize,
 }
 
 /// The rules of a request by what it is for.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) enum Kind<'a> {
     /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A request without a reply is
     /// undone.
     Acquire {
-        command: Command<'a>,
-        ttl: Duration,
-        undo: &'a Packed,
+        again: Again<'a>,
+        undo: Cow<'a, Packed>,
     },
-    /// Extends or releases. A node that has our key must get it, also when all connections of the pool are in use.
-    Insistent,
+    /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
+    Extend,
+    /// Releases, as insistently. The first node of the canonical order, where clients wait, is the last of a majority.
+    Release,
     /// Looks at keys, or at the marker of a node.
     Inspect,
     /// Asks the server about itself. The breaker hears of neither answers nor malformed replies: a server that answers may
@@ -44,6 +56,14 @@ pub(super) enum Kind<'a> {
     },
 }
 
+/// An acquire for a second connection, when the first broke before it answered.
+#[derive(Clone)]
+pub(super) enum Again<'a> {
+    /// Packed when it is needed.
+    Of(Command<'a>, Duration),
+    Packed(Packed),
+}
+
 /// How long an exchange may take, and how often the request is sent.
 pub(super) enum Patience {
     /// One node timeout, the wait for a slot included. If that wait took more than a quarter of it, a time-out says little
@@ -58,29 +78,94 @@ pub(super) enum Patience {
 /// A request whose connections break more often than this is given up.
 const REPETITIONS: u32 = 3;
 
+impl Rule {
+    pub(super) fn new(accepts: fn(&Reply, usize) -> bool, number: usize) -> Self {
+        Self { accepts, number }
+    }
+
+    /// For replies that say nothing which could be wrong.
+    pub(super) fn any() -> Self {
+        Self::new(|_, _| true, 0)
+    }
+}
+
 impl<'a> Request<'a> {
-    pub(super) fn new(packed: &'a Packed, kind: Kind<'a>) -> Self {
-        Self { packed, kind }
+    pub(super) fn new(packed: &'a Packed, kind: Kind<'a>, rule: Rule) -> Self {
+        let packed = Cow::Borrowed(packed);
+        Self { packed, kind, rule }
+    }
+
+    /// The same request, for another thread to send. None if the thread that asks has to send it itself.
+    pub(super) fn for_others(&self) -> Option<Request<'static>> {
+        let kind = match &self.kind {
+            Kind::Acquire { again, undo } => Kind::Acquire {
+                again: Again::Packed(again.pack().into_owned()),
+                undo: Cow::Owned(Packed::clone(undo)),
+            },
+            Kind::Extend => Kind::Extend,
+            Kind::Release => Kind::Release,
+            Kind::Inspect | Kind::Health | Kind::Brief | Kind::Listen { .. } => return None,
+        };
+        Some(Request {
+            packed: Cow::Owned(Packed::clone(&self.packed)),
+            kind,
+            rule: self.rule,
+        })
+    }
+
+    /// How much room it takes among others in one write.
+    pub(super) fn size(&self) -> Size {
+        Size {
+            commands: self.packed.count(),
+            bytes: self.packed.bytes(),
+        }
+    }
+
+    /// Whether another thread may send the request together with its own.
+    pub(super) fn is_for_others(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Acquire { .. } | Kind::Extend | Kind::Release
+        )
+    }
+}
+
+impl Again<'_> {
+    fn pack(&self) -> Cow<'_, Packed> {
+        match self {
+            Self::Of(command, ttl) => Cow::Owned(command.retake(*ttl)),
+            Self::Packed(packed) => Cow::Borrowed(packed),
+        }
     }
 }
 
 impl Request<'_> {
+    /// Whether this is a reply to the request.
+    pub(super) fn accepts(&self, reply: &Reply) -> bool {
+        (self.rule.accepts)(reply, self.rule.number)
+    }
+
+    /// The command for the first connection.
+    pub(super) fn first(&self) -> Cow<'_, Packed> {
+        Cow::Borrowed(&self.packed)
+    }
+
     /// The command for another connection, when the first one broke before it answered.
     pub(super) fn again(&self, now: Timestamp) -> Cow<'_, Packed> {
         match &self.kind {
-            Kind::Acquire { command, ttl, .. } => Cow::Owned(command.retake(*ttl)),
+            Kind::Acquire { again, .. } => again.pack(),
             Kind::Listen { key, until, .. } => {
                 Cow::Owned(command::listen(key, until.saturating_since(now)))
             }
-            Kind::Insistent | Kind::Inspect | Kind::Health | Kind::Brief => {
-                Cow::Borrowed(self.packed)
+            Kind::Extend | Kind::Release | Kind::Inspect | Kind::Health | Kind::Brief => {
+                Cow::Borrowed(&self.packed)
             }
         }
     }
 
     /// The command that undoes the request if its outcome is unknown.
     pub(super) fn undo(&self) -> Option<&Packed> {
-        if let Kind::Acquire { undo, .. } = self.kind {
+        if let Kind::Acquire { undo, .. } = &self.kind {
             Some(undo)
         } else {
             None
@@ -89,21 +174,36 @@ impl Request<'_> {
 
     /// Whether the request gets a connection beside the pool when the pool has none in time.
     pub(super) fn insists(&self) -> bool {
-        matches!(self.kind, Kind::Insistent)
+        matches!(self.kind, Kind::Extend | Kind::Release)
+    }
+
+    /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
+    pub(super) fn rings_the_bell(&self) -> bool {
+        matches!(self.kind, Kind::Release)
     }
 
     pub(super) fn patience(&self) -> Patience {
         match self.kind {
             Kind::Acquire { .. } | Kind::Brief => Patience::Once,
-            Kind::Insistent | Kind::Inspect | Kind::Health => Patience::Repeated(REPETITIONS),
+            Kind::Extend | Kind::Release | Kind::Inspect | Kind::Health => {
+                Patience::Repeated(REPETITIONS)
+            }
             Kind::Listen { patience, .. } => Patience::Long(patience),
+        }
+    }
+
+    /// How often it is sent again if a connection breaks that was made for it.
+    pub(super) fn repetitions(&self) -> u32 {
+        match self.patience() {
+            Patience::Repeated(times) => times,
+            Patience::Once | Patience::Long(_) => 0,
         }
     }
 
     /// What is set when nobody wants the answer any more, if that may come.
     pub(super) fn given_up(&self) -> Option<&AtomicBool> {
-        if let Kind::Listen { given_up, .. } = self.kind {
-            given_up
+        if let Kind::Listen { given_up, .. } = &self.kind {
+            *given_up
         } else {
             None
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::exchange::Exchange;
-use super::request::{Kind, Request};
+use super::request::{Kind, Request, Rule};
+use super::round::exchange;
 use super::{Node, command, refusal};
 use crate::error::NodeError;
 use crate::wire::resp::Reply;
@@ -29,8 +29,8 @@ impl Node {
     /// Makes the step from `cursor` of a scan for the keys that match a pattern.
     pub(crate) fn scan(&self, cursor: u64, pattern: &str) -> Scanned {
         let command = command::scan(cursor, pattern);
-        let read = |_: &Self, reply: &Reply| page(reply);
-        let answer = Exchange::run(self, &Request::new(&command, Kind::Inspect), read);
+        let rule = Rule::new(|reply, _| page(reply).is_some(), 0);
+        let answer = exchange(self, &Request::new(&command, Kind::Inspect, rule)).read(page);
         let page = answer.result.and_then(|page| page);
         (page, answer.elapsed, answer.server)
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::iter;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -58,6 +59,8 @@ struct OpenConnection {
     in_flight: u32,
     /// The node's generation when it was opened.
     generation: u64,
+    /// Whether no further request may be sent on it.
+    is_used_up: bool,
     server: Server,
     replies: Replies,
     /// The scripts whose text was sent on it. They are called by their digests from then on.
@@ -114,6 +117,7 @@ impl Slot {
             transport,
             in_flight: 0,
             generation,
+            is_used_up: false,
             server: Server::Asked,
             replies: Replies::InOrder,
             scripts: Vec::new(),
@@ -121,6 +125,13 @@ impl Slot {
         connection
             .send(&command::introduce(), deadline)
             .inspect_err(|_| self.close())
+    }
+
+    /// Lets no further request be sent on this connection. Replies may still be read.
+    pub(crate) fn use_no_more(&mut self) {
+        if let Some(connection) = &mut self.connection {
+            connection.is_used_up = true;
+        }
     }
 
     /// Lets no reply be read from this connection any more. An undo may still be sent.
@@ -154,6 +165,24 @@ impl Slot {
             .inspect_err(|_| self.close())
     }
 
+    /// Sends commands in one write.
+    pub(crate) fn send_all(
+        &mut self,
+        commands: &[Cow<'_, Packed>],
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
+        let connection = self.connection.as_mut().ok_or_else(no_connection)?;
+        connection
+            .send_all(commands.iter().map(|command| &**command), deadline)
+            .inspect_err(|_| self.close())
+    }
+
+    /// Whether a part of the next reply has come already.
+    pub(crate) fn has_surplus(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.transport.has_surplus())
+    }
+
     /// Lets the next call of each script carry its text again.
     pub(crate) fn forget_scripts(&mut self) {
         if let Some(connection) = &mut self.connection {
@@ -167,19 +196,6 @@ impl Slot {
         self.connection
             .as_mut()
             .is_some_and(|connection| connection.is_ready(until, deadline))
-    }
-
-    /// Receives the replies to this number of commands: as an array, if there are several.
-    pub(crate) fn recv_all(
-        &mut self,
-        count: usize,
-        deadline: Timestamp,
-    ) -> Result<Reply, NodeError> {
-        if count == 1 {
-            return self.recv(deadline);
-        }
-        let replies = (0..count).map(|_| self.recv(deadline));
-        replies.collect::<Result<_, _>>().map(Reply::Array)
     }
 
     /// Receives the reply to the oldest command. After an error nothing is read from this connection again, but an
@@ -199,18 +215,29 @@ impl Slot {
 
 impl OpenConnection {
     fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
-        let scripts = &mut self.scripts;
-        let first = bytes_for(command, scripts);
+        if !command.others().is_empty() {
+            return self.send_all(iter::once(command), deadline);
+        }
+        let bytes = bytes_for(command, &mut self.scripts);
         self.transport.allow_replies_up_to(command.longest_reply());
         self.in_flight = self.in_flight.saturating_add(1);
-        if command.others().is_empty() {
-            return self.transport.send(&first, deadline);
+        self.transport.send(&bytes, deadline)
+    }
+
+    fn send_all<'c>(
+        &mut self,
+        commands: impl Iterator<Item = &'c Packed>,
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
+        let (mut all, mut longest) = (Vec::new(), 0);
+        for command in commands {
+            longest = longest.max(command.longest_reply());
+            for command in iter::once(command).chain(command.others()) {
+                all.push(bytes_for(command, &mut self.scripts));
+                self.in_flight = self.in_flight.saturating_add(1);
+            }
         }
-        let mut all = vec![first];
-        for other in command.others() {
-            all.push(bytes_for(other, scripts));
-            self.in_flight = self.in_flight.saturating_add(1);
-        }
+        self.transport.allow_replies_up_to(longest);
         self.transport.send_all(&all, deadline)
     }
 
@@ -234,7 +261,7 @@ impl OpenConnection {
     }
 
     fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
-        if !self.transport.is_ready(until) {
+        if !self.transport.is_ready(until, deadline) {
             return false;
         }
         if !matches!(self.server, Server::Asked) {
@@ -245,7 +272,7 @@ impl OpenConnection {
             self.replies = Replies::Failed(error);
             return true;
         }
-        self.transport.is_ready(until)
+        self.transport.is_ready(until, deadline)
     }
 
     fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
@@ -274,7 +301,7 @@ impl OpenConnection {
 
     /// Whether the connection may be used again: every command has its reply.
     fn is_idle(&self) -> bool {
-        self.in_flight == 0 && matches!(self.replies, Replies::InOrder)
+        self.in_flight == 0 && !self.is_used_up && matches!(self.replies, Replies::InOrder)
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::Node;
 use super::command;
-use super::exchange::Exchange;
-use super::request::{Kind, Request};
+use super::request::{Kind, Request, Rule};
+use super::round::exchange;
 use crate::wire::resp::Reply;
 
 /// How late an idle server ends a blocking command: it checks ten times a second.
@@ -93,17 +93,15 @@ impl Node {
             span => span.saturating_add(self.timeout),
         };
         let command = command::look(key, announced, when_free == WhenFree::Yield, permits);
-        let request = Request::new(&command, Kind::Brief);
         // A server that refuses, or is loading, has answered.
-        let read = |_: &Self, reply: &Reply| {
-            let is_refused = matches!(reply, Reply::Error(_));
-            if is_refused {
-                Some(None)
-            } else {
-                look(reply, permits).map(Some)
-            }
+        let accepts = |reply: &Reply, permits: usize| {
+            let permits = u32::try_from(permits).ok().filter(|permits| *permits > 0);
+            matches!(reply, Reply::Error(_)) || look(reply, permits).is_some()
         };
-        Exchange::run(self, &request, read).result.ok().flatten()
+        let number = permits.and_then(|permits| usize::try_from(permits).ok());
+        let rule = Rule::new(accepts, number.unwrap_or_default());
+        let answer = exchange(self, &Request::new(&command, Kind::Brief, rule));
+        look(&answer.result.ok()?, permits)
     }
 }
 
@@ -122,17 +120,15 @@ impl Listener<'_> {
         }
         let until = self.node.now().saturating_add(span);
         let late = SERVER_TICK.saturating_add(self.node.timeout);
-        let request = Request {
-            packed: &command::listen(key, span),
-            kind: Kind::Listen {
-                key,
-                until,
-                patience: span.saturating_add(late).min(longest),
-                given_up,
-            },
+        let command = command::listen(key, span);
+        let kind = Kind::Listen {
+            key,
+            until,
+            patience: span.saturating_add(late).min(longest),
+            given_up,
         };
-        let read = |_: &Node, reply: &Reply| Some(reply.clone());
-        match Exchange::run(self.node, &request, read).result {
+        let request = Request::new(&command, kind, Rule::any());
+        match exchange(self.node, &request).result {
             Ok(Reply::Array(_)) => ListenOutcome::Release,
             Ok(Reply::Nil) => ListenOutcome::Nothing,
             Ok(reply) => {

@@ -5,7 +5,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::resp::Reply;
 use redis::{ConnectionAddr, ConnectionInfo};
@@ -106,7 +105,6 @@ impl Address {
         self,
         clock: &Clock,
         lookups: Option<&Arc<ScheduledThreadPool>>,
-        timeout: Duration,
         security: &Security,
     ) -> Box<dyn Connect> {
         let resolver = self
@@ -117,7 +115,6 @@ impl Address {
         Box::new(Connector {
             address: self,
             clock: clock.clone(),
-            timeout,
             resolver,
             security: security.clone(),
         })
@@ -208,7 +205,6 @@ impl fmt::Debug for Address {
 struct Connector {
     address: Address,
     clock: Clock,
-    timeout: Duration,
     /// Only for a host name.
     resolver: Option<Resolver>,
     security: Security,
@@ -258,7 +254,7 @@ impl Connector {
                 raw.set_tcp_user_timeout(Some(timeout))?;
             }
         }
-        Plain::connect(raw, address, &self.clock, self.timeout, deadline)
+        Plain::connect(raw, address, &self.clock, deadline)
     }
 
     fn log_in(

@@ -92,12 +92,12 @@ impl<S: Stream> Transport for Connection<S> {
         }
     }
 
-    fn is_ready(&mut self, until: Timestamp) -> bool {
+    fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
         if self.has_surplus() || self.failed.is_some() {
             return true;
         }
         let mut chunk = [0; CHUNK];
-        match self.stream.poll(&mut chunk, until) {
+        match self.stream.poll(&mut chunk, until, deadline) {
             // No bytes mean the end of the stream, which the next read reports.
             Ok(Some(n)) => {
                 self.bytes

@@ -114,6 +114,12 @@ impl Packed {
         self.others.len().saturating_add(1)
     }
 
+    /// The number of bytes, for a server that has the scripts.
+    pub(crate) fn bytes(&self) -> usize {
+        let others = self.others.iter().map(Self::bytes);
+        others.fold(self.bytes.len(), usize::saturating_add)
+    }
+
     /// The commands that go behind it.
     pub(crate) fn others(&self) -> &[Self] {
         &self.others

@@ -4,9 +4,10 @@
 //! is longer than a token, and no longer than any value of this crate. So to learn the holder costs no round trip, and a
 //! holder without a label costs no byte.
 //!
-//! A server reads the whole text of a script each time, so the explanations stand here and not in the scripts. The long
-//! scripts of the fenced protocol are sent once on each connection, and called by their digests from then on: with the texts,
-//! a lock took a tenth longer. A server that was told to forget its scripts answers `NOSCRIPT`, and gets the text again.
+//! A server hashes the whole text of a script each time it gets it, so the explanations stand here and not in the scripts.
+//! Those that a lock needs while it is held or waited for are sent once on each connection, and called by their digests
+//! from then on ([`SCRIPTS`]). A server that does not know the digest answers `NOSCRIPT`, and gets the text again. The
+//! other scripts are sent as text each time, because they are rare or shorter than a digest.
 
 use std::sync::LazyLock;
 
@@ -62,6 +63,23 @@ pub(crate) const INTRODUCE: &str = concat!(
     include_str!("scripts/introduce.lua")
 );
 
+pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || digest(RELEASE));
+pub(crate) static REST_SCRIPT: Script = Script::new(REST, || digest(REST));
+pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || digest(EXTEND));
+pub(crate) static LOOK_SCRIPT: Script = Script::new(LOOK, || digest(LOOK));
+
+/// All scripts that are called by their digests.
+pub(crate) static SCRIPTS: [&Script; 8] = [
+    &RELEASE_SCRIPT,
+    &REST_SCRIPT,
+    &EXTEND_SCRIPT,
+    &LOOK_SCRIPT,
+    &fenced::ACQUIRE_SCRIPT,
+    &fenced::EXTEND_SCRIPT,
+    &fenced::RELEASE_SCRIPT,
+    &fenced::REST_SCRIPT,
+];
+
 /// The scripts of the fenced protocol.
 ///
 /// A script asks for the run id itself. The client can't tell, because a proxy may keep the connection when another process
@@ -93,16 +111,7 @@ pub(crate) mod fenced {
     pub(crate) static ACQUIRE_SCRIPT: Script = Script::new(ACQUIRE, || super::digest(ACQUIRE));
     pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || super::digest(EXTEND));
     pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || super::digest(RELEASE));
-
     pub(crate) static REST_SCRIPT: Script = Script::new(REST, || super::digest(REST));
-
-    /// The scripts that are called by their digests.
-    pub(crate) static SCRIPTS: [&Script; 4] = [
-        &ACQUIRE_SCRIPT,
-        &EXTEND_SCRIPT,
-        &RELEASE_SCRIPT,
-        &REST_SCRIPT,
-    ];
 }
 
 /// A script that is called by its digest.
@@ -134,10 +143,15 @@ fn digest(text: &str) -> String {
     redis::Script::new(text).get_hash().to_owned()
 }
 
-/// Whether the server lacks the script, of the command or of one of several commands. It has not executed that command.
+/// Whether the server wants the text of the script, of the command or of one of several commands: it does not know the digest, or
+/// the user's ACL allows `EVAL` alone. It has not executed that command.
 pub(crate) fn is_missing(reply: &Reply) -> bool {
     match reply {
-        Reply::Error(error) => error.code == "NOSCRIPT",
+        Reply::Error(error) => match error.code.as_str() {
+            "NOSCRIPT" => true,
+            "NOPERM" => error.message.contains("'evalsha'"),
+            _ => false,
+        },
         Reply::Array(replies) => replies.iter().any(is_missing),
         Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => false,
     }

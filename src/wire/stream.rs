@@ -13,11 +13,8 @@ use crate::clock::{Clock, Timestamp};
 /// How much later than it was set a socket's own timeout may come: the kernel rounds it up to its ticks.
 const ROUNDING: Duration = Duration::from_millis(20);
 
-/// How often a blocking read checks whether the clock has ended.
-const LONGEST_BLOCKING: Duration = Duration::from_millis(40);
-
-/// The part of the time for a command that the steps before the read may take.
-const SLACK: Duration = Duration::from_millis(2);
+/// How long a blocking read waits.
+const BLOCKING: Duration = Duration::from_millis(4);
 
 /// How often a write to a full socket looks at the clock.
 const WRITE_SLICE: Duration = Duration::from_millis(4);
@@ -30,8 +27,14 @@ pub(crate) trait Stream: Send {
     /// Reads what has come, and waits for it until the deadline. Reads what is already there even after the deadline.
     fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize>;
 
-    /// Reads what has come, and waits for it until `until`. `None` means that nothing has come.
-    fn poll(&mut self, into: &mut [u8], until: Timestamp) -> io::Result<Option<usize>>;
+    /// Reads what has come, and waits for it until `until`, or for a little longer where that costs less, but never beyond the
+    /// deadline. `None` means that nothing has come.
+    fn poll(
+        &mut self,
+        into: &mut [u8],
+        until: Timestamp,
+        deadline: Timestamp,
+    ) -> io::Result<Option<usize>>;
 
     /// Whether the idle stream is open and nothing has come that was not asked for.
     fn is_quiet(&mut self) -> bool;
@@ -42,8 +45,6 @@ pub(crate) struct Plain {
     /// A connected stream socket, also of Unix: only methods that suit both are called.
     stream: TcpStream,
     pub(super) clock: Clock,
-    /// The timeout of a blocking read, if there is one.
-    blocking: Option<Duration>,
 }
 
 impl Plain {
@@ -52,26 +53,26 @@ impl Plain {
         socket: Socket,
         address: &SockAddr,
         clock: &Clock,
-        timeout: Duration,
         deadline: Timestamp,
     ) -> io::Result<Self> {
         nonblocking::connect(&socket, address, clock, deadline)?;
-        Self::over(socket, clock, timeout)
+        Self::over(socket, clock)
     }
 
     /// Takes a socket that is connected.
-    pub(crate) fn over(socket: Socket, clock: &Clock, timeout: Duration) -> io::Result<Self> {
+    pub(crate) fn over(socket: Socket, clock: &Clock) -> io::Result<Self> {
         socket.set_write_timeout(Some(WRITE_SLICE))?;
-        let blocking = timeout
-            .checked_sub(ROUNDING.saturating_add(SLACK))
-            .filter(|blocking| !blocking.is_zero())
-            .map(|blocking| blocking.min(LONGEST_BLOCKING));
-        socket.set_read_timeout(blocking)?;
+        socket.set_read_timeout(Some(BLOCKING))?;
         Ok(Self {
             stream: socket.into(),
             clock: clock.clone(),
-            blocking,
         })
+    }
+
+    /// Whether there is time for a blocking read. It takes one system call, but ends late.
+    fn may_block(&self, now: Timestamp, deadline: Timestamp) -> bool {
+        let latest = now.saturating_add(BLOCKING).saturating_add(ROUNDING);
+        latest <= deadline && !self.clock.has_ended()
     }
 
     /// Reads what is there, without waiting.
@@ -108,13 +109,10 @@ impl Stream for Plain {
         Ok(())
     }
 
-    /// A blocking read takes one system call, but its timeout ends late. So the last part of the time is waited for with
-    /// `poll`, which ends in time.
+    /// The last part of the time is waited for with `poll`, which ends in time.
     fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize> {
         loop {
-            let remaining = deadline.saturating_since(self.clock.now());
-            let is_long = |blocking: Duration| blocking.saturating_add(ROUNDING) <= remaining;
-            let read = if self.blocking.is_some_and(is_long) && !self.clock.has_ended() {
+            let read = if self.may_block(self.clock.now(), deadline) {
                 self.stream.read(into)
             } else if self.wait_until_readable(deadline)? {
                 self.read_now(into)
@@ -129,7 +127,21 @@ impl Stream for Plain {
         }
     }
 
-    fn poll(&mut self, into: &mut [u8], until: Timestamp) -> io::Result<Option<usize>> {
+    fn poll(
+        &mut self,
+        into: &mut [u8],
+        until: Timestamp,
+        deadline: Timestamp,
+    ) -> io::Result<Option<usize>> {
+        let now = self.clock.now();
+        let is_short = now < until && until.saturating_since(now) <= BLOCKING;
+        if is_short && self.may_block(now, deadline) {
+            match self.stream.read(into) {
+                Err(error) if is_timeout(&error) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read.map(Some),
+            }
+        }
         loop {
             match self.read_now(into) {
                 Err(error) if is_timeout(&error) => {

@@ -279,7 +279,12 @@ impl Stream for TlsStream {
         }
     }
 
-    fn poll(&mut self, into: &mut [u8], until: Timestamp) -> io::Result<Option<usize>> {
+    fn poll(
+        &mut self,
+        into: &mut [u8],
+        until: Timestamp,
+        _: Timestamp,
+    ) -> io::Result<Option<usize>> {
         for _ in 0..MOST_RECORDS {
             if let Some(n) = self.buffered(into)? {
                 return Ok(Some(n));

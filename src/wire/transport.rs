@@ -28,8 +28,9 @@ pub(crate) trait Transport: Send {
     /// Sets the most bytes of the replies to come, where there is a bound.
     fn allow_replies_up_to(&mut self, _bytes: usize) {}
 
-    /// Waits until `until` at most. Returns whether there is something to read, which may be the end of the connection.
-    fn is_ready(&mut self, until: Timestamp) -> bool;
+    /// Waits until `until`, or for a little longer where that costs less, but never beyond the deadline. Returns whether there is
+    /// something to read, which may be the end of the connection.
+    fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool;
 
     /// Reads one reply.
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError>;
@@ -44,6 +45,11 @@ pub(crate) trait Transport: Send {
 /// Opens connections to one node.
 pub(crate) trait Connect: Send + Sync {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError>;
+
+    /// Whether a command to the node takes a round trip, so that commands go together if they can.
+    fn is_remote(&self) -> bool {
+        true
+    }
 }
 
 /// What was received in place of a reply.

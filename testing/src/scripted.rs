@@ -1,5 +1,6 @@
 //! A TCP server that answers each command as a script says.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +27,7 @@ pub struct Command {
     pub connection: usize,
     /// Its place among the commands of the connection.
     pub number: usize,
-    /// Its name and its arguments.
+    /// Its name and its arguments. A script that is called by its digest is shown as if it had come with its text.
     pub words: Vec<String>,
     raw: Vec<u8>,
 }
@@ -59,6 +60,8 @@ struct Stage {
     /// Done before it says who it is.
     introduction: Box<dyn Fn(&Peer) + Send + Sync>,
     heard: Mutex<Vec<Command>>,
+    /// The texts of the scripts that were sent, by their digests.
+    texts: Mutex<HashMap<String, String>>,
     /// By the number of the connection; its thread owns it.
     streams: Mutex<Vec<Weak<TcpStream>>>,
     over: AtomicBool,
@@ -104,6 +107,7 @@ impl Scripted {
             script: Box::new(script),
             introduction: Box::new(introduction),
             heard: Mutex::default(),
+            texts: Mutex::default(),
             streams: Mutex::default(),
             over: AtomicBool::new(false),
         });
@@ -216,6 +220,11 @@ impl Command {
         self.kind() == Kind::Set || self.words.get(2).is_some_and(|keys| keys == "3")
     }
 
+    /// Whether it came with the text of its script.
+    pub fn is_in_full(&self) -> bool {
+        self.raw.windows(7).all(|part| part != b"EVALSHA")
+    }
+
     /// Its bytes.
     pub fn raw(&self) -> &[u8] {
         &self.raw
@@ -265,6 +274,23 @@ impl Stage {
         }
     }
 
+    /// The words with the text of a script in place of its digest, if the text was sent before.
+    fn with_text(&self, mut words: Vec<String>) -> Option<Vec<String>> {
+        let mut texts = self.texts.lock();
+        match words.as_mut_slice() {
+            [name, text, ..] if name == "EVAL" => {
+                let digest = redis::Script::new(text).get_hash().to_owned();
+                texts.insert(digest, text.clone());
+            }
+            [name, digest, ..] if name == "EVALSHA" => {
+                let text = texts.get(digest)?.clone();
+                (*name, *digest) = ("EVAL".to_owned(), text);
+            }
+            _ => (),
+        }
+        Some(words)
+    }
+
     fn open_streams(&self) -> Vec<Arc<TcpStream>> {
         let streams = self.streams.lock();
         streams.iter().filter_map(Weak::upgrade).collect()
@@ -279,10 +305,14 @@ impl Peer {
             .as_deref()
             .and_then(|s| read_value(s, &mut bytes))
         {
+            let Some(words) = self.stage.with_text(words(&raw)) else {
+                self.say(b"-NOSCRIPT No matching script. Please use EVAL.\r\n");
+                continue;
+            };
             let command = Command {
                 connection: self.connection,
                 number,
-                words: words(&raw),
+                words,
                 raw,
             };
             // Asked first on every connection; no part of the play.

@@ -106,6 +106,7 @@ mod faults {
     mod nodes;
     mod paused;
     mod restart;
+    mod scripts;
 }
 
 /// What a builder takes: addresses, logins, certificates.

@@ -395,7 +395,7 @@ impl Transport for Line {
         Ok(())
     }
 
-    fn is_ready(&mut self, until: Timestamp) -> bool {
+    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
         self.wait(until)
     }
 

@@ -3,7 +3,9 @@
 use crate::wire::resp;
 
 use crate::wire::scripts::fenced;
-use crate::wire::scripts::{EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE};
+use crate::wire::scripts::{
+    EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCRIPTS,
+};
 
 /// A command on its way.
 #[derive(Clone, Debug)]
@@ -55,9 +57,7 @@ impl Message {
         let words = words.into_iter().map(std::str::from_utf8);
         let mut words: Vec<&str> = words.collect::<Result<_, _>>().unwrap();
         if let [name @ "EVALSHA", digest, ..] = words.as_mut_slice() {
-            let script = fenced::SCRIPTS
-                .iter()
-                .find(|script| script.digest() == *digest);
+            let script = SCRIPTS.iter().find(|script| script.digest() == *digest);
             (*name, *digest) = ("EVAL", script.unwrap().text());
         }
         let (verb, key, token, ttl) = match words.as_slice() {

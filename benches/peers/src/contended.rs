@@ -10,8 +10,9 @@ use crate::crowd::{self, Crowd};
 use crate::figures::{short, times};
 use crate::mode::Mode;
 use crate::plot::Dot;
-use crate::report::{Better, Report};
-use crate::who::Who;
+use crate::report::{Aim, Better, Report};
+use crate::tasks;
+use crate::who::{Peer, RAW_OVERLAPPED, Rslock, Who, Workers};
 
 const THREADS: usize = 8;
 const PROCESSES: usize = 4;
@@ -22,19 +23,49 @@ const CONTENDER: &str = "--contender";
 pub(crate) fn threads(report: &mut Report, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let sides = [
-        Who::RawOverlapped,
+        RAW_OVERLAPPED,
         Who::Redlatch(Mode::Sequential),
         Who::Redlatch(Mode::Overlapped),
         Who::Redlatch(Mode::HandOver),
         Who::Redlock,
-        Who::RslockThreads,
+        Who::Rslock(Workers::One),
+        Who::Rslock(Workers::Two),
     ];
     let crowds = sides.map(|who| {
-        let locker = who.locker(&urls);
-        let crowd = crowd::threads(&*locker, THREADS, effort.threads, &witness(servers));
+        let (span, witness) = (effort.threads, witness(servers));
+        let crowd = match who {
+            Who::Rslock(workers) => {
+                tasks::crowd(&Rslock::new(&urls, workers), THREADS, span, &witness)
+            }
+            _ => crowd::threads(&*who.locker(&urls), THREADS, span, &witness),
+        };
         (who, crowd)
     });
     print(report, ["threads", "threads-waits"], "8 threads", &crowds);
+
+    judge_threads(report, &crowds);
+}
+
+fn judge_threads(report: &mut Report, crowds: &[(Who, Crowd)]) {
+    let (_, ours) = &crowds[2];
+    let mut aim = |what: &str, unit, reached, aim| {
+        let what = format!("one lock, 8 threads, overlapped: {what}");
+        report.target(&what, unit, reached, aim);
+    };
+    let rate = ours.per_second();
+    aim("sections", "/s", rate, Aim::AtLeast(720.0));
+    let best = best_rate(crowds, |who| who.peer().is_some()).unwrap();
+    let what = "sections, of the best peer";
+    aim(what, "x", rate / best, Aim::Above(1.0));
+    let (what, share) = ("smallest share of the largest", ours.evenness());
+    aim(what, "", share, Aim::AtLeast(0.9));
+    let p99 = 1e3 * ours.waits().percentile(99).as_secs_f64();
+    aim("p99 wait", "ms", p99, Aim::AtMost(25.0));
+    let (of_best, p99) = (times(rate / best), short(p99));
+    report.say(format!(
+        "8 threads, one lock, overlapped: {rate:.0} sections of 1 ms a second, {of_best} of the best peer; \
+         99 % of the waits are below {p99} ms."
+    ));
 }
 
 pub(crate) fn processes(report: &mut Report, servers: &[Server], effort: Effort) {
@@ -42,7 +73,8 @@ pub(crate) fn processes(report: &mut Report, servers: &[Server], effort: Effort)
         Who::Redlatch(Mode::Sequential),
         Who::Redlatch(Mode::Overlapped),
         Who::Redlock,
-        Who::Rslock,
+        Who::Rslock(Workers::One),
+        Who::Rslock(Workers::Two),
     ];
     let crowds = sides.map(|who| {
         let arguments = arguments(servers, who, effort.processes);
@@ -54,6 +86,24 @@ pub(crate) fn processes(report: &mut Report, servers: &[Server], effort: Effort)
         "4 processes",
         &crowds,
     );
+
+    let rslock = best_rate(&crowds, |who| who.peer() == Some(Peer::Rslock)).unwrap();
+    for (who, ours) in crowds.iter().filter(|(who, _)| who.is_redlatch()) {
+        let name = who.name();
+        let what = |what: &str| format!("one lock, 4 processes, {name}: {what}");
+        let rate = ours.per_second();
+        let sections = what("sections, of rslock");
+        report.target(&sections, "x", rate / rslock, Aim::Above(1.0));
+        let largest = 1.0 / ours.evenness();
+        let shares = what("largest share of the smallest");
+        report.target(&shares, "x", largest, Aim::AtMost(1.2));
+        if *who == Who::Redlatch(Mode::Overlapped) {
+            let of_rslock = times(rate / rslock);
+            report.say(format!(
+                "4 processes, one lock, overlapped: {rate:.0} sections a second, {of_rslock} of `rslock`."
+            ));
+        }
+    }
 }
 
 /// Plays one of the crowd, if the command line says so.
@@ -86,15 +136,16 @@ fn witness(servers: &[Server]) -> PathBuf {
     servers[0].dir().join("witness")
 }
 
-#[expect(clippy::too_many_lines, reason = "one table, row by row")]
+fn best_rate(crowds: &[(Who, Crowd)], wanted: impl Fn(Who) -> bool) -> Option<f64> {
+    let found = crowds.iter().filter(|(who, _)| wanted(*who));
+    let rates = found.map(|(_, crowd)| crowd.per_second());
+    rates.reduce(f64::max)
+}
+
 fn print(report: &mut Report, names: [&'static str; 2], crowd: &str, crowds: &[(Who, Crowd)]) {
-    let rate = |wanted: fn(Who) -> bool| {
-        let found = crowds.iter().find(|(who, _)| wanted(*who));
-        found.map(|(_, crowd)| crowd.per_second())
-    };
-    let floor = rate(|who| who == Who::RawOverlapped);
-    let redlock = rate(|who| who == Who::Redlock);
-    let rslock = rate(|who| matches!(who, Who::Rslock | Who::RslockThreads));
+    let floor = best_rate(crowds, |who| who == RAW_OVERLAPPED);
+    let redlock = best_rate(crowds, |who| who.peer() == Some(Peer::Redlock));
+    let rslock = best_rate(crowds, |who| who.peer() == Some(Peer::Rslock));
 
     let (mut rows, mut rates, mut waits) = (Vec::new(), Vec::new(), Vec::new());
     let (mut by_rate, mut by_wait, mut by_share) = (Vec::new(), Vec::new(), Vec::new());

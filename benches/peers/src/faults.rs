@@ -12,13 +12,14 @@ use crate::mode::Mode;
 use crate::plot::Dot;
 use crate::report::{Better, Report};
 use crate::table::Samples;
-use crate::who::Who;
+use crate::who::{Who, Workers};
 
-const SIDES: [Who; 4] = [
+const SIDES: [Who; 5] = [
     Who::Redlatch(Mode::Sequential),
     Who::Redlatch(Mode::Overlapped),
     Who::Redlock,
-    Who::Rslock,
+    Who::Rslock(Workers::One),
+    Who::Rslock(Workers::Two),
 ];
 
 /// Who has not returned so long after the end is waiting for the node itself, which then goes on.
@@ -39,7 +40,8 @@ struct Outcome {
     is_stuck: bool,
 }
 
-pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
+/// On servers of its own, because it ends them.
+pub(crate) fn one_of_five(report: &mut Report, _: &[Server], effort: Effort) {
     let (mut rows, mut dots) = (Vec::new(), Vec::new());
     for kind in [Kind::Dead, Kind::Hung] {
         let name = match kind {
@@ -49,7 +51,12 @@ pub(crate) fn one_of_five(report: &mut Report, effort: Effort) {
         dots.push(Dot::head(name));
         let mut figures = Vec::new();
         let outcomes = SIDES.map(|who| suffer(kind, who, effort.fault));
-        let [_, _, redlock, rslock] = &outcomes;
+        let [_, _, redlock, one, two] = &outcomes;
+        let rslock = if one.times.against(&two.times) <= 1.0 {
+            one
+        } else {
+            two
+        };
         for (who, outcome) in SIDES.into_iter().zip(&outcomes) {
             let [p50, p99, max] =
                 [50, 99, 100].map(|n| 1e3 * outcome.times.percentile(n).as_secs_f64());

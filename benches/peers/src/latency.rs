@@ -4,21 +4,24 @@ use redlatch_testing::Server;
 
 use crate::Effort;
 use crate::crowd::Locker;
-use crate::figures::{short, times};
+use crate::figures::{faster, short, times};
+use crate::floor::Order;
 use crate::link;
 use crate::mode::Mode;
 use crate::plot::Dot;
-use crate::report::{Better, Report};
+use crate::report::{Aim, Better, Report};
 use crate::table::Samples;
-use crate::who::Who;
+use crate::who::{RAW_OVERLAPPED, Who, Workers};
 
-const SIDES: [Who; 6] = [
-    Who::RawSequential,
-    Who::RawOverlapped,
+const SIDES: [Who; 8] = [
+    Who::Raw(Order::Sequential),
+    RAW_OVERLAPPED,
+    Who::Raw(Order::ByDigest),
     Who::Redlatch(Mode::Sequential),
     Who::Redlatch(Mode::Overlapped),
     Who::Redlock,
-    Who::Rslock,
+    Who::Rslock(Workers::One),
+    Who::Rslock(Workers::Two),
 ];
 
 pub(crate) fn uncontended(report: &mut Report, servers: &[Server], effort: Effort) {
@@ -27,6 +30,9 @@ pub(crate) fn uncontended(report: &mut Report, servers: &[Server], effort: Effor
         let urls: Vec<String> = servers[..nodes].iter().map(Server::url).collect();
         let samples = measure(&urls, effort.pairs);
         page.add(report, &format!("N = {nodes}"), &samples);
+        if nodes == 5 {
+            aim(report, &samples);
+        }
     }
     page.finish(report, "uncontended", "acquire + release, p50 to p99");
 }
@@ -42,14 +48,36 @@ pub(crate) fn over_a_link(report: &mut Report, servers: &[Server], effort: Effor
     );
 }
 
-fn measure(urls: &[String], pairs: u32) -> [Samples; 6] {
+/// On five nodes.
+fn aim(report: &mut Report, samples: &[Samples; SIDES.len()]) {
+    let [raw, _, by_digest, ours, overlapped, _, one, two] = samples;
+    let mut aim = |what: &str, reached, aim| {
+        let what = format!("1 thread, {what}");
+        report.target(&what, "x", reached, aim);
+    };
+    let in_turn = ours.against(raw);
+    let what = "one node after the other, of raw sequential";
+    aim(what, in_turn, Aim::AtMost(0.75));
+    let beside = overlapped.against(by_digest);
+    let what = "overlapped, of raw overlapped with EVALSHA";
+    aim(what, beside, Aim::AtMost(1.08));
+    let of_rslock = overlapped.against(faster(one, two));
+    aim("overlapped, of rslock", of_rslock, Aim::Below(1.0));
+    let [in_turn, beside, of_rslock] = [in_turn, beside, of_rslock].map(times);
+    report.say(format!(
+        "One thread alone: {in_turn} of the time of raw TCP one node after the other; overlapped, \
+         {beside} of raw TCP with `EVALSHA`, and {of_rslock} of `rslock`."
+    ));
+}
+
+fn measure(urls: &[String], pairs: u32) -> [Samples; SIDES.len()] {
     let lockers = SIDES.map(|who| who.locker(urls));
     let pair = |locker: &dyn Locker| assert!(locker.hold("bench:pair", &mut || {}), "it is free");
-    let mut samples = <[Samples; 6]>::default();
+    let mut samples = <[Samples; SIDES.len()]>::default();
     for n in 0..pairs + pairs / 10 {
         if n == pairs / 10 {
             // The first pairs connect and let the allocators of the servers settle.
-            samples = <[Samples; 6]>::default();
+            samples = Default::default();
         }
         for side in 0..SIDES.len() {
             // No side is always the one that follows another.
@@ -78,7 +106,7 @@ impl Page {
         }
     }
 
-    fn add(&mut self, report: &mut Report, setting: &str, samples: &[Samples; 6]) {
+    fn add(&mut self, report: &mut Report, setting: &str, samples: &[Samples; SIDES.len()]) {
         self.dots.push(Dot::head(setting));
         let scaled =
             |samples: &Samples, percent| self.scale * samples.percentile(percent).as_secs_f64();
@@ -88,8 +116,8 @@ impl Page {
             figures.push((who, p50));
             self.dots.push(Dot::new(who, p50).up_to(p99));
             let mut row = vec![format!("{setting}: {}", who.name()), short(p50), short(p99)];
-            let [sequential, overlapped, .., redlock, rslock] = samples;
-            for other in [sequential, overlapped, redlock, rslock] {
+            let [sequential, overlapped, by_digest, .., redlock, one, two] = samples;
+            for other in [sequential, overlapped, by_digest, redlock, faster(one, two)] {
                 row.push(times(own.against(other)));
             }
             self.rows.push(row);
@@ -106,6 +134,7 @@ impl Page {
             &format!("p99 [{unit}]"),
             "of raw sequential",
             "of raw overlapped",
+            "of raw EVALSHA",
             "of redlock",
             "of rslock",
         ];

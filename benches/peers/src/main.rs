@@ -10,17 +10,24 @@ use redlatch_testing::Server;
 mod contended;
 #[path = "../../lock/crowd.rs"]
 mod crowd;
+mod curves;
 mod faults;
 mod figures;
 #[path = "../../lock/floor.rs"]
 mod floor;
+mod held;
 mod latency;
 #[path = "../../lock/link.rs"]
 mod link;
 #[path = "../../lock/mode.rs"]
 #[expect(dead_code, reason = "the sides have names of their own here")]
 mod mode;
+mod own_keys;
+#[path = "../../lock/pairs.rs"]
+mod pairs;
 mod plot;
+#[path = "../../lock/processor.rs"]
+mod processor;
 #[path = "../../lock/raw.rs"]
 #[expect(
     dead_code,
@@ -32,6 +39,8 @@ mod start;
 #[path = "../../lock/table.rs"]
 #[expect(dead_code, reason = "the tables here are those of a page")]
 mod table;
+mod tasks;
+mod throughput;
 mod who;
 
 use crate::report::Report;
@@ -40,7 +49,7 @@ use crate::report::Report;
 const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
-    if contended::is_contender() {
+    if contended::is_contender() || held::is_holder() {
         return;
     }
     let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
@@ -53,32 +62,38 @@ fn main() {
 
     let servers = Server::cluster(5);
     let mut report = Report::default();
-    if is_wanted("uncontended") {
-        latency::uncontended(&mut report, &servers, effort);
+    for (name, measure) in SECTIONS {
+        if is_wanted(name) {
+            measure(&mut report, &servers, effort);
+        }
     }
-    if is_wanted("link") {
-        latency::over_a_link(&mut report, &servers, effort);
-    }
-    if is_wanted("threads") {
-        contended::threads(&mut report, &servers, effort);
-    }
-    if is_wanted("processes") {
-        contended::processes(&mut report, &servers, effort);
-    }
-    if is_wanted("faults") {
-        faults::one_of_five(&mut report, effort);
-    }
-    if is_wanted("start") {
-        start::first_lock(&mut report, &servers, effort);
-    }
+    report.targets();
     // A run of some sections knows only some of the cases.
     if named.is_empty() {
         report.wins();
+        report.summary();
+    } else {
+        report.leave_out("targets");
     }
     if has("--write") {
         report.write();
     }
 }
+
+type Section = fn(&mut Report, &[Server], Effort);
+
+const SECTIONS: [(&str, Section); 10] = [
+    ("uncontended", latency::uncontended),
+    ("link", latency::over_a_link),
+    ("own-keys", throughput::own_keys),
+    ("own-keys-link", throughput::own_keys_over_a_link),
+    ("scaling", throughput::scaling),
+    ("threads", contended::threads),
+    ("processes", contended::processes),
+    ("faults", faults::one_of_five),
+    ("start", start::first_lock),
+    ("held", held::thousands),
+];
 
 /// How much is measured.
 #[derive(Clone, Copy)]
@@ -86,11 +101,18 @@ struct Effort {
     /// Pairs of acquire and release on loopback, and through the link.
     pairs: u32,
     link_pairs: u32,
+    /// How often the sides take turns with locks of their own, and for how long: on loopback, through the link, and for
+    /// each number of threads.
+    own_keys: (usize, Duration),
+    own_keys_link: (usize, Duration),
+    scaling: (usize, Duration),
     /// For how long threads, and processes, contend for a lock.
     threads: Duration,
     processes: Duration,
     /// How long a node stays dead, or hung.
     fault: Duration,
+    /// How often each side takes locks and holds them all, and how many.
+    held: (usize, usize),
     /// Managers that are made.
     starts: u32,
 }
@@ -98,17 +120,25 @@ struct Effort {
 const QUICK: Effort = Effort {
     pairs: 200,
     link_pairs: 10,
+    own_keys: (2, Duration::from_millis(200)),
+    own_keys_link: (2, Duration::from_millis(200)),
+    scaling: (1, Duration::from_millis(200)),
     threads: Duration::from_secs(3),
     processes: Duration::from_secs(5),
     fault: Duration::from_secs(2),
+    held: (1, 1_000),
     starts: 10,
 };
 
 const FULL: Effort = Effort {
     pairs: 2_000,
     link_pairs: 100,
+    own_keys: (10, Duration::from_millis(800)),
+    own_keys_link: (5, Duration::from_millis(800)),
+    scaling: (5, Duration::from_millis(500)),
     threads: Duration::from_secs(20),
     processes: Duration::from_secs(30),
     fault: Duration::from_secs(5),
+    held: (3, 10_000),
     starts: 100,
 };

@@ -49,19 +49,19 @@ impl Dot {
     }
 }
 
-fn colour(who: Who) -> RGBColor {
+pub(crate) fn colour(who: Who) -> RGBColor {
     match who {
-        Who::RawSequential | Who::RawOverlapped => RGBColor(120, 120, 120),
+        Who::Raw(_) => RGBColor(120, 120, 120),
         Who::Redlatch(Mode::Sequential) => RGBColor(0, 90, 181),
         Who::Redlatch(Mode::Overlapped | Mode::HandOver) => RGBColor(60, 150, 230),
         Who::Redlock => RGBColor(213, 94, 0),
-        Who::Rslock | Who::RslockThreads => RGBColor(0, 130, 90),
+        Who::Rslock(_) => RGBColor(0, 130, 90),
     }
 }
 
 const WIDTH: u32 = 820;
 const LINE: u32 = 24;
-const LABELS: u32 = 170;
+const LABELS: u32 = 200;
 
 /// The text of an SVG.
 #[expect(clippy::too_many_lines, reason = "one picture, from top to bottom")]

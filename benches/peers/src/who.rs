@@ -13,25 +13,40 @@ use crate::mode::{Mode, configure};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
-    RawSequential,
-    RawOverlapped,
+    Raw(Order),
     Redlatch(Mode),
     Redlock,
-    /// The threads that call it are on a runtime of one thread, or on one of two.
-    Rslock,
-    RslockThreads,
+    Rslock(Workers),
 }
+
+/// The threads of the runtime that `rslock` is on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workers {
+    One,
+    Two,
+}
+
+/// The crates that are not ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Redlock,
+    Rslock,
+}
+
+pub(crate) const RAW_OVERLAPPED: Who = Who::Raw(Order::Overlapped);
 
 impl Who {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::RawSequential => "raw, sequential",
-            Self::RawOverlapped => "raw, overlapped",
+            Self::Raw(Order::Sequential) => "raw, sequential",
+            Self::Raw(Order::Overlapped) => "raw, overlapped",
+            Self::Raw(Order::ByDigest) => "raw, overlapped, EVALSHA",
             Self::Redlatch(Mode::Sequential) => "redlatch",
             Self::Redlatch(Mode::Overlapped) => "redlatch, overlapped",
             Self::Redlatch(Mode::HandOver) => "redlatch, hand-over",
             Self::Redlock => "redlock 2",
-            Self::Rslock | Self::RslockThreads => "rslock 0.10",
+            Self::Rslock(Workers::One) => "rslock 0.10, 1 thread",
+            Self::Rslock(Workers::Two) => "rslock 0.10, 2 threads",
         }
     }
 
@@ -39,12 +54,17 @@ impl Who {
     pub(crate) fn named(name: &str) -> Option<Self> {
         let modes = [Mode::Sequential, Mode::Overlapped, Mode::HandOver];
         let mut all = modes.map(Self::Redlatch).to_vec();
-        all.extend([Self::Redlock, Self::Rslock]);
+        all.extend([Workers::One, Workers::Two].map(Self::Rslock));
+        all.push(Self::Redlock);
         all.into_iter().find(|who| who.name() == name)
     }
 
-    pub(crate) fn is_peer(self) -> bool {
-        matches!(self, Self::Redlock | Self::Rslock | Self::RslockThreads)
+    pub(crate) fn peer(self) -> Option<Peer> {
+        match self {
+            Self::Raw(_) | Self::Redlatch(_) => None,
+            Self::Redlock => Some(Peer::Redlock),
+            Self::Rslock(_) => Some(Peer::Rslock),
+        }
     }
 
     pub(crate) fn is_redlatch(self) -> bool {
@@ -54,8 +74,7 @@ impl Who {
     /// Nothing is connected yet, but for the floor.
     pub(crate) fn locker(self, urls: &[String]) -> Box<dyn Locker> {
         match self {
-            Self::RawSequential => floor(urls, Order::Sequential),
-            Self::RawOverlapped => floor(urls, Order::Overlapped),
+            Self::Raw(order) => Box::new(Queue::new(Floor::connect(urls, order), "bench:floor")),
             Self::Redlatch(mode) => {
                 let builder = configure(LockManager::builder().nodes(urls), mode);
                 Box::new(Redlatch(builder.build().unwrap()))
@@ -64,35 +83,23 @@ impl Who {
                 let urls = urls.iter().map(String::as_str).collect();
                 Box::new(Redlock(RedLock::new(urls)))
             }
-            Self::Rslock => rslock(urls, &ALONE),
-            Self::RslockThreads => rslock(urls, &SHARED),
+            Self::Rslock(workers) => Box::new(Rslock::new(urls, workers)),
         }
     }
 }
 
-fn floor(urls: &[String], order: Order) -> Box<dyn Locker> {
-    Box::new(Queue::new(Floor::connect(urls, order)))
-}
-
-fn rslock(urls: &[String], runtime: &'static Runtime) -> Box<dyn Locker> {
-    let urls = urls.iter().map(String::as_str).collect();
-    let manager = rslock::LockManager::new(urls);
-    Box::new(Rslock { manager, runtime })
-}
-
-/// The fastest for one thread: no other one has a part in its calls.
-static ALONE: LazyLock<Runtime> =
+static ONE: LazyLock<Runtime> =
     LazyLock::new(|| Builder::new_current_thread().enable_all().build().unwrap());
 
-static SHARED: LazyLock<Runtime> = LazyLock::new(|| {
+static TWO: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().unwrap()
 });
 
 /// Makes what programs have anyway, so that it is not in any figure.
 pub(crate) fn make_runtimes() {
-    LazyLock::force(&ALONE);
-    LazyLock::force(&SHARED);
+    LazyLock::force(&ONE);
+    LazyLock::force(&TWO);
 }
 
 struct Redlatch(LockManager);
@@ -124,19 +131,36 @@ impl Locker for Redlock {
     }
 }
 
-struct Rslock {
-    manager: rslock::LockManager,
-    runtime: &'static Runtime,
+/// One manager, which has one connection to each node for all of its tasks. Its guard gives nothing back when it is
+/// dropped, so the lock is released by a call.
+pub(crate) struct Rslock {
+    pub(crate) manager: rslock::LockManager,
+    pub(crate) runtime: &'static Runtime,
 }
 
+impl Rslock {
+    pub(crate) fn new(urls: &[String], workers: Workers) -> Self {
+        let urls = urls.iter().map(String::as_str).collect();
+        Self {
+            manager: rslock::LockManager::new(urls),
+            runtime: match workers {
+                Workers::One => &ONE,
+                Workers::Two => &TWO,
+            },
+        }
+    }
+}
+
+/// As the main function of a program calls it.
 impl Locker for Rslock {
     fn hold(&self, resource: &str, section: &mut dyn FnMut()) -> bool {
-        let lock = self.manager.lock(resource, TTL);
-        let Ok(lock) = self.runtime.block_on(lock) else {
-            return false;
-        };
-        section();
-        self.runtime.block_on(lock.release());
-        true
+        self.runtime.block_on(async {
+            let Ok(lock) = self.manager.lock(resource, TTL).await else {
+                return false;
+            };
+            section();
+            lock.release().await;
+            true
+        })
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Entry, Store, error, integer, refusal, until, why_not};
+use super::{Entry, Store, error, integer, until, why_not};
 use crate::wire::resp::Reply;
-use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, REST, SCRIPTS};
+use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, REST};
 
 #[cfg(test)]
 mod differential;
@@ -85,29 +85,6 @@ impl Store {
             _ => return None,
         };
         Some(reply.unwrap_or_else(bad_arguments))
-    }
-
-    /// A command with the text of its script, which the server learns from those that have it.
-    pub(super) fn with_text<'a>(
-        &mut self,
-        mut arguments: Vec<&'a str>,
-    ) -> Result<Vec<&'a str>, Reply> {
-        match arguments.as_mut_slice() {
-            ["EVAL", text, ..] => {
-                let script = SCRIPTS.iter().find(|script| script.text() == *text);
-                self.scripts.extend(script.map(|script| script.digest()));
-            }
-            [name @ "EVALSHA", digest, ..] => {
-                let script = SCRIPTS.iter().find(|script| script.digest() == *digest);
-                let script = script.filter(|script| self.scripts.contains(script.digest()));
-                let Some(script) = script else {
-                    return Err(refusal("NOSCRIPT No matching script. Please use EVAL."));
-                };
-                (*name, *digest) = ("EVAL", script.text());
-            }
-            _ => (),
-        }
-        Ok(arguments)
     }
 
     /// What the wall clock of the node shows, in microseconds since the Unix epoch.

@@ -14,7 +14,7 @@ use crate::fake::FakeClock;
 use crate::fencing::Protocol;
 use crate::holder::Label;
 use crate::manager::LockManager;
-use crate::node::{Node, Setup};
+use crate::node::{Node, Setup, lanes};
 use crate::process;
 use crate::wire::address::Security;
 use crate::wire::transport::Connect;
@@ -74,12 +74,11 @@ impl Builder {
         // Lookups have a thread of their own, because the system's resolver can hang.
         let needs_lookups = specs.iter().any(|(_, spec)| spec.needs_lookups());
         let lookups = needs_lookups.then(|| one_thread("redlatch-lookup"));
-        let timeout = self.options.node_timeout;
         let nodes = specs
             .into_iter()
             .filter_map(|(_, spec)| {
                 let name = spec.name().into();
-                let connector = spec.connector(&clock, lookups.as_ref(), timeout, &security)?;
+                let connector = spec.connector(&clock, lookups.as_ref(), &security)?;
                 Some((name, connector))
             })
             .collect();
@@ -117,6 +116,7 @@ impl Builder {
         let options = self.checked_options()?;
         let thread = one_thread("redlatch");
         let timers = Timers::new(&clock, &thread);
+        let common_lanes = Arc::new(lanes(self.pool_size));
         let nodes = nodes
             .into_iter()
             .map(|(name, connector)| {
@@ -124,6 +124,7 @@ impl Builder {
                     name,
                     connector,
                     pool_size: self.pool_size,
+                    common_lanes: Arc::clone(&common_lanes),
                     timeout: options.node_timeout,
                     clock: &clock,
                     timers: &timers,

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use scheduled_thread_pool::ScheduledThreadPool;
 
@@ -124,13 +123,12 @@ impl NodeSpec {
         self,
         clock: &Clock,
         lookups: Option<&Arc<ScheduledThreadPool>>,
-        timeout: Duration,
         security: &Security,
     ) -> Option<Box<dyn Connect>> {
         match self {
             Self::Server(address) => {
                 let address = (*address).ok()?;
-                Some(address.connector(clock, lookups, timeout, security))
+                Some(address.connector(clock, lookups, security))
             }
             Self::Fake(node) => Some(Box::new(node)),
         }

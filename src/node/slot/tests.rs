@@ -17,7 +17,7 @@ impl Transport for Late {
         Ok(())
     }
 
-    fn is_ready(&mut self, _: Timestamp) -> bool {
+    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
         true
     }
 
@@ -84,7 +84,7 @@ impl Transport for Dictated {
         Ok(())
     }
 
-    fn is_ready(&mut self, _: Timestamp) -> bool {
+    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
         true
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{Error, LockGuard, LockManager, NodeError, NodeReport, Vote};
+use redlatch::{Error, Fanout, LockGuard, LockManager, NodeError, NodeReport, Vote};
 use redlatch_testing::scripted::{Kind, Peer, Scripted};
 use redlatch_testing::{Server, eventually, within};
 
@@ -21,6 +21,8 @@ fn manager(urls: impl IntoIterator<Item = String>, connections: usize) -> LockMa
         .nodes(urls)
         .node_timeout(NODE_TIMEOUT)
         .pool_size(u32::try_from(connections).unwrap())
+        // All nodes at once, so that all can be asked before any answers.
+        .fanout(Fanout::Overlapped)
         .build()
         .unwrap()
 }
@@ -44,7 +46,7 @@ fn last_commands(server: &Server) -> Vec<String> {
         rest.split(' ').next().map(ToOwned::to_owned)
     };
     let mut commands: Vec<String> = text.lines().filter_map(command).collect();
-    commands.retain(|command| command == "set" || command == "eval");
+    commands.retain(|command| ["set", "eval", "evalsha"].contains(&command.as_str()));
     commands
 }
 
@@ -66,29 +68,39 @@ fn lock_in_all_threads(manager: &LockManager) -> Vec<LockGuard> {
     })
 }
 
-/// Opens eight connections to each server: each holds back what eight threads ask it at the same time.
+/// Takes a lock in each of eight threads, each on connections of its own: a thread begins when the commands of those before
+/// it wait at the servers. They are held together.
+#[track_caller]
+fn lock_one_by_one(
+    manager: &LockManager,
+    waiting: impl Fn() -> usize,
+) -> Vec<JoinHandle<LockGuard>> {
+    let threads = (0..THREADS).map(|i| {
+        assert!(
+            eventually(BOUND, || waiting() == i),
+            "thread {i} may not begin"
+        );
+        let manager = manager.clone();
+        thread::spawn(move || manager.try_lock(&format!("job-{i}"), TTL).unwrap())
+    });
+    threads.collect()
+}
+
+/// Opens eight connections to each server: each holds back what eight threads ask it.
 #[track_caller]
 fn warm_up(manager: &LockManager, servers: &[Server]) {
     for server in servers {
         server.command(&["CLIENT", "PAUSE", "60000", "WRITE"]);
     }
-    let asking = thread::spawn({
-        let manager = manager.clone();
-        move || lock_in_all_threads(&manager)
-    });
-    let mut paused: Vec<&Server> = servers.iter().collect();
-    let all_came = eventually(BOUND, || {
-        paused.retain(|server| {
-            let came = server.blocked();
-            if came == THREADS {
-                server.command(&["CLIENT", "UNPAUSE"]);
-            }
-            came < THREADS
-        });
-        paused.is_empty()
-    });
+    let blocked = || servers.iter().map(Server::blocked).min().unwrap();
+    let asking = lock_one_by_one(manager, blocked);
+    let all_came = eventually(BOUND, || blocked() == THREADS);
     assert!(all_came, "a server was not asked by all threads");
-    drop(asking.join().unwrap());
+    for server in servers {
+        server.command(&["CLIENT", "UNPAUSE"]);
+    }
+    let guards: Vec<LockGuard> = asking.into_iter().map(|t| t.join().unwrap()).collect();
+    drop(guards);
     for server in servers {
         assert_eq!(last_commands(server).len(), THREADS);
     }
@@ -149,7 +161,8 @@ fn a_server_that_closes_idle_connections_loses_no_vote() {
 fn a_reset_discards_all_older_connections_unseen() {
     // The first eight connections are dead from then on, as after a power failure: nothing tells but an attempt.
     let dead = Arc::new(AtomicBool::new(false));
-    let (dead_now, waiting) = (Arc::clone(&dead), AtomicUsize::new(0));
+    let (dead_now, waiting) = (Arc::clone(&dead), Arc::new(AtomicUsize::new(0)));
+    let came = Arc::clone(&waiting);
     let together = Barrier::new(THREADS);
     let server = Scripted::start(move |peer, command| {
         if command.connection < THREADS && dead_now.load(Ordering::SeqCst) {
@@ -157,20 +170,23 @@ fn a_reset_discards_all_older_connections_unseen() {
         }
         let name = command.words.get(1).map_or("", String::as_str);
         if command.kind() == Kind::Set && name.starts_with("job-") {
-            waiting.fetch_add(1, Ordering::SeqCst);
+            came.fetch_add(1, Ordering::SeqCst);
             together.wait();
         }
         peer.say(command.consent());
     });
     let manager = manager([server.url()], THREADS);
-    drop(lock_in_all_threads(&manager));
+    let asking = lock_one_by_one(&manager, || waiting.load(Ordering::SeqCst));
+    let guards: Vec<LockGuard> = asking.into_iter().map(|t| t.join().unwrap()).collect();
+    drop(guards);
     assert_eq!(server.connections(), THREADS);
 
     dead.store(true, Ordering::SeqCst);
     let before = server.heard().len();
     assert_all_granted(manager.try_lock("alone", TTL).unwrap().votes());
-    for guard in lock_in_all_threads(&manager) {
-        assert_all_granted(guard.votes());
+    let asking = lock_one_by_one(&manager, || waiting.load(Ordering::SeqCst) - THREADS);
+    for guard in asking {
+        assert_all_granted(guard.join().unwrap().votes());
     }
     let after = server.heard().split_off(before);
     let wasted = after.iter().filter(|c| c.connection < THREADS).count();

@@ -247,35 +247,6 @@ fn a_failed_attempt_leaves_no_lock_and_a_counter_that_only_grows() {
 }
 
 #[test]
-fn servers_that_forget_their_scripts_are_sent_them_again() {
-    let servers = Server::cluster(3);
-    let manager = fenced_over(&servers);
-    let flush = || {
-        for server in &servers {
-            server.command(&["SCRIPT", "FLUSH"]);
-        }
-    };
-    for _ in 0..3 {
-        let guard = manager.try_lock("job", TTL).unwrap();
-        let granted = |report: &&redlatch::NodeReport| matches!(report.vote, Vote::Granted);
-        assert_eq!(
-            guard.votes().iter().filter(granted).count(),
-            3,
-            "{:?}",
-            guard.votes()
-        );
-        flush();
-        guard.extend(TTL).unwrap();
-        flush();
-        guard.unlock().unwrap();
-        for server in &servers {
-            assert_eq!(server.get("job"), None);
-        }
-        flush();
-    }
-}
-
-#[test]
 fn a_ttl_beyond_max_ttl_and_names_of_the_protocols_own_keys_are_refused() {
     let nodes = FakeNode::cluster(1);
     let manager = fenced()

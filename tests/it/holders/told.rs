@@ -182,7 +182,7 @@ fn hiding(peer: &mut Peer, command: &Command) {
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.close(),
         Kind::Look => peer.say(b"*2\r\n:60000\r\n:0\r\n"),
-        Kind::Other if command.raw().windows(5).any(|part| part == b"#valu") => {
+        Kind::Other if command.words.iter().any(|word| word.contains("#value,")) => {
             peer.say(
                 b"*3\r\n:60000\r\n:46\r\n$46\r\n00112233445566778899aabbccddeeff00112233 web-3\r\n",
             );
@@ -198,7 +198,7 @@ fn where_no_reply_has_told_who_it_is_a_call_that_waited_looks_once() {
     let nodes: Vec<Scripted> = (0..3).map(|_| Scripted::start(hiding)).collect();
     let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
     let manager = builder.node_timeout(PATIENCE).build().unwrap();
-    let is_look = |command: &Command| command.raw().windows(9).any(|part| part == b", #value,");
+    let is_look = |command: &Command| command.words.iter().any(|word| word.contains(", #value,"));
     let looks = || {
         nodes[0]
             .heard()

@@ -116,7 +116,7 @@ fn the_user_who_looks_sees_a_lock_and_can_take_none() {
 
 /// What a client can do without, at another price.
 fn is_spared(permission: &str, protocol: Protocol) -> bool {
-    ["+exists", "+sadd", "+rpush", "+blpop"].contains(&permission)
+    ["+evalsha", "+exists", "+sadd", "+rpush", "+blpop"].contains(&permission)
         || (permission == "+info" && protocol == Protocol::Classic)
 }
 

@@ -1,0 +1,287 @@
+//! Who sends: a thread that wants something of nodes sends it itself, or queues it for a thread that sends for several.
+//!
+//! A *lane* is the right to have one batch of requests under way. While a lane is free, a thread takes it and sends at once.
+//! Else it queues its job and parks. Who gives a lane back gives it to the head of the queue, which sends its own job and
+//! those of others behind it that go to the same nodes, and brings all of them their answers.
+//!
+//! How many lanes there are follows the round trip. On a fast link one is enough: while a batch is under way, the next one
+//! collects. On a slow link nobody has to wait for a batch that is under way.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::sync::{Condvar, Mutex, MutexGuard};
+use crate::clock::Timestamp;
+
+/// What a thread wants of nodes.
+pub(crate) trait Job: Sized {
+    type Answers;
+
+    /// Whether it may go with the other one in one batch.
+    fn goes_with(&self, other: &Self) -> bool;
+
+    /// How much room it takes in a batch.
+    fn size(&self) -> Size;
+}
+
+/// How much room jobs take, or may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) commands: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The waiting of a thread in the queue, which models replace.
+pub(crate) trait Patience {
+    fn now(&self) -> Timestamp;
+
+    /// Waits until the stage has changed, or until a time, or for less long.
+    fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp);
+}
+
+/// The lanes to some nodes, and the queue for them.
+pub(crate) struct Lanes<J: Job> {
+    state: Mutex<State<J>>,
+    most: usize,
+}
+
+struct State<J: Job> {
+    under_way: usize,
+    /// The shortest round trip lately.
+    round_trip: Duration,
+    queue: VecDeque<Arc<Place<J>>>,
+}
+
+/// The place of a job in the queue, or in a batch.
+pub(crate) struct Place<J: Job> {
+    pub(crate) job: J,
+    stage: Mutex<Stage<J::Answers>>,
+    changed: Condvar,
+}
+
+enum Stage<A> {
+    Waits,
+    /// Its thread has a lane.
+    HasLane,
+    Answered(A),
+}
+
+/// The right to have a batch under way. It is given back when it is dropped, if not before.
+pub(crate) struct Lane<'l, J: Job> {
+    lanes: &'l Lanes<J>,
+    is_given_back: bool,
+}
+
+/// The jobs of other threads.
+pub(crate) type Others<J> = Vec<Arc<Place<J>>>;
+
+/// How a thread goes on.
+pub(crate) enum Entry<'l, J: Job> {
+    /// It sends its own job, and these.
+    Leads(Lane<'l, J>, Others<J>),
+    /// Another thread has sent its job.
+    Answered(J::Answers),
+    /// It has waited for long enough, and sends its own job without a lane.
+    Alone,
+}
+
+/// About the time that a client works for one batch.
+const BATCH: Duration = Duration::from_micros(100);
+
+/// How long a thread waits at a time for what is certain to come.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A round trip that got longer is believed by this part a batch.
+const SLOWNESS: u32 = 256;
+
+impl<J: Job> Lanes<J> {
+    /// Lanes for so many batches at most.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            state: Mutex::new(State {
+                under_way: 0,
+                // Nothing is known yet, so nobody waits.
+                round_trip: Duration::MAX,
+                queue: VecDeque::new(),
+            }),
+            most,
+        }
+    }
+
+    /// Takes a lane, if one is free, and what waits in the queue for the same nodes.
+    pub(crate) fn try_enter(
+        &self,
+        fits: impl Fn(&J) -> bool,
+        room: Size,
+    ) -> Option<(Lane<'_, J>, Others<J>)> {
+        let mut state = self.state.lock();
+        if state.under_way >= state.lanes(self.most) {
+            return None;
+        }
+        state.under_way = state.under_way.saturating_add(1);
+        let others = state.take(fits, room);
+        drop(state);
+        Some((self.lane(), others))
+    }
+
+    /// Waits in the queue until `end`. The job gets its answers from another thread, or its own thread gets a lane.
+    pub(crate) fn enter(
+        &self,
+        job: J,
+        room: Size,
+        end: Timestamp,
+        time: &impl Patience,
+    ) -> Entry<'_, J> {
+        let place = Arc::new(Place {
+            job,
+            stage: Mutex::new(Stage::Waits),
+            changed: Condvar::new(),
+        });
+        let mut inner = self.state.lock();
+        if inner.under_way == 0 {
+            // Nobody would give a lane to it.
+            inner.under_way = 1;
+            drop(inner);
+            return Entry::Leads(self.lane(), Vec::new());
+        }
+        inner.queue.push_back(Arc::clone(&place));
+        drop(inner);
+        let mut end = Some(end);
+        loop {
+            let now = time.now();
+            let mut stage = place.stage.lock();
+            match mem::replace(&mut *stage, Stage::Waits) {
+                Stage::Answered(answers) => return Entry::Answered(answers),
+                Stage::HasLane => {
+                    drop(stage);
+                    let fits = |other: &J| other.goes_with(&place.job);
+                    let others = self.state.lock().take(fits, room);
+                    return Entry::Leads(self.lane(), others);
+                }
+                Stage::Waits if end.is_none_or(|end| now < end) => {
+                    let until = end.unwrap_or_else(|| now.saturating_add(LOOK));
+                    time.pause(&place.changed, &mut stage, until);
+                }
+                Stage::Waits => {
+                    drop(stage);
+                    if self.leave(&place) {
+                        return Entry::Alone;
+                    }
+                    // Another thread has taken it out, and brings it a lane or its answers.
+                    end = None;
+                }
+            }
+        }
+    }
+
+    fn lane(&self) -> Lane<'_, J> {
+        Lane {
+            lanes: self,
+            is_given_back: false,
+        }
+    }
+
+    /// Takes a job out of the queue. Returns whether it was there.
+    fn leave(&self, place: &Arc<Place<J>>) -> bool {
+        let mut state = self.state.lock();
+        let before = state.queue.len();
+        state.queue.retain(|other| !Arc::ptr_eq(other, place));
+        state.queue.len() < before
+    }
+}
+
+impl<J: Job> State<J> {
+    /// How many lanes there are. While one batch is on its way there and back, so many others are sent.
+    fn lanes(&self, most: usize) -> usize {
+        let fill = self.round_trip.as_nanos().checked_div(BATCH.as_nanos());
+        usize::try_from(fill.unwrap_or_default())
+            .unwrap_or(most)
+            .min(most)
+            .max(1)
+    }
+
+    /// Takes the jobs that fit out of the queue, as many as there is room for.
+    fn take(&mut self, fits: impl Fn(&J) -> bool, mut room: Size) -> Others<J> {
+        let mut taken = Vec::new();
+        self.queue.retain(|place| {
+            let size = place.job.size();
+            if !fits(&place.job) || !size.fits(room) {
+                return true;
+            }
+            room = room.less(size);
+            taken.push(Arc::clone(place));
+            false
+        });
+        taken
+    }
+
+    fn measure(&mut self, round_trip: Duration) {
+        // A shorter one counts at once, and a longer one slowly: it may have been the processor that was busy.
+        let step = self.round_trip.checked_div(SLOWNESS).unwrap_or_default();
+        let slowly = self.round_trip.saturating_add(step);
+        self.round_trip = round_trip.min(slowly);
+    }
+}
+
+impl<A> Stage<A> {
+    /// Moves the job on, and wakes its thread.
+    fn set<J: Job<Answers = A>>(place: &Place<J>, stage: Self) {
+        *place.stage.lock() = stage;
+        place.changed.notify_one();
+    }
+}
+
+impl<J: Job> Place<J> {
+    /// Brings the job its answers.
+    pub(crate) fn answer(&self, answers: J::Answers) {
+        Stage::set(self, Stage::Answered(answers));
+    }
+}
+
+impl<J: Job> Lane<'_, J> {
+    /// Gives the lane to the first in the queue, if one waits. Takes the round trip, if it was measured.
+    pub(crate) fn give_back(&mut self, round_trip: Option<Duration>) {
+        if mem::replace(&mut self.is_given_back, true) {
+            return;
+        }
+        let lanes = self.lanes;
+        let mut state = lanes.state.lock();
+        if let Some(round_trip) = round_trip {
+            state.measure(round_trip);
+        }
+        let is_one_too_many = state.under_way > state.lanes(lanes.most);
+        let first = state.queue.front().filter(|_| !is_one_too_many);
+        if first.is_none() {
+            state.under_way = state.under_way.saturating_sub(1);
+            return;
+        }
+        let first = state.queue.pop_front();
+        drop(state);
+        if let Some(first) = first {
+            Stage::set(&first, Stage::HasLane);
+        }
+    }
+}
+
+impl<J: Job> Drop for Lane<'_, J> {
+    fn drop(&mut self) {
+        self.give_back(None);
+    }
+}
+
+impl Size {
+    /// Whether there is so much room.
+    fn fits(self, room: Self) -> bool {
+        self.commands <= room.commands && self.bytes <= room.bytes
+    }
+
+    /// The room beside the other.
+    pub(crate) fn less(self, other: Self) -> Self {
+        Self {
+            commands: self.commands.saturating_sub(other.commands),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+}

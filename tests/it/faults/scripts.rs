@@ -1,0 +1,170 @@
+//! Scripts that are called by their digests: which command has the text, and what happens when a server wants it again.
+
+use std::time::Duration;
+
+use redlatch::{KeepAlive, LockGuard, LockManager, Protocol, Vote};
+use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
+use redlatch_testing::{Server, eventually, now, pause};
+
+use crate::managers::{fenced_over, patient};
+
+const TTL: Duration = Duration::from_mins(1);
+const BOUND: Duration = Duration::from_secs(30);
+
+fn over(servers: &[Server], protocol: Protocol) -> LockManager {
+    match protocol {
+        Protocol::Fenced => fenced_over(servers),
+        Protocol::Classic | _ => patient(servers.iter().map(Server::url)),
+    }
+}
+
+#[track_caller]
+fn assert_has_all_votes(guard: &LockGuard) {
+    let votes = guard.votes();
+    let is_granted = |report: &redlatch::NodeReport| matches!(report.vote, Vote::Granted);
+    assert!(votes.iter().all(is_granted), "{votes:?}");
+}
+
+/// How often a server was sent a script as text, and how often by its digest.
+fn calls(server: &Server) -> [u64; 2] {
+    ["eval", "evalsha"].map(|command| server.count(command))
+}
+
+#[test]
+fn a_script_is_sent_once_on_a_connection_and_then_called_by_its_digest() {
+    let servers = [Server::start()];
+    let manager = over(&servers, Protocol::Classic);
+    for _ in 0..5 {
+        let guard = manager.try_lock("job", TTL).unwrap();
+        guard.extend(TTL).unwrap();
+        guard.unlock().unwrap();
+    }
+    // The introduction, an extension and a release; then four extensions and four releases.
+    assert_eq!(calls(&servers[0]), [3, 8]);
+    assert_eq!(servers[0].keys(), 0);
+}
+
+#[test]
+fn servers_that_forget_their_scripts_are_sent_them_again() {
+    for protocol in [Protocol::Classic, Protocol::Fenced] {
+        let servers = Server::cluster(3);
+        let manager = over(&servers, protocol);
+        let flush = || {
+            for server in &servers {
+                server.command(&["SCRIPT", "FLUSH"]);
+            }
+        };
+        for _ in 0..3 {
+            let guard = manager.try_lock("job", TTL).unwrap();
+            assert_has_all_votes(&guard);
+            flush();
+            guard.extend(TTL).unwrap();
+            flush();
+            guard.unlock().unwrap();
+            for server in &servers {
+                assert_eq!(server.get("job"), None);
+            }
+            flush();
+        }
+    }
+}
+
+#[test]
+fn locks_that_are_kept_outlive_that_their_servers_forget_the_scripts() {
+    let servers = Server::cluster(3);
+    let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+    let builder = builder.node_timeout(Duration::from_secs(1));
+    let manager = builder.build().unwrap();
+    let ttl = Duration::from_secs(4);
+    let keep = |name: &str| {
+        let request = manager.request(name).ttl(ttl);
+        request.keep_alive(KeepAlive::unbounded()).lock().unwrap()
+    };
+    let guards = ["a", "b", "c"].map(keep);
+    let began = now();
+    while began.elapsed() < ttl + ttl / 2 {
+        for server in &servers {
+            server.command(&["SCRIPT", "FLUSH"]);
+        }
+        pause(Duration::from_millis(20));
+        for guard in &guards {
+            guard.check().unwrap();
+        }
+    }
+    for server in &servers {
+        assert_eq!(server.keys(), 3);
+    }
+    for guard in guards {
+        guard.unlock().unwrap();
+    }
+}
+
+#[test]
+fn a_user_who_may_not_call_scripts_by_their_digests_has_them_sent_as_text() {
+    let server = Server::start();
+    let user = [
+        "ACL",
+        "SETUSER",
+        "locker",
+        "on",
+        ">secret",
+        "~*",
+        "nocommands",
+    ];
+    let may = ["+set", "+eval", "+get", "+del", "+pttl", "+pexpire"];
+    server.command(&[&user[..], &may].concat());
+    let manager = patient([format!("redis://locker:secret@{}", server.name())]);
+    for _ in 0..3 {
+        let guard = manager.try_lock("job", TTL).unwrap();
+        guard.extend(TTL).unwrap();
+        guard.unlock().unwrap();
+        assert_eq!(server.get("job"), None);
+    }
+}
+
+#[test]
+fn a_release_on_a_new_connection_has_the_text() {
+    let servers = [Server::start()];
+    let manager = over(&servers, Protocol::Classic);
+    manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+    let guard = manager.try_lock("job", TTL).unwrap();
+    servers[0].command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    let before = calls(&servers[0]);
+    guard.unlock().unwrap();
+    // The introduction of the connection, and the release.
+    assert_eq!(calls(&servers[0]), [before[0] + 2, before[1]]);
+    assert_eq!(servers[0].keys(), 0);
+}
+
+/// A node that never answers when it is asked for the lock `lost`.
+fn silent_once(peer: &mut Peer, command: &Command) {
+    if !(command.kind() == Kind::Set && command.key() == "lost") {
+        peer.say(command.consent());
+    }
+}
+
+#[test]
+fn an_undo_has_the_text_although_the_connection_was_sent_it_before() {
+    let node = Scripted::start(silent_once);
+    let builder = LockManager::builder().node(node.url());
+    let manager = builder
+        .node_timeout(Duration::from_millis(200))
+        .build()
+        .unwrap();
+    for _ in 0..2 {
+        manager.try_lock("job", TTL).unwrap().unlock().unwrap();
+    }
+    manager.try_lock("lost", TTL).unwrap_err();
+    let releases = || node.heard_of(Kind::Release);
+    assert!(eventually(BOUND, || releases().len() >= 3));
+    let [first, second, undo, ..] = &releases()[..] else {
+        unreachable!("there are three");
+    };
+    assert_eq!(
+        [first, second, undo].map(|release| release.connection),
+        [0; 3]
+    );
+    assert_eq!(undo.key(), "lost");
+    let in_full = [first, second, undo].map(Command::is_in_full);
+    assert_eq!(in_full, [true, false, true]);
+}
