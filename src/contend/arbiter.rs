@@ -13,8 +13,8 @@ use crate::node::wait::{ListenOutcome, Listener, LockState, LookReply, Target, W
 /// lock.
 const MOST_POLLS: u32 = 8;
 
-/// How many hints in succession may fail before the client sleeps, and does not listen: a bell that it would ignore is to
-/// wake another one.
+/// How many hints in succession may fail before the client sleeps. It does not listen meanwhile: a bell that it would ignore
+/// is to wake another one.
 const MOST_HINTS: u32 = 3;
 
 /// How long a client that has just had the lock waits for the client that it woke to ask for the lock.
@@ -140,17 +140,20 @@ impl<'c> Wait<'c> {
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
         for _ in 0..MOST_POLLS {
-            let next = self.poll(cluster.delay()?, when_free);
+            let next = if self.hints < MOST_HINTS {
+                self.poll(cluster.delay()?, when_free)
+            } else {
+                Next::Sleep
+            };
             when_free = WhenFree::Take;
             match next {
-                Next::Attempt(order, slots) if self.may_heed_a_hint() => {
+                Next::Attempt(order, slots) => {
                     self.hints = self.hints.saturating_add(1);
                     return self.round(order, slots);
                 }
                 Next::Look => self.hints = 0,
                 Next::Woken => {}
-                // After that many failed hints, a further one is treated like none.
-                Next::Attempt(..) | Next::Sleep => {
+                Next::Sleep => {
                     self.hints = 0;
                     self.patience.sleep(&cluster.clock, cluster.delay()?);
                     break;
@@ -161,10 +164,6 @@ impl<'c> Wait<'c> {
             }
         }
         self.at_all_nodes()
-    }
-
-    fn may_heed_a_hint(&self) -> bool {
-        self.hints < MOST_HINTS
     }
 
     /// Looks at the lock on the first node that answers before it `is_over`, and announces that it is waited for, for
@@ -199,13 +198,8 @@ impl<'c> Wait<'c> {
         let cluster = self.cluster;
         let left = || self.patience.left(&cluster.clock);
         let delay = delay.min(left());
-        let announced = if self.may_heed_a_hint() {
-            delay
-        } else {
-            Duration::ZERO
-        };
         // A node that hangs may use up the remaining time.
-        let Some((look, listener)) = self.look(announced, when_free, || left().is_zero()) else {
+        let Some((look, listener)) = self.look(delay, when_free, || left().is_zero()) else {
             return Next::Sleep;
         };
         let is_semaphore = self.wanted.semaphore.is_some();
