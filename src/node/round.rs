@@ -16,6 +16,7 @@ use super::request::Request;
 use super::sync::{Condvar, MutexGuard};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
+use crate::quorum::quorum;
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
 
@@ -269,8 +270,14 @@ fn drive<'x>(
     };
     let exchanges = asked.map(begin);
     let mut all: Vec<Option<Exchange<'x>>> = exchanges.map(Some).collect();
-    if requests.iter().any(|asked| asked.request.is_in_reverse()) {
-        all.reverse();
+    if requests.iter().any(|asked| asked.request.rings_the_bell()) {
+        // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops
+        // here, and is not kept waiting for longer than that.
+        let majority = nodes.iter().take(quorum(nodes.len()));
+        let majority = majority.filter(|(_, asked)| *asked).count();
+        if let Some(majority) = all.get_mut(..majority) {
+            majority.reverse();
+        }
     }
     check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
