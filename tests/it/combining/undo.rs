@@ -223,8 +223,8 @@ fn the_reply_to_an_undo_answers_no_other_request() {
     let [kept, first] = ["kept", FIRST].map(|name| manager.try_lock(name, TTL).unwrap());
     // The connection to the first node has had the text.
     kept.extend(TTL * 2).ok();
-    let looked = manager.clone();
-    let looker = std::thread::spawn(move || looked.status("looked at").map(drop).ok());
+    let other = manager.clone();
+    let looker = std::thread::spawn(move || other.status("looked at").map(drop).ok());
     let is_asked = |command: &Command| command.words.contains(&"looked at".to_owned());
     assert!(eventually(BOUND, || servers[0]
         .heard()
