@@ -167,10 +167,10 @@ fn lead(
         let all: Vec<Asked<'_>> = iter::once(own).chain(others).collect();
         drive(nodes, &all, answers, &mut pacer)
     };
-    // The next batch begins before the threads of this one are woken.
-    drop(pacer);
     let own = batch.own_answers();
     drop(batch);
+    // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches.
+    drop(pacer);
     // Last, because the program's logger may panic, or take long.
     news.into_iter().for_each(News::tell);
     own
@@ -358,5 +358,9 @@ impl Patience for Parked<'_> {
 
     fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp) {
         self.0.nap(changed, stage, until);
+    }
+
+    fn let_others_run(&self) {
+        self.0.let_others_run();
     }
 }
