@@ -204,6 +204,11 @@ impl<'x> Exchange<'x> {
         matches!(self, Self::Idle(_) | Self::Sent(_))
     }
 
+    /// Whether the requests have a slot and were not sent.
+    pub(super) fn is_unsent(&self) -> bool {
+        matches!(self, Self::Idle(_))
+    }
+
     /// Whether the requests can be sent without connecting.
     pub(super) fn is_warm(&self) -> bool {
         matches!(self, Self::Idle(checkout) if checkout.slot.is_open())

@@ -37,15 +37,12 @@ mod fanout {
 
 /// Commands of several threads that go together.
 #[cfg(test)]
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tracing"))]
 mod combining {
-    #[cfg(feature = "tracing")]
     mod batches;
-    #[cfg(feature = "tracing")]
     mod broken;
-    #[cfg(feature = "tracing")]
     mod crowd;
-    #[cfg(feature = "tracing")]
+    mod hanging;
     mod undo;
 }
 
