@@ -43,6 +43,7 @@ mod combining {
     mod broken;
     mod crowd;
     mod hanging;
+    mod threads;
     mod undo;
 }
 
@@ -162,7 +163,7 @@ mod operations {
 #[cfg(test)]
 mod threads {
     #[cfg(target_os = "linux")]
-    mod forks;
+    pub(crate) mod forks;
     mod many;
     #[cfg(target_os = "linux")]
     mod own;
