@@ -43,6 +43,7 @@ mod combining {
     mod broken;
     mod crowd;
     mod hanging;
+    mod limits;
     mod threads;
     mod undo;
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use log::{LevelFilter, Log, Metadata, Record};
-use redlatch::{Error, Fanout};
+use redlatch::{Error, Fanout, LockGuard};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{eventually, is_alone, pause};
 
@@ -87,12 +87,9 @@ fn a_logger_that_takes_long_and_panics_on_the_thread_that_sends_holds_up_no_othe
     let lock = |name: &'static str| -> Job<'_, bool> {
         let manager = &manager;
         Box::new(move || {
-            let guard = manager.try_lock(name, TTL);
+            let guard = manager.try_lock(name, TTL).map(LockGuard::into_lease);
             DONE.fetch_add(1, Ordering::SeqCst);
-            let is_good = guard.is_ok();
-            // It is released at the end, when nobody waits any more.
-            std::mem::forget(guard);
-            is_good
+            guard.is_ok()
         })
     };
     let results = together(&manager, ["a", "b", "c"].map(lock).into());
