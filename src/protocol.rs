@@ -3,8 +3,8 @@
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::contend::handover::Cohort;
-use crate::error::NodeReport;
 use crate::lease::state::LeaseState;
+use crate::lease::votes::Votes;
 use crate::node::command::Command;
 use crate::node::fence::Fence;
 
@@ -22,7 +22,7 @@ pub(crate) mod release;
 pub(crate) struct Won {
     pub(crate) lease: LeaseState,
     /// What each node said, in the canonical order.
-    pub(crate) votes: Vec<NodeReport>,
+    pub(crate) votes: Votes,
     /// Until when the lock has to rest if it is given back before, if it has a minimum.
     pub(crate) rests_until: Option<Timestamp>,
     /// How often and for how long the lock may be handed over from thread to thread, if at all.
@@ -31,10 +31,10 @@ pub(crate) struct Won {
 
 /// The command for the nodes about a held lock.
 fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Command<'a> {
-    let fence = cluster.rules.as_ref().zip(lease.tokens.claim);
+    let fence = cluster.rules.as_ref().zip(lease.claim());
     Command {
         key,
-        value: lease.tokens.value.as_bytes(),
+        value: lease.value.as_bytes(),
         fence: fence.map(|(rules, token)| Fence {
             rules,
             token,

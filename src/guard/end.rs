@@ -92,7 +92,8 @@ impl LockGuard {
     /// and how the lock was lost before it, if it was.
     fn give_back(&mut self, ending: Ending) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.must_release = false;
-        if let Some(turn) = &self.turn {
+        let turn = self.take_turn();
+        if let Some(turn) = &turn {
             turn.release_begins();
         }
         // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
@@ -100,17 +101,19 @@ impl LockGuard {
         let ended = self.lease.end();
         self.shared.keeper.forget(&self.lease);
         let rest = self.rest(ended.loss.as_ref(), ending);
-        if ended.loss.is_none() && rest.is_none() && self.hand_over(&ended) {
+        if ended.loss.is_none() && rest.is_none() && self.hand_over(turn.as_ref(), &ended) {
             self.lease.released();
             drop_hooks(ended.hooks);
             return None;
         }
         let is_free = ended.loss.is_none() && rest.is_none();
-        let passed = is_free.then(|| self.pass(&ended)).flatten();
+        let passed = is_free.then(|| self.pass(turn.as_ref(), &ended)).flatten();
         let released = passed.unwrap_or_else(|| self.release(&ended, rest));
         // The next thread gets its turn before the steps that may take time.
-        self.turn = None;
-        self.seat = None;
+        if let Some(turn) = turn {
+            turn.end();
+        }
+        self.extras = None;
         self.lease.given_back(&released.nodes);
         drop_hooks(ended.hooks);
         Some((ended.loss, released.nodes))
@@ -118,9 +121,11 @@ impl LockGuard {
 
     fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
         let cluster = self.shared.cluster();
-        let key = cluster.key_in(self.resource(), self.lease.slot);
+        let key = cluster.key_in(self.resource(), self.lease.slot());
         let released = release(cluster, &self.lease, &ended.standings, (&key, rest));
-        self.shared.note_release(self.resource(), &released);
+        if rest.is_none() {
+            self.shared.note_release(self.resource(), &released);
+        }
         released
     }
 
@@ -129,7 +134,7 @@ impl LockGuard {
         if loss.is_some() || ending == Ending::AtOnce || thread::panicking() {
             return None;
         }
-        let until = self.rests_until?;
+        let until = self.rests_until()?;
         let left = until.saturating_since(self.shared.cluster().clock.now());
         (!left.is_zero()).then_some(left)
     }
@@ -144,10 +149,10 @@ pub(super) fn drop_hooks(hooks: Vec<Hook>) {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.must_release || self.shared.cluster().is_forked() {
-            return;
+        if self.must_release && !self.shared.cluster().is_forked() {
+            // A second panic while unwinding would abort the program, so a panic must not leave this drop.
+            despite_panics(|| drop(self.give_back(Ending::AsAsked)));
         }
-        // A second panic while unwinding would abort the program, so a panic must not leave this drop.
-        despite_panics(|| drop(self.give_back(Ending::AsAsked)));
+        drop(self.take_turn());
     }
 }

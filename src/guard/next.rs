@@ -31,16 +31,17 @@ pub(crate) enum Received {
 impl LockGuard {
     /// Hands the lock to the next waiting thread of this manager, if that is allowed and enough validity remains.
     /// Returns whether it did.
-    pub(super) fn hand_over(&self, ended: &Ended) -> bool {
+    pub(super) fn hand_over(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> bool {
         let now = self.shared.cluster().clock.now();
-        let cohort = self.cohort.and_then(|cohort| cohort.next(now));
-        let (Some((turn, first)), Some(cohort)) = (self.next_thread(), cohort) else {
+        let cohort = self.extras.as_ref().and_then(|extras| extras.cohort);
+        let cohort = cohort.and_then(|cohort| cohort.next(now));
+        let (Some((turn, first)), Some(cohort)) = (next_thread(turn), cohort) else {
             return false;
         };
         let demand = first.demand();
         // The key keeps its value, so another label would not be that of the holder.
         let label = demand.label.as_ref().map(Label::as_str);
-        let is_same = self.lease.tokens.value.label() == label;
+        let is_same = self.lease.value.label() == label;
         let validity = demand.term.validity;
         if !is_same || !is_enough(ended.deadline.saturating_since(now), validity) {
             return false;
@@ -49,26 +50,28 @@ impl LockGuard {
         let deadline = ended.deadline.min(now.saturating_add(validity));
         let won = Won {
             lease: self.lease.successor(&ended.standings, now, deadline),
-            votes: self.votes.to_vec(),
+            votes: self.votes.clone(),
             // The next thread has its own, if it asked for one.
             rests_until: None,
             cohort: Some(cohort),
         };
-        let next = Self::new(&self.shared, won);
+        let mut next = Self::new(&self.shared, won);
+        // After so many threads it is released.
+        next.passes = 0;
         let given = turn.give_to(&first, Received::HandedOver(next));
         given.map_err(Received::disown).is_ok()
     }
 
     /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
     /// for it. Returns the result of the release.
-    pub(super) fn pass(&self, ended: &Ended) -> Option<Released> {
+    pub(super) fn pass(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> Option<Released> {
         let cluster = self.shared.cluster();
         let key = cluster.key(self.resource());
         let passes = self.passes.checked_sub(1)?;
         if self.shared.courtesy.is_contended(&key) {
             return None;
         }
-        let (turn, first) = self.next_thread()?;
+        let (turn, first) = next_thread(turn)?;
         let demand = first.demand();
         if demand.patience.left(&cluster.clock).is_zero() {
             return None;
@@ -93,11 +96,12 @@ impl LockGuard {
         }
         Some(result.released)
     }
+}
 
-    fn next_thread(&self) -> Option<(&Turn<Self>, First<Self>)> {
-        let turn = self.turn.as_ref()?;
-        Some((turn, turn.first()?))
-    }
+/// The first of the threads that wait for the end of this turn.
+fn next_thread(turn: Option<&Turn<LockGuard>>) -> Option<(&Turn<LockGuard>, First<LockGuard>)> {
+    let turn = turn?;
+    Some((turn, turn.first()?))
 }
 
 impl Received {

@@ -13,6 +13,7 @@ use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::holder::Label;
 use crate::lease::state::{LeaseState, Tokens};
+use crate::lease::votes::Votes;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::command::Command;
 use crate::node::fence::Fence;
@@ -115,10 +116,10 @@ impl<'c> Bid<'c> {
         };
         let times = (started, started.saturating_add(self.asked.term.validity));
         let standings = ballots.iter().map(|ballot| ballot.trace.into()).collect();
-        let (clock, resource) = (&self.cluster.clock, self.asked.resource);
+        let (owner, resource) = (&self.cluster.owner, self.asked.resource);
         Won {
-            lease: LeaseState::new(clock, resource, tokens, standings, times),
-            votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
+            lease: LeaseState::new(owner, resource, tokens, standings, times),
+            votes: Votes::new(ballots.into_iter().map(|ballot| ballot.report).collect()),
             // The caller sets it, from when it has the lock.
             rests_until: None,
             cohort: self.handover.map(|allowance| allowance.begin(started)),

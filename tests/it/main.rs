@@ -6,6 +6,14 @@
     reason = "a test that overflows fails, as it should"
 )]
 
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts for `locking::memory`.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
 #[cfg(test)]
 mod managers;
 
@@ -16,6 +24,7 @@ mod locking {
     mod guard;
     mod lease;
     mod lock;
+    mod memory;
     mod reserved;
     mod rounds;
     mod tokens;
@@ -57,6 +66,8 @@ mod waiting {
     mod handover;
     #[cfg(target_os = "linux")]
     mod pass;
+    #[cfg(target_os = "linux")]
+    mod pass_trouble;
     #[cfg(target_os = "linux")]
     pub(crate) mod queue;
     mod trouble;
