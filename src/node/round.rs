@@ -211,8 +211,8 @@ impl Drop for Batch {
     }
 }
 
-/// The lane of a round. It is given back when all have answered, or as soon as replies are late, so that a node that hangs
-/// holds up no other round.
+/// The lane of a round. It is given back when all have answered, or as soon as replies are late, and before the round connects
+/// or waits for a connection. So a node that hangs holds up no other round.
 struct Pacer<'l> {
     lane: Option<Lane<'l, Batched>>,
     clock: &'l Clock,
@@ -241,7 +241,7 @@ impl<'l> Pacer<'l> {
         }
     }
 
-    /// No reply has come for some time.
+    /// No reply has come for some time, or comes before some time has passed.
     fn is_late(&mut self) {
         self.lane = None;
     }
@@ -281,6 +281,9 @@ fn drive<'x>(
     check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     each(all.iter_mut(), Exchange::is_warm, Exchange::send);
+    if all.iter().flatten().any(Exchange::is_idle) {
+        pacer.is_late();
+    }
     each(all.iter_mut(), Exchange::is_idle, Exchange::send);
     let count_under_way = |all: &[Option<Exchange<'x>>]| {
         let under_way = all.iter().flatten().filter(|one| one.is_under_way());
@@ -294,7 +297,10 @@ fn drive<'x>(
             (0, None) => break,
             // All other slots are back in their pools by now. Two threads that each keep a slot while they wait for one of
             // the other would wait for each other.
-            (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_slot),
+            (0, Some(exchange)) => {
+                pacer.is_late();
+                *exchange = exchange.take().map(Exchange::wait_for_slot);
+            }
             // One exchange is left, and holds nobody up, so it may wait until its deadline.
             (1, None) if pacer.has_no_lane() => {
                 each(all.iter_mut(), Exchange::is_under_way, |exchange| {
