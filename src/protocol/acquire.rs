@@ -41,7 +41,7 @@ pub(crate) fn attempt(
     order: Order,
     handover: Option<Allowance>,
 ) -> Result<Won, Error> {
-    let token = Token::random().map_err(Error::no_randomness)?;
+    let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
     let value = asked.label.map_or_else(
         || Value::from(token),
         |label| Value::labelled(token, label, cluster.clock.wall_micros()),

@@ -192,14 +192,14 @@ mod tests {
     }
 
     fn lease() -> Arc<LeaseState> {
+        let clock = Clock::from(FakeClock::new());
         let tokens = Tokens {
-            value: Token::random().unwrap().into(),
+            value: Token::random(&clock).unwrap().into(),
             fencing: None,
             claim: None,
         };
         let (resource, times) = ("job".into(), (at(0), at(1_000)));
         let owed = [Standing::MayHaveKey; 3].into();
-        let clock = Clock::from(FakeClock::new());
         Arc::new(LeaseState::new(&clock, &resource, tokens, owed, times))
     }
 
