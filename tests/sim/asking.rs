@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::wire::{Message, Verb};
+use super::wire::Message;
 use super::world::{State, World};
 
 impl State {
@@ -22,9 +22,8 @@ impl State {
             (connection.client, connection.node)
         };
         for message in messages {
-            let sets = matches!(message.verb, Verb::Set | Verb::Retake);
             let token = self.witness.tokens.get(&message.token);
-            if sets && token.is_some_and(|token| token.is_returned) {
+            if message.asks() && token.is_some_and(|token| token.is_returned) {
                 let told = (node, message.token.clone());
                 self.witness.healed.insert(told);
             }
@@ -41,8 +40,9 @@ impl State {
     }
 
     fn counts_leaders(&mut self, messages: &[Message]) {
-        let ends = |verb| matches!(verb, Verb::Set | Verb::Retake | Verb::Release | Verb::Rest);
-        let owners = messages.iter().filter(|message| ends(message.verb));
+        let owners = messages
+            .iter()
+            .filter(|message| message.asks() || message.releases().is_some());
         let owners: HashSet<usize> = owners
             .filter_map(|message| {
                 let maker = self.witness.made_by.get(&message.token);
@@ -88,7 +88,10 @@ impl State {
     /// Whether a background thread may release what it has set again on a node while the guard ended. It releases nothing
     /// else, and not on other nodes.
     fn may_be_of_a_heal(&self, node: usize, message: &Message) -> bool {
-        let told = (node, message.token.clone());
+        let Some(token) = message.releases() else {
+            return false;
+        };
+        let told = (node, token.clone());
         self.is_keeping(self.client()) && self.witness.healed.contains(&told)
     }
 }

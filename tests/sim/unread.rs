@@ -17,9 +17,8 @@ pub(super) struct Unread {
 }
 
 struct Sent {
-    verb: Verb,
+    asks: bool,
     token: String,
-    is_undo: bool,
 }
 
 impl Unread {
@@ -47,9 +46,8 @@ impl Unread {
             None => return Err("before the reply to another command is read"),
         };
         self.commands.push_back(Sent {
-            verb: message.verb,
+            asks: message.asks(),
             token: message.token.clone(),
-            is_undo: what == Some("undo"),
         });
         Ok(what)
     }
@@ -57,10 +55,7 @@ impl Unread {
     /// Whether this releases what a command before it may set, which has no reply yet.
     fn is_undo(&self, message: &Message) -> bool {
         let mut before = self.commands.iter();
-        message.verb == Verb::Release
-            && before.any(|sent| {
-                matches!(sent.verb, Verb::Set | Verb::Retake) && sent.token == message.token
-            })
+        message.verb == Verb::Release && before.any(|sent| sent.asks && sent.token == message.token)
     }
 
     /// The next reply is read, or none has come in time.
@@ -76,9 +71,6 @@ impl Unread {
         let Some(sent) = self.commands.pop_front() else {
             return Err("a reply to nothing");
         };
-        if sent.is_undo {
-            return Err("the reply to an undo");
-        }
         if matches!(reply, Reply::Error(error) if error.code == "NOSCRIPT") {
             self.refused.push(sent.token);
         }
