@@ -4,6 +4,7 @@
 //! (group commit). One of the threads leads: it sends for all, reads the replies, and brings each its own. `lanes` says which
 //! one, and when. Whatever holds for a request that goes alone holds for each of them: its deadline, its undo, its repetitions.
 
+use std::io;
 use std::iter;
 use std::mem::take;
 use std::slice;
@@ -19,6 +20,7 @@ use crate::error::NodeError;
 use crate::quorum::quorum;
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
+use crate::wire::transport::closed;
 
 /// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -130,7 +132,10 @@ fn complete(nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answers) -> Answers 
     if missing.iter().any(|(_, is_missing)| *is_missing) {
         let again = lead(&missing, own, None, Vec::new());
         for (answer, again) in answers.iter_mut().zip(again) {
-            if let Some(again) = again {
+            if let Some(mut again) = again {
+                // The node may have executed it already.
+                let failure = || Box::new(closed(io::ErrorKind::ConnectionAborted));
+                again.first_failure.get_or_insert_with(failure);
                 *answer = Some(again);
             }
         }
