@@ -86,13 +86,11 @@ fn text<T: std::fmt::Debug>(result: Result<T, Error>) -> End {
 
 #[test]
 fn releases_extensions_and_acquires_go_together_and_each_gets_its_own_answer() {
-    let (server, writes) = answering_writes(|command| {
-        match (command.kind(), command.key()) {
-            (Kind::Release, "gone") => b"*1\r\n:-2\r\n".to_vec(),
-            (Kind::Extend, "lost") => b"*1\r\n:-2\r\n".to_vec(),
-            (Kind::Set, "held") => b"$-1\r\n".to_vec(),
-            _ => consent(command),
-        }
+    let (server, writes) = answering_writes(|command| match (command.kind(), command.key()) {
+        (Kind::Release, "gone") => b"*1\r\n:-2\r\n".to_vec(),
+        (Kind::Extend, "lost") => b"*1\r\n:-2\r\n".to_vec(),
+        (Kind::Set, "held") => b"$-1\r\n".to_vec(),
+        _ => consent(command),
     });
     let manager = with_one_lane([&server]).build().unwrap();
     let lock = |name| manager.try_lock(name, TTL).unwrap();
