@@ -126,7 +126,9 @@ impl LockGuard {
         let of_slot = self.lease.slot().map(|slot| slot_key(&waited_for, slot));
         let key = of_slot.as_deref().unwrap_or(&waited_for);
         let released = release(cluster, &self.lease, &ended.standings, (key, rest));
-        self.shared.note_release(&waited_for, &released);
+        if rest.is_none() {
+            self.shared.note_release(&waited_for, &released);
+        }
         released
     }
 

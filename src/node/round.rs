@@ -16,6 +16,7 @@ use super::request::Request;
 use super::sync::{Condvar, MutexGuard};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
+use crate::quorum::quorum;
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
 
@@ -153,7 +154,7 @@ fn lead(
         answers: iter::repeat_with(|| None).take(room).collect(),
         others,
     };
-    let mut pacer = Pacer::new(lane, clock, own.since);
+    let mut pacer = Pacer::new(lane, clock);
     let Batch { answers, others } = &mut batch;
     let news = if others.is_empty() {
         drive(nodes, slice::from_ref(&own), answers, &mut pacer)
@@ -220,11 +221,11 @@ struct Pacer<'l> {
 }
 
 impl<'l> Pacer<'l> {
-    fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock, started: Timestamp) -> Self {
+    fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock) -> Self {
         Self {
             lane,
             clock,
-            started,
+            started: clock.now(),
             round_trip: None,
         }
     }
@@ -263,21 +264,24 @@ fn drive<'x>(
 ) -> Vec<News> {
     let rooms = answers.chunks_mut(requests.len());
     let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
-    let exchanges = asked.map(|((node, _), answers)| Exchange::begin(node, requests, answers));
+    let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
+        Exchange::begin(node, requests, answers, pacer.started)
+    };
+    let exchanges = asked.map(begin);
     let mut all: Vec<Option<Exchange<'x>>> = exchanges.map(Some).collect();
-    if requests.iter().any(|asked| asked.request.is_in_reverse()) {
-        all.reverse();
+    if requests.iter().any(|asked| asked.request.rings_the_bell()) {
+        // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops
+        // here, and is not kept waiting for longer than that.
+        let majority = nodes.iter().take(quorum(nodes.len()));
+        let majority = majority.filter(|(_, asked)| *asked).count();
+        if let Some(majority) = all.get_mut(..majority) {
+            majority.reverse();
+        }
     }
     check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
-    each(all.iter_mut(), |exchange| {
-        if exchange.is_warm() {
-            exchange.send()
-        } else {
-            exchange
-        }
-    });
-    each(all.iter_mut(), Exchange::send);
+    each(all.iter_mut(), Exchange::is_warm, Exchange::send);
+    each(all.iter_mut(), Exchange::is_idle, Exchange::send);
     let count_under_way = |all: &[Option<Exchange<'x>>]| {
         let under_way = all.iter().flatten().filter(|one| one.is_under_way());
         under_way.count()
@@ -293,14 +297,16 @@ fn drive<'x>(
             (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_slot),
             // One exchange is left, and holds nobody up, so it may wait until its deadline.
             (1, None) if pacer.has_no_lane() => {
-                each(all.iter_mut(), |exchange| exchange.send().receive());
+                each(all.iter_mut(), Exchange::is_under_way, |exchange| {
+                    exchange.send().receive()
+                });
             }
             // Replies that have come are read first: a node that hangs must not keep the connections to the others busy. Of
             // each pass only the first exchange is waited for, so no reply lies unread for longer than that. That is the one
             // which was sent last: when its reply is there, so are most others.
             _ => {
                 let mut patience = PATIENCE;
-                each(all.iter_mut().rev(), |exchange| {
+                each(all.iter_mut().rev(), Exchange::is_open, |exchange| {
                     let exchange = exchange.try_slot();
                     if !exchange.is_under_way() {
                         return exchange;
@@ -326,16 +332,19 @@ fn check(all: &mut [Option<Exchange<'_>>]) {
     let sockets = open.map(Exchange::socket);
     let is_known = sockets.clone().count() > 1 && sockets.clone().all(|socket| socket.is_some());
     if !(is_known && are_quiet(sockets.flatten())) {
-        each(all.iter_mut(), Exchange::check);
+        each(all.iter_mut(), Exchange::is_idle, Exchange::check);
     }
 }
 
 fn each<'a, 'x: 'a>(
     all: impl Iterator<Item = &'a mut Option<Exchange<'x>>>,
+    is_meant: impl Fn(&Exchange<'x>) -> bool,
     mut step: impl FnMut(Exchange<'x>) -> Exchange<'x>,
 ) {
     for one in all {
-        *one = one.take().map(&mut step);
+        if one.as_ref().is_some_and(&is_meant) {
+            *one = one.take().map(&mut step);
+        }
     }
 }
 
