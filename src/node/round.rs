@@ -340,9 +340,9 @@ fn drive<'x>(
 /// only if one has something to tell.
 fn check(all: &mut [Option<Exchange<'_>>]) {
     let open = all.iter().flatten().filter(|one| one.is_warm());
-    let sockets: Vec<_> = open.map(Exchange::socket).collect();
-    let is_known = sockets.len() > 1 && sockets.iter().all(Option::is_some);
-    if !(is_known && are_quiet(sockets.into_iter().flatten())) {
+    let sockets = open.map(Exchange::socket);
+    let is_known = sockets.clone().count() > 1 && sockets.clone().all(|socket| socket.is_some());
+    if !(is_known && are_quiet(sockets.flatten())) {
         each(all.iter_mut(), Exchange::is_idle, Exchange::check);
     }
 }
