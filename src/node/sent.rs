@@ -29,7 +29,7 @@ pub(super) struct Sent<'x> {
     /// How often requests were sent again because the connection was closed.
     repetitions: u32,
     first_failure: Option<Box<NodeError>>,
-    /// Whether an undo was sent. Its reply is never read.
+    /// Whether an undo was sent. Nobody wants its reply.
     is_undone: bool,
     /// How many more scripts may be sent again with their text.
     missing_scripts: usize,
@@ -284,6 +284,8 @@ impl<'x> Sent<'x> {
         let is_undone = asked.is_some_and(|asked| self.checkout.undo(asked.request));
         self.is_undone |= is_undone;
         let trace = if is_undone {
+            // Its reply comes behind all others, and answers nothing.
+            self.expected.others.push_back(place);
             Trace::Undone
         } else {
             Trace::Possible
@@ -293,10 +295,11 @@ impl<'x> Sent<'x> {
 
     fn answer(&mut self, place: usize, result: Result<Reply, NodeError>, trace: Trace) {
         let checkout = &mut self.checkout;
+        let now = checkout.node().now();
         let answer = Answer {
             result,
-            elapsed: checkout.elapsed(place),
-            at: checkout.node().now(),
+            elapsed: checkout.elapsed(place, now),
+            at: now,
             server: checkout.server(),
             trace,
             first_failure: self.first_failure.clone(),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::iter;
 use std::mem;
+use std::net::TcpStream;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
@@ -157,6 +158,17 @@ impl Slot {
         }
     }
 
+    /// The socket of an open connection that is quiet if the socket has nothing to read.
+    pub(crate) fn socket(&self) -> Option<&TcpStream> {
+        self.connection.as_ref()?.transport.socket()
+    }
+
+    /// Whether the connection, if there is one, is of this generation.
+    pub(crate) fn is_of(&self, generation: u64) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_none_or(|connection| connection.generation == generation)
+    }
+
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
     pub(crate) fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
         let connection = self.connection.as_mut().ok_or_else(no_connection)?;
@@ -278,13 +290,20 @@ impl OpenConnection {
     fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         self.read_introduction(deadline)?;
         let reply = self.recv(deadline);
-        let Server::Refused(_) = self.server else {
-            return reply;
-        };
-        match (reply, mem::replace(&mut self.server, Server::Known(None))) {
-            // A server with too many clients says so once, and closes.
-            (Err(error), Server::Refused(last)) if error.is_closed() => Ok(last),
-            (reply, _) => reply,
+        match (&reply, &self.server) {
+            // A server with too many clients says so once, and closes. That answers all that was sent.
+            (Err(error), Server::Refused(last)) if error.is_closed() => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                if self.in_flight > 0 {
+                    self.replies = Replies::InOrder;
+                }
+                Ok(last.clone())
+            }
+            (_, Server::Refused(_)) => {
+                self.server = Server::Known(None);
+                reply
+            }
+            _ => reply,
         }
     }
 
