@@ -4,6 +4,7 @@
 //! (group commit). One of the threads leads: it sends for all, reads the replies, and brings each its own. `lanes` says which
 //! one, and when. Whatever holds for a request that goes alone holds for each of them: its deadline, its undo, its repetitions.
 
+use std::io;
 use std::iter;
 use std::mem::take;
 use std::slice;
@@ -19,6 +20,7 @@ use crate::error::NodeError;
 use crate::quorum::quorum;
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
+use crate::wire::transport::closed;
 
 /// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -130,7 +132,10 @@ fn complete(nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answers) -> Answers 
     if missing.iter().any(|(_, is_missing)| *is_missing) {
         let again = lead(&missing, own, None, Vec::new());
         for (answer, again) in answers.iter_mut().zip(again) {
-            if let Some(again) = again {
+            if let Some(mut again) = again {
+                // The node may have executed it already.
+                let failure = || Box::new(closed(io::ErrorKind::ConnectionAborted));
+                again.first_failure.get_or_insert_with(failure);
                 *answer = Some(again);
             }
         }
@@ -167,10 +172,10 @@ fn lead(
         let all: Vec<Asked<'_>> = iter::once(own).chain(others).collect();
         drive(nodes, &all, answers, &mut pacer)
     };
-    // The next batch begins before the threads of this one are woken.
-    drop(pacer);
     let own = batch.own_answers();
     drop(batch);
+    // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches.
+    drop(pacer);
     // Last, because the program's logger may panic, or take long.
     news.into_iter().for_each(News::tell);
     own
@@ -335,9 +340,9 @@ fn drive<'x>(
 /// only if one has something to tell.
 fn check(all: &mut [Option<Exchange<'_>>]) {
     let open = all.iter().flatten().filter(|one| one.is_warm());
-    let sockets: Vec<_> = open.map(Exchange::socket).collect();
-    let is_known = sockets.len() > 1 && sockets.iter().all(Option::is_some);
-    if !(is_known && are_quiet(sockets.into_iter().flatten())) {
+    let sockets = open.map(Exchange::socket);
+    let is_known = sockets.clone().count() > 1 && sockets.clone().all(|socket| socket.is_some());
+    if !(is_known && are_quiet(sockets.flatten())) {
         each(all.iter_mut(), Exchange::is_idle, Exchange::check);
     }
 }
@@ -364,5 +369,9 @@ impl Patience for Parked<'_> {
 
     fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp) {
         self.0.nap(changed, stage, until);
+    }
+
+    fn let_others_run(&self) {
+        self.0.let_others_run();
     }
 }
