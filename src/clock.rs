@@ -173,6 +173,13 @@ impl Clock {
         }
     }
 
+    /// Lets threads run that are ready to, if there are any.
+    pub(crate) fn let_others_run(&self) {
+        if let Self::System(_) = self {
+            thread::yield_now();
+        }
+    }
+
     /// A random number that spreads retries.
     pub(crate) fn random(&self) -> Result<u32, getrandom::Error> {
         match self {

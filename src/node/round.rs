@@ -159,7 +159,7 @@ fn lead(
         answers: iter::repeat_with(|| None).take(room).collect(),
         others,
     };
-    let mut pacer = Pacer::new(lane, clock, own.since);
+    let mut pacer = Pacer::new(lane, clock);
     let Batch { answers, others } = &mut batch;
     let news = if others.is_empty() {
         drive(nodes, slice::from_ref(&own), answers, &mut pacer)
@@ -172,10 +172,10 @@ fn lead(
         let all: Vec<Asked<'_>> = iter::once(own).chain(others).collect();
         drive(nodes, &all, answers, &mut pacer)
     };
-    // The next batch begins before the threads of this one are woken.
-    drop(pacer);
     let own = batch.own_answers();
     drop(batch);
+    // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches.
+    drop(pacer);
     // Last, because the program's logger may panic, or take long.
     news.into_iter().for_each(News::tell);
     own
@@ -216,8 +216,8 @@ impl Drop for Batch {
     }
 }
 
-/// The lane of a round. It is given back when all have answered, or as soon as replies are late, so that a node that hangs
-/// holds up no other round.
+/// The lane of a round. It is given back when all have answered, or as soon as replies are late, and before the round connects
+/// or waits for a connection. So a node that hangs holds up no other round.
 struct Pacer<'l> {
     lane: Option<Lane<'l, Batched>>,
     clock: &'l Clock,
@@ -226,11 +226,11 @@ struct Pacer<'l> {
 }
 
 impl<'l> Pacer<'l> {
-    fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock, started: Timestamp) -> Self {
+    fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock) -> Self {
         Self {
             lane,
             clock,
-            started,
+            started: clock.now(),
             round_trip: None,
         }
     }
@@ -246,7 +246,7 @@ impl<'l> Pacer<'l> {
         }
     }
 
-    /// No reply has come for some time.
+    /// No reply has come for some time, or comes before some time has passed.
     fn is_late(&mut self) {
         self.lane = None;
     }
@@ -269,9 +269,8 @@ fn drive<'x>(
 ) -> Vec<News> {
     let rooms = answers.chunks_mut(requests.len());
     let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
-    let now = pacer.clock.now();
     let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
-        Exchange::begin(node, requests, answers, now)
+        Exchange::begin(node, requests, answers, pacer.started)
     };
     let exchanges = asked.map(begin);
     let mut all: Vec<Option<Exchange<'x>>> = exchanges.map(Some).collect();
@@ -287,6 +286,9 @@ fn drive<'x>(
     check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     each(all.iter_mut(), Exchange::is_warm, Exchange::send);
+    if all.iter().flatten().any(Exchange::is_idle) {
+        pacer.is_late();
+    }
     each(all.iter_mut(), Exchange::is_idle, Exchange::send);
     let count_under_way = |all: &[Option<Exchange<'x>>]| {
         let under_way = all.iter().flatten().filter(|one| one.is_under_way());
@@ -300,7 +302,10 @@ fn drive<'x>(
             (0, None) => break,
             // All other slots are back in their pools by now. Two threads that each keep a slot while they wait for one of
             // the other would wait for each other.
-            (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_slot),
+            (0, Some(exchange)) => {
+                pacer.is_late();
+                *exchange = exchange.take().map(Exchange::wait_for_slot);
+            }
             // One exchange is left, and holds nobody up, so it may wait until its deadline.
             (1, None) if pacer.has_no_lane() => {
                 each(all.iter_mut(), Exchange::is_under_way, |exchange| {
@@ -335,9 +340,9 @@ fn drive<'x>(
 /// only if one has something to tell.
 fn check(all: &mut [Option<Exchange<'_>>]) {
     let open = all.iter().flatten().filter(|one| one.is_warm());
-    let sockets: Vec<_> = open.map(Exchange::socket).collect();
-    let is_known = sockets.len() > 1 && sockets.iter().all(Option::is_some);
-    if !(is_known && are_quiet(sockets.into_iter().flatten())) {
+    let sockets = open.map(Exchange::socket);
+    let is_known = sockets.clone().count() > 1 && sockets.clone().all(|socket| socket.is_some());
+    if !(is_known && are_quiet(sockets.flatten())) {
         each(all.iter_mut(), Exchange::is_idle, Exchange::check);
     }
 }
@@ -364,5 +369,9 @@ impl Patience for Parked<'_> {
 
     fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp) {
         self.0.nap(changed, stage, until);
+    }
+
+    fn let_others_run(&self) {
+        self.0.let_others_run();
     }
 }

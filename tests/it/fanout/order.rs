@@ -203,7 +203,7 @@ fn asked_when_woken(fanout: Fanout, times: usize) -> Vec<usize> {
             woken.fetch_add(1, Ordering::SeqCst);
             peer.say(b"*2\r\n$4\r\nbell\r\n$1\r\n1\r\n");
         }
-        Kind::Retake | Kind::Extend | Kind::Release | Kind::Probe | Kind::Other => {
+        Kind::Retake | Kind::Extend | Kind::Release | Kind::Pass | Kind::Probe | Kind::Other => {
             peer.say(b":1\r\n");
         }
     });
