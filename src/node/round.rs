@@ -154,7 +154,7 @@ fn lead(
         answers: iter::repeat_with(|| None).take(room).collect(),
         others,
     };
-    let mut pacer = Pacer::new(lane, clock, own.since);
+    let mut pacer = Pacer::new(lane, clock);
     let Batch { answers, others } = &mut batch;
     let news = if others.is_empty() {
         drive(nodes, slice::from_ref(&own), answers, &mut pacer)
@@ -221,11 +221,11 @@ struct Pacer<'l> {
 }
 
 impl<'l> Pacer<'l> {
-    fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock, started: Timestamp) -> Self {
+    fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock) -> Self {
         Self {
             lane,
             clock,
-            started,
+            started: clock.now(),
             round_trip: None,
         }
     }
@@ -264,9 +264,8 @@ fn drive<'x>(
 ) -> Vec<News> {
     let rooms = answers.chunks_mut(requests.len());
     let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
-    let now = pacer.clock.now();
     let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
-        Exchange::begin(node, requests, answers, now)
+        Exchange::begin(node, requests, answers, pacer.started)
     };
     let exchanges = asked.map(begin);
     let mut all: Vec<Option<Exchange<'x>>> = exchanges.map(Some).collect();
