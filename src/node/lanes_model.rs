@@ -54,6 +54,8 @@ const ROOMY: Size = Size {
 struct Patient;
 
 impl Patience for Patient {
+    fn let_others_run(&self) {}
+
     fn now(&self) -> Timestamp {
         at(0)
     }
@@ -68,6 +70,8 @@ impl Patience for Patient {
 struct Hasty(Cell<u64>);
 
 impl Patience for Hasty {
+    fn let_others_run(&self) {}
+
     fn now(&self) -> Timestamp {
         at(self.0.get())
     }
