@@ -36,7 +36,7 @@ pub enum Fanout {
     /// that comes second stops as soon as no majority is possible.
     #[default]
     Sequential,
-    /// All nodes before any reply is read: one round trip, whatever their number, and no thread for any of them.
+    /// All nodes before any reply is read: one round trip, whatever their number, without a thread for each.
     ///
     /// For locks with little contention, over slow links. An attempt with an arbiter asks the arbiter alone, and all
     /// others at once when it has granted: two round trips.

@@ -123,6 +123,10 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! **Threads.** One manager is for all threads of a program. What several of them ask of the nodes at the same time goes
+//! in one write to each node and comes back in one read, whichever locks they want; a thread alone asks at once. A lock
+//! goes from one thread to the next in one round trip, in the order in which they asked.
+//!
 //! **Connections.** [`Builder::credentials`] takes a callback for passwords that change. With the cargo feature
 //! `tls-rustls`, `Builder::tls` takes certificates.
 //!
