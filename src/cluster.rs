@@ -14,8 +14,10 @@ use crate::stats::Recorder;
 
 pub(crate) mod key;
 mod options;
+mod owner;
 
 pub(crate) use self::options::Options;
+pub(crate) use self::owner::Owner;
 
 /// The nodes that vote together.
 pub(crate) struct Cluster {
@@ -27,20 +29,20 @@ pub(crate) struct Cluster {
     pub(crate) rules: Option<Rules>,
     pub(crate) proposals: Proposals,
     pub(crate) stats: Arc<Recorder>,
-    /// The process that made the connections.
-    process: u32,
+    pub(crate) owner: Arc<Owner>,
 }
 
 impl Cluster {
     pub(crate) fn new(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
+        let owner = Owner::new(&clock);
         Self {
             rules: options.rules(nodes.len()),
             proposals: Proposals::default(),
-            stats: Arc::default(),
+            stats: Arc::clone(&owner.stats),
             nodes,
             clock,
             options,
-            process: std::process::id(),
+            owner,
         }
     }
 
@@ -54,10 +56,9 @@ impl Cluster {
         self.nodes.iter().map(AsRef::as_ref)
     }
 
-    /// Whether this is the child of a fork. Mutexes that other threads held at the fork stay locked there, so none may
-    /// be taken.
+    /// Whether this is the child of a fork, where no mutex may be taken.
     pub(crate) fn is_forked(&self) -> bool {
-        std::process::id() != self.process
+        self.owner.is_forked()
     }
 
     /// Returns an error in the child of a fork.

@@ -6,19 +6,22 @@ use std::time::Duration;
 
 mod end;
 mod extend;
+mod next;
 mod number;
 mod shared;
 
 use self::end::drop_hooks;
+pub(crate) use self::next::{Demand, Received};
 pub(crate) use self::shared::Shared;
 use crate::clock::Timestamp;
-use crate::contend::handover::Cohort;
-use crate::contend::queue::{Tenant, Turn};
+use crate::contend::handover::{Cohort, MOST_PASSES};
+use crate::contend::queue::{Tenant, Turn, TurnNumber};
 use crate::contend::slots::Seat;
-use crate::error::{Error, LossCause, NodeReport};
-use crate::holder::Label;
+use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::lease::state::LeaseState;
+use crate::lease::votes::Votes;
 use crate::lease::{Lease, LeaseWatch};
+use crate::node::Node;
 use crate::protocol::Won;
 use crate::renewal::Purpose;
 
@@ -43,29 +46,31 @@ use crate::renewal::Purpose;
 pub struct LockGuard {
     shared: Arc<Shared>,
     lease: Arc<LeaseState>,
-    votes: Box<[NodeReport]>,
+    votes: Votes,
     /// Whether the guard still has to release the lock.
     must_release: bool,
+    /// Keeps the other threads of this manager waiting until it is passed on, after the release.
+    turn: Option<TurnNumber>,
+    /// How often the lock may still be passed on before it is released once, so that clients which only poll can get it.
+    passes: u32,
+    extras: Option<Box<Extras>>,
+}
+
+/// What most guards don't have.
+#[derive(Default)]
+struct Extras {
     /// Until when the lock has to rest if it is given back before, if it has a minimum.
     rests_until: Option<Timestamp>,
-    /// Keeps the other threads of this manager waiting until it is dropped, after the release.
-    turn: Option<Turn<LockGuard>>,
-    /// Keeps the slot of a semaphore from the other threads of this manager, likewise.
+    /// Keeps the slot of a semaphore from the other threads of this manager until it is dropped, after the release.
     seat: Option<Seat>,
     /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
     cohort: Option<Cohort>,
 }
 
-/// What a waiting thread asks for.
-pub(crate) struct Demand {
-    pub(crate) validity: Duration,
-    pub(crate) label: Option<Label>,
-}
-
 /// Threads of a manager that want the same lock wait for each other's guards.
 impl Tenant for LockGuard {
     type Lock = Arc<LeaseState>;
-    type Guard = Self;
+    type Guard = Received;
     type Error = Error;
     type Demand = Demand;
 
@@ -77,37 +82,51 @@ impl Tenant for LockGuard {
 impl LockGuard {
     pub(crate) fn new(shared: &Arc<Shared>, won: Won) -> Self {
         let lease = Arc::new(won.lease);
+        let extras = Extras {
+            rests_until: won.rests_until,
+            seat: lease.slot().map(|_| shared.slots.take(&lease)),
+            cohort: won.cohort,
+        };
+        let has_any =
+            extras.rests_until.is_some() || extras.seat.is_some() || extras.cohort.is_some();
         Self {
-            seat: lease.slot.map(|_| shared.slots.take(&lease)),
             shared: Arc::clone(shared),
             lease,
-            votes: won.votes.into(),
+            votes: won.votes,
             must_release: true,
-            rests_until: won.rests_until,
             turn: None,
-            cohort: won.cohort,
+            extras: has_any.then(|| Box::new(extras)),
+            passes: MOST_PASSES,
         }
     }
 
     /// The same guard, which now keeps the thread's turn in the queue.
     pub(crate) fn with_turn(mut self, turn: Option<Turn<Self>>) -> Self {
-        if let Some(turn) = &turn {
+        self.turn = turn.and_then(|turn| {
             turn.got(Arc::clone(&self.lease));
-        }
-        self.turn = turn;
+            turn.keep()
+        });
         self
     }
 
     /// The same guard, with a minimum that is counted from `now`.
     pub(crate) fn held_at_least(mut self, minimum: Option<Duration>, now: Timestamp) -> Self {
-        self.rests_until = minimum.map(|minimum| now.saturating_add(minimum));
+        if let Some(minimum) = minimum {
+            let until = now.saturating_add(minimum);
+            self.extras.get_or_insert_default().rests_until = Some(until);
+        }
         self
     }
 
-    /// Until when the lock has to rest if it is given back before. For the simulation's witness.
-    #[cfg(test)]
+    /// Until when the lock has to rest if it is given back before.
     pub(crate) fn rests_until(&self) -> Option<Timestamp> {
-        self.rests_until
+        self.extras.as_ref()?.rests_until
+    }
+
+    /// The turn of the guard in the queue, if it has one still. Its drop gives it to the next thread.
+    fn take_turn(&mut self) -> Option<Turn<Self>> {
+        let number = self.turn.take()?;
+        Some(self.shared.queue.turn(&self.lease.resource, number))
     }
 
     /// When the validity ends.
@@ -117,7 +136,7 @@ impl LockGuard {
 
     /// Counts and logs the end of this lock: from here on the program has it.
     pub(crate) fn count(&self) {
-        self.lease.count_in(&self.shared.cluster().stats);
+        self.lease.count();
     }
 
     pub(crate) fn shared_resource(&self) -> &Arc<str> {
@@ -138,7 +157,7 @@ impl LockGuard {
     /// nodes. If the holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
     /// a [local hand-over](crate::Builder::local_handover) have the same token.
     pub fn token(&self) -> &str {
-        self.lease.tokens.value.token().as_str()
+        self.lease.value.token()
     }
 
     /// Returns how long the lock is still valid, or zero when it no longer is.
@@ -254,7 +273,13 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn votes(&self) -> &[NodeReport] {
-        &self.votes
+        self.votes
+            .reports(self.shared.cluster().each().map(Node::name))
+    }
+
+    /// As [`Self::votes`], of each node its vote alone.
+    pub(crate) fn each_vote(&self) -> impl Iterator<Item = &Vote> {
+        self.votes.each()
     }
 
     /// Turns the guard into a lease, which another thread, process or machine can [adopt](crate::LockManager::adopt). The lock
@@ -294,7 +319,7 @@ impl LockGuard {
         self.shared.keeper.forget(&self.lease);
         drop_hooks(ended.hooks);
         // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
-        let rest = self.rests_until.and_then(|until| {
+        let rest = self.rests_until().and_then(|until| {
             let left = until.saturating_since(clock.now());
             let now = Duration::from_micros(clock.wall_micros());
             (!left.is_zero()).then(|| now.saturating_add(left))

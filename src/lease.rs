@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 mod model;
 pub(crate) mod state;
 mod text;
+pub(crate) mod votes;
 mod watch;
 
 use self::state::{LeaseState, Tokens};
@@ -67,9 +68,9 @@ impl Lease {
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*state.resource),
-            slot: state.slot,
-            value: state.tokens.value.clone(),
-            fencing: state.tokens.claim,
+            slot: state.slot(),
+            value: state.value.clone(),
+            fencing: state.claim(),
             may_have_key,
             expires_ms: whole_ms(expires),
             // Rounded up, so that the rest is not too short.
@@ -89,7 +90,7 @@ impl Lease {
 
     /// Returns the token, as [`LockGuard::token`](crate::LockGuard::token) does.
     pub fn token(&self) -> &str {
-        self.value.token().as_str()
+        self.value.token()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).

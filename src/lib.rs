@@ -185,6 +185,7 @@ mod error;
 pub mod fake;
 mod fanout;
 mod fencing;
+mod few;
 mod foreign;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -21,6 +21,7 @@ mod named;
 mod operations;
 mod request;
 mod semaphore;
+mod turn;
 
 use self::acquire::LockOptions;
 pub use self::builder::Builder;

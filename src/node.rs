@@ -2,7 +2,7 @@
 //!
 //! From the top down:
 //!
-//! - `acquire`, `extend`, `release`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
+//! - `acquire`, `extend`, `release`, `pass`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
 //!   `probe` asks a node that failed whether it is back.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file; `sent` is what
@@ -34,6 +34,7 @@ mod identity;
 pub(crate) mod inspect;
 pub(crate) mod lanes;
 mod listeners;
+pub(crate) mod pass;
 mod probe;
 pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]

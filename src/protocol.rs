@@ -3,8 +3,8 @@
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::contend::handover::Cohort;
-use crate::error::NodeReport;
 use crate::lease::state::LeaseState;
+use crate::lease::votes::Votes;
 use crate::node::command::Command;
 use crate::node::fence::Fence;
 
@@ -15,13 +15,14 @@ pub(crate) mod heal;
 pub(crate) mod list;
 pub(crate) mod look;
 pub(crate) mod open;
+pub(crate) mod pass;
 pub(crate) mod release;
 
 /// A lock that was just acquired or adopted, before a guard is made of it.
 pub(crate) struct Won {
     pub(crate) lease: LeaseState,
     /// What each node said, in the canonical order.
-    pub(crate) votes: Vec<NodeReport>,
+    pub(crate) votes: Votes,
     /// Until when the lock has to rest if it is given back before, if it has a minimum.
     pub(crate) rests_until: Option<Timestamp>,
     /// How often and for how long the lock may be handed over from thread to thread, if at all.
@@ -30,10 +31,10 @@ pub(crate) struct Won {
 
 /// The command for the nodes about a held lock.
 fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Command<'a> {
-    let fence = cluster.rules.as_ref().zip(lease.tokens.claim);
+    let fence = cluster.rules.as_ref().zip(lease.claim());
     Command {
         key,
-        value: lease.tokens.value.as_bytes(),
+        value: lease.value.as_bytes(),
         fence: fence.map(|(rules, token)| Fence {
             rules,
             token,

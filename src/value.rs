@@ -28,10 +28,11 @@ pub(crate) const LONGEST: usize =
 
 /// The value that a holder has under its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Value {
-    token: Token,
-    /// The whole value, where it is more than the token.
-    labelled: Option<Arc<str>>,
+pub(crate) enum Value {
+    /// The token alone.
+    Token(Token),
+    /// A token, the label of the holder, and mostly the time.
+    Labelled(Arc<str>),
 }
 
 impl Value {
@@ -39,8 +40,7 @@ impl Value {
     pub(crate) fn labelled(token: Token, label: &Label, wall_micros: u64) -> Self {
         let (label, since) = (label.as_str(), Second::of_wall(wall_micros));
         let text = format!("{} {label}{SINCE}{since}", token.as_str());
-        let labelled = Some(text.into());
-        Self { token, labelled }
+        Self::Labelled(text.into())
     }
 
     /// Reads the value of a holder, if it is one.
@@ -52,19 +52,20 @@ impl Value {
         }
         let (label, _) = label_and_since(rest.strip_prefix(' ')?);
         Label::new(label).ok()?;
-        let labelled = Some(text.into());
-        Some(Self { token, labelled })
+        Some(Self::Labelled(text.into()))
     }
 
-    pub(crate) fn token(&self) -> &Token {
-        &self.token
+    /// The text of the token.
+    pub(crate) fn token(&self) -> &str {
+        self.as_str().get(..Token::HEX_LEN).unwrap_or_default()
     }
 
     /// The value as it is under the key.
     pub(crate) fn as_str(&self) -> &str {
-        self.labelled
-            .as_deref()
-            .unwrap_or_else(|| self.token.as_str())
+        match self {
+            Self::Token(token) => token.as_str(),
+            Self::Labelled(text) => text,
+        }
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
@@ -86,16 +87,14 @@ impl Value {
     }
 
     fn parts(&self) -> Option<(&str, Option<Second>)> {
-        let text = self.labelled.as_deref()?;
-        let rest = text.get(Token::HEX_LEN..)?.strip_prefix(' ')?;
+        let rest = self.as_str().get(Token::HEX_LEN..)?.strip_prefix(' ')?;
         Some(label_and_since(rest))
     }
 }
 
 impl From<Token> for Value {
     fn from(token: Token) -> Self {
-        let labelled = None;
-        Self { token, labelled }
+        Self::Token(token)
     }
 }
 
@@ -144,7 +143,7 @@ impl Content {
         match (self, named) {
             (Self::Held(value), Self::Held(named))
             | (Self::Resting(value), Self::Resting(named)) => {
-                named.labelled.is_none() && value.token == named.token
+                matches!(named, Value::Token(_)) && value.token() == named.token()
             }
             _ => false,
         }
@@ -153,8 +152,8 @@ impl Content {
     /// The token, as a person gives it to release the lock; of a value of another program, what `shown` makes.
     pub(crate) fn token(&self, shown: impl FnOnce() -> String) -> String {
         match self {
-            Self::Held(value) => value.token().as_str().to_owned(),
-            Self::Resting(value) => format!("{REST}{}", value.token().as_str()),
+            Self::Held(value) => value.token().to_owned(),
+            Self::Resting(value) => format!("{REST}{}", value.token()),
             Self::Foreign => shown(),
         }
     }
@@ -204,7 +203,7 @@ mod tests {
             value.as_str(),
             "00112233445566778899aabbccddeeff00112233 web-3 4711 nightly since=2026-11-22T05:52:53Z"
         );
-        assert_eq!(value.token().as_str(), TOKEN);
+        assert_eq!(value.token(), TOKEN);
         let holder = value.holder().unwrap();
         assert_eq!(&*holder.label, "web-3 4711 nightly");
         let since = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_326_773);
@@ -278,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn a_label_costs_a_lock_without_one_two_words() {
+    fn a_label_costs_a_lock_without_one_a_word() {
         let words = size_of::<Value>() - size_of::<Token>();
-        assert_eq!(words, 2 * size_of::<usize>());
+        assert_eq!(words, size_of::<usize>());
     }
 
     proptest! {

@@ -8,7 +8,7 @@ pub(crate) mod address;
 pub(crate) mod connection;
 mod credentials;
 mod lookup;
-mod nonblocking;
+pub(crate) mod nonblocking;
 pub(crate) mod pack;
 pub(crate) mod resp;
 pub(crate) mod scripts;

@@ -26,6 +26,7 @@ mod fenced;
 mod floor;
 mod footprint;
 mod healthy;
+mod held;
 mod kept;
 mod labelled;
 mod link;
@@ -48,7 +49,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
-    if contended::is_contender() || syscalls::is_traced() {
+    if contended::is_contender() || held::is_holder() || syscalls::is_traced() {
         return;
     }
     let effort = Effort::from_arguments();
@@ -74,12 +75,13 @@ fn main() {
 
 type Section = fn(&mut Table, &[Server], Effort);
 
-const SECTIONS: [(&str, Section); 9] = [
+const SECTIONS: [(&str, Section); 10] = [
     ("healthy", healthy::latency),
     ("fenced", fenced::latency),
     ("labelled", labelled::latency),
     ("faults", faults::latency),
     ("footprint", footprint::all),
+    ("held", held::memory),
     ("kept", kept::all),
     ("throughput", throughput::uncontended),
     ("contended", contended::all),

@@ -1,7 +1,7 @@
 //! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Timestamp;
@@ -17,6 +17,8 @@ pub(crate) struct Courtesy {
     /// Until when a thread that asks is polite, in nanoseconds, by a part of the key's hash. Two locks with the same
     /// part only make a thread polite without need.
     until: [AtomicU64; 64],
+    /// Whether other clients may be waiting, by the same part.
+    is_contended: [AtomicBool; 64],
 }
 
 impl Default for Courtesy {
@@ -24,14 +26,30 @@ impl Default for Courtesy {
         Self {
             hasher: RandomState::new(),
             until: [const { AtomicU64::new(0) }; 64],
+            is_contended: [const { AtomicBool::new(false) }; 64],
         }
     }
 }
 
 impl Courtesy {
-    pub(crate) fn note_release(&self, key: &str, now: Timestamp) {
-        let until = now.saturating_add(POLITE_FOR).as_nanos();
-        self.place(key).store(until, Ordering::Relaxed);
+    /// Notes whether a release has woken another client.
+    pub(crate) fn note_release(&self, key: &str, has_woken: bool, now: Timestamp) {
+        self.contended(key).store(has_woken, Ordering::Relaxed);
+        if has_woken {
+            let until = now.saturating_add(POLITE_FOR).as_nanos();
+            self.place(key).store(until, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that another client has the lock.
+    pub(crate) fn note_holder(&self, key: &str) {
+        self.contended(key).store(true, Ordering::Relaxed);
+    }
+
+    /// Whether other clients may be waiting for the lock: another one had it, and no release since then has shown that
+    /// nobody waits.
+    pub(crate) fn is_contended(&self, key: &str) -> bool {
+        self.contended(key).load(Ordering::Relaxed)
     }
 
     pub(crate) fn when_free(&self, key: &str, now: Timestamp) -> WhenFree {
@@ -44,8 +62,17 @@ impl Courtesy {
 
     fn place(&self, key: &str) -> &AtomicU64 {
         let [first, others @ ..] = &self.until;
+        others.get(self.part(key)).unwrap_or(first)
+    }
+
+    fn contended(&self, key: &str) -> &AtomicBool {
+        let [first, others @ ..] = &self.is_contended;
+        others.get(self.part(key)).unwrap_or(first)
+    }
+
+    fn part(&self, key: &str) -> usize {
         let [byte, ..] = self.hasher.hash_one(key).to_ne_bytes();
-        others.get(usize::from(byte) / 4).unwrap_or(first)
+        usize::from(byte) / 4
     }
 }
 
@@ -57,7 +84,7 @@ mod tests {
     fn who_has_woken_another_is_polite_once_for_a_moment_and_for_this_lock_alone() {
         let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
         assert_eq!(courtesy.when_free("job", now), WhenFree::Take);
-        courtesy.note_release("job", now);
+        courtesy.note_release("job", true, now);
         let others = (0..1_000).map(|n| format!("job-{n}"));
         let others = others.filter(|key| !std::ptr::eq(courtesy.place(key), courtesy.place("job")));
         let others: Vec<String> = others.collect();
@@ -70,7 +97,7 @@ mod tests {
         assert_eq!(courtesy.when_free("job", now), WhenFree::Yield);
         assert_eq!(courtesy.when_free("job", now), WhenFree::Take);
 
-        courtesy.note_release("job", now);
+        courtesy.note_release("job", true, now);
         let late = now.saturating_add(POLITE_FOR);
         assert_eq!(courtesy.when_free("job", late), WhenFree::Take);
     }

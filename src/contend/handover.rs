@@ -10,6 +10,9 @@ use crate::clock::Timestamp;
 /// clock by as many microseconds.
 pub(crate) const MOST_TIMES: u32 = 1000;
 
+/// How often a lock is passed on from thread to thread before it is released once, so that clients which only poll can get it.
+pub(crate) const MOST_PASSES: u32 = 15;
+
 /// The bounds that the builder was given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowance {

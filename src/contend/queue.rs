@@ -1,11 +1,16 @@
 //! The queue for threads of one manager that want the same lock: first in, first out, and only the first talks to the
 //! servers.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+// With a path, because the model includes this file under another name.
+#[path = "queue/line.rs"]
+mod line;
+
+use self::line::{Line, Waiter};
+pub(crate) use self::line::{Refusal, TurnNumber};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::clock::Timestamp;
 
@@ -19,7 +24,7 @@ const ROOM: usize = 64;
 pub(crate) trait Tenant: Sized {
     /// A lock that is held.
     type Lock: Clone;
-    /// What a thread hands to the next one, when the lock is handed over without a release.
+    /// What a thread leaves to the next one, beside the turn.
     type Guard;
     /// The error of an attempt.
     type Error: Clone;
@@ -60,45 +65,19 @@ pub(crate) struct Lines<T: Tenant> {
     turns: u64,
 }
 
-struct Line<T: Tenant> {
-    /// The number of the present turn.
-    turn: u64,
-    /// The lock of the thread whose turn it is, once it has one.
-    lock: Option<T::Lock>,
-    /// The error of its last attempt.
-    met: Option<T::Error>,
-    waiting: VecDeque<Arc<Waiter<T>>>,
-}
-
-struct Waiter<T: Tenant> {
-    demand: T::Demand,
-    admitted: Condvar,
-    admission: Mutex<Option<Admission<T>>>,
-}
-
-/// Tells a waiting thread that it has the turn.
-struct Admission<T: Tenant> {
-    turn: u64,
-    guard: Option<T::Guard>,
-}
-
 /// The right to talk to the servers about a resource. Its drop gives it to the next thread.
 pub(crate) struct Turn<T: Tenant> {
     queue: Arc<Queue<T>>,
     resource: Arc<str>,
-    number: u64,
+    /// None once the turn is over, or kept as its number alone.
+    number: Option<TurnNumber>,
 }
+
+/// The first thread of a line, which may have left since.
+pub(crate) struct First<T: Tenant>(Arc<Waiter<T>>);
 
 /// A turn, and what was handed over with it.
 pub(crate) type TurnAndGuard<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
-
-/// Why a thread did not get the turn in time.
-pub(crate) struct Refusal<T: Tenant> {
-    /// The lock that a thread of this manager has.
-    pub(crate) lock: Option<T::Lock>,
-    /// The last error of the thread whose turn it is, if it has no lock.
-    pub(crate) met: Option<T::Error>,
-}
 
 impl<T: Tenant> Queue<T> {
     pub(crate) fn new() -> Arc<Self> {
@@ -153,43 +132,45 @@ impl<T: Tenant> Queue<T> {
     #[cfg(test)]
     pub(crate) fn census(&self) -> [usize; 3] {
         let lines = self.lines.lock();
-        let waiting = lines.by_resource.values().map(|line| line.waiting.len());
+        let waiting = lines.by_resource.values().map(Line::waiting);
         let room = lines.by_resource.capacity();
         [lines.by_resource.len(), waiting.sum(), room]
     }
 
-    fn turn(self: &Arc<Self>, resource: &Arc<str>, number: u64) -> Turn<T> {
+    /// The turn with this number, which is over or was [kept as that](Turn::keep).
+    pub(crate) fn turn(self: &Arc<Self>, resource: &Arc<str>, number: TurnNumber) -> Turn<T> {
         Turn {
             queue: Arc::clone(self),
             resource: Arc::clone(resource),
-            number,
+            number: Some(number),
         }
     }
 
     /// Gives the turn to the next thread, or ends the line.
-    fn pass(&self, resource: &str, number: u64) {
+    fn pass(&self, resource: &str, number: TurnNumber) {
         let mut lines = self.lines.lock();
         let next = lines.next_turn();
-        let Some(line) = lines.line_of(resource, number) else {
+        let Some(line) = lines.line_of(resource, Some(number)) else {
             // Another thread has taken the turn, because the lock had ended.
             return;
         };
-        if !line.admit_first(next, |_| Some(None)) {
+        if !line.admit_first(next, None) {
             lines.end(resource);
         }
     }
 }
 
 impl<T: Tenant> Lines<T> {
-    fn next_turn(&mut self) -> u64 {
+    fn next_turn(&mut self) -> TurnNumber {
+        let number = TurnNumber::MIN.saturating_add(self.turns);
         self.turns = self.turns.wrapping_add(1);
-        self.turns
+        number
     }
 
     /// The line of a resource, if this is still its turn.
-    fn line_of(&mut self, resource: &str, turn: u64) -> Option<&mut Line<T>> {
+    fn line_of(&mut self, resource: &str, turn: Option<TurnNumber>) -> Option<&mut Line<T>> {
         let line = self.by_resource.get_mut(resource)?;
-        (line.turn == turn).then_some(line)
+        (Some(line.turn) == turn).then_some(line)
     }
 
     fn end(&mut self, resource: &str) {
@@ -197,69 +178,6 @@ impl<T: Tenant> Lines<T> {
         let needed = self.by_resource.len().max(ROOM);
         if self.by_resource.capacity() / 4 > needed {
             self.by_resource.shrink_to(needed);
-        }
-    }
-}
-
-impl<T: Tenant> Line<T> {
-    fn new(turn: u64) -> Self {
-        Self {
-            turn,
-            lock: None,
-            met: None,
-            waiting: VecDeque::new(),
-        }
-    }
-
-    fn begin(&mut self, turn: u64) {
-        self.turn = turn;
-        self.lock = None;
-        self.met = None;
-    }
-
-    /// Gives the turn to the first waiting thread, with what `make` makes for it. If `make` returns none, nothing
-    /// happens. Returns whether a thread got the turn.
-    fn admit_first(
-        &mut self,
-        turn: u64,
-        make: impl FnOnce(&T::Demand) -> Option<Option<T::Guard>>,
-    ) -> bool {
-        let Some(first) = self.waiting.front() else {
-            return false;
-        };
-        let Some(guard) = make(&first.demand) else {
-            return false;
-        };
-        *first.admission.lock() = Some(Admission { turn, guard });
-        first.admitted.notify_one();
-        self.waiting.pop_front();
-        self.begin(turn);
-        true
-    }
-
-    /// Whether the thread whose turn it is had a lock whose validity has ended.
-    fn is_over(&self, now: Timestamp) -> bool {
-        self.lock.as_ref().is_some_and(|lock| T::end(lock) <= now)
-    }
-
-    /// Whether the thread whose turn it is has neither a lock nor an error yet.
-    fn has_no_answer(&self) -> bool {
-        self.lock.is_none() && self.met.is_none()
-    }
-
-    fn is_first(&self, waiter: &Arc<Waiter<T>>) -> bool {
-        let first = self.waiting.front();
-        first.is_some_and(|first| Arc::ptr_eq(first, waiter))
-    }
-
-    fn remove(&mut self, waiter: &Arc<Waiter<T>>) {
-        self.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
-    }
-
-    fn refusal(&self) -> Refusal<T> {
-        Refusal {
-            lock: self.lock.clone(),
-            met: self.met.clone(),
         }
     }
 }
@@ -299,12 +217,12 @@ impl<T: Tenant> PlaceInLine<'_, T> {
                 }
             };
             if !is_in_line {
-                line.waiting.push_back(Arc::clone(&self.waiter));
+                line.crowd().waiting.push_back(Arc::clone(&self.waiter));
                 is_in_line = true;
             }
             let is_first = line.is_first(&self.waiter);
             if is_first && line.is_over(now) {
-                line.waiting.pop_front();
+                line.crowd().waiting.pop_front();
                 line.begin(turn);
                 drop(lines);
                 return Ok((self.queue.turn(self.resource, turn), None));
@@ -349,8 +267,7 @@ impl<T: Tenant> Turn<T> {
     pub(crate) fn got(&self, lock: T::Lock) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
-            line.lock = Some(lock);
-            line.met = None;
+            line.got(Some(lock));
         }
     }
 
@@ -366,25 +283,56 @@ impl<T: Tenant> Turn<T> {
     pub(crate) fn met(&self, error: &T::Error) {
         let mut lines = self.queue.lines.lock();
         if let Some(line) = lines.line_of(&self.resource, self.number) {
-            line.met = Some(error.clone());
+            line.crowd().met = Some(error.clone());
         }
     }
 
-    /// Gives the turn to the next thread together with a guard, if a thread waits and `make` makes a guard for it.
-    /// Returns whether it did; if so, this turn is over.
-    pub(crate) fn hand_over(&self, make: impl FnOnce(&T::Demand) -> Option<T::Guard>) -> bool {
+    /// The first of the threads that wait.
+    pub(crate) fn first(&self) -> Option<First<T>> {
+        let mut lines = self.queue.lines.lock();
+        let line = lines.line_of(&self.resource, self.number)?;
+        line.first().map(|first| First(Arc::clone(first)))
+    }
+
+    /// Gives the turn to this thread with a guard, and ends this turn; returns the guard if the thread is not the first.
+    pub(crate) fn give_to(&self, first: &First<T>, guard: T::Guard) -> Result<(), T::Guard> {
         let mut lines = self.queue.lines.lock();
         let next = lines.next_turn();
         let line = lines.line_of(&self.resource, self.number);
-        line.is_some_and(|line| line.admit_first(next, |demand| make(demand).map(Some)))
+        let Some(line) = line.filter(|line| line.is_first(&first.0)) else {
+            return Err(guard);
+        };
+        line.admit_first(next, Some(guard));
+        Ok(())
+    }
+
+    /// Keeps the turn as its number, of which [`Queue::turn`] makes it again.
+    pub(crate) fn keep(mut self) -> Option<TurnNumber> {
+        self.number.take()
+    }
+
+    /// Gives the turn to the next thread, where it is known that this is not the child of a fork.
+    pub(crate) fn end(mut self) {
+        if let Some(number) = self.number.take() {
+            self.queue.pass(&self.resource, number);
+        }
+    }
+}
+
+impl<T: Tenant> First<T> {
+    pub(crate) fn demand(&self) -> &T::Demand {
+        &self.0.demand
     }
 }
 
 impl<T: Tenant> Drop for Turn<T> {
     fn drop(&mut self) {
+        let Some(number) = self.number else {
+            return;
+        };
         // In a forked child, the mutex may stay locked by a thread of the parent.
         if std::process::id() == self.queue.process {
-            self.queue.pass(&self.resource, self.number);
+            self.queue.pass(&self.resource, number);
         }
     }
 }

@@ -182,7 +182,7 @@ fn a_lock_that_is_over_keeps_nobody_waiting_and_its_late_end_calls_nobody() {
     assert!(!first.has_entered());
     let second = Visitor::new(&queue, &resource);
     await_waiting(&queue, 1);
-    assert!(!late.hand_over(|_| panic!("it has nothing to give")));
+    assert!(late.first().is_none(), "it has nothing to give");
     late.got(soon(Duration::ZERO));
     drop(late);
     assert_eq!(queue.census()[..2], [1, 1]);
@@ -193,17 +193,31 @@ fn a_lock_that_is_over_keeps_nobody_waiting_and_its_late_end_calls_nobody() {
 }
 
 #[test]
-fn a_hand_over_goes_to_the_first_if_its_wish_is_granted() {
+fn what_is_given_to_the_first_goes_to_nobody_else() {
     let (queue, resource) = queue();
     let turn = queue.try_enter(&resource).unwrap();
-    assert!(!turn.hand_over(|_| panic!("there is nobody")));
-    let visitor = Visitor::new(&queue, &resource);
+    assert!(turn.first().is_none());
+    let leaves = {
+        let (queue, resource) = (Arc::clone(&queue), Arc::clone(&resource));
+        thread::spawn(move || {
+            let end = soon(Duration::from_millis(50));
+            queue.enter(&resource, 7, Some(end), &real()).is_ok()
+        })
+    };
     await_waiting(&queue, 1);
-    assert!(!turn.hand_over(|demand| (*demand > 1).then(Baton::default)));
+    let gone = turn.first().unwrap();
+    assert_eq!(*gone.demand(), 7);
+    let visitor = Visitor::new(&queue, &resource);
+    assert!(!leaves.join().unwrap());
+    await_waiting(&queue, 1);
+    assert!(turn.give_to(&gone, Baton::default()).is_err());
     assert_eq!(queue.census()[..2], [1, 1]);
-    assert!(turn.hand_over(|demand| (*demand == 1).then(Baton::default)));
+    let first = turn.first().unwrap();
+    assert_eq!(*first.demand(), 1);
+    assert!(turn.give_to(&first, Baton::default()).is_ok());
     // It is over for this one.
-    assert!(!turn.hand_over(|_| panic!("twice")));
+    assert!(turn.first().is_none());
+    assert!(turn.give_to(&first, Baton::default()).is_err());
     drop(turn);
     assert!(visitor.has_entered());
     visitor.leave();
@@ -248,7 +262,10 @@ fn one_that_panics_when_it_was_called_passes_the_turn_on() {
 fn one_that_panics_gives_back_what_was_handed_over_to_it() {
     let is_given_back = Arc::new(AtomicBool::new(false));
     let baton = Baton(Arc::clone(&is_given_back));
-    let behind = panic_in_the_line(|turn| assert!(turn.hand_over(|_| Some(baton))));
+    let behind = panic_in_the_line(|turn| {
+        let first = turn.first().unwrap();
+        assert!(turn.give_to(&first, baton).is_ok());
+    });
     assert!(!behind.has_entered());
     assert!(is_given_back.load(Ordering::SeqCst));
     behind.leave();

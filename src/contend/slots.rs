@@ -74,7 +74,7 @@ impl Slots {
         let taken = self.taken.lock();
         let own = taken.get(semaphore).map_or(&[][..], Vec::as_slice);
         let has =
-            |lease: &Arc<LeaseState>, slot| lease.slot == Some(slot) && now < lease.deadline();
+            |lease: &Arc<LeaseState>, slot| lease.slot() == Some(slot) && now < lease.deadline();
         let is_own = |slot: &u32| own.iter().any(|lease| has(lease, *slot));
         slots.filter(|slot| !is_own(slot)).collect()
     }

@@ -7,7 +7,7 @@ use self::process::Process;
 use crate::node::command::slot_key;
 use crate::wire::resp::{self, Reply, ServerError};
 use crate::wire::scripts::{
-    EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
+    EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
 };
 
 #[cfg(test)]
@@ -101,6 +101,9 @@ impl Store {
                     self.acquire(key, token, ttl, now)
                 }
             }
+            ["EVAL", script, "1", key, token, next, ttl] if *script == PASS => {
+                self.pass(key, [token, next], ttl, now)
+            }
             ["EVAL", script, "1", key, token] if *script == RELEASE => {
                 self.release(key, token, now)
             }
@@ -182,6 +185,28 @@ impl Store {
                 Reply::Int(1)
             }
             Err(why_not) => why_not,
+        }
+    }
+
+    fn pass(&mut self, key: &str, [token, next]: [&str; 2], ttl: &str, now: Duration) -> Reply {
+        let value = self.get(key, now).map(|entry| entry.value.clone());
+        let released = match value.as_deref() {
+            Some(value) if value != token && value != next => {
+                return self.release(key, token, now);
+            }
+            Some(value) if value == token => Reply::Int(1),
+            _ => why_not(-2),
+        };
+        match until(ttl, now, "set") {
+            Ok(until) => {
+                self.put(key, next, until);
+                Reply::Array(vec![released, Reply::Okay])
+            }
+            Err(refusal) if released == Reply::Int(1) => {
+                self.keys.remove(key);
+                Reply::Array(vec![released, refusal])
+            }
+            Err(refusal) => refusal,
         }
     }
 

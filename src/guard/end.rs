@@ -1,15 +1,13 @@
-//! The end of a guard: it releases the lock, or hands it over to the next thread.
+//! The end of a guard: it releases the lock, hands it over to the next thread, or passes it on.
 
 use std::thread;
 use std::time::Duration;
 
 use super::LockGuard;
-use crate::contend::handover::is_enough;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
-use crate::holder::Label;
 use crate::lease::state::{Ended, Hook};
-use crate::protocol::Won;
+use crate::node::release::Released;
 use crate::protocol::release::release;
 use crate::verdict;
 
@@ -90,11 +88,12 @@ impl LockGuard {
         verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
     }
 
-    /// Hands the lock over, or releases it on every node that may have our key. Returns the votes of a release, and how
-    /// the lock was lost before it, if it was.
+    /// Hands the lock over, passes it on, or releases it on every node that may have our key. Returns the votes of a release,
+    /// and how the lock was lost before it, if it was.
     fn give_back(&mut self, ending: Ending) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.must_release = false;
-        if let Some(turn) = &self.turn {
+        let turn = self.take_turn();
+        if let Some(turn) = &turn {
             turn.release_begins();
         }
         // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
@@ -102,25 +101,30 @@ impl LockGuard {
         let ended = self.lease.end();
         self.shared.keeper.forget(&self.lease);
         let rest = self.rest(ended.loss.as_ref(), ending);
-        if ended.loss.is_none() && rest.is_none() && self.hand_over(&ended) {
+        if ended.loss.is_none() && rest.is_none() && self.hand_over(turn.as_ref(), &ended) {
             self.lease.released();
             drop_hooks(ended.hooks);
             return None;
         }
-        let cluster = self.shared.cluster();
-        let key = cluster.key_in(self.resource(), self.lease.slot);
-        let released = release(cluster, &self.lease, &ended.standings, (&key, rest));
-        if released.has_woken {
-            let waited_for = cluster.key(self.resource());
-            let now = cluster.clock.now();
-            self.shared.courtesy.note_release(&waited_for, now);
-        }
+        let is_free = ended.loss.is_none() && rest.is_none();
+        let passed = is_free.then(|| self.pass(turn.as_ref(), &ended)).flatten();
+        let released = passed.unwrap_or_else(|| self.release(&ended, rest));
         // The next thread gets its turn before the steps that may take time.
-        self.turn = None;
-        self.seat = None;
+        if let Some(turn) = turn {
+            turn.end();
+        }
+        self.extras = None;
         self.lease.given_back(&released.nodes);
         drop_hooks(ended.hooks);
         Some((ended.loss, released.nodes))
+    }
+
+    fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
+        let cluster = self.shared.cluster();
+        let key = cluster.key_in(self.resource(), self.lease.slot());
+        let released = release(cluster, &self.lease, &ended.standings, (&key, rest));
+        self.shared.note_release(self.resource(), &released);
+        released
     }
 
     /// How long nobody may get the lock, if its minimum is not over. A lock that was lost may be another holder's already.
@@ -128,37 +132,9 @@ impl LockGuard {
         if loss.is_some() || ending == Ending::AtOnce || thread::panicking() {
             return None;
         }
-        let until = self.rests_until?;
+        let until = self.rests_until()?;
         let left = until.saturating_since(self.shared.cluster().clock.now());
         (!left.is_zero()).then_some(left)
-    }
-
-    /// Hands the lock to the next waiting thread of this manager, if that is allowed and enough validity remains.
-    /// Returns whether it did.
-    fn hand_over(&self, ended: &Ended) -> bool {
-        let now = self.shared.cluster().clock.now();
-        let cohort = self.cohort.and_then(|cohort| cohort.next(now));
-        let (Some(turn), Some(cohort)) = (&self.turn, cohort) else {
-            return false;
-        };
-        turn.hand_over(|demand| {
-            // The key keeps its value, so another label would not be that of the holder.
-            let label = demand.label.as_ref().map(Label::as_str);
-            let is_same = self.lease.tokens.value.label() == label;
-            if !is_same || !is_enough(ended.deadline.saturating_since(now), demand.validity) {
-                return None;
-            }
-            // The next guard is valid for no longer than its thread asked for.
-            let deadline = ended.deadline.min(now.saturating_add(demand.validity));
-            let won = Won {
-                lease: self.lease.successor(&ended.standings, now, deadline),
-                votes: self.votes.to_vec(),
-                // The next thread has its own, if it asked for one.
-                rests_until: None,
-                cohort: Some(cohort),
-            };
-            Some(Self::new(&self.shared, won))
-        })
     }
 }
 
@@ -171,10 +147,10 @@ pub(super) fn drop_hooks(hooks: Vec<Hook>) {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if !self.must_release || self.shared.cluster().is_forked() {
-            return;
+        if self.must_release && !self.shared.cluster().is_forked() {
+            // A second panic while unwinding would abort the program, so a panic must not leave this drop.
+            despite_panics(|| drop(self.give_back(Ending::AsAsked)));
         }
-        // A second panic while unwinding would abort the program, so a panic must not leave this drop.
-        despite_panics(|| drop(self.give_back(Ending::AsAsked)));
+        drop(self.take_turn());
     }
 }

@@ -21,12 +21,12 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.lease.tokens.fencing
+        self.lease.fencing()
     }
 
     /// Returns the slot of the [semaphore](crate::LockManager::semaphore), which no other guard has while this one is
     /// valid: a number from 0, below the number of permits. None if the guard is of a lock.
     pub fn slot(&self) -> Option<u32> {
-        self.lease.slot
+        self.lease.slot()
     }
 }

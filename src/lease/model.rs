@@ -9,6 +9,7 @@ use loom::thread;
 use self::state::standing::Standing;
 use self::state::{LeaseState, Renewal, Tokens};
 use crate::clock::{Clock, FakeClock, Timestamp};
+use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::node::Trace;
 use crate::quorum::Term;
@@ -26,7 +27,7 @@ mod state;
 const TTL: Duration = Duration::from_secs(10);
 
 fn lease() -> Arc<LeaseState> {
-    let clock = Clock::from(FakeClock::new());
+    let owner = Owner::new(&Clock::from(FakeClock::new()));
     let tokens = Tokens {
         value: Token::parse("00112233445566778899aabbccddeeff00112233")
             .unwrap()
@@ -37,10 +38,10 @@ fn lease() -> Arc<LeaseState> {
     let times = (at(0), at(0).saturating_add(TTL));
     let resource = "job".into();
     Arc::new(LeaseState::new(
-        &clock,
+        &owner,
         &resource,
         tokens,
-        [Standing::MayHaveKey; 3].into(),
+        [Standing::MayHaveKey; 3].into_iter().collect(),
         times,
     ))
 }

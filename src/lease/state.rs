@@ -1,25 +1,27 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 
-use std::mem::take;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64 as Sequence, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 // With a path, because the model includes this file under another name.
 #[path = "state/extended.rs"]
 mod extended;
+#[path = "state/inner.rs"]
+mod inner;
 #[path = "state/record.rs"]
 mod record;
 #[path = "state/standing.rs"]
 pub(crate) mod standing;
 
-use self::standing::Standing;
-use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, nap};
-use crate::clock::{Clock, Timestamp};
+use self::inner::Inner;
+use self::standing::Standings;
+use super::sync::{AtomicU64, Mutex, MutexGuard, nap};
+use crate::clock::Timestamp;
+use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
-use crate::stats::Recorder;
 use crate::value::Value;
 
 /// Called when a lock is lost.
@@ -51,41 +53,26 @@ pub(crate) struct Renewal {
     pub(crate) until: Option<Timestamp>,
 }
 
-/// The state of a lock that was acquired or adopted.
+/// The state of a lock that was acquired or adopted. A program may hold many, so it is small.
 pub(crate) struct LeaseState {
-    /// A number that no other lock of this process has.
-    pub(crate) number: u64,
     pub(crate) resource: Arc<str>,
-    /// The slot, if the resource is a semaphore.
-    pub(crate) slot: Option<u32>,
-    pub(crate) tokens: Tokens,
-    clock: Clock,
-    /// The process that holds it.
-    process: u32,
+    /// The value of the key.
+    pub(crate) value: Value,
+    numbers: Option<Box<Numbers>>,
+    owner: Arc<Owner>,
     /// Before the first send of the attempt that got it.
     since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
     state: Mutex<Inner>,
-    changed: Condvar,
 }
 
-struct Inner {
-    /// What each node may have of the lock, in the canonical order.
-    standings: Box<[Standing]>,
-    has_healer: bool,
-    /// The nodes that extensions have counted since one of them has the right to heal.
-    counted: Box<[bool]>,
-    /// Whether the guard has ended the lock.
-    has_ended: bool,
-    /// How the lock ended, if it has. It is never reset.
-    loss: Option<LossCause>,
-    renewal: Option<Renewal>,
-    /// The votes on the last renewal, if it failed.
-    failed: Box<[NodeReport]>,
-    hooks: Vec<Hook>,
-    /// The counters for the end of the lock, from when a program has it until its end is counted.
-    recorder: Option<Arc<Recorder>>,
+/// What a permit has, and a lock of the fenced protocol.
+#[derive(Clone, Copy, Default)]
+struct Numbers {
+    slot: Option<u32>,
+    fencing: Option<FencingToken>,
+    claim: Option<FencingToken>,
 }
 
 /// A lock at the moment when its guard ended it.
@@ -95,76 +82,81 @@ pub(crate) struct Ended {
     /// When the validity would have ended; long ago if the lock was lost.
     pub(crate) deadline: Timestamp,
     /// What each node may have of the lock, in the canonical order.
-    pub(crate) standings: Box<[Standing]>,
+    pub(crate) standings: Standings,
     /// The caller drops them last: the drop of what they own may take time, or panic.
     pub(crate) hooks: Vec<Hook>,
 }
 
-impl Inner {
-    fn new(standings: Box<[Standing]>) -> Self {
-        Self {
-            standings,
-            has_healer: false,
-            counted: Box::default(),
-            has_ended: false,
-            loss: None,
-            renewal: None,
-            failed: Box::default(),
-            hooks: Vec::new(),
-            recorder: None,
-        }
-    }
-}
-
 impl LeaseState {
     pub(crate) fn new(
-        clock: &Clock,
+        owner: &Arc<Owner>,
         resource: &Arc<str>,
         tokens: Tokens,
-        standings: Box<[Standing]>,
+        standings: Standings,
         (since, deadline): (Timestamp, Timestamp),
     ) -> Self {
-        static NUMBERS: Sequence = Sequence::new(0);
+        let Tokens {
+            value,
+            fencing,
+            claim,
+        } = tokens;
+        let numbers = claim.map(|_| {
+            let slot = None;
+            Box::new(Numbers {
+                slot,
+                fencing,
+                claim,
+            })
+        });
         Self {
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             resource: Arc::clone(resource),
-            slot: None,
-            tokens,
-            clock: clock.clone(),
-            process: std::process::id(),
+            value,
+            numbers,
+            owner: Arc::clone(owner),
             since,
             deadline: AtomicU64::new(deadline.as_nanos()),
             state: Mutex::new(Inner::new(standings)),
-            changed: Condvar::new(),
         }
     }
 
     /// The same lock, on a slot of the semaphore with the name of the resource.
-    pub(crate) fn in_slot(self, slot: Option<u32>) -> Self {
-        Self { slot, ..self }
+    pub(crate) fn in_slot(mut self, slot: Option<u32>) -> Self {
+        if slot.is_some() {
+            self.numbers.get_or_insert_default().slot = slot;
+        }
+        self
+    }
+
+    /// The slot, if the resource is a semaphore.
+    pub(crate) fn slot(&self) -> Option<u32> {
+        self.numbers.as_ref()?.slot
+    }
+
+    /// With the fenced protocol, the holder's token.
+    pub(crate) fn fencing(&self) -> Option<FencingToken> {
+        self.numbers.as_ref()?.fencing
+    }
+
+    /// The value of the nodes' counters: the largest token that is reserved for hand-overs of the lock.
+    pub(crate) fn claim(&self) -> Option<FencingToken> {
+        self.numbers.as_ref()?.claim
     }
 
     /// The same lock for the next holder, from `now` until `deadline`, after this one has ended.
-    pub(crate) fn successor(
-        &self,
-        ended: &[Standing],
-        now: Timestamp,
-        deadline: Timestamp,
-    ) -> Self {
-        let fencing = self.tokens.fencing.map(FencingToken::next);
+    pub(crate) fn successor(&self, ended: &Standings, now: Timestamp, deadline: Timestamp) -> Self {
+        let fencing = self.fencing().map(FencingToken::next);
         let tokens = Tokens {
+            value: self.value.clone(),
             fencing,
-            ..self.tokens.clone()
+            claim: self.claim(),
         };
+        let standings = ended.iter().map(|standing| standing.of_successor());
         let times = (now, deadline);
         Self::new(
-            &self.clock,
+            &self.owner,
             &self.resource,
             tokens,
-            ended
-                .iter()
-                .map(|standing| standing.of_successor())
-                .collect(),
+            standings.collect(),
             times,
         )
     }
@@ -175,11 +167,11 @@ impl LeaseState {
     }
 
     pub(crate) fn remaining(&self) -> Duration {
-        self.deadline().saturating_since(self.clock.now())
+        self.deadline().saturating_since(self.owner.clock.now())
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let now = self.clock.now();
+        let now = self.owner.clock.now();
         if now < self.deadline() {
             return Ok(());
         }
@@ -192,24 +184,26 @@ impl LeaseState {
 
     /// Waits for `timeout` at most; returns how the lock was lost, if it was.
     pub(crate) fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
-        let end = self.clock.now().checked_add(timeout);
+        let clock = &self.owner.clock;
+        let end = clock.now().checked_add(timeout);
         loop {
-            let now = self.clock.now();
+            let now = clock.now();
             if let Some(cause) = self.loss_soon(now) {
                 return Some(cause);
             }
             if end.is_some_and(|end| now >= end) {
                 return None;
             }
-            if self.is_forked() {
-                self.clock.sleep(FORKED_NAP);
+            if self.owner.is_forked() {
+                clock.sleep(FORKED_NAP);
                 continue;
             }
             let mut state = self.state.lock();
-            if state.loss.is_none() {
+            if !state.is_lost() {
                 let notice = self.loss_notice_at();
                 let until = end.map_or(notice, |end| end.min(notice));
-                nap(&self.clock, &self.changed, &mut state, until);
+                let changed = state.changed();
+                nap(clock, &changed, &mut state, until);
             }
         }
     }
@@ -226,47 +220,48 @@ impl LeaseState {
 
     /// With `max_hold`, the validity ends no later than that.
     fn renew_as(&self, state: &mut MutexGuard<'_, Inner>, renewal: Renewal) {
-        state.renewal = Some(renewal);
+        state.make_rare().renewal = Some(renewal);
         if let Some(until) = renewal.until {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
         }
         // The end may have changed, so threads that wait for it look again.
-        self.changed.notify_all();
+        state.notify_all();
     }
 
     /// When `max_hold` is reached, if there is one.
     pub(crate) fn limit(&self) -> Option<Timestamp> {
-        let renewal = self.state.lock().renewal;
+        let renewal = self.state.lock().renewal();
         renewal.and_then(|renewal| renewal.until)
     }
 
     /// The keep-alive of the lock, if it has one and `max_hold` leaves time for a renewal.
     pub(crate) fn renewal(&self) -> Option<Renewal> {
-        let renewal = self.state.lock().renewal?;
+        let renewal = self.state.lock().renewal()?;
         let is_at_the_limit = renewal.until.is_some_and(|until| self.deadline() >= until);
         (!is_at_the_limit).then_some(renewal)
     }
 
     /// Whether there are hooks to call on a loss.
     pub(crate) fn has_hooks(&self) -> bool {
-        !self.state.lock().hooks.is_empty()
+        let state = self.state.lock();
+        state.rare().is_some_and(|rare| !rare.hooks.is_empty())
     }
 
     /// Whether a loss is known.
     pub(crate) fn is_lost(&self) -> bool {
-        self.state.lock().loss.is_some()
+        self.state.lock().is_lost()
     }
 
     /// Adds a hook to call when the lock is lost.
     pub(crate) fn on_lost(&self, hook: Hook) {
-        self.state.lock().hooks.push(hook);
+        self.state.lock().make_rare().hooks.push(hook);
     }
 
     /// Takes the next hook to call. After the guard has ended the lock, there is none.
     pub(crate) fn next_hook(&self) -> Option<Hook> {
         let mut state = self.state.lock();
-        let is_any = !state.hooks.is_empty();
-        is_any.then(|| state.hooks.remove(0))
+        let hooks = &mut state.rare_mut()?.hooks;
+        (!hooks.is_empty()).then(|| hooks.remove(0))
     }
 
     /// When the loss is reported at the latest: shortly before the validity ends.
@@ -276,22 +271,19 @@ impl LeaseState {
 
     /// Ends the lock, because its guard releases it, hands it over or turns it into a lease.
     pub(crate) fn end(&self) -> Ended {
-        let now = self.clock.now();
+        let now = self.owner.clock.now();
         // All in one step under the mutex. A loss that a renewal finds before is seen here; a loss found later concerns
         // no guard any more. After a hand-over, the next holder finds a loss by its own renewal or extension.
         let mut state = self.state.lock();
         self.note_end(&mut state, now, Duration::ZERO);
-        let (loss, deadline) = (state.loss.clone(), self.deadline());
-        if loss.is_none() {
-            // Nobody here needs the error; watches see the cause.
-            let _told = self.lose(&mut state, LossCause::Released);
-        }
+        let (loss, deadline) = (state.loss(), self.deadline());
         state.has_ended = true;
+        self.close(&mut state);
         Ended {
             loss,
             deadline,
             standings: state.standings.clone(),
-            hooks: take(&mut state.hooks),
+            hooks: state.take_hooks(),
         }
     }
 
@@ -312,7 +304,7 @@ impl LeaseState {
     /// How the lock was lost. It counts as lost, from then on, as soon as no more than `notice` of the validity is
     /// left.
     fn loss_by(&self, now: Timestamp, notice: Duration) -> Option<LossCause> {
-        if self.is_forked() {
+        if self.owner.is_forked() {
             let is_over = self.deadline().saturating_since(now) <= notice;
             if is_over {
                 // Once lost, a lock stays lost, as in the parent.
@@ -322,12 +314,12 @@ impl LeaseState {
         }
         let mut state = self.state.lock();
         self.note_end(&mut state, now, notice);
-        state.loss.clone()
+        state.loss()
     }
 
     /// Loses the lock if no more than `notice` of the validity is left.
     fn note_end(&self, state: &mut MutexGuard<'_, Inner>, now: Timestamp, notice: Duration) {
-        if state.loss.is_none() && self.deadline().saturating_since(now) <= notice {
+        if !state.is_lost() && self.deadline().saturating_since(now) <= notice {
             let cause = self.end_cause(state, Vec::new());
             // Nobody here needs the error; the next call returns the cause.
             let _told = self.lose(state, cause);
@@ -340,12 +332,12 @@ impl LeaseState {
         state: &mut MutexGuard<'_, Inner>,
         mut nodes: Vec<NodeReport>,
     ) -> LossCause {
-        let failed = take(&mut state.failed).into_vec();
+        let failed = state.take_failed().into_vec();
         let has_failed = !failed.is_empty();
         if nodes.is_empty() {
             nodes = failed;
         }
-        let until = state.renewal.and_then(|renewal| renewal.until);
+        let until = state.renewal().and_then(|renewal| renewal.until);
         if until.is_some_and(|until| self.deadline() >= until) {
             LossCause::MaxHold { nodes }
         } else if has_failed {
@@ -355,18 +347,20 @@ impl LeaseState {
         }
     }
 
-    /// Whether this is the child of a fork. There, the mutex may stay locked by a thread of the parent.
-    fn is_forked(&self) -> bool {
-        std::process::id() != self.process
-    }
-
     fn lose(&self, state: &mut MutexGuard<'_, Inner>, cause: LossCause) -> Error {
-        state.loss = Some(cause.clone());
-        state.renewal = None;
-        self.deadline.store(0, Ordering::Release);
-        self.changed.notify_all();
+        state.make_rare().loss = Some(cause.clone());
+        self.close(state);
         self.tell_loss(state, &cause);
         self.lost_error(cause)
+    }
+
+    /// From now on the lock is not held. The cause is known already.
+    fn close(&self, state: &mut MutexGuard<'_, Inner>) {
+        if let Some(rare) = state.rare_mut() {
+            rare.renewal = None;
+        }
+        self.deadline.store(0, Ordering::Release);
+        state.notify_all();
     }
 
     /// The error for a caller.

@@ -57,7 +57,7 @@ impl LeaseWatch {
     /// Who has the lock, as the value of its key says.
     #[cfg(test)]
     pub(crate) fn holder(&self) -> Option<crate::holder::Holder> {
-        self.state.tokens.value.holder()
+        self.state.value.holder()
     }
 
     /// Returns the name of the locked resource.
@@ -67,7 +67,7 @@ impl LeaseWatch {
 
     /// Returns the fencing token for writes, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token) does.
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.state.tokens.fencing
+        self.state.fencing()
     }
 
     /// Returns how long the lock is still held, as [`LockGuard::remaining`](crate::LockGuard::remaining) does.

@@ -5,32 +5,23 @@ use std::time::Duration;
 
 use super::LockManager;
 use super::call_record::CallRecord;
-use crate::clock::{Clock, Timestamp};
+use super::turn::{Attempt, FromQueue, line};
 use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
 use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
-use crate::contend::queue::{Lines, Turn, WaitClock};
+use crate::contend::queue::Turn;
 use crate::contend::slots::check_permits;
 use crate::error::{Error, NodeError, Vote};
-use crate::guard::{Demand, LockGuard};
+use crate::guard::LockGuard;
 use crate::holder::Label;
 use crate::node::command::slot_key;
 use crate::node::wait::WhenFree;
 use crate::protocol::acquire::{Asked, attempt};
 use crate::quorum::Term;
 use crate::renewal::KeepAlive;
-use crate::sync::{Condvar, MutexGuard};
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
-
-/// What a thread gets at the end of its wait in this process's queue.
-enum FromQueue {
-    /// The turn to ask the servers.
-    Turn(Turn<LockGuard>),
-    /// The lock, handed over by the thread that held it.
-    Guard(LockGuard),
-}
 
 /// What a call asks for.
 pub(super) struct LockParams {
@@ -38,21 +29,21 @@ pub(super) struct LockParams {
     /// None if it is a lock.
     pub(super) permits: Option<u32>,
     /// Of the lock, or what the keys of all slots begin with.
-    key: String,
+    pub(super) key: String,
     /// The line in which the threads of this manager wait.
-    line: Arc<str>,
-    term: Term,
+    pub(super) line: Arc<str>,
+    pub(super) term: Term,
     /// Zero for a call that does not wait.
     pub(super) timeout: Duration,
-    keep_alive: Option<KeepAlive>,
+    pub(super) keep_alive: Option<KeepAlive>,
     /// For how long nobody else may have the lock, from when it was acquired.
-    minimum: Option<Duration>,
-    label: Option<Label>,
-    patience: Patience,
+    pub(super) minimum: Option<Duration>,
+    pub(super) label: Option<Label>,
+    pub(super) patience: Patience,
 }
 
 impl LockParams {
-    fn cancelled(&self) -> Error {
+    pub(super) fn cancelled(&self) -> Error {
         Error::Cancelled {
             resource: Arc::clone(&self.resource),
             waited: Duration::ZERO,
@@ -109,17 +100,17 @@ impl LockManager {
             },
         };
         let mut record = CallRecord::begin(cluster, &params.resource, ttl);
-        let turn = match self.wait_in_queue(&params, &mut record)? {
+        let (turn, passed) = match self.wait_in_queue(&params, &mut record)? {
             FromQueue::Guard(guard) => return Ok(guard),
-            FromQueue::Turn(turn) => turn,
+            FromQueue::Turn(turn, passed) => (turn, passed),
         };
-        let when_free = if timeout.is_zero() {
+        let when_free = if timeout.is_zero() || passed.is_some() {
             WhenFree::Take
         } else {
             let now = cluster.clock.now();
             self.shared.courtesy.when_free(&params.key, now)
         };
-        match self.take(&params, when_free, &turn, &mut record) {
+        match self.take(&params, (when_free, passed), &turn, &mut record) {
             // With a semaphore, the next thread asks for another slot.
             Ok(guard) => Ok(guard.with_turn(Some(turn).filter(|_| params.permits.is_none()))),
             Err(error) => {
@@ -129,11 +120,11 @@ impl LockManager {
         }
     }
 
-    /// Makes attempts, and waits between them.
+    /// Makes attempts, and waits between them. The first may have been made already.
     fn take(
         &self,
         params: &LockParams,
-        when_free: WhenFree,
+        (when_free, mut passed): (WhenFree, Option<Attempt>),
         turn: &Turn<LockGuard>,
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
@@ -154,10 +145,12 @@ impl LockManager {
             WhenFree::Take => wait.begin()?,
         };
         loop {
-            if patience.is_cancelled() {
-                return Err(record.refused(params.cancelled()));
-            }
-            let error = match self.ask(params, &round, record) {
+            let result = match passed.take() {
+                Some(attempt) => self.passed(params, attempt, round.order, record),
+                None if patience.is_cancelled() => return Err(record.refused(params.cancelled())),
+                None => self.ask(params, &round, record),
+            };
+            let error = match result {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
@@ -171,6 +164,7 @@ impl LockManager {
                 continue;
             }
             round = if let Error::Held { .. } = error {
+                self.shared.courtesy.note_holder(&params.key);
                 wait.wait(WhenFree::Take)?
             } else {
                 patience.sleep(&cluster.clock, cluster.delay()?);
@@ -243,7 +237,12 @@ impl LockManager {
         let won = attempt(cluster, asked, order, handover);
         let mut won = won.map_err(|error| error.of_semaphore(params.permits))?;
         won.lease = won.lease.in_slot(slot);
-        let guard = LockGuard::new(&self.shared, won);
+        self.begin(params, LockGuard::new(&self.shared, won))
+    }
+
+    /// Begins to keep a lock that was just acquired, if its validity has not ended.
+    fn begin(&self, params: &LockParams, guard: LockGuard) -> Result<LockGuard, Error> {
+        let cluster = self.cluster();
         if let Some(keep_alive) = params.keep_alive {
             guard.begin_keep_alive(params.term, keep_alive);
         }
@@ -261,91 +260,19 @@ impl LockManager {
         })
     }
 
-    /// Waits in the queue of this process until no other thread has the lock or asks for it.
-    fn wait_in_queue(
+    /// Ends the attempt that the thread before has made for this one. Makes another one at once if that needs a larger token.
+    fn passed(
         &self,
         params: &LockParams,
+        attempt: Attempt,
+        order: Order,
         record: &mut CallRecord<'_>,
-    ) -> Result<FromQueue, Error> {
-        let (cluster, queue) = (self.cluster(), &self.shared.queue);
-        if let Some(turn) = queue.try_enter(&params.line) {
-            return Ok(FromQueue::Turn(turn));
+    ) -> Result<LockGuard, Error> {
+        let attempt = attempt.and_then(|guard| self.begin(params, guard));
+        match record.attempted(attempt) {
+            Err(error) if needs_another_token(&error) => self.ask_for(params, None, order, record),
+            result => result,
         }
-        cluster.stats.queued.count();
-        let demand = Demand {
-            validity: params.term.validity,
-            label: params.label.clone(),
-        };
-        let asks_once = params.permits.is_some() && params.timeout.is_zero();
-        let node_timeout = cluster.options.node_timeout;
-        let waiting = Waiting {
-            clock: &cluster.clock,
-            patience: &params.patience,
-            for_an_answer_until: asks_once
-                .then(|| cluster.clock.now().saturating_add(node_timeout)),
-        };
-        let (turn, guard) = match queue.enter(&params.line, demand, params.patience.end, &waiting) {
-            Ok(entered) => entered,
-            Err(refusal) => {
-                let error = if params.patience.is_cancelled() {
-                    params.cancelled()
-                } else {
-                    self.refused(params, refusal)
-                };
-                return Err(record.refused(error));
-            }
-        };
-        let Some(guard) = guard else {
-            return Ok(FromQueue::Turn(turn));
-        };
-        if let Some(keep_alive) = params.keep_alive {
-            guard.begin_keep_alive(params.term, keep_alive);
-        }
-        let now = cluster.clock.now();
-        if now >= guard.deadline() {
-            // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
-            return Ok(FromQueue::Turn(turn));
-        }
-        cluster.stats.handed_over.count();
-        record.acquired(&guard);
-        let guard = guard.held_at_least(params.minimum, now);
-        Ok(FromQueue::Guard(guard.with_turn(Some(turn))))
-    }
-}
-
-/// The line for a semaphore. No lock has such a name.
-fn line(semaphore: &str, permits: u32) -> Arc<str> {
-    format!("{semaphore}:redlatch:slots:{permits}").into()
-}
-
-/// The clock and the patience of a thread that waits in the queue.
-struct Waiting<'w> {
-    clock: &'w Clock,
-    patience: &'w Patience,
-    /// A thread that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
-    for_an_answer_until: Option<Timestamp>,
-}
-
-impl WaitClock<LockGuard> for Waiting<'_> {
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    fn has_given_up(&self) -> bool {
-        self.patience.is_cancelled()
-    }
-
-    fn waits_for_an_answer_until(&self) -> Option<Timestamp> {
-        self.for_an_answer_until
-    }
-
-    fn pause(
-        &self,
-        admitted: &Condvar,
-        lines: &mut MutexGuard<'_, Lines<LockGuard>>,
-        until: Timestamp,
-    ) {
-        self.clock.nap(admitted, lines, until);
     }
 }
 

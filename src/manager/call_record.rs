@@ -47,9 +47,9 @@ impl<'a> CallRecord<'a> {
     }
 
     /// Counts what the nodes said to an attempt.
-    fn count_votes(&self, reports: &[NodeReport]) {
-        for (node, report) in self.cluster.each().zip(reports) {
-            node.stats.voted(report);
+    fn count_votes<'v>(&self, votes: impl Iterator<Item = &'v Vote>) {
+        for (node, vote) in self.cluster.each().zip(votes) {
+            node.stats.voted(vote);
         }
     }
 
@@ -62,7 +62,7 @@ impl<'a> CallRecord<'a> {
         self.cluster.stats.attempts.count();
         match &result {
             Ok(guard) => {
-                self.count_votes(guard.votes());
+                self.count_votes(guard.each_vote());
                 self.acquired(guard);
             }
             Err(error) => self.failed(error),
@@ -100,7 +100,7 @@ impl<'a> CallRecord<'a> {
     fn failed(&mut self, error: &Error) {
         let (outcome, nodes) = outcome_of(error);
         self.outcome = outcome;
-        self.count_votes(nodes);
+        self.count_votes(nodes.iter().map(|node| &node.vote));
         if outcome == CallOutcome::Held {
             self.met(nodes, error.holder());
         }

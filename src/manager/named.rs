@@ -27,7 +27,7 @@ impl LockManager {
         if let (None, Some(error)) = (&lock, refusal.met) {
             return error;
         }
-        let holder = lock.and_then(|lock| lock.tokens.value.holder());
+        let holder = lock.and_then(|lock| lock.value.holder());
         self.held_here(params, holder)
     }
 

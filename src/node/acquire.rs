@@ -49,7 +49,11 @@ impl<'a> Attempt<'a> {
         Request::new(&self.set, kind, rule)
     }
 
-    fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
+    pub(super) fn is_fenced(&self) -> bool {
+        self.command.fence.is_some()
+    }
+
+    pub(super) fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
         let Some(fence) = self.command.fence else {
             return acquire_vote(reply);
         };

@@ -1,6 +1,7 @@
 //! A slot of the pool that is checked out for an exchange: connects, sends, sends again and undoes, all by deadlines.
 
 use std::borrow::Cow;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,13 +45,9 @@ pub(super) enum ConnectionAge {
 }
 
 impl<'x> Checkout<'x> {
-    pub(super) fn new(call: Call<'x>, mut slot: SlotInUse) -> Self {
+    pub(super) fn new(call: Call<'x>, slot: SlotInUse, since: Timestamp) -> Self {
         let node = call.node;
         let generation = node.generation();
-        if slot.check(generation) == Readiness::Closed {
-            node.retire(generation);
-        }
-        let since = node.now();
         let spans = call.all.iter();
         Self {
             spans: spans
@@ -64,6 +61,20 @@ impl<'x> Checkout<'x> {
             may_be_sent: false,
             has_answered: false,
         }
+    }
+
+    /// Closes a connection that must not be used again.
+    pub(super) fn check(&mut self) {
+        if self.slot.check(self.generation) == Readiness::Closed {
+            self.node().retire(self.generation);
+        }
+    }
+
+    /// The socket of a connection that may be used again if the socket has nothing to read.
+    pub(super) fn socket(&self) -> Option<&TcpStream> {
+        self.slot
+            .socket()
+            .filter(|_| self.slot.is_of(self.generation))
     }
 
     pub(super) fn node(&self) -> &'x Node {
@@ -172,6 +183,7 @@ impl<'x> Checkout<'x> {
     /// Answers every request that has no answer, because connecting or sending has failed.
     pub(super) fn fail_all(mut self, error: &NodeError) -> Vec<News> {
         let places: Vec<usize> = self.call.unanswered().map(|(place, _)| place).collect();
+        let now = self.node().now();
         for place in places {
             self.tell(place, Some(error));
             let answer = Answer {
@@ -181,7 +193,7 @@ impl<'x> Checkout<'x> {
                 } else {
                     Trace::None
                 },
-                ..Answer::failed(error.clone(), self.elapsed(place), self.node().now())
+                ..Answer::failed(error.clone(), self.elapsed(place, now), now)
             };
             self.call.answer(place, answer);
         }
@@ -190,10 +202,9 @@ impl<'x> Checkout<'x> {
 
     /// The time since the thread began to ask, without what was spent on other nodes between the choice of a connection and
     /// sending.
-    pub(super) fn elapsed(&self, place: usize) -> Duration {
+    pub(super) fn elapsed(&self, place: usize, now: Timestamp) -> Duration {
         let since = self.call.asked(place).map(|asked| asked.since);
         let lost = self.sent_at.saturating_since(self.since);
-        let now = self.node().now();
         let span = now.saturating_since(since.unwrap_or(self.since));
         span.saturating_sub(lost)
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::fence::Fence;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT, PROBE, RELEASE_SCRIPT, REST_SCRIPT, RETAKE,
-    SCAN, Script,
+    EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT, PASS_SCRIPT, PROBE, RELEASE_SCRIPT,
+    REST_SCRIPT, RETAKE, SCAN, Script,
 };
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
@@ -65,6 +65,18 @@ impl<'a> Command<'a> {
             Some(fence) => fence.release((self.key, self.value)),
             None => Packed::call("release", &RELEASE_SCRIPT, &["1".into(), key, value]),
         }
+    }
+
+    /// Gives the lock back and asks for it again, in one step. `next` is of the same key. Our own key counts as a vote, so the
+    /// command can be repeated.
+    pub(crate) fn pass(&self, next: &Self, ttl: Duration) -> Packed {
+        if let (Some(fence), Some(following)) = (&self.fence, &next.fence) {
+            return fence.pass((self.key, self.value), (following, next.value), ttl);
+        }
+        let [key, value] = self.words();
+        let next = next.value.into();
+        let rest = ["1".into(), key, value, next, millis(ttl)];
+        Packed::call("pass", &PASS_SCRIPT, &rest)
     }
 
     /// Gives the lock back, and keeps it from everybody for this time.

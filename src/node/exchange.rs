@@ -23,6 +23,7 @@
 //! Each function of [`Exchange`] stands for one or two lines of the table. It moves an exchange in that state to the next
 //! state, and returns any other exchange unchanged. What happens in `Sent` is in [`super::sent`].
 
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,8 +91,8 @@ impl<'x> Exchange<'x> {
         node: &'x Node,
         all: &'x [Asked<'x>],
         answers: &'x mut [Option<Answer>],
+        began: Timestamp,
     ) -> Self {
-        let began = node.now();
         let news = Vec::new();
         let call = Call {
             node,
@@ -100,7 +101,7 @@ impl<'x> Exchange<'x> {
             began,
             news,
         };
-        Self::NoSlot(call).try_slot()
+        Self::NoSlot(call).take_slot()
     }
 
     /// Takes a slot that is free now, if there is one.
@@ -109,8 +110,35 @@ impl<'x> Exchange<'x> {
             return self;
         };
         call.began = call.node.now();
+        Self::NoSlot(call).take_slot().check()
+    }
+
+    /// Closes a connection that must not be used again.
+    pub(super) fn check(mut self) -> Self {
+        if let Self::Idle(checkout) = &mut self {
+            checkout.check();
+        }
+        self
+    }
+
+    /// The socket of a connection that may be used again if the socket has nothing to read.
+    pub(super) fn socket(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Idle(checkout) => checkout.socket(),
+            Self::NoSlot(_) | Self::Sent(_) | Self::Ended(_) => None,
+        }
+    }
+
+    /// Takes a slot that is free now, if there is one. Its connection has to be checked.
+    fn take_slot(self) -> Self {
+        let Self::NoSlot(call) = self else {
+            return self;
+        };
         match call.node.pool.try_get() {
-            Some(slot) => Self::Idle(Checkout::new(call, SlotInUse::Pooled(slot))),
+            Some(slot) => {
+                let since = call.began;
+                Self::Idle(Checkout::new(call, SlotInUse::Pooled(slot), since))
+            }
             None => Self::NoSlot(call),
         }
     }
@@ -122,10 +150,11 @@ impl<'x> Exchange<'x> {
         };
         call.began = call.node.now();
         let half = call.node.timeout.checked_div(2).unwrap_or_default();
-        if let Ok(slot) = call.node.pool.get_timeout(half) {
-            return Self::Idle(Checkout::new(call, SlotInUse::Pooled(slot)));
-        }
+        let slot = call.node.pool.get_timeout(half);
         let now = call.node.now();
+        if let Ok(slot) = slot {
+            return Self::Idle(Checkout::new(call, SlotInUse::Pooled(slot), now)).check();
+        }
         for (asked, answer) in call.all.iter().zip(call.answers.iter_mut()) {
             if !asked.request.insists() {
                 let elapsed = now.saturating_since(asked.since);
@@ -135,7 +164,7 @@ impl<'x> Exchange<'x> {
         if call.is_answered() {
             return Self::Ended(call.news);
         }
-        Self::Idle(Checkout::new(call, SlotInUse::Extra(Slot::default())))
+        Self::Idle(Checkout::new(call, SlotInUse::Extra(Slot::default()), now))
     }
 
     /// Sends the requests, and connects if need be.
@@ -170,8 +199,18 @@ impl<'x> Exchange<'x> {
         Self::Ended(sent.end())
     }
 
+    /// Whether the requests can be sent.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle(_))
+    }
+
     pub(super) fn has_no_slot(&self) -> bool {
         matches!(self, Self::NoSlot(..))
+    }
+
+    /// Whether the exchange has not ended.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self, Self::Ended(_))
     }
 
     /// Whether the exchange has a slot, and has not ended.

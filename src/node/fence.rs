@@ -28,11 +28,80 @@ impl Fence<'_> {
         again: bool,
     ) -> Packed {
         let counter = Rules::fence(key);
-        let rest = [
-            "3".into(),
-            key.into(),
-            counter.as_str().into(),
-            self.rules.marker.as_str().into(),
+        let keys = self.keys(key, &counter);
+        let arguments = self.words_of_acquire(value, ttl, again);
+        let rest = [&keys[..], &arguments].concat();
+        Packed::call("acquire", &scripts::ACQUIRE_SCRIPT, &rest)
+    }
+
+    /// Gives the lock with this value back, and asks for it again as `next`, which is of the same key.
+    pub(super) fn pass(
+        &self,
+        (key, value): KeyAndValue<'_>,
+        next: (&Self, &[u8]),
+        ttl: Duration,
+    ) -> Packed {
+        let counter = Rules::fence(key);
+        let keys = self.keys(key, &counter);
+        let (next, next_value) = next;
+        let release = self.words_of_release(value);
+        let acquire = next.words_of_acquire(next_value, ttl, true);
+        let rest = [&keys[..], &release, &acquire].concat();
+        Packed::call("pass", &scripts::PASS_SCRIPT, &rest)
+    }
+
+    /// Extends the key, or sets it again if it is gone and no other client can have had the lock.
+    pub(super) fn extend(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
+        let counter = Rules::fence(key);
+        let arguments = [
+            value.into(),
+            millis(ttl),
+            u64::from(self.token).into(),
+            millis(FENCE_IDLE),
+        ];
+        let rest = [&self.keys(key, &counter)[..], &arguments].concat();
+        Packed::call("extend", &scripts::EXTEND_SCRIPT, &rest)
+    }
+
+    /// Releases the key, and leaves a tombstone in the counter: a late command of this attempt is then refused.
+    pub(super) fn release(&self, (key, value): KeyAndValue<'_>) -> Packed {
+        let counter = Rules::fence(key);
+        let head = ["2".into(), key.into(), counter.as_str().into()];
+        let rest = [&head[..], &self.words_of_release(value)].concat();
+        Packed::call("release", &scripts::RELEASE_SCRIPT, &rest)
+    }
+
+    /// As [`Self::release`], but nobody gets the lock for this time.
+    pub(super) fn rest(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
+        let counter = Rules::fence(key);
+        let head = ["2".into(), key.into(), counter.as_str().into()];
+        let arguments = self.words_of_release(value);
+        let rest = [&head[..], &arguments, &[millis(ttl)]].concat();
+        Packed::call("rest", &scripts::REST_SCRIPT, &rest)
+    }
+
+    /// The number of keys, and the keys: the lock, the counter and the marker.
+    fn keys<'a>(&'a self, key: &'a str, counter: &'a str) -> [Word<'a>; 4] {
+        let marker = self.rules.marker.as_str();
+        ["3".into(), key.into(), counter.into(), marker.into()]
+    }
+
+    fn words_of_release<'a>(&self, value: &'a [u8]) -> [Word<'a>; 4] {
+        [
+            value.into(),
+            self.token.tombstone().into(),
+            millis(self.rules.quarantine),
+            millis(FENCE_IDLE),
+        ]
+    }
+
+    fn words_of_acquire<'a>(
+        &'a self,
+        value: &'a [u8],
+        ttl: Duration,
+        again: bool,
+    ) -> [Word<'a>; 8] {
+        [
             value.into(),
             millis(ttl),
             u64::from(self.token).into(),
@@ -41,54 +110,6 @@ impl Fence<'_> {
             self.rules.config.as_str().into(),
             if again { "1" } else { "0" }.into(),
             u64::from(self.reserve).into(),
-        ];
-        Packed::call("acquire", &scripts::ACQUIRE_SCRIPT, &rest)
-    }
-
-    /// Extends the key, or sets it again if it is gone and no other client can have had the lock.
-    pub(super) fn extend(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
-        let counter = Rules::fence(key);
-        let rest = [
-            "3".into(),
-            key.into(),
-            counter.as_str().into(),
-            self.rules.marker.as_str().into(),
-            value.into(),
-            millis(ttl),
-            u64::from(self.token).into(),
-            millis(FENCE_IDLE),
-        ];
-        Packed::call("extend", &scripts::EXTEND_SCRIPT, &rest)
-    }
-
-    /// Releases the key, and leaves a tombstone in the counter: a late command of this attempt is then refused.
-    pub(super) fn release(&self, (key, value): KeyAndValue<'_>) -> Packed {
-        let counter = Rules::fence(key);
-        let rest = self.words_of_release((key, &counter), value);
-        Packed::call("release", &scripts::RELEASE_SCRIPT, &rest)
-    }
-
-    /// As [`Self::release`], but nobody gets the lock for this time.
-    pub(super) fn rest(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
-        let counter = Rules::fence(key);
-        let rest = self.words_of_release((key, &counter), value);
-        let rest = [&rest[..], &[millis(ttl)]].concat();
-        Packed::call("rest", &scripts::REST_SCRIPT, &rest)
-    }
-
-    fn words_of_release<'a>(
-        &self,
-        (key, counter): (&'a str, &'a str),
-        value: &'a [u8],
-    ) -> [Word<'a>; 7] {
-        [
-            "2".into(),
-            key.into(),
-            counter.into(),
-            value.into(),
-            self.token.tombstone().into(),
-            millis(self.rules.quarantine),
-            millis(FENCE_IDLE),
         ]
     }
 }

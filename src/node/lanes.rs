@@ -87,14 +87,17 @@ pub(crate) enum Entry<'l, J: Job> {
     Alone,
 }
 
-/// About the time that a client works for one batch.
-const BATCH: Duration = Duration::from_micros(100);
+/// Up to this round trip, the time goes into the work of the processors, which further lanes don't shorten.
+const LOCAL: Duration = Duration::from_micros(300);
+
+/// On a longer way, a batch begins so often.
+const PACE: Duration = Duration::from_micros(50);
 
 /// How long a thread waits at a time for what is certain to come.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A round trip that got longer is believed by this part a batch.
-const SLOWNESS: u32 = 256;
+const SLOWNESS: u32 = 4096;
 
 impl<J: Job> Lanes<J> {
     /// Lanes for so many batches at most.
@@ -193,13 +196,14 @@ impl<J: Job> Lanes<J> {
 }
 
 impl<J: Job> State<J> {
-    /// How many lanes there are. While one batch is on its way there and back, so many others are sent.
+    /// How many lanes there are: one to servers near by, and else as many as fill the round trip.
     fn lanes(&self, most: usize) -> usize {
-        let fill = self.round_trip.as_nanos().checked_div(BATCH.as_nanos());
-        usize::try_from(fill.unwrap_or_default())
-            .unwrap_or(most)
-            .min(most)
-            .max(1)
+        if self.round_trip <= LOCAL {
+            return 1;
+        }
+        let fill = self.round_trip.as_nanos().checked_div(PACE.as_nanos());
+        let fill = usize::try_from(fill.unwrap_or_default());
+        fill.unwrap_or(most).min(most).max(1)
     }
 
     /// Takes the jobs that fit out of the queue, as many as there is room for.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::exchange::Answer;
 use super::request::{Kind, Request, Rule};
 use super::round::exchange_all;
 use super::{Node, refused};
@@ -41,8 +40,9 @@ pub(crate) fn release_all<'n>(
         };
         let answer = answer.read(|reply| release_replies(reply, count));
         has_woken |= matches!(&answer.result, Ok(reply) if reply.has_woken);
-        let (elapsed, server) = (answer.elapsed, answer.server.clone());
-        node.report(vote(answer), elapsed, server)
+        let vote = answer.result.map_or_else(Vote::Failed, |reply| reply.vote);
+        let vote = final_vote(vote, answer.first_failure);
+        node.report(vote, answer.elapsed, answer.server)
     });
     let mut nodes: Vec<NodeReport> = reports.collect();
     one_vote_each(&mut nodes);
@@ -50,16 +50,15 @@ pub(crate) fn release_all<'n>(
 }
 
 /// The reply of one node to a release.
-struct ReleaseReply {
-    vote: Vote,
-    has_woken: bool,
+pub(super) struct ReleaseReply {
+    pub(super) vote: Vote,
+    pub(super) has_woken: bool,
 }
 
 /// The vote of one node. If the connection broke and the release was sent twice, the first one may have deleted the key. A
 /// missing key, or another client's, then says nothing.
-fn vote(answer: Answer<ReleaseReply>) -> Vote {
-    let vote = answer.result.map_or_else(Vote::Failed, |reply| reply.vote);
-    match (answer.first_failure, &vote) {
+pub(super) fn final_vote(vote: Vote, first_failure: Option<Box<NodeError>>) -> Vote {
+    match (first_failure, &vote) {
         (Some(failure), Vote::Missing | Vote::Held { .. }) => Vote::Failed(*failure),
         _ => vote,
     }
@@ -77,7 +76,7 @@ fn release_replies(reply: &Reply, count: usize) -> Option<ReleaseReply> {
 }
 
 /// Reads the reply of release.lua.
-fn release_reply(reply: &Reply) -> Option<ReleaseReply> {
+pub(super) fn release_reply(reply: &Reply) -> Option<ReleaseReply> {
     let has_woken = *reply == Reply::Int(2);
     let vote = match own_key_vote(reply) {
         Some(Vote::Granted) => Vote::Released,

@@ -39,6 +39,9 @@ pub(super) enum Kind<'a> {
     Extend,
     /// Releases, as insistently. The first node of the canonical order comes last, because that is where clients wait.
     Release,
+    /// Releases a lock, as above, and asks for it again. What it asked for is undone without a reply. It has one form, because
+    /// a repetition knows its own key.
+    Pass { undo: Cow<'a, Packed> },
     /// Looks at keys, or at the marker of a node.
     Inspect,
     /// Asks the server about itself. The breaker hears of neither answers nor malformed replies: a server that answers may
@@ -104,6 +107,9 @@ impl<'a> Request<'a> {
             },
             Kind::Extend => Kind::Extend,
             Kind::Release => Kind::Release,
+            Kind::Pass { undo } => Kind::Pass {
+                undo: Cow::Owned(Packed::clone(undo)),
+            },
             Kind::Inspect | Kind::Health | Kind::Brief | Kind::Listen { .. } => return None,
         };
         Some(Request {
@@ -125,7 +131,7 @@ impl<'a> Request<'a> {
     pub(super) fn is_for_others(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Acquire { .. } | Kind::Extend | Kind::Release
+            Kind::Acquire { .. } | Kind::Extend | Kind::Release | Kind::Pass { .. }
         )
     }
 }
@@ -157,15 +163,18 @@ impl Request<'_> {
             Kind::Listen { key, until, .. } => {
                 Cow::Owned(command::listen(key, until.saturating_since(now)))
             }
-            Kind::Extend | Kind::Release | Kind::Inspect | Kind::Health | Kind::Brief => {
-                Cow::Borrowed(&self.packed)
-            }
+            Kind::Extend
+            | Kind::Release
+            | Kind::Pass { .. }
+            | Kind::Inspect
+            | Kind::Health
+            | Kind::Brief => Cow::Borrowed(&self.packed),
         }
     }
 
     /// The command that undoes the request if its outcome is unknown.
     pub(super) fn undo(&self) -> Option<&Packed> {
-        if let Kind::Acquire { undo, .. } = &self.kind {
+        if let Kind::Acquire { undo, .. } | Kind::Pass { undo } = &self.kind {
             Some(undo)
         } else {
             None
@@ -174,18 +183,18 @@ impl Request<'_> {
 
     /// Whether the request gets a connection beside the pool when the pool has none in time.
     pub(super) fn insists(&self) -> bool {
-        matches!(self.kind, Kind::Extend | Kind::Release)
+        matches!(self.kind, Kind::Extend | Kind::Release | Kind::Pass { .. })
     }
 
     /// Whether the first node of the canonical order has to be the last that gets it.
     pub(super) fn is_in_reverse(&self) -> bool {
-        matches!(self.kind, Kind::Release)
+        matches!(self.kind, Kind::Release | Kind::Pass { .. })
     }
 
     pub(super) fn patience(&self) -> Patience {
         match self.kind {
             Kind::Acquire { .. } | Kind::Brief => Patience::Once,
-            Kind::Extend | Kind::Release | Kind::Inspect | Kind::Health => {
+            Kind::Extend | Kind::Release | Kind::Pass { .. } | Kind::Inspect | Kind::Health => {
                 Patience::Repeated(REPETITIONS)
             }
             Kind::Listen { patience, .. } => Patience::Long(patience),

@@ -17,6 +17,7 @@ use super::sync::{Condvar, MutexGuard};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 use crate::spans::Caller;
+use crate::wire::nonblocking::are_quiet;
 
 /// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -262,20 +263,19 @@ fn drive<'x>(
 ) -> Vec<News> {
     let rooms = answers.chunks_mut(requests.len());
     let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
-    let exchanges = asked.map(|((node, _), answers)| Exchange::begin(node, requests, answers));
+    let now = pacer.clock.now();
+    let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
+        Exchange::begin(node, requests, answers, now)
+    };
+    let exchanges = asked.map(begin);
     let mut all: Vec<Option<Exchange<'x>>> = exchanges.map(Some).collect();
     if requests.iter().any(|asked| asked.request.is_in_reverse()) {
         all.reverse();
     }
+    check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
-    each(all.iter_mut(), |exchange| {
-        if exchange.is_warm() {
-            exchange.send()
-        } else {
-            exchange
-        }
-    });
-    each(all.iter_mut(), Exchange::send);
+    each(all.iter_mut(), Exchange::is_warm, Exchange::send);
+    each(all.iter_mut(), Exchange::is_idle, Exchange::send);
     let count_under_way = |all: &[Option<Exchange<'x>>]| {
         let under_way = all.iter().flatten().filter(|one| one.is_under_way());
         under_way.count()
@@ -291,14 +291,16 @@ fn drive<'x>(
             (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_slot),
             // One exchange is left, and holds nobody up, so it may wait until its deadline.
             (1, None) if pacer.has_no_lane() => {
-                each(all.iter_mut(), |exchange| exchange.send().receive());
+                each(all.iter_mut(), Exchange::is_under_way, |exchange| {
+                    exchange.send().receive()
+                });
             }
             // Replies that have come are read first: a node that hangs must not keep the connections to the others busy. Of
             // each pass only the first exchange is waited for, so no reply lies unread for longer than that. That is the one
             // which was sent last: when its reply is there, so are most others.
             _ => {
                 let mut patience = PATIENCE;
-                each(all.iter_mut().rev(), |exchange| {
+                each(all.iter_mut().rev(), Exchange::is_open, |exchange| {
                     let exchange = exchange.try_slot();
                     if !exchange.is_under_way() {
                         return exchange;
@@ -317,12 +319,26 @@ fn drive<'x>(
     all.into_iter().flatten().flat_map(Exchange::news).collect()
 }
 
+/// Closes the connections that must not be used again. Asks the system about all of them at once, and about each for itself
+/// only if one has something to tell.
+fn check(all: &mut [Option<Exchange<'_>>]) {
+    let open = all.iter().flatten().filter(|one| one.is_warm());
+    let sockets: Vec<_> = open.map(Exchange::socket).collect();
+    let is_known = sockets.len() > 1 && sockets.iter().all(Option::is_some);
+    if !(is_known && are_quiet(sockets.into_iter().flatten())) {
+        each(all.iter_mut(), Exchange::is_idle, Exchange::check);
+    }
+}
+
 fn each<'a, 'x: 'a>(
     all: impl Iterator<Item = &'a mut Option<Exchange<'x>>>,
+    is_meant: impl Fn(&Exchange<'x>) -> bool,
     mut step: impl FnMut(Exchange<'x>) -> Exchange<'x>,
 ) {
     for one in all {
-        *one = one.take().map(&mut step);
+        if one.as_ref().is_some_and(&is_meant) {
+            *one = one.take().map(&mut step);
+        }
     }
 }
 

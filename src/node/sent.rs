@@ -293,10 +293,11 @@ impl<'x> Sent<'x> {
 
     fn answer(&mut self, place: usize, result: Result<Reply, NodeError>, trace: Trace) {
         let checkout = &mut self.checkout;
+        let now = checkout.node().now();
         let answer = Answer {
             result,
-            elapsed: checkout.elapsed(place),
-            at: checkout.node().now(),
+            elapsed: checkout.elapsed(place, now),
+            at: now,
             server: checkout.server(),
             trace,
             first_failure: self.first_failure.clone(),

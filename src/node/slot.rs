@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::iter;
 use std::mem;
+use std::net::TcpStream;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
@@ -149,6 +150,17 @@ impl Slot {
             Server::Known(run_id) => run_id.as_ref(),
             Server::ToBeAsked | Server::Asked | Server::Refused(_) => None,
         }
+    }
+
+    /// The socket of an open connection that is quiet if the socket has nothing to read.
+    pub(crate) fn socket(&self) -> Option<&TcpStream> {
+        self.connection.as_ref()?.transport.socket()
+    }
+
+    /// Whether the connection, if there is one, is of this generation.
+    pub(crate) fn is_of(&self, generation: u64) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_none_or(|connection| connection.generation == generation)
     }
 
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Won;
+use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::contend::handover::Allowance;
 use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::holder::Label;
 use crate::lease::state::{LeaseState, Tokens};
+use crate::lease::votes::Votes;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::command::Command;
 use crate::node::fence::Fence;
@@ -41,46 +43,95 @@ pub(crate) fn attempt(
     order: Order,
     handover: Option<Allowance>,
 ) -> Result<Won, Error> {
-    let token = Token::random().map_err(Error::no_randomness)?;
-    let value = asked.label.map_or_else(
-        || Value::from(token),
-        |label| Value::labelled(token, label, cluster.clock.wall_micros()),
-    );
-    let (fence, handover) = propose(cluster, handover);
-    let command = Command {
-        key: asked.key,
-        value: value.as_bytes(),
-        fence,
-    };
-    let attempt = Attempt::new(command, asked.term.ttl);
-
+    let bid = Bid::new(cluster, asked, handover)?;
+    let attempt = Attempt::new(bid.command(), asked.term.ttl);
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let ballots = round(cluster, &attempt, order);
-    let votes = ballots.iter().map(|ballot| &ballot.report.vote);
-    if Tally::of(votes).is_won() {
-        let tokens = Tokens {
+    bid.conclude(started, ballots, &attempt)
+}
+
+/// What one attempt asks for, with the token that no other attempt has.
+pub(super) struct Bid<'c> {
+    cluster: &'c Cluster,
+    asked: Asked<'c>,
+    value: Value,
+    fence: Option<Fence<'c>>,
+    handover: Option<Allowance>,
+}
+
+impl<'c> Bid<'c> {
+    pub(super) fn new(
+        cluster: &'c Cluster,
+        asked: Asked<'c>,
+        handover: Option<Allowance>,
+    ) -> Result<Self, Error> {
+        let token = Token::random().map_err(Error::no_randomness)?;
+        let value = asked.label.map_or_else(
+            || Value::from(token),
+            |label| Value::labelled(token, label, cluster.clock.wall_micros()),
+        );
+        let (fence, handover) = propose(cluster, handover);
+        Ok(Self {
+            cluster,
+            asked,
             value,
+            fence,
+            handover,
+        })
+    }
+
+    pub(super) fn command(&self) -> Command<'_> {
+        Command {
+            key: self.asked.key,
+            value: self.value.as_bytes(),
+            fence: self.fence,
+        }
+    }
+
+    /// Judges a round that began at `started`. If it is lost, releases the keys that it set.
+    pub(super) fn conclude(
+        &self,
+        started: Timestamp,
+        ballots: Vec<Ballot>,
+        attempt: &Attempt<'_>,
+    ) -> Result<Won, Error> {
+        let cluster = self.cluster;
+        let votes = ballots.iter().map(|ballot| &ballot.report.vote);
+        if Tally::of(votes).is_won() {
+            return Ok(self.won(started, ballots));
+        }
+        let released = self.call_off(&ballots, attempt);
+        let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
+        let waited = cluster.clock.now_for_records().saturating_since(started);
+        Err(verdict::attempt_error(self.asked.resource, waited, nodes))
+    }
+
+    fn won(&self, started: Timestamp, ballots: Vec<Ballot>) -> Won {
+        let fence = self.fence;
+        let tokens = Tokens {
+            value: self.value.clone(),
             fencing: fence.map(|fence| fence.token.below(fence.reserve)),
             claim: fence.map(|fence| fence.token),
         };
-        let times = (started, started.saturating_add(asked.term.validity));
+        let times = (started, started.saturating_add(self.asked.term.validity));
         let standings = ballots.iter().map(|ballot| ballot.trace.into()).collect();
-        return Ok(Won {
-            lease: LeaseState::new(&cluster.clock, asked.resource, tokens, standings, times),
-            votes: ballots.into_iter().map(|ballot| ballot.report).collect(),
+        let (owner, resource) = (&self.cluster.owner, self.asked.resource);
+        Won {
+            lease: LeaseState::new(owner, resource, tokens, standings, times),
+            votes: Votes::new(ballots.into_iter().map(|ballot| ballot.report).collect()),
             // The caller sets it, from when it has the lock.
             rests_until: None,
-            cohort: handover.map(|allowance| allowance.begin(started)),
-        });
+            cohort: self.handover.map(|allowance| allowance.begin(started)),
+        }
     }
 
-    learn(cluster, &ballots);
-    let may_have_key = ballots.iter().map(Ballot::may_have_key);
-    let released = release_all(cluster.each().zip(may_have_key), attempt.release()).nodes;
-    let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
-    let waited = cluster.clock.now_for_records().saturating_since(started);
-    Err(verdict::attempt_error(asked.resource, waited, nodes))
+    /// Releases the keys that the round has set.
+    pub(super) fn call_off(&self, ballots: &[Ballot], attempt: &Attempt<'_>) -> Vec<NodeReport> {
+        learn(self.cluster, ballots);
+        let may_have_key = ballots.iter().map(Ballot::may_have_key);
+        release_all(self.cluster.each().zip(may_have_key), attempt.release()).nodes
+    }
 }
 
 /// Proposes a fencing token, and reserves one below it for each possible hand-over; fewer if they would be too far
@@ -125,18 +176,10 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
 fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> {
-    let heed_breakers = cluster.heeds_breakers();
-    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
     let mut round = Round {
         nodes: cluster.nodes(),
-        ballots: Vec::with_capacity(cluster.nodes().len()),
+        ballots: unasked(cluster),
     };
-    for node in cluster.each() {
-        let why_not = failure(node).map_or(Vote::NotAsked, |failure| {
-            Vote::Failed(NodeError::BreakerOpen { failure })
-        });
-        round.ballots.push(node.unasked(why_not));
-    }
     let (left_out, closed): (Vec<usize>, Vec<usize>) =
         (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
     // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
@@ -145,6 +188,19 @@ fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> 
     round.ask_in(order, &closed, attempt, is_worth_it);
     round.ask_in(order, &left_out, attempt, Tally::is_open);
     round.ballots
+}
+
+/// The ballots before any node was asked. They say which nodes are left out because they failed a moment ago.
+pub(super) fn unasked(cluster: &Cluster) -> Vec<Ballot> {
+    let heed_breakers = cluster.heeds_breakers();
+    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
+    let ballot = |node: &Node| {
+        let why_not = failure(node).map_or(Vote::NotAsked, |failure| {
+            Vote::Failed(NodeError::BreakerOpen { failure })
+        });
+        node.unasked(why_not)
+    };
+    cluster.each().map(ballot).collect()
 }
 
 /// The votes of a round that is under way.
@@ -183,25 +239,13 @@ impl Round<'_> {
     fn ask(&mut self, places: &[usize], attempt: &Attempt<'_>) {
         if let [place] = places {
             let ballot = self.nodes.get(*place).map(|node| node.acquire(attempt));
-            self.cast(*place, ballot);
+            cast(&mut self.ballots, *place, ballot);
             return;
         }
         let nodes = self.nodes.iter().enumerate();
         let nodes = nodes.map(|(place, node)| (&**node, places.contains(&place)));
         for (place, ballot) in acquire_all(nodes, attempt).into_iter().enumerate() {
-            self.cast(place, ballot);
-        }
-    }
-
-    /// Adds the ballot of a node that was asked.
-    fn cast(&mut self, place: usize, ballot: Option<Ballot>) {
-        let Some(mut ballot) = ballot else {
-            return;
-        };
-        let others = self.ballots.iter().map(|other| &other.report);
-        ballot.report.fail_if_server_voted(others);
-        if let Some(empty) = self.ballots.get_mut(place) {
-            *empty = ballot;
+            cast(&mut self.ballots, place, ballot);
         }
     }
 
@@ -211,6 +255,18 @@ impl Round<'_> {
 
     fn is_left_out(&self, place: usize) -> bool {
         self.ballots.get(place).is_some_and(Ballot::is_left_out)
+    }
+}
+
+/// Adds the ballot of a node that was asked.
+pub(super) fn cast(ballots: &mut [Ballot], place: usize, ballot: Option<Ballot>) {
+    let Some(mut ballot) = ballot else {
+        return;
+    };
+    let others = ballots.iter().map(|other| &other.report);
+    ballot.report.fail_if_server_voted(others);
+    if let Some(empty) = ballots.get_mut(place) {
+        *empty = ballot;
     }
 }
 

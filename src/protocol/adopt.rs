@@ -11,6 +11,7 @@ use crate::fencing::Rules;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
+use crate::lease::votes::Votes;
 use crate::node::command;
 use crate::node::inspect::{inspect_all, inspect_with_counter};
 use crate::status::{NodeStatus, View};
@@ -51,9 +52,9 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let standings = standings.map(Standing::of_lease).collect();
     let times = (started, deadline);
     Ok(Won {
-        lease: LeaseState::new(&cluster.clock, &resource, lease.tokens(), standings, times)
+        lease: LeaseState::new(&cluster.owner, &resource, lease.tokens(), standings, times)
             .in_slot(lease.slot()),
-        votes,
+        votes: Votes::new(votes),
         rests_until,
         cohort: None,
     })
@@ -115,7 +116,7 @@ fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
             remaining,
             holder,
             ..
-        } if token == own.token().as_str() && holder == own.holder() => {
+        } if token == own.token() && holder == own.holder() => {
             left = remaining;
             Vote::Granted
         }

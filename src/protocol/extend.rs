@@ -39,7 +39,7 @@ impl Extension {
         let healer = heals.then(|| lease.healer()).flatten();
         Self {
             lease: Arc::clone(lease),
-            key: cluster.key_in(&lease.resource, lease.slot),
+            key: cluster.key_in(&lease.resource, lease.slot()),
             term,
             started,
             counted: lease.counted(),

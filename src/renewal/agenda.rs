@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::ptr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -54,15 +55,20 @@ pub(super) struct Agenda {
 
 #[derive(Default)]
 struct Queue {
-    /// The locks by due time and number.
-    due: BTreeMap<(Timestamp, u64), Arc<LeaseState>>,
-    /// The due time of each lock, by its number.
-    places: HashMap<u64, Timestamp>,
+    /// The locks by place.
+    due: BTreeMap<Place, Arc<LeaseState>>,
+    /// The place of each lock, by its address, which no other lock has while this one is here.
+    places: HashMap<usize, Place>,
+    /// How many places were given.
+    count: u64,
     /// The next wake. Timers for other wakes are out of date and do nothing.
     wake: Option<Wake>,
     /// How many wakes were planned.
     wakes: u64,
 }
+
+/// When a lock is due, and a number that tells places of the same time apart.
+type Place = (Timestamp, u64);
 
 /// A wake of the thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,10 +110,12 @@ impl Agenda {
     pub(super) fn put(&self, lease: &Arc<LeaseState>, at: Timestamp) -> Option<Wake> {
         let mut queue = self.queue.lock();
         // The caller has another reference, so this drops no lease under the mutex.
-        drop(queue.remove(lease.number));
+        drop(queue.remove(lease));
         if (self.is_wanted)(lease) {
-            queue.due.insert((at, lease.number), Arc::clone(lease));
-            queue.places.insert(lease.number, at);
+            let place = (at, queue.count);
+            queue.count = queue.count.wrapping_add(1);
+            queue.places.insert(address(lease), place);
+            queue.due.insert(place, Arc::clone(lease));
         }
         queue.next_wake()
     }
@@ -118,13 +126,13 @@ impl Agenda {
         if self.timers.get().is_none() {
             return;
         }
-        let removed = self.queue.lock().remove(lease.number);
+        let removed = self.queue.lock().remove(lease);
         drop(removed);
     }
 
     /// Whether work is planned for a lock.
     pub(super) fn has(&self, lease: &LeaseState) -> bool {
-        self.queue.lock().places.contains_key(&lease.number)
+        self.queue.lock().places.contains_key(&address(lease))
     }
 
     /// Whether this is still the next wake: an earlier one may have been planned since.
@@ -147,11 +155,12 @@ impl Agenda {
             |at: Timestamp, lease: &LeaseState| at <= now || at <= now.saturating_add(soon(lease));
         let early = queue.due.range(..=horizon);
         let early = early.filter(|((at, _), lease)| is_due(*at, lease));
-        let numbers: Vec<u64> = early.map(|((_, number), _)| *number).collect();
-        let taken = numbers
-            .into_iter()
-            .filter_map(|number| queue.remove(number));
-        taken.collect()
+        let early: Vec<_> = early.map(|(_, lease)| Arc::clone(lease)).collect();
+        for lease in &early {
+            // There is another reference, so this drops no lease under the mutex.
+            drop(queue.remove(lease));
+        }
+        early
     }
 
     /// The next wake, unless it is planned already.
@@ -161,9 +170,9 @@ impl Agenda {
 }
 
 impl Queue {
-    fn remove(&mut self, number: u64) -> Option<Arc<LeaseState>> {
-        let at = self.places.remove(&number)?;
-        self.due.remove(&(at, number))
+    fn remove(&mut self, lease: &LeaseState) -> Option<Arc<LeaseState>> {
+        let place = self.places.remove(&address(lease))?;
+        self.due.remove(&place)
     }
 
     fn next_wake(&mut self) -> Option<Wake> {
@@ -179,10 +188,15 @@ impl Queue {
     }
 }
 
+fn address(lease: &LeaseState) -> usize {
+    ptr::from_ref(lease).addr()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::FakeClock;
+    use crate::cluster::Owner;
     use crate::lease::state::Tokens;
     use crate::lease::state::standing::Standing;
     use crate::token::Token;
@@ -198,9 +212,9 @@ mod tests {
             claim: None,
         };
         let (resource, times) = ("job".into(), (at(0), at(1_000)));
-        let owed = [Standing::MayHaveKey; 3].into();
-        let clock = Clock::from(FakeClock::new());
-        Arc::new(LeaseState::new(&clock, &resource, tokens, owed, times))
+        let owed = [Standing::MayHaveKey; 3].into_iter().collect();
+        let owner = Owner::new(&Clock::from(FakeClock::new()));
+        Arc::new(LeaseState::new(&owner, &resource, tokens, owed, times))
     }
 
     #[test]

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
 use super::{NodeStats, Stats, WaitTimes};
-use crate::error::{NodeReport, Vote};
+use crate::error::Vote;
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -86,8 +86,8 @@ pub(crate) struct NodeRecorder {
 
 impl NodeRecorder {
     /// Counts the node's vote on an attempt.
-    pub(crate) fn voted(&self, report: &NodeReport) {
-        match &report.vote {
+    pub(crate) fn voted(&self, vote: &Vote) {
+        match vote {
             Vote::Granted => self.granted.count(),
             Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing => self.refused.count(),
             Vote::Failed(error) if error.is_left_out() => {}

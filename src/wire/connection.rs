@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
 
 use super::pack::LONGEST_REPLY;
@@ -135,5 +136,10 @@ impl<S: Stream> Transport for Connection<S> {
 
     fn is_quiet(&mut self) -> bool {
         !self.has_surplus() && self.failed.is_none() && self.stream.is_quiet()
+    }
+
+    fn socket(&self) -> Option<&TcpStream> {
+        let is_known = !self.has_surplus() && self.failed.is_none();
+        self.stream.socket().filter(|_| is_known)
     }
 }

@@ -113,6 +113,23 @@ fn wait_for(
     }
 }
 
+/// Whether none of these sockets has something to read, or is at its end. Asks for all of them at once.
+#[cfg(unix)]
+pub(crate) fn are_quiet<'s>(sockets: impl Iterator<Item = &'s TcpStream>) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let mut asked: Vec<PollFd<'_>> = sockets
+        .map(|socket| PollFd::new(socket, PollFlags::IN))
+        .collect();
+    let now = Timespec::default();
+    matches!(poll(&mut asked, Some(&now)), Ok(0))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn are_quiet<'s>(_: impl Iterator<Item = &'s TcpStream>) -> bool {
+    false
+}
+
 /// Reads what is there, without waiting.
 #[cfg(unix)]
 pub(crate) fn read(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<usize> {

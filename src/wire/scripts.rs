@@ -31,6 +31,14 @@ pub(crate) const REST: &str = concat!(
     include_str!("scripts/rest.lua"),
     include_str!("scripts/release.lua")
 );
+/// Releases a lock and sets it again with another token, in one step: what [`RELEASE`] and then [`RETAKE`] do. Returns a table
+/// of the two replies, or in their place: 2 when the release has woken a client, which comes first; and what a release
+/// returns for the key of another holder, where there is nothing to set. If the new value can't be set, the key is deleted.
+pub(crate) const PASS: &str = concat!(
+    include_str!("scripts/give_back.lua"),
+    include_str!("scripts/pass.lua"),
+    include_str!("scripts/release.lua")
+);
 /// Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token. Returns 1 when
 /// the key is ours, and otherwise what a release does.
 pub(crate) const EXTEND: &str = include_str!("scripts/extend.lua");
@@ -64,13 +72,15 @@ pub(crate) const INTRODUCE: &str = concat!(
 );
 
 pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || digest(RELEASE));
+pub(crate) static PASS_SCRIPT: Script = Script::new(PASS, || digest(PASS));
 pub(crate) static REST_SCRIPT: Script = Script::new(REST, || digest(REST));
 pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || digest(EXTEND));
 pub(crate) static LOOK_SCRIPT: Script = Script::new(LOOK, || digest(LOOK));
 
 /// All scripts that are called by their digests.
-pub(crate) static SCRIPTS: [&Script; 8] = [
+pub(crate) static SCRIPTS: [&Script; 10] = [
     &RELEASE_SCRIPT,
+    &PASS_SCRIPT,
     &REST_SCRIPT,
     &EXTEND_SCRIPT,
     &LOOK_SCRIPT,
@@ -78,6 +88,7 @@ pub(crate) static SCRIPTS: [&Script; 8] = [
     &fenced::EXTEND_SCRIPT,
     &fenced::RELEASE_SCRIPT,
     &fenced::REST_SCRIPT,
+    &fenced::PASS_SCRIPT,
 ];
 
 /// The scripts of the fenced protocol.
@@ -103,6 +114,17 @@ pub(crate) mod fenced {
         include_str!("scripts/rest.lua"),
         include_str!("scripts/fenced_release.lua")
     );
+    /// As [`super::PASS`]. No error of the acquire hides the reply of the release.
+    pub(crate) const PASS: &str = concat!(
+        include_str!("scripts/server.lua"),
+        include_str!("scripts/give_back.lua"),
+        "local function release(KEYS, ARGV)\n",
+        include_str!("scripts/fenced_release.lua"),
+        "end\nlocal function acquire(KEYS, ARGV)\n",
+        include_str!("scripts/fenced_acquire.lua"),
+        "end\n",
+        include_str!("scripts/fenced_pass.lua")
+    );
     pub(crate) const OPEN: &str = concat!(
         include_str!("scripts/server.lua"),
         include_str!("scripts/open.lua")
@@ -112,6 +134,7 @@ pub(crate) mod fenced {
     pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || super::digest(EXTEND));
     pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || super::digest(RELEASE));
     pub(crate) static REST_SCRIPT: Script = Script::new(REST, || super::digest(REST));
+    pub(crate) static PASS_SCRIPT: Script = Script::new(PASS, || super::digest(PASS));
 }
 
 /// A script that is called by its digest.

@@ -38,6 +38,11 @@ pub(crate) trait Stream: Send {
 
     /// Whether the idle stream is open and nothing has come that was not asked for.
     fn is_quiet(&mut self) -> bool;
+
+    /// The socket of a stream that is quiet if the socket has nothing to read.
+    fn socket(&self) -> Option<&TcpStream> {
+        None
+    }
 }
 
 /// A socket without encryption.
@@ -164,5 +169,9 @@ impl Stream for Plain {
     fn is_quiet(&mut self) -> bool {
         let peeked = nonblocking::peek(&self.stream, &mut [0]);
         peeked.is_err_and(|error| is_timeout(&error))
+    }
+
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(&self.stream)
     }
 }

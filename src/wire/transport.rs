@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
 
 use super::resp::Reply;
@@ -40,6 +41,11 @@ pub(crate) trait Transport: Send {
 
     /// Whether the idle connection is open and nothing has come that was not asked for.
     fn is_quiet(&mut self) -> bool;
+
+    /// The socket of a connection that is quiet if the socket has nothing to read.
+    fn socket(&self) -> Option<&TcpStream> {
+        None
+    }
 }
 
 /// Opens connections to one node.

@@ -43,6 +43,8 @@ pub enum Kind {
     Extend,
     /// The script that releases, or lets a lock rest.
     Release,
+    /// The script that releases, and asks for the lock for the next thread.
+    Pass,
     /// A look of one who waits.
     Look,
     /// One who waits listens.
@@ -72,6 +74,8 @@ pub struct Peer {
     /// None once it is closed.
     stream: Option<Arc<TcpStream>>,
     connection: usize,
+    /// What has come behind the command that the script is called for.
+    rest: Vec<u8>,
     upstream: Option<TcpStream>,
     stage: Arc<Stage>,
 }
@@ -202,6 +206,7 @@ impl Command {
             "BLPOP" => Kind::Listen,
             "EVAL" if script == "return 1" => Kind::Probe,
             "EVAL" if script.contains("'SADD'") => Kind::Look,
+            "EVAL" if script.contains("then return 2 end") => Kind::Pass,
             "EVAL" if script.contains("'DEL'") || self.is_rest() => Kind::Release,
             "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
             "EVAL" if script.contains("'SET'") => Kind::Retake,
@@ -230,9 +235,11 @@ impl Command {
         &self.raw
     }
 
-    /// The token of a command of the algorithm.
+    /// The token of a command of the algorithm. Of a pass, that of the next holder.
     pub fn token(&self) -> &str {
-        let at = if self.kind() == Kind::Set { 2 } else { 4 };
+        let kind = self.kind();
+        let at = if kind == Kind::Set { 2 } else { 4 };
+        let at = if kind == Kind::Pass { 5 } else { at };
         &self.words[at]
     }
 
@@ -247,6 +254,7 @@ impl Command {
         match self.kind() {
             Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
             Kind::Extend | Kind::Release | Kind::Probe => b":1\r\n",
+            Kind::Pass => b"*2\r\n:1\r\n+OK\r\n",
             Kind::Look => b"*2\r\n:-2\r\n:0\r\n",
             Kind::Listen => b"*-1\r\n",
         }
@@ -265,6 +273,7 @@ impl Stage {
             let stream = Arc::new(stream);
             let mut peer = Peer {
                 connection: streams.len(),
+                rest: Vec::new(),
                 upstream: None,
                 stage: Arc::clone(&self),
                 stream: Some(Arc::clone(&stream)),
@@ -299,11 +308,11 @@ impl Stage {
 
 impl Peer {
     fn listen(&mut self) {
-        let (mut number, mut bytes, mut is_introduced) = (0, Vec::new(), false);
+        let (mut number, mut is_introduced) = (0, false);
         while let Some(raw) = self
             .stream
             .as_deref()
-            .and_then(|s| read_value(s, &mut bytes))
+            .and_then(|s| read_value(s, &mut self.rest))
         {
             let Some(words) = self.stage.with_text(words(&raw)) else {
                 self.say(b"-NOSCRIPT No matching script. Please use EVAL.\r\n");
@@ -329,6 +338,20 @@ impl Peer {
             stage.heard.lock().push(command.clone());
             (stage.script)(self, &command);
         }
+    }
+
+    /// Whether more has come behind this command, or comes within a time. What was written at once comes at once.
+    pub fn has_more(&self, within: Duration) -> bool {
+        let Some(stream) = self.stream.as_deref() else {
+            return false;
+        };
+        if !self.rest.is_empty() {
+            return true;
+        }
+        stream.set_read_timeout(Some(within)).unwrap();
+        let has_more = stream.peek(&mut [0]).is_ok_and(|count| count > 0);
+        stream.set_read_timeout(None).unwrap();
+        has_more
     }
 
     /// Sends bytes.

@@ -6,6 +6,14 @@
     reason = "a test that overflows fails, as it should"
 )]
 
+use std::alloc::System;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+/// Counts for `locking::memory`.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
 #[cfg(test)]
 mod managers;
 
@@ -16,6 +24,7 @@ mod locking {
     mod guard;
     mod lease;
     mod lock;
+    mod memory;
     mod reserved;
     mod rounds;
     mod tokens;
@@ -35,6 +44,16 @@ mod fanout {
     mod order;
 }
 
+/// Commands of several threads that go together.
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod combining {
+    #[cfg(feature = "tracing")]
+    mod batches;
+    #[cfg(feature = "tracing")]
+    mod crowd;
+}
+
 /// Those who want a lock that another has: threads of one manager, and processes.
 #[cfg(test)]
 mod waiting {
@@ -42,6 +61,8 @@ mod waiting {
     mod fairness;
     #[cfg(target_os = "linux")]
     mod handover;
+    #[cfg(target_os = "linux")]
+    mod pass;
     #[cfg(target_os = "linux")]
     pub(crate) mod queue;
     mod trouble;

@@ -6,7 +6,7 @@ use super::claims::Claim;
 use super::clocks::Nanos;
 use super::keeping::Keeping;
 use super::plan::nanos;
-use super::wire::{Message, Verb};
+use super::wire::Message;
 use super::world::{State, World};
 use crate::guard::LockGuard;
 use crate::quorum;
@@ -57,10 +57,6 @@ impl Before {
         })
     }
 
-    pub(super) fn is_of(&self, resource: usize) -> bool {
-        self.resource == resource
-    }
-
     pub(super) fn has_ended(&mut self, at: Nanos, last: Nanos) {
         (self.at, self.last) = (at, last);
     }
@@ -70,8 +66,10 @@ impl State {
     /// A lock that is given back on the nodes does not go to the next thread.
     pub(super) fn sends_for_the_next(&mut self, message: &Message) {
         // A background thread releases what it has set again on a node while the guard ended, and nothing else.
-        if matches!(message.verb, Verb::Release | Verb::Rest) && !self.is_in_background() {
-            self.witness.given_back.remove(&message.token);
+        if let Some(token) = message.releases()
+            && !self.is_in_background()
+        {
+            self.witness.given_back.remove(token);
         }
     }
 
@@ -94,6 +92,9 @@ impl State {
         let task = self.task();
         if !self.witness.is_returned_again(value, task) {
             self.count_expired(client, resource);
+            if self.witness.was_passed(value) {
+                self.count("passed to the next thread");
+            }
             let began = self.witness.began(value);
             let left = self.plan.handovers[client].map(|(times, time)| Left {
                 times,

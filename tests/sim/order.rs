@@ -12,6 +12,10 @@ impl State {
         let Reply::Array(items) = reply else {
             return;
         };
+        if let [_, asked @ Reply::Array(_)] = items.as_slice() {
+            // That of a pass.
+            return self.count_answer(asked);
+        }
         match items.first() {
             Some(Reply::Bulk(word)) if word == b"STALE" => self.count("a larger token"),
             Some(Reply::Bulk(word)) if word == b"CLOSED" => self.count("abstained"),

@@ -116,7 +116,10 @@ impl State {
         if message.verb == Verb::Rest && !self.witness.rests.contains_key(&message.token) {
             return self.fail("a lock is to rest that was to be free at once".to_owned());
         }
-        if message.verb != Verb::Release || self.plan.kind != Kind::Sound {
+        let Some(token) = message.releases().filter(|_| message.verb != Verb::Rest) else {
+            return;
+        };
+        if self.plan.kind != Kind::Sound {
             return;
         }
         if self.is_in_background() {
@@ -124,7 +127,7 @@ impl State {
             return;
         }
         let now = self.now;
-        let rest = self.witness.rests.get(&message.token);
+        let rest = self.witness.rests.get(token);
         if let Some(rest) = rest.filter(|rest| rest.until.min(rest.valid_until) > now) {
             let (client, resource) = (rest.client, rest.resource);
             self.fail(format!("c{client} releases r{resource} before its minimum"));

@@ -165,7 +165,8 @@ const HOLDING: [&str; 14] = [
 const ASKING: [&str; 3] = ["asked an arbiter alone", "asked at once", "asked in turn"];
 
 /// How threads and clients have to wait for each other, in 200 seeds.
-const WAITING: [&str; 7] = [
+const WAITING: [&str; 8] = [
+    "passed to the next thread",
     "handed over",
     "handed over and kept",
     "handed over and made a lease",

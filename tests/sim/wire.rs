@@ -4,7 +4,7 @@ use crate::wire::resp;
 
 use crate::wire::scripts::fenced;
 use crate::wire::scripts::{
-    EXTEND, INSPECT, INTRODUCE, LOOK, PROBE, RELEASE, REST, RETAKE, SCRIPTS,
+    EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCRIPTS,
 };
 
 /// A command on its way.
@@ -14,6 +14,8 @@ pub(crate) struct Message {
     pub(crate) verb: Verb,
     pub(crate) key: String,
     pub(crate) token: String,
+    /// Of the lock that is given back with it, if it is a pass.
+    pub(crate) released: Option<String>,
     pub(crate) ttl: String,
 }
 
@@ -25,6 +27,8 @@ pub(crate) enum Verb {
     Release,
     /// A release of a lock that has to rest.
     Rest,
+    /// A release, and the acquire of the next thread.
+    Pass,
     Inspect,
     /// A look of one who waits.
     Look,
@@ -50,6 +54,26 @@ impl Verb {
 }
 
 impl Message {
+    /// The token of the lock that the node is told to release, if it is one of these commands.
+    pub(crate) fn releases(&self) -> Option<&String> {
+        match self.verb {
+            Verb::Release | Verb::Rest => Some(&self.token),
+            Verb::Set
+            | Verb::Retake
+            | Verb::Extend
+            | Verb::Pass
+            | Verb::Inspect
+            | Verb::Look
+            | Verb::Ask
+            | Verb::Probe => self.released.as_ref(),
+        }
+    }
+
+    /// Whether it asks for a lock.
+    pub(crate) fn asks(&self) -> bool {
+        matches!(self.verb, Verb::Set | Verb::Retake | Verb::Pass)
+    }
+
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let Some(words) = resp::words(bytes) else {
             panic!("not a command: {}", String::from_utf8_lossy(bytes));
@@ -59,6 +83,9 @@ impl Message {
         if let [name @ "EVALSHA", digest, ..] = words.as_mut_slice() {
             let script = SCRIPTS.iter().find(|script| script.digest() == *digest);
             (*name, *digest) = ("EVAL", script.unwrap().text());
+        }
+        if let Some(pass) = Self::pass(bytes, &words) {
+            return pass;
         }
         let (verb, key, token, ttl) = match words.as_slice() {
             ["EVAL", PROBE, "0"] => (Verb::Probe, "", "", ""),
@@ -104,7 +131,38 @@ impl Message {
             verb,
             key: key.to_owned(),
             token: token_of(token).to_owned(),
+            released: None,
             ttl: ttl.to_owned(),
         }
+    }
+
+    fn pass(bytes: &[u8], words: &[&str]) -> Option<Self> {
+        let (["EVAL", PASS, "1", key, old, new, ttl]
+        | [
+            "EVAL",
+            fenced::PASS,
+            "3",
+            key,
+            _,
+            _,
+            old,
+            _,
+            _,
+            _,
+            new,
+            ttl,
+            ..,
+        ]) = words
+        else {
+            return None;
+        };
+        Some(Self {
+            bytes: bytes.to_vec(),
+            verb: Verb::Pass,
+            key: (*key).to_owned(),
+            token: token_of(new).to_owned(),
+            released: Some(token_of(old).to_owned()),
+            ttl: (*ttl).to_owned(),
+        })
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct Token {
     pub(super) task: usize,
     /// Whether a guard with it was returned.
     is_returned: bool,
+    /// Whether another thread has asked for the one that is to have it.
+    is_passed: bool,
     /// When it was first sent.
     since: Nanos,
     /// When it was last sent, and to how many nodes up to then.
@@ -86,8 +88,13 @@ impl Witness {
         self.commands += 1;
         // It comes first where the SET could not be sent at all, because the connection was closed.
         let is_first = message.verb == Verb::Retake && !self.tokens.contains_key(&message.token);
-        if message.verb == Verb::Set || is_first {
+        if matches!(message.verb, Verb::Set | Verb::Pass) || is_first {
             self.asks(task, now, &message.token);
+        }
+        if message.verb == Verb::Pass
+            && let Some(token) = self.tokens.get_mut(&message.token)
+        {
+            token.is_passed = true;
         }
         if message.verb == Verb::Look {
             *self.tally.entry("looked while waiting").or_default() += 1;
@@ -116,6 +123,7 @@ impl Witness {
             number: self.tokens.len(),
             task,
             is_returned: false,
+            is_passed: false,
             since: now,
             last: now,
             asked: 1,
@@ -141,17 +149,23 @@ impl Witness {
         })
     }
 
+    /// Whether another thread has asked for it.
+    pub(super) fn was_passed(&self, value: &str) -> bool {
+        self.tokens.get(value).is_some_and(|token| token.is_passed)
+    }
+
     /// Whether a guard has the lock with this value.
     fn is_out(&self, value: &str) -> bool {
         self.guards.iter().any(|claim| claim.token == value)
     }
 
     /// Whether the lock with this value is on its way to another thread that asks for it.
-    fn is_handed_over(&self, value: &str, task: usize) -> bool {
-        self.given_back.get(value).is_some_and(|before| {
-            let mut asking = self.asking.iter();
-            asking.any(|(other, resource)| *other != task && before.is_of(*resource))
-        })
+    fn is_on_its_way(&self, value: &str, resource: usize, task: usize) -> bool {
+        let token = self.tokens.get(value);
+        let is_passed = token.is_some_and(|token| token.is_passed && !token.is_returned);
+        let mut asking = self.asking.iter();
+        (is_passed || self.given_back.contains_key(value))
+            && asking.any(|(other, of)| *other != task && *of == resource)
     }
 
     /// Tokens are random; a trace that can be compared with another has numbers.
@@ -189,18 +203,19 @@ impl State {
     pub(crate) fn executed(&mut self, node: usize, message: &Message, executed: &Executed) {
         if let Some(before) = &executed.before
             && *before != message.token
+            && message.released.as_ref() != Some(before)
             && executed.after.as_ref() != Some(before)
         {
             let words = self.witness.describe(message);
             self.fail(format!("{words} touched another holder's key on n{node}"));
         }
-        if matches!(message.verb, Verb::Set | Verb::Retake) {
+        if message.asks() {
             self.count_answer(&executed.reply);
         }
         if message.verb == Verb::Extend && executed.before.is_none() && executed.after.is_some() {
             self.count("a healed key");
         }
-        if matches!(message.verb, Verb::Set | Verb::Retake)
+        if message.asks()
             && executed.before.is_none()
             && executed.after.as_ref() == Some(&message.token)
             && self.witness.is_out(&message.token)
@@ -210,21 +225,16 @@ impl State {
         if message.verb == Verb::Rest {
             self.lets_rest(node, message, executed);
         }
-        match message.verb {
-            Verb::Release | Verb::Rest => {
-                let told = (node, message.token.clone());
-                self.witness.released.insert(told);
-            }
-            Verb::Set | Verb::Retake => {
-                let told = (node, message.token.clone());
-                if self.witness.released.contains(&told) {
-                    self.count("SET after its release");
-                }
-            }
-            Verb::Inspect | Verb::Look | Verb::Ask if executed.before != executed.after => {
-                self.fail(format!("a look at {} changed it on n{node}", message.key));
-            }
-            Verb::Extend | Verb::Inspect | Verb::Look | Verb::Ask | Verb::Probe => {}
+        let told = (node, message.token.clone());
+        if message.asks() && self.witness.released.contains(&told) {
+            self.count("SET after its release");
+        }
+        if let Some(token) = message.releases() {
+            self.witness.released.insert((node, token.clone()));
+        }
+        let is_look = matches!(message.verb, Verb::Inspect | Verb::Look | Verb::Ask);
+        if is_look && executed.before != executed.after {
+            self.fail(format!("a look at {} changed it on n{node}", message.key));
         }
         self.check_rests();
         self.check_claims();
@@ -332,7 +342,7 @@ impl World {
                     .tokens
                     .get(&value)
                     .is_some_and(|token| token.task == task);
-                if is_its && !is_held && !witness.is_handed_over(&value, task) {
+                if is_its && !is_held && !witness.is_on_its_way(&value, resource, task) {
                     state.fail(format!(
                         "c{client} left a key of r{resource} on n{node} in calm weather"
                     ));

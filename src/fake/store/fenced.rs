@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Entry, Store, error, integer, until, why_not};
 use crate::wire::resp::Reply;
-use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, RELEASE, REST};
+use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, PASS, RELEASE, REST};
 
 #[cfg(test)]
 mod differential;
@@ -78,6 +78,12 @@ impl Store {
             }
             ["EVAL", script, "2", lock, counter, rest @ .., left] if *script == REST => {
                 self.fenced_release([*lock, *counter], rest, Some(left), now)
+            }
+            ["EVAL", script, "3", lock, counter, marker, rest @ ..] if *script == PASS => {
+                let (old, new) = rest.split_at_checked(4)?;
+                let released = self.fenced_release([*lock, *counter], old, None, now);
+                let asked = self.fenced_acquire([*lock, *counter, *marker], new, now);
+                released.zip(asked).map(|(a, b)| Reply::Array(vec![a, b]))
             }
             ["EVAL", script, "1", marker, rest @ ..] if *script == OPEN => {
                 self.open(marker, rest, now)

@@ -24,8 +24,8 @@ impl LeaseState {
     ) -> Result<(), Error> {
         let mut state = self.state.lock();
         discount(&state.standings, nodes);
-        if let Some(cause) = &state.loss {
-            return Err(self.lost_error(cause.clone()));
+        if let Some(cause) = state.loss() {
+            return Err(self.lost_error(cause));
         }
         if now >= self.deadline() {
             // The nodes may have extended keys, but the lock may have been another holder's in between.
@@ -53,13 +53,18 @@ impl LeaseState {
                 nodes: take(nodes),
             });
         }
-        let until = renewal.or(state.renewal).and_then(|renewal| renewal.until);
+        let until = renewal
+            .or(state.renewal())
+            .and_then(|renewal| renewal.until);
         let deadline = until.map_or(deadline, |until| deadline.min(until));
         self.deadline
             .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-        state.failed = Box::default();
-        for (counted, node) in state.counted.iter_mut().zip(&*nodes) {
-            *counted |= node.vote.is_granted();
+        if let Some(rare) = state.rare_mut() {
+            rare.failed = Box::default();
+            let counted = rare.counted.iter_mut().flatten();
+            for (counted, node) in counted.zip(&*nodes) {
+                *counted |= node.vote.is_granted();
+            }
         }
         if let Some(renewal) = renewal {
             self.renew_as(&mut state, renewal);
@@ -69,6 +74,6 @@ impl LeaseState {
 
     /// Keeps the votes on a renewal that failed, for the cause of a later loss.
     pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
-        self.state.lock().failed = nodes.into();
+        self.state.lock().make_rare().failed = nodes.into();
     }
 }

@@ -1,20 +1,19 @@
 //! Counts and logs the end of a lock.
 
-use std::sync::Arc;
+use std::mem::take;
 
 use super::{Inner, LeaseState, MutexGuard};
 use crate::error::{LossCause, NodeReport};
 use crate::log_lines;
-use crate::stats::Recorder;
 use crate::verdict::{self, Verdict};
 
 impl LeaseState {
     /// Counts and logs the end of the lock from now on, because a program has it.
-    pub(crate) fn count_in(&self, recorder: &Arc<Recorder>) {
+    pub(crate) fn count(&self) {
         let mut state = self.state.lock();
-        state.recorder = Some(Arc::clone(recorder));
+        state.is_counted = true;
         // It may have been lost before.
-        if let Some(cause) = state.loss.clone() {
+        if let Some(cause) = state.loss() {
             self.tell_loss(&mut state, &cause);
         }
     }
@@ -31,18 +30,18 @@ impl LeaseState {
 
     /// Records that the guard has released the lock, or handed it over; unless a loss was recorded before.
     pub(crate) fn released(&self) {
-        let Some(recorder) = self.state.lock().recorder.take() else {
+        if !take(&mut self.state.lock().is_counted) {
             return;
-        };
-        recorder.released.count();
-        let held = self.clock.now_for_records().saturating_since(self.since);
-        log_lines::released(&self.resource, held);
+        }
+        self.owner.stats.released.count();
+        let now = self.owner.clock.now_for_records();
+        log_lines::released(&self.resource, now.saturating_since(self.since));
     }
 
     /// Records that the guard was turned into a lease, unless a loss was recorded before.
     pub(crate) fn passed_on(&self) {
-        if let Some(recorder) = self.state.lock().recorder.take() {
-            recorder.passed_on.count();
+        if take(&mut self.state.lock().is_counted) {
+            self.owner.stats.passed_on.count();
         }
     }
 
@@ -52,8 +51,8 @@ impl LeaseState {
         if matches!(cause, LossCause::Released) {
             return;
         }
-        if let Some(recorder) = state.recorder.take() {
-            recorder.lost.count();
+        if take(&mut state.is_counted) {
+            self.owner.stats.lost.count();
             // Without the mutex, because the program's logger may use this lock.
             MutexGuard::unlocked(state, || log_lines::lost(&self.resource, cause));
         }

@@ -15,20 +15,25 @@ use std::sync::Arc;
 
 use super::LeaseState;
 use crate::error::{NodeError, NodeReport, Vote};
+use crate::few::Few;
 use crate::node::Trace;
 
 /// What one node may have of a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It may have the key.
     MayHaveKey,
     /// Nothing of the lock has reached it, so the key can be set there.
+    #[default]
     Untouched,
     /// The key is being set there. If no reply comes, an undo follows, so the node does not count before the reply.
     Healing,
     /// It was sent an undo, which may delete the key at any later time. It never counts again.
     Undone,
 }
+
+/// What the nodes may have of a lock, in the canonical order.
+pub(crate) type Standings = Few<Standing, 14>;
 
 impl From<Trace> for Standing {
     fn from(trace: Trace) -> Self {
@@ -95,8 +100,12 @@ impl Healer {
         let mut state = self.lease.state.lock();
         // A command of the acquisition may have set the key after this extension has found none there, where a connection broke
         // and no undo follows it. Another extension relies on that key now, and the undo of a heal would delete it.
-        let was_counted = || asked.iter().zip(&state.counted).any(|(a, c)| *a && *c);
-        if state.has_ended || state.loss.is_some() || was_counted() {
+        let counted = state.rare().and_then(|rare| rare.counted.as_deref());
+        let was_counted = asked
+            .iter()
+            .zip(counted.unwrap_or_default())
+            .any(|(a, c)| *a && *c);
+        if state.is_lost() || was_counted {
             return None;
         }
         let before = state.standings.clone();
@@ -116,7 +125,7 @@ impl Healer {
 /// A heal that is under way.
 pub(crate) struct Heal<'h> {
     healer: &'h Healer,
-    before: Box<[Standing]>,
+    before: Standings,
 }
 
 impl Heal<'_> {
@@ -128,11 +137,15 @@ impl Heal<'_> {
             let is_left = |trace: &Option<Trace>| *trace == Some(Trace::Possible);
             return Some(traces.iter().map(is_left).collect());
         }
-        let standings = state.standings.iter_mut().zip(self.before).zip(traces);
+        let standings = state
+            .standings
+            .iter_mut()
+            .zip(self.before.iter())
+            .zip(traces);
         for ((standing, before), trace) in standings {
             *standing = match trace {
                 None => continue,
-                Some(Trace::None) => before,
+                Some(Trace::None) => *before,
                 Some(trace) => (*trace).into(),
             };
         }
@@ -142,7 +155,9 @@ impl Heal<'_> {
 
 impl Drop for Healer {
     fn drop(&mut self) {
-        self.lease.state.lock().has_healer = false;
+        if let Some(rare) = self.lease.state.lock().rare_mut() {
+            rare.counted = None;
+        }
     }
 }
 
@@ -168,11 +183,12 @@ impl LeaseState {
     /// The right to heal the lock, unless another extension has it.
     pub(crate) fn healer(self: &Arc<Self>) -> Option<Healer> {
         let mut state = self.state.lock();
-        if state.has_healer {
+        let none_counted = vec![false; state.standings.len()];
+        let counted = &mut state.make_rare().counted;
+        if counted.is_some() {
             return None;
         }
-        state.has_healer = true;
-        state.counted = vec![false; state.standings.len()].into();
+        *counted = Some(none_counted.into());
         drop(state);
         Some(Healer {
             lease: Arc::clone(self),

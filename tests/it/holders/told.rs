@@ -187,7 +187,7 @@ fn hiding(peer: &mut Peer, command: &Command) {
                 b"*3\r\n:60000\r\n:46\r\n$46\r\n00112233445566778899aabbccddeeff00112233 web-3\r\n",
             );
         }
-        Kind::Retake | Kind::Extend | Kind::Listen | Kind::Probe | Kind::Other => {
+        Kind::Retake | Kind::Pass | Kind::Extend | Kind::Listen | Kind::Probe | Kind::Other => {
             peer.say(command.consent());
         }
     }

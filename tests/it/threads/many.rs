@@ -245,9 +245,13 @@ fn every_attempt_has_a_token_of_its_own() {
             Kind::Set => b"$-1\r\n",
             Kind::Release => b"*1\r\n:5000\r\n",
             // It says that the lock is free, again and again.
-            Kind::Look | Kind::Listen | Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => {
-                command.consent()
-            }
+            Kind::Look
+            | Kind::Listen
+            | Kind::Retake
+            | Kind::Pass
+            | Kind::Extend
+            | Kind::Probe
+            | Kind::Other => command.consent(),
         });
     });
     let manager = LockManager::builder()

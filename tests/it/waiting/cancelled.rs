@@ -90,7 +90,9 @@ fn one_who_hears_the_beginning_of_an_answer_is_cancelled_too() {
         Kind::Release => peer.say(b"*1\r\n:3600000\r\n"),
         Kind::Look => peer.say(b"*2\r\n:3600000\r\n:1\r\n"),
         Kind::Listen => peer.say(b"*2\r\n"),
-        Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => peer.say(command.consent()),
+        Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
+            peer.say(command.consent());
+        }
     });
     let builder = LockManager::builder().node(server.url());
     let builder = builder.node_timeout(PATIENCE).retry_delay(LONG, LONG);

@@ -267,7 +267,9 @@ fn busy(listen: impl Fn(&redlatch_testing::scripted::Peer) + Send + Sync + 'stat
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
         Kind::Look => peer.say(b"*2\r\n:50000\r\n:1\r\n"),
         Kind::Listen => listen(peer),
-        Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => peer.say(command.consent()),
+        Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
+            peer.say(command.consent());
+        }
     })
 }
 
@@ -304,7 +306,7 @@ fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
             peer.wait(Duration::from_millis(700));
             peer.close();
         }
-        Kind::Listen | Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => {
+        Kind::Listen | Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
             peer.say(command.consent());
         }
     });
@@ -324,7 +326,7 @@ fn a_server_that_refuses_a_look_has_not_failed() {
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
         Kind::Look => peer.say(b"-LOADING Redis is loading the dataset in memory\r\n"),
-        Kind::Listen | Kind::Retake | Kind::Extend | Kind::Probe | Kind::Other => {
+        Kind::Listen | Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
             peer.say(command.consent());
         }
     });

@@ -1,0 +1,122 @@
+//! What a guard that ends leaves to the next thread of its manager: the lock itself, or the result of asking for it again.
+
+use super::{LockGuard, Shared};
+use crate::contend::cancel::Patience;
+use crate::contend::handover::is_enough;
+use crate::contend::queue::{First, Turn};
+use crate::error::Error;
+use crate::holder::Label;
+use crate::lease::state::Ended;
+use crate::node::release::Released;
+use crate::protocol::Won;
+use crate::protocol::acquire::Asked;
+use crate::protocol::pass::pass;
+use crate::quorum::Term;
+
+/// What a waiting thread asks for.
+pub(crate) struct Demand {
+    pub(crate) term: Term,
+    pub(crate) label: Option<Label>,
+    pub(crate) patience: Patience,
+}
+
+/// What a thread gets from the thread before it.
+pub(crate) enum Received {
+    /// The lock, which was not released.
+    HandedOver(LockGuard),
+    /// The result of its first attempt, which rode with the release.
+    Passed(Result<LockGuard, Error>),
+}
+
+impl LockGuard {
+    /// Hands the lock to the next waiting thread of this manager, if that is allowed and enough validity remains.
+    /// Returns whether it did.
+    pub(super) fn hand_over(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> bool {
+        let now = self.shared.cluster().clock.now();
+        let cohort = self.extras.as_ref().and_then(|extras| extras.cohort);
+        let cohort = cohort.and_then(|cohort| cohort.next(now));
+        let (Some((turn, first)), Some(cohort)) = (next_thread(turn), cohort) else {
+            return false;
+        };
+        let demand = first.demand();
+        // The key keeps its value, so another label would not be that of the holder.
+        let label = demand.label.as_ref().map(Label::as_str);
+        let is_same = self.lease.value.label() == label;
+        let validity = demand.term.validity;
+        if !is_same || !is_enough(ended.deadline.saturating_since(now), validity) {
+            return false;
+        }
+        // The next guard is valid for no longer than its thread asked for.
+        let deadline = ended.deadline.min(now.saturating_add(validity));
+        let won = Won {
+            lease: self.lease.successor(&ended.standings, now, deadline),
+            votes: self.votes.clone(),
+            // The next thread has its own, if it asked for one.
+            rests_until: None,
+            cohort: Some(cohort),
+        };
+        let next = Self::new(&self.shared, won);
+        let given = turn.give_to(&first, Received::HandedOver(next));
+        given.map_err(Received::disown).is_ok()
+    }
+
+    /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
+    /// for it. Returns the result of the release.
+    pub(super) fn pass(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> Option<Released> {
+        let cluster = self.shared.cluster();
+        let key = cluster.key(self.resource());
+        let passes = self.passes.checked_sub(1)?;
+        if self.shared.courtesy.is_contended(&key) {
+            return None;
+        }
+        let (turn, first) = next_thread(turn)?;
+        let demand = first.demand();
+        if demand.patience.left(&cluster.clock).is_zero() {
+            return None;
+        }
+        let asked = Asked {
+            resource: &self.lease.resource,
+            key: &key,
+            term: demand.term,
+            label: demand.label.as_ref(),
+        };
+        let held = (&*self.lease, &*ended.standings);
+        let result = pass(cluster, held, asked, self.shared.handover).ok()?;
+        self.shared.note_release(self.resource(), &result.released);
+        if let Some(next) = result.next {
+            let next = next.map(|won| {
+                let mut guard = Self::new(&self.shared, won);
+                guard.passes = passes;
+                guard
+            });
+            // If the thread has left, the drop of its guard releases the lock.
+            drop(turn.give_to(&first, Received::Passed(next)));
+        }
+        Some(result.released)
+    }
+}
+
+/// The first of the threads that wait for the end of this turn.
+fn next_thread(turn: Option<&Turn<LockGuard>>) -> Option<(&Turn<LockGuard>, First<LockGuard>)> {
+    let turn = turn?;
+    Some((turn, turn.first()?))
+}
+
+impl Received {
+    /// Lets go of the lock that was handed over, which its former holder keeps.
+    fn disown(self) {
+        if let Self::HandedOver(mut guard) = self {
+            guard.must_release = false;
+        }
+    }
+}
+
+impl Shared {
+    /// Remembers what the release of a lock says of other clients that wait for it.
+    pub(super) fn note_release(&self, resource: &str, released: &Released) {
+        let cluster = self.cluster();
+        let now = cluster.clock.now();
+        let key = cluster.key(resource);
+        self.courtesy.note_release(&key, released.has_woken, now);
+    }
+}

@@ -1,0 +1,143 @@
+//! What the nodes said when a lock was acquired, in little memory: a program may hold many locks, and seldom asks for it.
+
+use std::iter::repeat_n;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::error::{NodeReport, Vote};
+use crate::few::Few;
+
+/// The votes on a lock, in the canonical order.
+///
+/// If all nodes granted the lock, only the times are kept, and the reports are made when somebody asks for them. These reports
+/// lack the run ids of the servers, which count only before a lock is granted.
+#[derive(Debug, Clone)]
+pub(crate) struct Votes {
+    /// How long each node took to grant the lock, in nanoseconds. Empty if the reports were kept from the beginning.
+    granted_in: Few<u32, 5>,
+    reports: OnceLock<Box<Reports>>,
+}
+
+/// A type of its own, so that a thin pointer leads to it.
+#[derive(Debug, Clone)]
+struct Reports(Vec<NodeReport>);
+
+impl Votes {
+    pub(crate) fn new(reports: Vec<NodeReport>) -> Self {
+        let granted_in: Option<Few<_, 5>> = reports.iter().map(granted_in).collect();
+        match granted_in {
+            Some(granted_in) => Self {
+                granted_in,
+                reports: OnceLock::new(),
+            },
+            None => Self {
+                granted_in: Few::default(),
+                reports: OnceLock::from(Box::new(Reports(reports))),
+            },
+        }
+    }
+
+    /// What each node said. `names` are those of the nodes, in the canonical order.
+    pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> &[NodeReport] {
+        let reports = self.reports.get_or_init(|| {
+            let reports = names
+                .zip(&*self.granted_in)
+                .map(|(name, nanos)| NodeReport {
+                    node: Arc::clone(name),
+                    vote: Vote::Granted,
+                    elapsed: Duration::from_nanos(u64::from(*nanos)),
+                    server: None,
+                });
+            Box::new(Reports(reports.collect()))
+        });
+        &reports.0
+    }
+
+    /// The vote of each node.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
+        let kept = self.reports.get().filter(|_| self.granted_in.is_empty());
+        let kept = kept.into_iter().flat_map(|reports| &reports.0);
+        let granted = repeat_n(&Vote::Granted, self.granted_in.len());
+        granted.chain(kept.map(|report| &report.vote))
+    }
+}
+
+/// How long the node took to grant the lock, if it did, and in a time that can be kept.
+fn granted_in(report: &NodeReport) -> Option<u32> {
+    let is_granted = matches!(report.vote, Vote::Granted);
+    let nanos = u32::try_from(report.elapsed.as_nanos()).ok();
+    nanos.filter(|_| is_granted)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::error::NodeError;
+
+    /// Granted in the first 4.29 seconds; anything else.
+    fn vote() -> impl Strategy<Value = Vote> {
+        let others = [
+            Vote::NotAsked,
+            Vote::Failed(NodeError::TimedOut),
+            Vote::Held {
+                remaining: None,
+                holder: None,
+                resting: false,
+            },
+        ];
+        prop_oneof![20 => Just(Vote::Granted), 1 => prop::sample::select(others.to_vec())]
+    }
+
+    fn elapsed() -> impl Strategy<Value = Duration> {
+        let longest = u64::from(u32::MAX);
+        let nanos = prop_oneof![20 => 0..=longest, 1 => longest..=longest.saturating_add(1), 1 => any::<u64>()];
+        nanos.prop_map(Duration::from_nanos)
+    }
+
+    fn names(count: usize) -> Vec<Arc<str>> {
+        (0..count).map(|i| format!("node-{i}").into()).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_report_is_as_it_was(nodes in prop::collection::vec((vote(), elapsed()), 1..9)) {
+            let names = names(nodes.len());
+            let reports = names.iter().zip(&nodes).map(|(name, (vote, elapsed))| NodeReport {
+                node: Arc::clone(name),
+                vote: vote.clone(),
+                elapsed: *elapsed,
+                server: None,
+            });
+            let reports: Vec<NodeReport> = reports.collect();
+            let votes = Votes::new(reports.clone());
+            let shown = format!("{reports:?}");
+            let of_each = format!("{:?}", reports.iter().map(|report| &report.vote).collect::<Vec<_>>());
+            for votes in [votes.clone(), votes] {
+                prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
+                // The same ones each time.
+                let first = votes.reports(names.iter());
+                prop_assert_eq!(format!("{first:?}"), &*shown);
+                prop_assert!(std::ptr::eq(first, votes.reports(names.iter())));
+                prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
+            }
+        }
+    }
+
+    #[test]
+    fn a_vote_of_one_of_five_nodes_that_grant_takes_four_bytes() {
+        let granted = |name: &Arc<str>| NodeReport {
+            node: Arc::clone(name),
+            vote: Vote::Granted,
+            elapsed: Duration::from_micros(300),
+            server: None,
+        };
+        let votes = Votes::new(names(5).iter().map(granted).collect());
+        assert!(votes.reports.get().is_none());
+        assert!(matches!(votes.granted_in, Few::Inline(..)));
+        assert!(size_of::<Votes>() <= 40);
+    }
+}

@@ -1,0 +1,116 @@
+//! The wait of a call for its turn: in the queue of this process, behind other threads of the manager.
+
+use std::sync::Arc;
+
+use super::LockManager;
+use super::acquire::LockParams;
+use super::call_record::CallRecord;
+use crate::clock::{Clock, Timestamp};
+use crate::contend::cancel::Patience;
+use crate::contend::queue::{Lines, Turn, WaitClock};
+use crate::error::Error;
+use crate::guard::{Demand, LockGuard, Received};
+use crate::sync::{Condvar, MutexGuard};
+
+/// What a thread gets at the end of its wait in this process's queue.
+pub(super) enum FromQueue {
+    /// The turn to ask the servers, and what the thread before has left.
+    Turn(Turn<LockGuard>, Option<Attempt>),
+    /// The lock, handed over by the thread that held it.
+    Guard(LockGuard),
+}
+
+/// The result of an attempt that the thread before has made for this one.
+pub(super) type Attempt = Result<LockGuard, Error>;
+
+impl LockManager {
+    /// Waits in the queue of this process until no other thread has the lock or asks for it.
+    pub(super) fn wait_in_queue(
+        &self,
+        params: &LockParams,
+        record: &mut CallRecord<'_>,
+    ) -> Result<FromQueue, Error> {
+        let (cluster, queue) = (self.cluster(), &self.shared.queue);
+        if let Some(turn) = queue.try_enter(&params.line) {
+            return Ok(FromQueue::Turn(turn, None));
+        }
+        cluster.stats.queued.count();
+        let demand = Demand {
+            term: params.term,
+            label: params.label.clone(),
+            patience: params.patience.clone(),
+        };
+        let asks_once = params.permits.is_some() && params.timeout.is_zero();
+        let node_timeout = cluster.options.node_timeout;
+        let waiting = Waiting {
+            clock: &cluster.clock,
+            patience: &params.patience,
+            for_an_answer_until: asks_once
+                .then(|| cluster.clock.now().saturating_add(node_timeout)),
+        };
+        let (turn, guard) = match queue.enter(&params.line, demand, params.patience.end, &waiting) {
+            Ok(entered) => entered,
+            Err(refusal) => {
+                let error = if params.patience.is_cancelled() {
+                    params.cancelled()
+                } else {
+                    self.refused(params, refusal)
+                };
+                return Err(record.refused(error));
+            }
+        };
+        let guard = match guard {
+            None => return Ok(FromQueue::Turn(turn, None)),
+            Some(Received::Passed(attempt)) => return Ok(FromQueue::Turn(turn, Some(attempt))),
+            Some(Received::HandedOver(guard)) => guard,
+        };
+        if let Some(keep_alive) = params.keep_alive {
+            guard.begin_keep_alive(params.term, keep_alive);
+        }
+        let now = cluster.clock.now();
+        if now >= guard.deadline() {
+            // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
+            return Ok(FromQueue::Turn(turn, None));
+        }
+        cluster.stats.handed_over.count();
+        record.acquired(&guard);
+        let guard = guard.held_at_least(params.minimum, now);
+        Ok(FromQueue::Guard(guard.with_turn(Some(turn))))
+    }
+}
+
+/// The line for a semaphore. No lock has such a name.
+pub(super) fn line(semaphore: &str, permits: u32) -> Arc<str> {
+    format!("{semaphore}:redlatch:slots:{permits}").into()
+}
+
+/// The clock and the patience of a thread that waits in the queue.
+struct Waiting<'w> {
+    clock: &'w Clock,
+    patience: &'w Patience,
+    /// A thread that asks for a permit once lets those before it ask first: each takes a slot at most, and there are more.
+    for_an_answer_until: Option<Timestamp>,
+}
+
+impl WaitClock<LockGuard> for Waiting<'_> {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.patience.is_cancelled()
+    }
+
+    fn waits_for_an_answer_until(&self) -> Option<Timestamp> {
+        self.for_an_answer_until
+    }
+
+    fn pause(
+        &self,
+        admitted: &Condvar,
+        lines: &mut MutexGuard<'_, Lines<LockGuard>>,
+        until: Timestamp,
+    ) {
+        self.clock.nap(admitted, lines, until);
+    }
+}

@@ -1,0 +1,89 @@
+//! Passes a lock from thread to thread of one manager: releases it and asks for it again for the next thread, in one round
+//! trip.
+//!
+//! To the nodes these are a release and an attempt like any other, with a token of its own; `docs/algorithm.md` says why
+//! they may go together.
+
+use super::Won;
+use super::acquire::{Asked, Bid, cast, unasked};
+use crate::cluster::Cluster;
+use crate::contend::handover::Allowance;
+use crate::error::{Error, Vote};
+use crate::foreign::despite_panics;
+use crate::lease::state::LeaseState;
+use crate::lease::state::standing::Standing;
+use crate::node::acquire::Attempt;
+use crate::node::pass::{PassAnswers, pass_all};
+use crate::node::release::{Released, release_all};
+
+/// The result of a pass.
+pub(crate) struct Pass {
+    pub(crate) released: Released,
+    /// The attempt of the next thread; none if the release has woken another client, which comes first.
+    pub(crate) next: Option<Result<Won, Error>>,
+}
+
+/// Releases the lock of a guard that has ended it, and asks for it for the next thread.
+///
+/// Asks the nodes which may have the key, and those that did not fail lately. Fails only before anything is sent.
+pub(crate) fn pass(
+    cluster: &Cluster,
+    (lease, ended): (&LeaseState, &[Standing]),
+    asked: Asked<'_>,
+    handover: Option<Allowance>,
+) -> Result<Pass, Error> {
+    let bid = Bid::new(cluster, asked, handover)?;
+    let attempt = Attempt::new(bid.command(), asked.term.ttl);
+    let held = super::command(cluster, lease, asked.key);
+    let command = held.pass(&bid.command(), asked.term.ttl);
+    let mut ballots = unasked(cluster);
+    let standings = ended.iter().zip(&ballots);
+    let are_asked: Vec<bool> = standings
+        .map(|(standing, ballot)| standing.has_to_be_released() || !ballot.is_left_out())
+        .collect();
+
+    let mut debt = Debt {
+        cluster,
+        attempt: Some(&attempt),
+    };
+    // The clock is read before the first send, so that the validity does not include the time of the round.
+    let started = cluster.clock.now();
+    let nodes = cluster.each().zip(are_asked);
+    let PassAnswers {
+        mut released,
+        ballots: answers,
+    } = pass_all(nodes, &command, &attempt);
+    debt.attempt = None;
+
+    for (report, standing) in released.nodes.iter_mut().zip(ended) {
+        if !standing.has_to_be_released() {
+            // As in a release, which does not ask this node.
+            report.vote = Vote::NotAsked;
+        }
+    }
+    for (place, ballot) in answers.into_iter().enumerate() {
+        cast(&mut ballots, place, ballot);
+    }
+    let next = if released.has_woken {
+        bid.call_off(&ballots, &attempt);
+        None
+    } else {
+        Some(bid.conclude(started, ballots, &attempt))
+    };
+    Ok(Pass { released, next })
+}
+
+/// The keys that a pass may have set, until its replies are read. A logger of the program may panic before that.
+struct Debt<'d> {
+    cluster: &'d Cluster,
+    attempt: Option<&'d Attempt<'d>>,
+}
+
+impl Drop for Debt<'_> {
+    fn drop(&mut self) {
+        if let Some(attempt) = self.attempt {
+            let everywhere = self.cluster.each().map(|node| (node, true));
+            despite_panics(|| drop(release_all(everywhere, attempt.release())));
+        }
+    }
+}

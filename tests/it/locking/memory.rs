@@ -1,0 +1,64 @@
+//! What a lock takes of the memory while it is held.
+
+use std::time::Duration;
+
+use redlatch::{KeepAlive, LockManager, LockRequest};
+use redlatch_testing::{Server, is_alone};
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
+
+use crate::managers::{fenced_over, patient};
+
+/// Nothing is renewed while it is measured.
+const TTL: Duration = Duration::from_mins(10);
+
+/// So many that the room for more locks in the tables of the manager counts as well.
+const LOCKS: usize = 1_500;
+
+/// The bytes for each lock: its guard, its name of 16 bytes, and all that the manager keeps of it.
+fn bytes_of_each<T>(manager: &LockManager, hold: impl Fn(LockRequest) -> T) -> usize {
+    let hold = |name: &str| hold(manager.request(name).ttl(TTL));
+    // The first lock connects and starts threads.
+    drop(hold("first"));
+    let region = Region::new(&INSTRUMENTED_SYSTEM);
+    let all: Vec<T> = (0..LOCKS).map(|n| hold(&format!("held:{n:011}"))).collect();
+    let change = region.change();
+    drop(all);
+    (change.bytes_allocated - change.bytes_deallocated) / LOCKS
+}
+
+#[test]
+fn a_lock_that_is_held_takes_a_few_hundred_bytes() {
+    // The bytes of the whole process are counted.
+    if !is_alone("locking::memory::a_lock_that_is_held_takes_a_few_hundred_bytes") {
+        return;
+    }
+    let servers = Server::cluster(5);
+    let manager = patient(servers.iter().map(Server::url));
+    let plain = |request: LockRequest| request.lock().unwrap();
+    let kept = |request: LockRequest| plain(request.keep_alive(KeepAlive::unbounded()));
+
+    let bytes = bytes_of_each(&manager, plain);
+    assert!(bytes <= 360, "{bytes} for a lock");
+    // Asked for once, the reports of five nodes stay.
+    let asked = |request: LockRequest| {
+        let guard = plain(request);
+        assert_eq!(guard.votes().len(), 5);
+        guard
+    };
+    let reports = bytes_of_each(&manager, asked) - bytes;
+    assert!((400..800).contains(&reports), "{reports} for the reports");
+    let bytes = bytes_of_each(&manager, kept);
+    assert!(bytes <= 620, "{bytes} for a lock that is kept alive");
+
+    let left = bytes_of_each(&manager, |request| drop(plain(request).into_lease()));
+    assert!(
+        left <= 8,
+        "{left} for a lock that is on its way to another holder"
+    );
+
+    drop(manager);
+    let servers = Server::cluster(5);
+    let fenced = fenced_over(&servers);
+    let bytes = bytes_of_each(&fenced, plain);
+    assert!(bytes <= 400, "{bytes} for a lock with a fencing token");
+}
