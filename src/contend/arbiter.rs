@@ -13,7 +13,8 @@ use crate::node::wait::{ListenOutcome, Listener, LockState, LookReply, Target, W
 /// lock.
 const MOST_POLLS: u32 = 8;
 
-/// How many hints in succession may fail before the next one is ignored.
+/// How many hints in succession may fail before the client sleeps. It does not listen meanwhile: a bell that it would ignore
+/// is to wake another one.
 const MOST_HINTS: u32 = 3;
 
 /// How long a client that has just had the lock waits for the client that it woke to ask for the lock.
@@ -59,8 +60,8 @@ pub(crate) struct Wait<'c> {
 
 /// The next step after a look at the one node.
 enum Next {
-    /// An attempt: the node may grant the lock now, or these slots.
-    Attempt(Vec<u32>),
+    /// An attempt in this order: the node may grant the lock now, or these slots.
+    Attempt(Order, Vec<u32>),
     /// Another look.
     Look,
     /// Another look at once, to see which slot was released.
@@ -139,17 +140,20 @@ impl<'c> Wait<'c> {
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
         for _ in 0..MOST_POLLS {
-            let next = self.poll(cluster.delay()?, when_free);
+            let next = if self.hints < MOST_HINTS {
+                self.poll(cluster.delay()?, when_free)
+            } else {
+                Next::Sleep
+            };
             when_free = WhenFree::Take;
             match next {
-                Next::Attempt(slots) if self.hints < MOST_HINTS => {
+                Next::Attempt(order, slots) => {
                     self.hints = self.hints.saturating_add(1);
-                    return self.round(Order::by_arbiter(cluster.options.fanout), slots);
+                    return self.round(order, slots);
                 }
                 Next::Look => self.hints = 0,
                 Next::Woken => {}
-                // After that many failed hints, a further one is treated like none.
-                Next::Attempt(_) | Next::Sleep => {
+                Next::Sleep => {
                     self.hints = 0;
                     self.patience.sleep(&cluster.clock, cluster.delay()?);
                     break;
@@ -206,7 +210,7 @@ impl<'c> Wait<'c> {
                 delay
             }
             (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => {
-                return Next::Attempt(look.free);
+                return Next::Attempt(Order::by_arbiter(cluster.options.fanout), look.free);
             }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
             (LockState::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
@@ -221,7 +225,7 @@ impl<'c> Wait<'c> {
                 if is_semaphore {
                     Next::Woken
                 } else {
-                    Next::Attempt(Vec::new())
+                    Next::Attempt(Order::woken(cluster.options.fanout), Vec::new())
                 }
             }
             Some(ListenOutcome::Nothing) => Next::Look,

@@ -123,7 +123,9 @@ impl LockGuard {
         let cluster = self.shared.cluster();
         let key = cluster.key_in(self.resource(), self.lease.slot());
         let released = release(cluster, &self.lease, &ended.standings, (&key, rest));
-        self.shared.note_release(self.resource(), &released);
+        if rest.is_none() {
+            self.shared.note_release(self.resource(), &released);
+        }
         released
     }
 

@@ -55,7 +55,9 @@ impl LockGuard {
             rests_until: None,
             cohort: Some(cohort),
         };
-        let next = Self::new(&self.shared, won);
+        let mut next = Self::new(&self.shared, won);
+        // After so many threads it is released.
+        next.passes = 0;
         let given = turn.give_to(&first, Received::HandedOver(next));
         given.map_err(Received::disown).is_ok()
     }

@@ -18,8 +18,12 @@ pub(crate) struct Released {
     pub(crate) has_woken: bool,
 }
 
-/// Sends a packed release, or releases of several values of one key, to every node that is asked, before it reads any reply: one round trip for all. The first node
-/// of the canonical order comes last, because that is where clients wait.
+/// Sends a packed release, or releases of several values of one key, to every node that is asked, before it reads any
+/// reply: one round trip for all.
+///
+/// The first node of the canonical order, where clients wait, is the last one of the first majority. The client that it
+/// wakes finds a majority free, even if this thread is stopped at that moment; and it is not kept waiting for longer than
+/// that.
 ///
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release.
 pub(crate) fn release_all<'n>(
@@ -123,4 +127,99 @@ pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
 fn not_a_lock(reason: &'static str) -> Vote {
     let length = None;
     Vote::Failed(NodeError::NotALock { reason, length })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
+    use crate::node::command::Command;
+    use crate::node::{Setup, lanes};
+    use crate::wire::transport::{Connect, Transport};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The places of the nodes, in the order in which they are sent something.
+    type Sent = Arc<Mutex<Vec<usize>>>;
+
+    /// A server that has every key, and wakes a client if it is the first node.
+    #[derive(Clone)]
+    struct Server {
+        place: usize,
+        sent: Sent,
+    }
+
+    impl Connect for Server {
+        fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+            Ok(Box::new(self.clone()))
+        }
+    }
+
+    impl Transport for Server {
+        fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
+            self.sent.lock().push(self.place);
+            Ok(())
+        }
+
+        fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
+            true
+        }
+
+        fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+            Ok(Reply::Int(if self.place == 0 { 2 } else { 1 }))
+        }
+
+        fn has_surplus(&self) -> bool {
+            false
+        }
+
+        fn is_quiet(&mut self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn the_first_node_is_sent_a_release_as_the_last_of_the_first_majority() {
+        let orders: [&[usize]; 5] = [&[0], &[1, 0], &[1, 0, 2], &[2, 1, 0, 3], &[2, 1, 0, 3, 4]];
+        for expected in orders {
+            let sent = Sent::default();
+            let node = |place| {
+                Node::new(Setup {
+                    name: format!("node-{place}").into(),
+                    connector: Box::new(Server {
+                        place,
+                        sent: Arc::clone(&sent),
+                    }),
+                    pool_size: 1,
+                    common_lanes: Arc::new(lanes(1)),
+                    timeout: SECOND,
+                    clock: &Clock::system(),
+                    timers: &Timers::Virtual(Arc::new(FakeClock::new())),
+                    thread: &one_thread("releases"),
+                })
+            };
+            let nodes: Vec<Arc<Node>> = (0..expected.len()).map(node).collect();
+            let command = Command {
+                key: "job",
+                value: b"token",
+                fence: None,
+            };
+            let command = command.release();
+            let all = nodes.iter().map(|node| (&**node, true));
+            // On new connections, which begin with a question of their own, and on open ones.
+            release_all(all.clone(), &command);
+            sent.lock().clear();
+            let released = release_all(all, &command);
+            assert_eq!(*sent.lock(), expected);
+
+            assert!(released.has_woken);
+            let names = released.nodes.iter().map(|report| &*report.node);
+            let in_order = (0..expected.len()).map(|place| format!("node-{place}"));
+            assert!(names.eq(in_order), "{:?}", released.nodes);
+        }
+    }
 }

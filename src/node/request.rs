@@ -37,7 +37,7 @@ pub(super) enum Kind<'a> {
     },
     /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
     Extend,
-    /// Releases, as insistently. The first node of the canonical order comes last, because that is where clients wait.
+    /// Releases, as insistently. The first node of the canonical order, where clients wait, is the last of a majority.
     Release,
     /// Releases a lock, as above, and asks for it again. What it asked for is undone without a reply. It has one form, because
     /// a repetition knows its own key.
@@ -186,8 +186,8 @@ impl Request<'_> {
         matches!(self.kind, Kind::Extend | Kind::Release | Kind::Pass { .. })
     }
 
-    /// Whether the first node of the canonical order has to be the last that gets it.
-    pub(super) fn is_in_reverse(&self) -> bool {
+    /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
+    pub(super) fn rings_the_bell(&self) -> bool {
         matches!(self.kind, Kind::Release | Kind::Pass { .. })
     }
 

@@ -16,6 +16,7 @@ use super::request::Request;
 use super::sync::{Condvar, MutexGuard};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
+use crate::quorum::quorum;
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
 
@@ -153,7 +154,7 @@ fn lead(
         answers: iter::repeat_with(|| None).take(room).collect(),
         others,
     };
-    let mut pacer = Pacer::new(lane, clock, own.since);
+    let mut pacer = Pacer::new(lane, clock);
     let Batch { answers, others } = &mut batch;
     let news = if others.is_empty() {
         drive(nodes, slice::from_ref(&own), answers, &mut pacer)
@@ -220,11 +221,11 @@ struct Pacer<'l> {
 }
 
 impl<'l> Pacer<'l> {
-    fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock, started: Timestamp) -> Self {
+    fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock) -> Self {
         Self {
             lane,
             clock,
-            started,
+            started: clock.now(),
             round_trip: None,
         }
     }
@@ -263,14 +264,19 @@ fn drive<'x>(
 ) -> Vec<News> {
     let rooms = answers.chunks_mut(requests.len());
     let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
-    let now = pacer.clock.now();
     let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
-        Exchange::begin(node, requests, answers, now)
+        Exchange::begin(node, requests, answers, pacer.started)
     };
     let exchanges = asked.map(begin);
     let mut all: Vec<Option<Exchange<'x>>> = exchanges.map(Some).collect();
-    if requests.iter().any(|asked| asked.request.is_in_reverse()) {
-        all.reverse();
+    if requests.iter().any(|asked| asked.request.rings_the_bell()) {
+        // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops
+        // here, and is not kept waiting for longer than that.
+        let majority = nodes.iter().take(quorum(nodes.len()));
+        let majority = majority.filter(|(_, asked)| *asked).count();
+        if let Some(majority) = all.get_mut(..majority) {
+            majority.reverse();
+        }
     }
     check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.

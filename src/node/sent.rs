@@ -29,7 +29,7 @@ pub(super) struct Sent<'x> {
     /// How often requests were sent again because the connection was closed.
     repetitions: u32,
     first_failure: Option<Box<NodeError>>,
-    /// Whether an undo was sent. Its reply is never read.
+    /// Whether an undo was sent. Nobody wants its reply.
     is_undone: bool,
     /// How many more scripts may be sent again with their text.
     missing_scripts: usize,
@@ -284,6 +284,8 @@ impl<'x> Sent<'x> {
         let is_undone = asked.is_some_and(|asked| self.checkout.undo(asked.request));
         self.is_undone |= is_undone;
         let trace = if is_undone {
+            // Its reply comes behind all others, and answers nothing.
+            self.expected.others.push_back(place);
             Trace::Undone
         } else {
             Trace::Possible

@@ -290,13 +290,20 @@ impl OpenConnection {
     fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         self.read_introduction(deadline)?;
         let reply = self.recv(deadline);
-        let Server::Refused(_) = self.server else {
-            return reply;
-        };
-        match (reply, mem::replace(&mut self.server, Server::Known(None))) {
-            // A server with too many clients says so once, and closes.
-            (Err(error), Server::Refused(last)) if error.is_closed() => Ok(last),
-            (reply, _) => reply,
+        match (&reply, &self.server) {
+            // A server with too many clients says so once, and closes. That answers all that was sent.
+            (Err(error), Server::Refused(last)) if error.is_closed() => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                if self.in_flight > 0 {
+                    self.replies = Replies::InOrder;
+                }
+                Ok(last.clone())
+            }
+            (_, Server::Refused(_)) => {
+                self.server = Server::Known(None);
+                reply
+            }
+            _ => reply,
         }
     }
 

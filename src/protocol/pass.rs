@@ -9,12 +9,11 @@ use super::acquire::{Asked, Bid, cast, unasked};
 use crate::cluster::Cluster;
 use crate::contend::handover::Allowance;
 use crate::error::{Error, Vote};
-use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
 use crate::node::acquire::Attempt;
 use crate::node::pass::{PassAnswers, pass_all};
-use crate::node::release::{Released, release_all};
+use crate::node::release::Released;
 
 /// The result of a pass.
 pub(crate) struct Pass {
@@ -42,10 +41,6 @@ pub(crate) fn pass(
         .map(|(standing, ballot)| standing.has_to_be_released() || !ballot.is_left_out())
         .collect();
 
-    let mut debt = Debt {
-        cluster,
-        attempt: Some(&attempt),
-    };
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let nodes = cluster.each().zip(are_asked);
@@ -53,7 +48,6 @@ pub(crate) fn pass(
         mut released,
         ballots: answers,
     } = pass_all(nodes, &command, &attempt);
-    debt.attempt = None;
 
     for (report, standing) in released.nodes.iter_mut().zip(ended) {
         if !standing.has_to_be_released() {
@@ -71,19 +65,4 @@ pub(crate) fn pass(
         Some(bid.conclude(started, ballots, &attempt))
     };
     Ok(Pass { released, next })
-}
-
-/// The keys that a pass may have set, until its replies are read. A logger of the program may panic before that.
-struct Debt<'d> {
-    cluster: &'d Cluster,
-    attempt: Option<&'d Attempt<'d>>,
-}
-
-impl Drop for Debt<'_> {
-    fn drop(&mut self) {
-        if let Some(attempt) = self.attempt {
-            let everywhere = self.cluster.each().map(|node| (node, true));
-            despite_panics(|| drop(release_all(everywhere, attempt.release())));
-        }
-    }
 }

@@ -51,7 +51,11 @@ mod combining {
     #[cfg(feature = "tracing")]
     mod batches;
     #[cfg(feature = "tracing")]
+    mod broken;
+    #[cfg(feature = "tracing")]
     mod crowd;
+    #[cfg(feature = "tracing")]
+    mod undo;
 }
 
 /// Those who want a lock that another has: threads of one manager, and processes.
@@ -63,6 +67,8 @@ mod waiting {
     mod handover;
     #[cfg(target_os = "linux")]
     mod pass;
+    #[cfg(target_os = "linux")]
+    mod pass_trouble;
     #[cfg(target_os = "linux")]
     pub(crate) mod queue;
     mod trouble;

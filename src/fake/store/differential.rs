@@ -65,14 +65,14 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|text| (text, None));
     let ttl = prop_oneof![6 => long, 1 => short, 3 => odd];
     let kind = select(vec![
-        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "REST",
-        "PROBE", "GET", "LOOK", "SLOTS", "SLOTS",
+        "SET", "SET", "RETAKE", "EXTEND", "EXTEND", "INSPECT", "INSPECT", "RELEASE", "PASS",
+        "PASS", "REST", "PROBE", "GET", "LOOK", "SLOTS", "SLOTS",
     ]);
-    let key_and_token = (select(KEYS.to_vec()), select(tokens()));
-    (kind, key_and_token, ttl).prop_map(step_of)
+    let key_and_tokens = (select(KEYS.to_vec()), select(tokens()), select(tokens()));
+    (kind, key_and_tokens, ttl).prop_map(step_of)
 }
 
-fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> Step {
+fn step_of((kind, (key, token, next), (ttl, pause)): (&str, (&str, String, String), Ttl)) -> Step {
     // No rest is shorter, and Redis deletes a key with such a time.
     let is_over = integer(&ttl).is_some_and(|ttl| ttl <= 0);
     let rest = if is_over { "60000" } else { &ttl };
@@ -86,6 +86,7 @@ fn step_of((kind, (key, token), (ttl, pause)): (&str, (&str, String), Ttl)) -> S
         // Nobody is announced, as a fake never does it.
         "LOOK" => vec!["EVAL", LOOK, "1", key, "0", "0"],
         "SLOTS" => vec!["EVAL", LOOK, "1", "job", "0", "0", "4"],
+        "PASS" => vec!["EVAL", PASS, "1", key, &token, &next, &ttl],
         "REST" => vec!["EVAL", REST, "1", key, &token, rest],
         _ => vec!["EVAL", RELEASE, "1", key, &token],
     };
@@ -150,6 +151,12 @@ impl Pair {
                 );
             }
             (Reply::Array(fake), Reply::Array(real)) => match (&fake[..], &real[..]) {
+                ([fake, fakes], [real, reals])
+                    if step.words[1] == PASS && !matches!(fakes, Reply::Bulk(_)) =>
+                {
+                    assert_eq!(fake, real, "{step:?}");
+                    self.compare(fakes, reals, step);
+                }
                 ([Reply::Int(fake), fakes @ ..], [Reply::Int(real), reals @ ..]) => {
                     self.compare_pttl(*fake, *real, step);
                     assert_eq!(fakes, reals, "{step:?}");

@@ -42,29 +42,26 @@ pub(crate) fn asks<'j>(
 /// they come to.
 #[track_caller]
 pub(crate) fn together<T: Send>(manager: &LockManager, jobs: Vec<Job<'_, T>>) -> Vec<T> {
-    together_after(manager, jobs, || ())
+    let first = manager.try_lock(FIRST, TTL).unwrap();
+    let leader: Job<'_, ()> = Box::new(|| first.extend(TTL * 2).unwrap());
+    together_behind(leader, jobs, || ())
 }
 
-/// The same, and does something else when all of them queue.
+/// The same behind another command, and does something else when all of them queue.
 #[track_caller]
-pub(crate) fn together_after<T: Send>(
-    manager: &LockManager,
+pub(crate) fn together_behind<T: Send>(
+    leader: Job<'_, ()>,
     jobs: Vec<Job<'_, T>>,
     when_all_queue: impl FnOnce(),
 ) -> Vec<T> {
-    let brake = Brake::that_works();
+    let stage = Brake::that_works();
     thread::scope(|scope| {
         // Also if this thread panics: the scope waits for the others.
-        let released = Released(&brake.stage);
-        let dispatch = Dispatch::new(Brake {
-            stage: Arc::clone(&brake.stage),
-        });
-        brake.stage.state.lock().is_on = true;
-        scope.spawn(move || {
-            let ask = || drop(manager.try_lock(FIRST, TTL));
-            tracing::dispatcher::with_default(&dispatch, ask);
-        });
-        let stands = || brake.stage.state.lock().has_stopped_one;
+        let released = Released(&stage);
+        let dispatch = Dispatch::new(Brake(Arc::clone(&stage)));
+        stage.state.lock().is_on = true;
+        scope.spawn(move || tracing::dispatcher::with_default(&dispatch, leader));
+        let stands = || stage.state.lock().has_stopped_one;
         assert!(eventually(BOUND, stands), "nobody came to a node");
         let (send, names) = channel();
         let threads = jobs.into_iter().map(|job| {
@@ -112,9 +109,7 @@ fn sleeps(thread: &str) -> Option<String> {
 }
 
 /// Stops the thread that comes to the span of a node next, with its lane, and before it sends anything.
-struct Brake {
-    stage: Arc<Stage>,
-}
+struct Brake(Arc<Stage>);
 
 #[derive(Default)]
 struct Stage {
@@ -143,20 +138,18 @@ impl Brake {
     /// Whether anybody wants a span is asked once and remembered. A thread that comes to one for the first time at the moment
     /// when a subscriber begins to listen may remember that nobody does, until the next subscriber comes.
     #[track_caller]
-    fn that_works() -> Self {
+    fn that_works() -> Arc<Stage> {
         let nodes = FakeNode::cluster(1);
         let manager = LockManager::builder().fakes(&nodes).build().unwrap();
         let stage = Arc::new(Stage::default());
         let is_heard = eventually(BOUND, || {
-            let dispatch = Dispatch::new(Self {
-                stage: Arc::clone(&stage),
-            });
+            let dispatch = Dispatch::new(Self(Arc::clone(&stage)));
             let ask = || drop(manager.try_lock("job", TTL));
             tracing::dispatcher::with_default(&dispatch, ask);
             stage.state.lock().has_seen_one
         });
         assert!(is_heard, "no span is heard");
-        Self { stage }
+        stage
     }
 }
 
@@ -167,11 +160,11 @@ impl Subscriber for Brake {
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
         if attributes.metadata().name() == "redlatch.node" {
-            let mut state = self.stage.state.lock();
+            let mut state = self.0.state.lock();
             state.has_seen_one = true;
             while state.is_on {
                 state.has_stopped_one = true;
-                self.stage.changed.wait(&mut state);
+                self.0.changed.wait(&mut state);
             }
         }
         Id::from_u64(1)
@@ -229,15 +222,13 @@ pub(crate) fn keys_of(writes: &Writes) -> Vec<Vec<String>> {
     others.filter(|keys| !keys.is_empty()).collect()
 }
 
-/// A builder with the protocol, and a reply to its `SET` that grants the lock.
 pub(crate) const PROTOCOLS: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 
 /// Consent in either protocol.
 pub(crate) fn consent(command: &Command) -> Vec<u8> {
-    if command.asks_for_a_lock() {
+    let is_acquire = command.asks_for_a_lock() && command.kind() != Kind::Extend;
+    if is_acquire {
         b"+OK\r\n".to_vec()
-    } else if command.kind() == Kind::Other {
-        b":1\r\n".to_vec()
     } else {
         command.consent().to_vec()
     }

@@ -10,7 +10,8 @@ use redlatch::{Error, LeaseWatch, LockManager, Vote};
 use redlatch_testing::scripted::Scripted;
 use redlatch_testing::{Server, eventually, within};
 
-use crate::managers::patient;
+use crate::managers::{PATIENCE, patient};
+use crate::waiting::queue::{got, next};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -278,6 +279,30 @@ fn a_logger_that_panics_harms_no_lock() {
     drop(guard);
     *PANICS_ON.lock() = None;
     assert_eq!((manager.stats().released, manager.stats().lost), (1, 1));
+}
+
+#[test]
+fn a_logger_that_panics_while_a_lock_passes_harms_nobody() {
+    log::set_logger(&LINES).ok();
+    log::set_max_level(LevelFilter::Trace);
+
+    let nodes = FakeNode::cluster(3);
+    let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);
+    let manager = builder.build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    let _alone = ALONE.lock();
+    nodes[0].refuse();
+    *PANICS_ON.lock() = Some(nodes[0].name().to_owned() + " failed");
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    *PANICS_ON.lock() = None;
+    nodes[0].recover();
+    let votes = second.votes().iter();
+    let granted = votes.filter(|report| matches!(report.vote, Vote::Granted));
+    assert!(granted.count() >= 2, "{:?}", second.votes());
+    drop(second);
+    assert!(nodes[1..].iter().all(|node| node.token_of("job").is_none()));
 }
 
 /// A logger that asks about the lock it is told of.

@@ -195,6 +195,28 @@ fn something_else_under_the_keys_of_the_wake_up_harms_nobody() {
     }
 }
 
+/// Of two who wait, the first has been woken for nothing too often, and takes no further bell from the second.
+#[test]
+fn one_whose_hints_came_to_nothing_does_not_listen_while_it_ignores_them() {
+    let servers = cluster(3);
+    let holder = process(&servers, LONG);
+    let guard = holder.lock("job", TTL).unwrap();
+    servers[0].command(&["RPUSH", BELL, "1", "1", "1"]);
+    let disappointed = Waiting::begin(&process(&servers, SOON));
+    assert!(eventually(BOUND, || servers[0].count("blpop") == 3));
+    let listens = eventually(Duration::from_secs(1), || servers[0].blocked() > 0);
+    assert!(!listens);
+
+    let waiting = Waiting::listen(&process(&servers, LONG), &servers[0]);
+    let released = now();
+    guard.unlock().unwrap();
+    let (guard, at) = waiting.end();
+    assert!(at - released < SOON, "{:?}", at - released);
+    drop(guard);
+    drop(disappointed.end());
+    assert_nothing_is_left(&servers);
+}
+
 /// All that a classic client needs, and is woken with.
 const ALL: [&str; 15] = [
     "~job",

@@ -22,7 +22,7 @@ use super::super::differential::{as_reply, time};
 use super::super::frame::pack;
 use super::super::process::Process;
 use super::super::properties::config;
-use super::{ACQUIRE, EXTEND, OPEN, RELEASE, REST, Store};
+use super::{ACQUIRE, EXTEND, OPEN, PASS, RELEASE, REST, Store};
 
 const KEYS: [&str; 5] = ["a", "a:fence", "b", "b:fence", "m"];
 /// A value that is told to those who meet it.
@@ -120,12 +120,23 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
             .chain(rests)
             .collect()
     });
+    let pass = (
+        (lock(), value(), token(), quarantine(), idle()),
+        (value(), ttl(), token(), config(), reserve()),
+    );
+    let pass = pass.prop_map(
+        |((lock, old, released, quarantine, idle), (new, ttl, token, config, reserve))| {
+            let head = ["EVAL", PASS, "3", lock.0, lock.1, "m"].map(Text);
+            let release = [old, Tombstone(released), quarantine.clone(), idle.clone()];
+            let proposal = [new, ttl, Token(token), quarantine, idle, config];
+            let rest = [Text("1"), reserve];
+            [&head[..], &release, &proposal, &rest].concat()
+        },
+    );
     let open = (one(&["look", "open", "close"]), quarantine(), config());
     let open = open.prop_map(|(action, quarantine, config)| {
-        let head = [Text("EVAL"), Text(OPEN), Text("1"), Text("m")];
-        head.into_iter()
-            .chain([action, quarantine, config])
-            .collect()
+        let head = ["EVAL", OPEN, "1", "m"].map(Text);
+        [&head[..], &[action, quarantine, config]].concat()
     });
     // What another program may have put there; NX, so that it is seldom.
     let garbage = (
@@ -168,7 +179,7 @@ fn step() -> impl Strategy<Value = Vec<Word>> {
         let head = [Text("SET"), Text("m"), marker];
         head.into_iter().chain(rest).collect()
     });
-    prop_oneof![6 => acquire, 2 => marker, 3 => extend, 4 => release, 3 => open, 1 => garbage, 2 => counter]
+    prop_oneof![6 => acquire, 2 => marker, 3 => extend, 4 => release, 3 => pass, 3 => open, 1 => garbage, 2 => counter]
 }
 
 struct Pair {
