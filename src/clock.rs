@@ -114,6 +114,11 @@ pub(crate) trait VirtualTime: Debug + Send + Sync {
     fn random(&self) -> Result<u32, getrandom::Error> {
         getrandom::u32()
     }
+
+    /// Fills in the random bytes of a token. A simulation notes which of its threads asks for a lock with it.
+    fn fill_token(&self, bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+        getrandom::fill(bytes)
+    }
 }
 
 impl Clock {
@@ -168,11 +173,26 @@ impl Clock {
         }
     }
 
+    /// Lets threads run that are ready to, if there are any.
+    pub(crate) fn let_others_run(&self) {
+        if let Self::System(_) = self {
+            thread::yield_now();
+        }
+    }
+
     /// A random number that spreads retries.
     pub(crate) fn random(&self) -> Result<u32, getrandom::Error> {
         match self {
             Self::System(_) => getrandom::u32(),
             Self::Virtual(time) => time.random(),
+        }
+    }
+
+    /// Fills in the random bytes of a lock's token.
+    pub(crate) fn fill_token(&self, bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+        match self {
+            Self::System(_) => getrandom::fill(bytes),
+            Self::Virtual(time) => time.fill_token(bytes),
         }
     }
 

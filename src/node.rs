@@ -33,6 +33,10 @@ pub(crate) mod health;
 mod identity;
 pub(crate) mod inspect;
 pub(crate) mod lanes;
+#[cfg(test)]
+mod lanes_limits;
+#[cfg(test)]
+mod lanes_model;
 mod listeners;
 pub(crate) mod pass;
 mod probe;

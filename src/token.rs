@@ -1,5 +1,7 @@
 //! The random value of a lock's key, which no other attempt has.
 
+use crate::clock::Clock;
+
 /// 20 random bytes of the operating system as 40 hexadecimal characters; each attempt has its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Token([u8; Self::HEX_LEN]);
@@ -8,9 +10,9 @@ impl Token {
     const BYTES: usize = 20;
     pub(crate) const HEX_LEN: usize = 40;
 
-    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+    pub(crate) fn random(clock: &Clock) -> Result<Self, getrandom::Error> {
         let mut bytes = [0; Self::BYTES];
-        getrandom::fill(&mut bytes)?;
+        clock.fill_token(&mut bytes)?;
         Ok(Self::from_bytes(bytes))
     }
 
@@ -58,8 +60,9 @@ mod tests {
 
     #[test]
     fn random_tokens_differ() {
-        let a = Token::random().unwrap();
-        let b = Token::random().unwrap();
+        let clock = Clock::system();
+        let a = Token::random(&clock).unwrap();
+        let b = Token::random(&clock).unwrap();
         assert_ne!(a.as_str(), b.as_str());
         assert_eq!(a.as_str().len(), Token::HEX_LEN);
     }

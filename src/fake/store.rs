@@ -71,6 +71,12 @@ impl Store {
         self.keys.clear();
     }
 
+    /// As `SCRIPT FLUSH`.
+    #[cfg(test)]
+    pub(crate) fn forget_scripts(&mut self) {
+        self.scripts.clear();
+    }
+
     /// Executes one packed command. Replies with an error to what Redis does not accept or this crate never sends.
     pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Reply {
         let Some(arguments) = arguments(command) else {

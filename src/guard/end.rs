@@ -7,6 +7,7 @@ use super::LockGuard;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
 use crate::lease::state::{Ended, Hook};
+use crate::node::command::slot_key;
 use crate::node::release::Released;
 use crate::protocol::release::release;
 use crate::verdict;
@@ -121,10 +122,12 @@ impl LockGuard {
 
     fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
         let cluster = self.shared.cluster();
-        let key = cluster.key_in(self.resource(), self.lease.slot());
-        let released = release(cluster, &self.lease, &ended.standings, (&key, rest));
+        let waited_for = cluster.key(self.resource());
+        let of_slot = self.lease.slot().map(|slot| slot_key(&waited_for, slot));
+        let key = of_slot.as_deref().unwrap_or(&waited_for);
+        let released = release(cluster, &self.lease, &ended.standings, (key, rest));
         if rest.is_none() {
-            self.shared.note_release(self.resource(), &released);
+            self.shared.note_release(&waited_for, &released);
         }
         released
     }

@@ -66,12 +66,12 @@ impl LockGuard {
     /// for it. Returns the result of the release.
     pub(super) fn pass(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> Option<Released> {
         let cluster = self.shared.cluster();
-        let key = cluster.key(self.resource());
         let passes = self.passes.checked_sub(1)?;
+        let (turn, first) = next_thread(turn)?;
+        let key = cluster.key(self.resource());
         if self.shared.courtesy.is_contended(&key) {
             return None;
         }
-        let (turn, first) = next_thread(turn)?;
         let demand = first.demand();
         if demand.patience.left(&cluster.clock).is_zero() {
             return None;
@@ -84,7 +84,7 @@ impl LockGuard {
         };
         let held = (&*self.lease, &*ended.standings);
         let result = pass(cluster, held, asked, self.shared.handover).ok()?;
-        self.shared.note_release(self.resource(), &result.released);
+        self.shared.note_release(&key, &result.released);
         if let Some(next) = result.next {
             let next = next.map(|won| {
                 let mut guard = Self::new(&self.shared, won);
@@ -114,11 +114,10 @@ impl Received {
 }
 
 impl Shared {
-    /// Remembers what the release of a lock says of other clients that wait for it.
-    pub(super) fn note_release(&self, resource: &str, released: &Released) {
-        let cluster = self.cluster();
-        let now = cluster.clock.now();
-        let key = cluster.key(resource);
-        self.courtesy.note_release(&key, released.has_woken, now);
+    /// Remembers what the release of a lock says of other clients that wait for it. `key` is that of the lock, or of the
+    /// semaphore.
+    pub(super) fn note_release(&self, key: &str, released: &Released) {
+        let now = self.cluster().clock.now();
+        self.courtesy.note_release(key, released.has_woken, now);
     }
 }

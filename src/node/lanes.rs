@@ -39,6 +39,9 @@ pub(crate) trait Patience {
 
     /// Waits until the stage has changed, or until a time, or for less long.
     fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp);
+
+    /// Lets threads run that are ready to.
+    fn let_others_run(&self);
 }
 
 /// The lanes to some nodes, and the queue for them.
@@ -159,6 +162,8 @@ impl<J: Job> Lanes<J> {
                 Stage::Answered(answers) => return Entry::Answered(answers),
                 Stage::HasLane => {
                     drop(stage);
+                    // Those who were just woken may have more to send.
+                    time.let_others_run();
                     let fits = |other: &J| other.goes_with(&place.job);
                     let others = self.state.lock().take(fits, room);
                     return Entry::Leads(self.lane(), others);

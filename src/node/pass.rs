@@ -29,8 +29,8 @@ struct PassReply {
     vote: Option<Vote>,
 }
 
-/// Sends a packed pass to every node that is asked, before it reads any reply: one round trip for all. The first node of the
-/// canonical order comes last, because that is where clients wait.
+/// Sends a packed pass to every node that is asked, before it reads any reply: one round trip for all, in the order of a
+/// release.
 ///
 /// As a release, it ignores breakers, and connects beside a pool that is used up. As an acquire, it is undone where no reply
 /// comes.

@@ -70,13 +70,19 @@ pub(super) fn final_vote(vote: Vote, first_failure: Option<Box<NodeError>>) -> V
 
 /// Reads the replies to so many releases of one key. At most one of them was of the value that the key had.
 fn release_replies(reply: &Reply, count: usize) -> Option<ReleaseReply> {
-    let replies = reply.of_each(count).iter();
-    let replies: Option<Vec<ReleaseReply>> = replies.map(release_reply).collect();
-    let mut replies = replies.filter(|replies| replies.len() == count)?;
-    let released = replies.iter().position(|reply| reply.vote.is_granted());
-    // Of several refusals, the first: nothing has changed between them.
-    let telling = released.unwrap_or_default();
-    (telling < replies.len()).then(|| replies.swap_remove(telling))
+    let replies = reply.of_each(count);
+    if replies.len() != count {
+        return None;
+    }
+    let mut telling: Option<ReleaseReply> = None;
+    for reply in replies {
+        let reply = release_reply(reply)?;
+        // Of several refusals, the first: nothing has changed between them.
+        if telling.is_none() || reply.vote.is_granted() {
+            telling = Some(reply);
+        }
+    }
+    telling
 }
 
 /// Reads the reply of release.lua.

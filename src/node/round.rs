@@ -4,6 +4,7 @@
 //! (group commit). One of the threads leads: it sends for all, reads the replies, and brings each its own. `lanes` says which
 //! one, and when. Whatever holds for a request that goes alone holds for each of them: its deadline, its undo, its repetitions.
 
+use std::io;
 use std::iter;
 use std::mem::take;
 use std::slice;
@@ -19,6 +20,7 @@ use crate::error::NodeError;
 use crate::quorum::quorum;
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
+use crate::wire::transport::closed;
 
 /// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -130,7 +132,10 @@ fn complete(nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answers) -> Answers 
     if missing.iter().any(|(_, is_missing)| *is_missing) {
         let again = lead(&missing, own, None, Vec::new());
         for (answer, again) in answers.iter_mut().zip(again) {
-            if let Some(again) = again {
+            if let Some(mut again) = again {
+                // The node may have executed it already.
+                let failure = || Box::new(closed(io::ErrorKind::ConnectionAborted));
+                again.first_failure.get_or_insert_with(failure);
                 *answer = Some(again);
             }
         }
@@ -167,10 +172,10 @@ fn lead(
         let all: Vec<Asked<'_>> = iter::once(own).chain(others).collect();
         drive(nodes, &all, answers, &mut pacer)
     };
-    // The next batch begins before the threads of this one are woken.
-    drop(pacer);
     let own = batch.own_answers();
     drop(batch);
+    // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches.
+    drop(pacer);
     // Last, because the program's logger may panic, or take long.
     news.into_iter().for_each(News::tell);
     own
@@ -211,8 +216,8 @@ impl Drop for Batch {
     }
 }
 
-/// The lane of a round. It is given back when all have answered, or as soon as replies are late, so that a node that hangs
-/// holds up no other round.
+/// The lane of a round. It is given back when all have answered, or as soon as replies are late, and before the round connects
+/// or waits for a connection. So a node that hangs holds up no other round.
 struct Pacer<'l> {
     lane: Option<Lane<'l, Batched>>,
     clock: &'l Clock,
@@ -241,7 +246,7 @@ impl<'l> Pacer<'l> {
         }
     }
 
-    /// No reply has come for some time.
+    /// No reply has come for some time, or comes before some time has passed.
     fn is_late(&mut self) {
         self.lane = None;
     }
@@ -281,6 +286,9 @@ fn drive<'x>(
     check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     each(all.iter_mut(), Exchange::is_warm, Exchange::send);
+    if all.iter().flatten().any(Exchange::is_idle) {
+        pacer.is_late();
+    }
     each(all.iter_mut(), Exchange::is_idle, Exchange::send);
     let count_under_way = |all: &[Option<Exchange<'x>>]| {
         let under_way = all.iter().flatten().filter(|one| one.is_under_way());
@@ -294,7 +302,10 @@ fn drive<'x>(
             (0, None) => break,
             // All other slots are back in their pools by now. Two threads that each keep a slot while they wait for one of
             // the other would wait for each other.
-            (0, Some(exchange)) => *exchange = exchange.take().map(Exchange::wait_for_slot),
+            (0, Some(exchange)) => {
+                pacer.is_late();
+                *exchange = exchange.take().map(Exchange::wait_for_slot);
+            }
             // One exchange is left, and holds nobody up, so it may wait until its deadline.
             (1, None) if pacer.has_no_lane() => {
                 each(all.iter_mut(), Exchange::is_under_way, |exchange| {
@@ -329,9 +340,9 @@ fn drive<'x>(
 /// only if one has something to tell.
 fn check(all: &mut [Option<Exchange<'_>>]) {
     let open = all.iter().flatten().filter(|one| one.is_warm());
-    let sockets: Vec<_> = open.map(Exchange::socket).collect();
-    let is_known = sockets.len() > 1 && sockets.iter().all(Option::is_some);
-    if !(is_known && are_quiet(sockets.into_iter().flatten())) {
+    let sockets = open.map(Exchange::socket);
+    let is_known = sockets.clone().count() > 1 && sockets.clone().all(|socket| socket.is_some());
+    if !(is_known && are_quiet(sockets.flatten())) {
         each(all.iter_mut(), Exchange::is_idle, Exchange::check);
     }
 }
@@ -358,5 +369,9 @@ impl Patience for Parked<'_> {
 
     fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp) {
         self.0.nap(changed, stage, until);
+    }
+
+    fn let_others_run(&self) {
+        self.0.let_others_run();
     }
 }

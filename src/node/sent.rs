@@ -157,20 +157,17 @@ impl<'x> Sent<'x> {
         let Some((place, asked)) = self.expected_now() else {
             return;
         };
-        let request = asked.request;
-        self.parts.push(reply);
-        if self.parts.len() < request.packed.count() {
-            return;
-        }
-        self.expected.next();
-        let mut parts = take(&mut self.parts);
-        let reply = match parts.pop() {
-            Some(reply) if parts.is_empty() => reply,
-            last => {
-                parts.extend(last);
-                Reply::Array(parts)
+        let count = asked.request.packed.count();
+        let reply = if count == 1 {
+            reply
+        } else {
+            self.parts.push(reply);
+            if self.parts.len() < count {
+                return;
             }
+            Reply::Array(take(&mut self.parts))
         };
+        self.expected.next();
         if self.checkout.call.has_answer(place) {
             // Its time was over. An undo was sent behind it.
             return;

@@ -66,7 +66,7 @@ impl<'c> Bid<'c> {
         asked: Asked<'c>,
         handover: Option<Allowance>,
     ) -> Result<Self, Error> {
-        let token = Token::random().map_err(Error::no_randomness)?;
+        let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
         let value = asked.label.map_or_else(
             || Value::from(token),
             |label| Value::labelled(token, label, cluster.clock.wall_micros()),

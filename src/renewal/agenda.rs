@@ -206,14 +206,15 @@ mod tests {
     }
 
     fn lease() -> Arc<LeaseState> {
+        let clock = Clock::from(FakeClock::new());
         let tokens = Tokens {
-            value: Token::random().unwrap().into(),
+            value: Token::random(&clock).unwrap().into(),
             fencing: None,
             claim: None,
         };
         let (resource, times) = ("job".into(), (at(0), at(1_000)));
         let owed = [Standing::MayHaveKey; 3].into_iter().collect();
-        let owner = Owner::new(&Clock::from(FakeClock::new()));
+        let owner = Owner::new(&clock);
         Arc::new(LeaseState::new(&owner, &resource, tokens, owed, times))
     }
 

@@ -46,15 +46,14 @@ mod fanout {
 
 /// Commands of several threads that go together.
 #[cfg(test)]
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tracing"))]
 mod combining {
-    #[cfg(feature = "tracing")]
     mod batches;
-    #[cfg(feature = "tracing")]
     mod broken;
-    #[cfg(feature = "tracing")]
     mod crowd;
-    #[cfg(feature = "tracing")]
+    mod hanging;
+    mod limits;
+    mod threads;
     mod undo;
 }
 
@@ -176,7 +175,7 @@ mod operations {
 #[cfg(test)]
 mod threads {
     #[cfg(target_os = "linux")]
-    mod forks;
+    pub(crate) mod forks;
     mod many;
     #[cfg(target_os = "linux")]
     mod own;

@@ -24,7 +24,7 @@ pub(crate) struct Worker {
     /// The client's number.
     pub(super) id: usize,
     /// Its own number among the threads of the client.
-    number: usize,
+    pub(super) number: usize,
     pub(super) manager: LockManager,
     pub(super) rng: fastrand::Rng,
     /// How many locks it has.
@@ -134,7 +134,7 @@ impl Worker {
 
     /// Tries to get a lock, and does something with it.
     fn work(&mut self) {
-        if self.hurries() || (self.rng.u8(0..3) == 0 && self.take_over()) {
+        if self.crowds() || self.hurries() || (self.rng.u8(0..3) == 0 && self.take_over()) {
             return;
         }
         let (resource, ttl) = (self.usual_resource(), self.ttl());

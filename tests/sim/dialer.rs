@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::network::Line;
+use super::line::Line;
 use super::world::World;
 use crate::clock::Timestamp;
 use crate::error::NodeError;

@@ -65,10 +65,7 @@ impl Before {
 impl State {
     /// A lock that is given back on the nodes does not go to the next thread.
     pub(super) fn sends_for_the_next(&mut self, message: &Message) {
-        // A background thread releases what it has set again on a node while the guard ended, and nothing else.
-        if let Some(token) = message.releases()
-            && !self.is_in_background()
-        {
+        if let Some(token) = message.releases() {
             self.witness.given_back.remove(token);
         }
     }

@@ -1,56 +1,38 @@
 //! The network between clients and nodes: each connection keeps its order, and nothing else does.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::io;
-use std::iter;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::wire::resp::Reply;
-
-use super::clocks::{MICRO, Nanos};
+use super::clocks::Nanos;
+use super::line::Place;
 use super::plan::Trouble;
 use super::queue::Event;
-use super::wire::{Message, Verb};
-use super::world::{State, World};
-use crate::clock::Timestamp;
-use crate::error::NodeError;
-use crate::wire::transport::{Transport, closed};
+use super::unread::Unread;
+use super::wire::Message;
+use super::world::State;
+use crate::wire::resp::Reply;
 
 pub(crate) struct Network {
-    connections: Vec<Connection>,
+    pub(super) connections: Vec<Connection>,
     /// The connections that are open, by node.
-    open: Vec<Vec<usize>>,
+    pub(super) open: Vec<Vec<usize>>,
 }
 
-struct Connection {
-    client: usize,
-    node: usize,
+pub(super) struct Connection {
+    pub(super) client: usize,
+    pub(super) node: usize,
     /// The life of the node's process that it was made in.
     life: u32,
     there: Way,
     back: Way,
     /// Whether the client has learnt that the node has ended it.
-    is_reset: bool,
-    is_closed: bool,
+    pub(super) is_reset: bool,
+    pub(super) is_closed: bool,
     /// What has come and was not read.
-    inbox: VecDeque<Reply>,
-    introduction: Introduction,
-    /// Commands whose replies were not read, and the token of the last.
-    unread: u32,
-    last: String,
-    /// Whether reading has failed, so that what comes later belongs to nobody.
-    is_spent: bool,
+    pub(super) inbox: VecDeque<Reply>,
+    /// The commands whose replies were not read.
+    pub(super) unread: Unread,
     waiter: Option<(usize, u64)>,
-}
-
-/// The first command asks the node who it is, and may have others behind it before its reply is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Introduction {
-    Outstanding,
-    Sent,
-    Read,
 }
 
 /// One direction of a connection.
@@ -89,13 +71,6 @@ impl Network {
     pub(crate) fn expect(&mut self, connection: usize, waiter: (usize, u64)) {
         self.connections[connection].waiter = Some(waiter);
     }
-}
-
-/// Where a command stands in its write.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    First,
-    Behind,
 }
 
 /// What a message meets on its way.
@@ -167,34 +142,18 @@ impl State {
     }
 
     /// Puts a command on its way; behind others of the same write, or not.
-    fn send(&mut self, id: usize, message: Message, place: Place) {
+    pub(super) fn send(&mut self, id: usize, message: Message, place: Place) {
         let connection = &self.network.connections[id];
         let (client, node) = (connection.client, connection.node);
-        let (verb, is_spent, unread) = (message.verb, connection.is_spent, connection.unread);
-        let unread = if place == Place::Behind { 0 } else { unread };
-        let is_undo = unread > 0 && verb == Verb::Release && message.token == connection.last;
-        if unread > 0 && !is_undo {
-            let what = format!(
-                "c{client} sends {verb:?} to n{node} before the reply to another command is read"
-            );
-            self.fail(what);
+        let verb = message.verb;
+        match self.network.connections[id].unread.sends(&message, place) {
+            Ok(Some(what)) => self.count(what),
+            Ok(None) => {}
+            Err(when) => self.fail(format!("c{client} sends {verb:?} to n{node} {when}")),
         }
-        let connection = &mut self.network.connections[id];
-        if connection.introduction == Introduction::Outstanding {
-            connection.introduction = Introduction::Sent;
-        } else {
-            connection.unread += 1;
-            connection.is_spent = is_spent || unread > 0;
-            message.token.clone_into(&mut connection.last);
-        }
-        self.witness.sent(self.task(), self.now, &message);
-        self.sends_for_the_next(&message);
-        self.sends_for_a_rest(&message);
+        self.sent(node, &message);
         if let Some(what) = verb.counted_as() {
             self.count(what);
-        }
-        if is_undo {
-            self.count("undo");
         }
         let loss = (self.plan.weather.lost_request, "lost request");
         let fate = self.fate(client, node, loss);
@@ -214,6 +173,20 @@ impl State {
         } else {
             self.note(|| format!("c{client} -> n{node} #{id} {words}, lost"));
         }
+    }
+
+    /// What has come to the client on a connection, if anything has, is read there, as the answer to its oldest command.
+    pub(super) fn read(&mut self, id: usize) -> Option<Reply> {
+        let connection = &mut self.network.connections[id];
+        let (client, node) = (connection.client, connection.node);
+        let reply = connection.inbox.pop_front();
+        let read = connection.unread.reads(reply.as_ref());
+        if let Err(what) = read
+            && !self.is_over
+        {
+            self.fail(format!("c{client} reads from n{node} {what}"));
+        }
+        reply
     }
 
     /// A command has come to its node.
@@ -307,144 +280,11 @@ impl State {
             is_reset: false,
             is_closed: false,
             inbox: VecDeque::new(),
-            introduction: Introduction::Outstanding,
-            unread: 0,
-            last: String::new(),
-            is_spent: false,
+            unread: Unread::default(),
             waiter: None,
         });
         self.network.open[node].push(id);
         self.note(|| format!("c{client} == n{node} #{id} connected"));
         id
-    }
-}
-
-/// The client's end of a connection.
-pub(super) struct Line {
-    pub(super) world: Arc<World>,
-    pub(super) client: usize,
-    pub(super) id: usize,
-}
-
-impl Line {
-    /// Waits until something has come, or until `until`; returns whether something has.
-    fn wait(&self, until: Timestamp) -> bool {
-        self.world.step();
-        let state = self.world.state();
-        let until = state.clients[self.client].clock.when(until.as_nanos());
-        drop(state);
-        loop {
-            let state = self.world.state();
-            let connection = &state.network.connections[self.id];
-            if !connection.inbox.is_empty() || connection.is_reset || state.is_over {
-                return true;
-            }
-            if state.now >= until {
-                return false;
-            }
-            drop(state);
-            self.world.block(until, Some(self.id));
-        }
-    }
-}
-
-impl Transport for Line {
-    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
-        self.send_all(&[Cow::Borrowed(command)], deadline)
-    }
-
-    /// In one write, of which all or the beginning gets through.
-    fn send_all(
-        &mut self,
-        commands: &[Cow<'_, [u8]>],
-        deadline: Timestamp,
-    ) -> Result<(), NodeError> {
-        self.world.step();
-        let mut state = self.world.state();
-        if state.network.connections[self.id].is_reset || state.is_over {
-            return Err(closed(io::ErrorKind::BrokenPipe));
-        }
-        let chance = state.plan.weather.stuck;
-        let is_stuck = state.is_unlucky(chance);
-        let count = if is_stuck {
-            state.rng.usize(0..commands.len())
-        } else {
-            commands.len()
-        };
-        if count > 1 {
-            state.count("several at once");
-        }
-        let places = iter::once(Place::First).chain(iter::repeat(Place::Behind));
-        for (command, place) in commands.iter().zip(places).take(count) {
-            let message = Message::read(command);
-            state.send(self.id, message, place);
-        }
-        if is_stuck {
-            let deadline = state.clients[self.client].clock.when(deadline.as_nanos());
-            let id = self.id;
-            state.count("stuck write");
-            state.note(|| format!("#{id} takes no more bytes"));
-            drop(state);
-            self.world.block(deadline, None);
-            return Err(NodeError::TimedOut);
-        }
-        // A write takes a moment.
-        let moment = state.now + MICRO;
-        drop(state);
-        self.world.block(moment, None);
-        Ok(())
-    }
-
-    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
-        self.wait(until)
-    }
-
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        let has_come = self.wait(deadline);
-        let mut state = self.world.state();
-        let connection = &mut state.network.connections[self.id];
-        let (client, node) = (connection.client, connection.node);
-        if std::mem::replace(&mut connection.is_spent, true) && !state.is_over {
-            state.fail(format!(
-                "c{client} reads from n{node} after a reading that failed"
-            ));
-        }
-        let connection = &mut state.network.connections[self.id];
-        if let Some(value) = connection.inbox.pop_front() {
-            connection.is_spent = false;
-            if connection.introduction == Introduction::Sent {
-                connection.introduction = Introduction::Read;
-            } else {
-                connection.unread -= 1;
-            }
-            return Ok(value);
-        }
-        if has_come {
-            return Err(closed(io::ErrorKind::UnexpectedEof));
-        }
-        let id = self.id;
-        state.note(|| format!("c{client} <- n{node} #{id} no reply in time"));
-        Err(NodeError::TimedOut)
-    }
-
-    fn has_surplus(&self) -> bool {
-        let state = self.world.state();
-        !state.network.connections[self.id].inbox.is_empty()
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        let state = self.world.state();
-        let connection = &state.network.connections[self.id];
-        connection.inbox.is_empty() && !connection.is_reset
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        let mut state = self.world.state();
-        let connection = &mut state.network.connections[self.id];
-        connection.is_closed = true;
-        let node = connection.node;
-        state.network.open[node].retain(|id| *id != self.id);
     }
 }

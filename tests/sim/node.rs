@@ -123,6 +123,10 @@ impl Node {
         self.store.forget();
     }
 
+    pub(crate) fn forget_scripts(&mut self) {
+        self.store.forget_scripts();
+    }
+
     pub(crate) fn save(&mut self) {
         self.saved.push(self.store.clone());
     }

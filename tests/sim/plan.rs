@@ -50,6 +50,8 @@ pub(crate) enum Trouble {
     GoBack { node: usize },
     /// All keys of the node are deleted.
     Flush { node: usize },
+    /// The scripts of the node are deleted.
+    ForgetScripts { node: usize },
     /// The node is gone for good, and an empty server takes its place, whose wall clock is behind by that much.
     Replace { node: usize, lag: Nanos },
     /// The node's clock jumps ahead.
@@ -67,6 +69,7 @@ impl Trouble {
             Self::Partition { .. } => "cut",
             Self::GoBack { .. } => "node went back",
             Self::Flush { .. } => "node flushed",
+            Self::ForgetScripts { .. } => "scripts flushed",
             Self::Replace { .. } => "node replaced",
             Self::Jump { .. } => "clock jump",
         }
@@ -143,6 +146,9 @@ pub(crate) struct Plan {
     pub(crate) restarts: Restarts,
     /// Whether clients hold some of their locks for a time at least.
     pub(crate) rests: bool,
+    /// If all threads of a client take locks of their own at the same time: how likely one of them panics in the middle of
+    /// a step, in a million.
+    pub(crate) crowds: Option<u32>,
     pub(crate) weather: Weather,
     pub(crate) episodes: Vec<Episode>,
     /// When nodes are replaced.
@@ -176,7 +182,7 @@ impl Plan {
         clippy::too_many_lines,
         reason = "the whole plan of a seed, in the order of its draws"
     )]
-    fn with(
+    pub(super) fn with(
         seed: u64,
         kind: Kind,
         (nodes, clients, workers): (usize, usize, usize),
@@ -237,6 +243,7 @@ impl Plan {
             looks: false,
             restarts: Restarts::Drawn,
             rests: false,
+            crowds: None,
             weather,
             episodes: episodes(rng, &fleet),
             storm,

@@ -1,11 +1,12 @@
 //! A client's process: its clock, and its background threads.
 
 use std::collections::VecDeque;
-use std::fmt;
+use std::fmt::{self, Write};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::clocks::{Clockwork, MILLI, Nanos};
+use super::clocks::{Clockwork, MICRO, MILLI, Nanos};
 use super::plan::nanos;
 use super::queue::{Event, Job};
 use super::world::{State, World};
@@ -14,8 +15,12 @@ use crate::clock::{Timestamp, VirtualTime};
 /// The background threads of a client: for probes, for renewals and for telling of losses.
 pub(crate) const THREADS: usize = 3;
 
-/// How long a thread waits for word from another before it looks for itself, as on the system's clock.
-const NAP: Nanos = 20 * MILLI;
+/// The one that keeps locks.
+const KEEPER: usize = 1;
+
+/// How long a thread waits for word from another before it looks for itself: nearly as if it were woken at first, and
+/// longer and longer.
+const NAPS: RangeInclusive<Nanos> = 20 * MICRO..=20 * MILLI;
 
 /// A client's process.
 pub(crate) struct Client {
@@ -82,10 +87,56 @@ impl State {
         }
     }
 
+    /// Whether the thread that keeps a client's locks has something to do.
+    pub(super) fn is_keeping(&self, client: usize) -> bool {
+        !self.clients[client].threads[KEEPER].is_idle
+    }
+
     /// Whether a background thread has something to do.
     pub(super) fn is_busy(&self) -> bool {
         let mut threads = self.clients.iter().flat_map(|client| &client.threads);
         threads.any(|thread| !thread.is_idle || !thread.jobs.is_empty())
+    }
+
+    /// How long the task that is running waits for word from another this time.
+    fn next_nap(&mut self, until: Timestamp) -> Nanos {
+        let (now, until) = (self.now, until.as_nanos());
+        let half = nanos(self.plan.node_timeout / 2);
+        let task = self.task();
+        let nap = &mut self.tasks[task].nap;
+        if nap.end == now {
+            nap.span = (nap.span + nap.span / 4).min(*NAPS.end());
+        } else {
+            nap.span = *NAPS.start();
+        }
+        if nap.readings.iter().any(|read| read + half == until) {
+            nap.lane = Some(until);
+        } else if nap.lane != Some(until) {
+            nap.lane = None;
+        }
+        let span = nap.span;
+        self.rng.u64(span / 2..=span)
+    }
+
+    fn naps_until(&mut self, end: Nanos) {
+        let task = self.task();
+        self.tasks[task].nap.end = end;
+    }
+
+    /// The task that is running has read its client's clock.
+    fn has_read(&mut self, now: Timestamp) {
+        let task = self.task();
+        let readings = &mut self.tasks[task].nap.readings;
+        *readings = [readings[1], now.as_nanos()];
+    }
+
+    /// Whether the task that is running has waited for a lane for as long as it may.
+    pub(super) fn goes_alone(&mut self) -> bool {
+        let (now, task, client) = (self.now, self.task(), self.client());
+        let clock = self.clients[client].clock;
+        let nap = &mut self.tasks[task].nap;
+        let until = nap.lane.take().map(|until| clock.when(until));
+        until.is_some_and(|until| nap.end == until && now >= until)
     }
 
     /// The task that is running stands still until then.
@@ -103,6 +154,18 @@ impl State {
     }
 }
 
+/// How a task waits for word from another.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Nap {
+    /// What it has read last from its clock.
+    readings: [Nanos; 2],
+    span: Nanos,
+    /// When it last ended.
+    end: Nanos,
+    /// Until when it waits in the queue for a lane.
+    lane: Option<Nanos>,
+}
+
 /// The time of one client's process.
 pub(crate) struct ClientTime {
     pub(crate) world: Arc<World>,
@@ -115,7 +178,9 @@ impl VirtualTime for ClientTime {
     fn now(&self) -> Timestamp {
         // Before the reading: one that is old when it is used is played by the pause before the next step.
         self.world.step();
-        self.now_for_records()
+        let now = self.now_for_records();
+        self.world.state().has_read(now);
+        now
     }
 
     fn now_for_records(&self) -> Timestamp {
@@ -131,11 +196,13 @@ impl VirtualTime for ClientTime {
     }
 
     fn nap_until(&self, until: Timestamp) {
-        let state = self.world.state();
+        let mut state = self.world.state();
+        let nap = state.next_nap(until);
         let until = state.clients[self.client].clock.when(until.as_nanos());
-        let until = until.min(state.now + NAP);
+        let end = until.min(state.now + nap);
+        state.naps_until(end);
         drop(state);
-        self.world.block(until, None);
+        self.world.block(end, None);
     }
 
     fn schedule(&self, delay: Duration, job: Job) {
@@ -153,7 +220,7 @@ impl VirtualTime for ClientTime {
 
     fn on_own_thread(&self, name: &str) -> Option<Arc<dyn VirtualTime>> {
         let thread = match name {
-            "redlatch-keeper" => 1,
+            "redlatch-keeper" => KEEPER,
             "redlatch-losses" => 2,
             other => panic!("a thread that is called {other}"),
         };
@@ -167,6 +234,16 @@ impl VirtualTime for ClientTime {
 
     fn random(&self) -> Result<u32, getrandom::Error> {
         Ok(self.world.state().rng.u32(..))
+    }
+
+    fn fill_token(&self, bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+        getrandom::fill(bytes)?;
+        let mut token = String::new();
+        for byte in bytes {
+            write!(token, "{byte:02x}").unwrap();
+        }
+        self.world.state().asks_with(token);
+        Ok(())
     }
 }
 

@@ -112,7 +112,7 @@ impl State {
     }
 
     /// A command is sent. A lock whose minimum is not over is not released.
-    pub(super) fn sends_for_a_rest(&mut self, message: &Message) {
+    pub(super) fn sends_for_a_rest(&mut self, message: &Message, is_of_a_heal: bool) {
         if message.verb == Verb::Rest && !self.witness.rests.contains_key(&message.token) {
             return self.fail("a lock is to rest that was to be free at once".to_owned());
         }
@@ -122,8 +122,8 @@ impl State {
         if self.plan.kind != Kind::Sound {
             return;
         }
-        if self.is_in_background() {
-            // The key that a renewal set again while the guard ended: the rest is on the other nodes.
+        if is_of_a_heal {
+            // The rest is on the other nodes.
             return;
         }
         let now = self.now;

@@ -17,14 +17,17 @@
 
 use std::ops::Range;
 
+mod asking;
 mod claims;
 mod client;
 mod clocks;
+mod crowds;
 mod dialer;
 mod exclusion;
 mod handing;
 mod hooks;
 mod keeping;
+mod line;
 mod looks;
 mod mail;
 mod network;
@@ -40,6 +43,7 @@ mod rolling;
 mod run;
 mod trace;
 mod trouble;
+mod unread;
 mod wire;
 mod witness;
 mod world;
@@ -336,7 +340,11 @@ fn replay() {
         Ok("fenced") => Kind::Fenced,
         _ => Kind::Sound,
     };
-    let mut plan = Plan::draw(seed.parse().unwrap(), kind);
+    let draw = match std::env::var("REDLATCH_SIM_CROWD") {
+        Ok(_) => Plan::crowd,
+        Err(_) => Plan::draw,
+    };
+    let mut plan = draw(seed.parse().unwrap(), kind);
     plan.rests = std::env::var("REDLATCH_SIM_RESTS").is_ok();
     println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
 }

@@ -32,6 +32,7 @@ impl State {
             Trouble::Jump { node, by } => self.nodes[node].clock.jump(by),
             Trouble::GoBack { node } => self.nodes[node].save(),
             Trouble::Flush { node } => self.nodes[node].flush(),
+            Trouble::ForgetScripts { node } => self.nodes[node].forget_scripts(),
         }
     }
 
@@ -54,6 +55,7 @@ impl State {
             | Trouble::Freeze { .. }
             | Trouble::Partition { .. }
             | Trouble::Flush { .. }
+            | Trouble::ForgetScripts { .. }
             | Trouble::Jump { .. } => {}
         }
     }

@@ -32,6 +32,10 @@ pub(crate) struct Witness {
     /// The resource that each task is asking for.
     pub(super) asking: HashMap<usize, usize>,
     pub(super) tokens: HashMap<String, Token>,
+    /// The task that asked for a lock with this token; another one may have sent it.
+    pub(super) made_by: HashMap<String, usize>,
+    /// The tokens that were sent again to each node, to heal their locks.
+    pub(super) healed: HashSet<(usize, String)>,
     /// The token of each task's last attempt.
     attempts: HashMap<usize, String>,
     /// Whether there are more nodes than one refusal can decide about.
@@ -56,7 +60,7 @@ pub(super) struct Token {
     /// Who made it, or had its lock last.
     pub(super) task: usize,
     /// Whether a guard with it was returned.
-    is_returned: bool,
+    pub(super) is_returned: bool,
     /// Whether another thread has asked for the one that is to have it.
     is_passed: bool,
     /// When it was first sent.
@@ -101,7 +105,7 @@ impl Witness {
         }
     }
 
-    fn asks(&mut self, task: usize, now: Nanos, value: &str) {
+    fn asks(&mut self, sender: usize, now: Nanos, value: &str) {
         if let Some(token) = self.tokens.get_mut(value) {
             let is_at_once = now < token.last + SHORTEST_ROUND_TRIP;
             (token.last, token.asked) = (now, token.asked + 1);
@@ -113,6 +117,7 @@ impl Witness {
             *self.tally.entry(how).or_default() += 1;
             return;
         }
+        let task = self.made_by.get(value).copied().unwrap_or(sender);
         let before = self.attempts.insert(task, value.to_owned());
         let before = before.and_then(|value| self.tokens.get(&value));
         // A majority is not out of reach then, where there are so many.

@@ -13,7 +13,7 @@ use super::mail::Mail;
 use super::network::Network;
 use super::node::Node;
 use super::plan::{Plan, nanos};
-use super::process::{Client, THREADS};
+use super::process::{Client, Nap, THREADS};
 use super::queue::{Event, Queue};
 use super::trace::Trace;
 use super::witness::Witness;
@@ -56,6 +56,11 @@ pub(super) struct Task {
     pub(super) wait: u64,
     /// Until when it stands still.
     pub(super) still_until: Nanos,
+    pub(super) nap: Nap,
+    /// Whether it survives a panic in the middle of its step.
+    pub(super) may_die: bool,
+    /// Whether it has sent for others last.
+    pub(super) is_leader: bool,
 }
 
 impl Task {
@@ -64,6 +69,9 @@ impl Task {
             client,
             wait: 0,
             still_until: 0,
+            nap: Nap::default(),
+            may_die: false,
+            is_leader: false,
         }
     }
 }

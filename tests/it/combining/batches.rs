@@ -51,11 +51,11 @@ fn each_thread_has_its_own_token_and_gets_its_own_answer() {
             for (name, result) in names.iter().zip(&results) {
                 for report in votes(result) {
                     let fits = match (*name, &report.vote) {
-                        ("held", Vote::Held { .. }) => true,
                         ("refused", Vote::Failed(NodeError::Refused { code, .. })) => {
                             code == "LOADING"
                         }
-                        ("free" | "another" | "last", Vote::Granted) => true,
+                        ("held", Vote::Held { .. })
+                        | ("free" | "another" | "last", Vote::Granted) => true,
                         _ => false,
                     };
                     assert!(fits, "{protocol:?} {n} {name}: {report}");
@@ -87,8 +87,7 @@ fn text<T: std::fmt::Debug>(result: Result<T, Error>) -> End {
 #[test]
 fn releases_extensions_and_acquires_go_together_and_each_gets_its_own_answer() {
     let (server, writes) = answering_writes(|command| match (command.kind(), command.key()) {
-        (Kind::Release, "gone") => b"*1\r\n:-2\r\n".to_vec(),
-        (Kind::Extend, "lost") => b"*1\r\n:-2\r\n".to_vec(),
+        (Kind::Release, "gone") | (Kind::Extend, "lost") => b"*1\r\n:-2\r\n".to_vec(),
         (Kind::Set, "held") => b"$-1\r\n".to_vec(),
         _ => consent(command),
     });
@@ -101,7 +100,7 @@ fn releases_extensions_and_acquires_go_together_and_each_gets_its_own_answer() {
         Box::new(move || text(gone.unlock())),
         Box::new(|| text(manager.try_lock("held", TTL).map(drop))),
         Box::new(move || text(lost.extend(TTL * 2))),
-        Box::new(|| text(manager.try_lock("free", TTL).map(std::mem::forget))),
+        Box::new(|| text(manager.try_lock("free", TTL).map(LockGuard::into_lease))),
         Box::new(move || text(given.unlock())),
         Box::new(move || text(kept.extend(TTL * 2))),
     ];

@@ -1,6 +1,7 @@
 //! Threads whose commands go together, for certain: one of them is stopped while it has the only lane to the nodes, until
 //! all others queue for it.
 
+use std::collections::HashMap;
 use std::fs;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -16,7 +17,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 pub(crate) const TTL: Duration = Duration::from_mins(10);
-pub(crate) const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_mins(1);
 /// The lock of the thread that is stopped.
 pub(crate) const FIRST: &str = "first";
 
@@ -189,7 +190,7 @@ pub(crate) fn answering_writes(
     reply: impl Fn(&Command) -> Vec<u8> + Send + Sync + 'static,
 ) -> (Scripted, Writes) {
     let writes = Writes::default();
-    let (noted, pending) = (Arc::clone(&writes), Mutex::new(Vec::new()));
+    let (noted, pending) = (Arc::clone(&writes), Pending::default());
     let server = Scripted::start(move |peer, command| {
         if let Some(write) = whole_write(&pending, peer, command) {
             let replies: Vec<u8> = write.iter().flat_map(&reply).collect();
@@ -200,16 +201,24 @@ pub(crate) fn answering_writes(
     (server, writes)
 }
 
+/// The commands of writes that have not come as a whole, by their connections.
+pub(crate) type Pending = Mutex<HashMap<usize, Vec<Command>>>;
+
 /// All commands of a write, with the last of them. For a script that gets them one by one.
 pub(crate) fn whole_write(
-    pending: &Mutex<Vec<Command>>,
+    pending: &Pending,
     peer: &Peer,
     command: &Command,
 ) -> Option<Vec<Command>> {
-    let mut pending = pending.lock();
-    pending.push(command.clone());
+    let begun = pending.lock().remove(&command.connection);
+    let mut write = begun.unwrap_or_default();
+    write.push(command.clone());
     // One write comes in one piece, or nearly so.
-    (!peer.has_more(Duration::from_millis(30))).then(|| std::mem::take(&mut *pending))
+    if peer.has_more(Duration::from_millis(30)) {
+        pending.lock().insert(command.connection, write);
+        return None;
+    }
+    Some(write)
 }
 
 /// The keys of each write that is about other locks than [`FIRST`].

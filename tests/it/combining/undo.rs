@@ -11,7 +11,8 @@ use redlatch_testing::scripted::{Command, Kind, Scripted, in_order};
 use redlatch_testing::{eventually, pause};
 
 use super::crowd::{
-    BOUND, FIRST, Job, TTL, asks, consent, together, together_behind, whole_write, with_one_lane,
+    BOUND, FIRST, Job, Pending, TTL, asks, consent, together, together_behind, whole_write,
+    with_one_lane,
 };
 
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -118,7 +119,7 @@ fn all_of_a_write_that_is_not_answered_are_undone_and_late_replies_answer_nothin
 #[test]
 fn those_behind_a_reply_that_is_none_are_undone_and_those_before_it_keep_their_answers() {
     let names = ["a", "b", "c", "d"];
-    let pending = Mutex::new(Vec::new());
+    let pending = Pending::default();
     let server = Scripted::start(move |peer, command| {
         let Some(write) = whole_write(&pending, peer, command) else {
             return;
@@ -174,10 +175,9 @@ fn a_server_that_answers_the_first_of_a_write_and_the_others_late_is_slow_and_no
     assert_eq!(heard_about(&server, 0, &["a"]), expected(Kind::Set, &["a"]));
 }
 
-/// Two commands go together to a node whose connection was in use. The `SET` has waited for it longer than it may, so it is
-/// undone while the extension is still waited for. That needs the text of its script, behind the undo.
-#[test]
-fn the_reply_to_an_undo_answers_no_other_request() {
+/// Five servers, and when the first of them may end its answer about the lock `looked at`. It answers the acquire of `late`
+/// only after the undo, together with the extension of `kept`, for which it lacks the script.
+fn late_for_an_undo() -> (Vec<Scripted>, Arc<AtomicBool>) {
     let (is_over, say) = (
         Arc::new(AtomicBool::new(false)),
         Arc::new(Mutex::new(Vec::new())),
@@ -218,13 +218,21 @@ fn the_reply_to_an_undo_answers_no_other_request() {
             _ => peer.say(&consent(command)),
         }
     });
+    (servers, is_over)
+}
+
+/// Two commands go together to a node whose connection was in use. The `SET` has waited for it longer than it may, so it is
+/// undone while the extension is still waited for. That needs the text of its script, behind the undo.
+#[test]
+fn the_reply_to_an_undo_answers_no_other_request() {
+    let (servers, is_over) = late_for_an_undo();
     let builder = with_one_lane(&servers).node_timeout(NODE_TIMEOUT * 2);
     let manager = builder.fanout(Fanout::Overlapped).build().unwrap();
     let [kept, first] = ["kept", FIRST].map(|name| manager.try_lock(name, TTL).unwrap());
     // The connection to the first node has had the text.
     kept.extend(TTL * 2).ok();
-    let other = manager.clone();
-    let looker = std::thread::spawn(move || other.status("looked at").map(drop).ok());
+    let another = manager.clone();
+    let looker = std::thread::spawn(move || another.status("looked at").map(drop).ok());
     let is_asked = |command: &Command| command.words.contains(&"looked at".to_owned());
     assert!(eventually(BOUND, || servers[0]
         .heard()

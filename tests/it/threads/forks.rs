@@ -20,7 +20,7 @@ const MANAGERS: usize = 40;
 ///
 /// It leaves at once: what a process does at its exit may wait for a thread that the child does not have.
 #[track_caller]
-fn in_a_child(job: impl FnOnce() -> bool) {
+pub(crate) fn in_a_child(job: impl FnOnce() -> bool) {
     match fork::fork().unwrap() {
         fork::Fork::Child => leave(i32::from(!job())),
         fork::Fork::Parent(pid) => assert_ends_well(pid),

@@ -166,6 +166,33 @@ fn an_attempt_without_a_reply_is_undone_behind_it_and_the_release_is_not() {
 }
 
 #[test]
+fn where_all_connections_are_in_use_a_pass_gets_one_of_its_own_as_a_release_does() {
+    let node = Scripted::start(|peer, command| {
+        if command.key() == "slow" && command.kind() == Kind::Set {
+            peer.wait(BOUND);
+        }
+        peer.say(command.consent());
+    });
+    let builder = over(std::slice::from_ref(&node)).pool_size(1);
+    let manager = builder
+        .node_timeout(Duration::from_secs(3))
+        .build()
+        .unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    let slow = line_up({
+        let manager = manager.clone();
+        move || manager.try_lock("slow", TTL).map(drop)
+    });
+    assert!(eventually(BOUND, || node.heard_of(Kind::Set).len() == 2));
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    assert_eq!(node.heard_of(Kind::Pass).len(), 1);
+    second.unlock().unwrap();
+    assert!(got(slow).is_err());
+}
+
+#[test]
 fn a_node_that_failed_a_moment_ago_is_left_out_unless_it_may_have_the_key() {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes).node_timeout(PATIENCE);

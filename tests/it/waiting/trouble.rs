@@ -203,7 +203,7 @@ fn one_whose_hints_came_to_nothing_does_not_listen_while_it_ignores_them() {
     let guard = holder.lock("job", TTL).unwrap();
     servers[0].command(&["RPUSH", BELL, "1", "1", "1"]);
     let disappointed = Waiting::begin(&process(&servers, SOON));
-    assert!(eventually(BOUND, || servers[0].count("blpop") == 3));
+    assert!(eventually(BOUND, || servers[0].count("blpop") >= 3));
     let listens = eventually(Duration::from_secs(1), || servers[0].blocked() > 0);
     assert!(!listens);
 

@@ -1,0 +1,100 @@
+//! What a scripted server hears.
+
+/// A command that a server got, and where.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// Connections are numbered from 0 in the order in which they came.
+    pub connection: usize,
+    /// Its place among the commands of the connection.
+    pub number: usize,
+    /// Its name and its arguments. A script that is called by its digest is shown as if it had come with its text.
+    pub words: Vec<String>,
+    pub(super) raw: Vec<u8>,
+}
+
+/// What a command is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The `SET` of an acquire.
+    Set,
+    /// The script that takes a lock again with the token of a lease.
+    Retake,
+    /// The script that extends.
+    Extend,
+    /// The script that releases, or lets a lock rest.
+    Release,
+    /// The script that releases, and asks for the lock for the next thread.
+    Pass,
+    /// A look of one who waits.
+    Look,
+    /// One who waits listens.
+    Listen,
+    /// The script by which a health report knows that scripts run.
+    Probe,
+    /// Anything else, such as the scripts of the fenced protocol.
+    Other,
+}
+
+impl Command {
+    /// What it is for, in the classic protocol.
+    pub fn kind(&self) -> Kind {
+        let script = self.words.get(1).map_or("", String::as_str);
+        match self.words.first().map_or("", String::as_str) {
+            "SET" => Kind::Set,
+            "BLPOP" => Kind::Listen,
+            "EVAL" if script == "return 1" => Kind::Probe,
+            "EVAL" if script.contains("'SADD'") => Kind::Look,
+            "EVAL" if script.contains("then return 2 end") => Kind::Pass,
+            "EVAL" if script.contains("'DEL'") || self.is_rest() => Kind::Release,
+            "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
+            "EVAL" if script.contains("'SET'") => Kind::Retake,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Whether it gives a lock back that has to rest.
+    pub fn is_rest(&self) -> bool {
+        let script = self.words.get(1);
+        script.is_some_and(|script| script.contains("'rest:'"))
+    }
+
+    /// Whether it asks for a lock, in either protocol. The script of the fenced one is known by its three keys.
+    pub fn asks_for_a_lock(&self) -> bool {
+        self.kind() == Kind::Set || self.words.get(2).is_some_and(|keys| keys == "3")
+    }
+
+    /// Whether it came with the text of its script.
+    pub fn is_in_full(&self) -> bool {
+        self.raw.windows(7).all(|part| part != b"EVALSHA")
+    }
+
+    /// Its bytes.
+    pub fn raw(&self) -> &[u8] {
+        &self.raw
+    }
+
+    /// The token of a command of the algorithm. Of a pass, that of the next holder.
+    pub fn token(&self) -> &str {
+        let kind = self.kind();
+        let at = if kind == Kind::Set { 2 } else { 4 };
+        let at = if kind == Kind::Pass { 5 } else { at };
+        &self.words[at]
+    }
+
+    /// The first key of a command of the algorithm.
+    pub fn key(&self) -> &str {
+        let at = if self.kind() == Kind::Set { 1 } else { 3 };
+        &self.words[at]
+    }
+
+    /// The reply of a server on which every lock is free.
+    pub fn consent(&self) -> &'static [u8] {
+        match self.kind() {
+            Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
+            Kind::Extend | Kind::Release | Kind::Probe => b":1\r\n",
+            Kind::Pass => b"*2\r\n:1\r\n+OK\r\n",
+            Kind::Look => b"*2\r\n:-2\r\n:0\r\n",
+            Kind::Listen => b"*-1\r\n",
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Who asks, and who sends for others. A thread may send what others of its client ask for, and every promise is judged by
+//! who asked.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::wire::Message;
+use super::world::{State, World};
+
+impl State {
+    /// The task that is running begins to ask for a lock with this token.
+    pub(super) fn asks_with(&mut self, token: String) {
+        let task = self.task();
+        self.tasks[task].is_leader = false;
+        self.witness.made_by.insert(token, task);
+    }
+
+    /// The task that is running writes these commands, all of which or the first get through.
+    pub(super) fn writes(&mut self, id: usize, messages: &[Message]) {
+        let (client, node) = {
+            let connection = &self.network.connections[id];
+            (connection.client, connection.node)
+        };
+        for message in messages {
+            let token = self.witness.tokens.get(&message.token);
+            if message.asks() && token.is_some_and(|token| token.is_returned) {
+                let told = (node, message.token.clone());
+                self.witness.healed.insert(told);
+            }
+        }
+        let open = self.network.open[node].iter();
+        let mut others = open.map(|other| &self.network.connections[*other]);
+        if others.any(|other| other.client == client && !other.unread.is_empty()) {
+            self.count("two connections to a node at once");
+        }
+        if messages.len() > 1 {
+            self.count("several at once");
+        }
+        self.counts_leaders(messages);
+    }
+
+    fn counts_leaders(&mut self, messages: &[Message]) {
+        let owners = messages
+            .iter()
+            .filter(|message| message.asks() || message.releases().is_some());
+        let owners: HashSet<usize> = owners
+            .filter_map(|message| {
+                let maker = self.witness.made_by.get(&message.token);
+                let token = self.witness.tokens.get(&message.token);
+                token.map(|token| token.task).or(maker.copied())
+            })
+            .collect();
+        let task = self.task();
+        let is_leader = owners.iter().any(|owner| *owner != task);
+        self.tasks[task].is_leader = is_leader;
+        let goes_alone = self.goes_alone();
+        if owners.is_empty() {
+            return;
+        }
+        if goes_alone && !is_leader {
+            self.count("went alone after waiting");
+        }
+        if is_leader {
+            self.count(if self.is_in_background() {
+                "led from the background"
+            } else {
+                "led for others"
+            });
+        }
+        match owners.len() {
+            0 | 1 => {}
+            2 => self.count("two threads in one write"),
+            3..=5 => self.count("several threads in one write"),
+            _ => self.count("a crowd in one write"),
+        }
+    }
+
+    /// A command is on its way to a node, or lost.
+    pub(super) fn sent(&mut self, node: usize, message: &Message) {
+        self.witness.sent(self.task(), self.now, message);
+        let is_of_a_heal = self.may_be_of_a_heal(node, message);
+        if !is_of_a_heal {
+            self.sends_for_the_next(message);
+        }
+        self.sends_for_a_rest(message, is_of_a_heal);
+    }
+
+    /// Whether a background thread may release what it has set again on a node while the guard ended. It releases nothing
+    /// else, and not on other nodes.
+    fn may_be_of_a_heal(&self, node: usize, message: &Message) -> bool {
+        let Some(token) = message.releases() else {
+            return false;
+        };
+        let told = (node, token.clone());
+        self.is_keeping(self.client()) && self.witness.healed.contains(&told)
+    }
+}
+
+impl World {
+    /// Calls what may panic in the middle; none if it did.
+    pub(super) fn despite_death<T>(&self, call: impl FnOnce() -> T) -> Option<T> {
+        let may_die = |is_so| {
+            let mut state = self.state();
+            let task = state.task();
+            state.tasks[task].may_die = is_so;
+        };
+        may_die(true);
+        let result = catch_unwind(AssertUnwindSafe(call));
+        may_die(false);
+        result.ok()
+    }
+
+    /// Perhaps panics, where the plan has that and the thread survives it.
+    pub(super) fn may_die(&self) {
+        let mut state = self.state();
+        let (task, chance) = (state.task(), state.plan.crowds.unwrap_or(0));
+        if !state.tasks[task].may_die || state.is_over || !state.is_unlucky(chance) {
+            return;
+        }
+        // Not again while it unwinds.
+        state.tasks[task].may_die = false;
+        let client = state.client();
+        state.note(|| format!("c{client} panics"));
+        state.count("a panic in the middle of a call");
+        if state.tasks[task].is_leader {
+            state.count("a panic of a leader");
+        }
+        drop(state);
+        resume_unwind(Box::new("in the plan"));
+    }
+}

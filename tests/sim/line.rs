@@ -1,0 +1,144 @@
+//! The client's end of a connection.
+
+use std::borrow::Cow;
+use std::io;
+use std::iter;
+use std::sync::Arc;
+
+use super::clocks::MICRO;
+use super::wire::Message;
+use super::world::World;
+use crate::clock::Timestamp;
+use crate::error::NodeError;
+use crate::wire::resp::Reply;
+use crate::wire::transport::{Transport, closed};
+
+/// Where a command stands in its write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    First,
+    Behind,
+}
+
+/// The client's end of a connection.
+pub(super) struct Line {
+    pub(super) world: Arc<World>,
+    pub(super) client: usize,
+    pub(super) id: usize,
+}
+
+impl Line {
+    /// Waits until something has come, or until `until`; returns whether something has.
+    fn wait(&self, until: Timestamp) -> bool {
+        self.world.step();
+        let state = self.world.state();
+        let until = state.clients[self.client].clock.when(until.as_nanos());
+        drop(state);
+        loop {
+            let state = self.world.state();
+            let connection = &state.network.connections[self.id];
+            if !connection.inbox.is_empty() || connection.is_reset || state.is_over {
+                return true;
+            }
+            if state.now >= until {
+                return false;
+            }
+            drop(state);
+            self.world.block(until, Some(self.id));
+        }
+    }
+}
+
+impl Transport for Line {
+    fn send(&mut self, command: &[u8], deadline: Timestamp) -> Result<(), NodeError> {
+        self.send_all(&[Cow::Borrowed(command)], deadline)
+    }
+
+    /// In one write, of which all or the beginning gets through.
+    fn send_all(
+        &mut self,
+        commands: &[Cow<'_, [u8]>],
+        deadline: Timestamp,
+    ) -> Result<(), NodeError> {
+        self.world.step();
+        self.world.may_die();
+        let mut state = self.world.state();
+        if state.network.connections[self.id].is_reset || state.is_over {
+            return Err(closed(io::ErrorKind::BrokenPipe));
+        }
+        let chance = state.plan.weather.stuck;
+        let is_stuck = state.is_unlucky(chance);
+        let count = if is_stuck {
+            state.rng.usize(0..commands.len())
+        } else {
+            commands.len()
+        };
+        let messages = commands.iter().map(|command| Message::read(command));
+        let messages: Vec<Message> = messages.collect();
+        state.writes(self.id, &messages);
+        let places = iter::once(Place::First).chain(iter::repeat(Place::Behind));
+        for (message, place) in messages.into_iter().zip(places).take(count) {
+            state.send(self.id, message, place);
+        }
+        if is_stuck {
+            let deadline = state.clients[self.client].clock.when(deadline.as_nanos());
+            let id = self.id;
+            state.count("stuck write");
+            state.note(|| format!("#{id} takes no more bytes"));
+            drop(state);
+            self.world.block(deadline, None);
+            return Err(NodeError::TimedOut);
+        }
+        // A write takes a moment.
+        let moment = state.now + MICRO;
+        drop(state);
+        self.world.block(moment, None);
+        Ok(())
+    }
+
+    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+        let has_come = self.wait(until);
+        self.world.may_die();
+        has_come
+    }
+
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
+        let has_come = self.wait(deadline);
+        self.world.may_die();
+        let mut state = self.world.state();
+        if let Some(reply) = state.read(self.id) {
+            return Ok(reply);
+        }
+        if has_come {
+            return Err(closed(io::ErrorKind::UnexpectedEof));
+        }
+        let (id, client, node) = (
+            self.id,
+            self.client,
+            state.network.connections[self.id].node,
+        );
+        state.note(|| format!("c{client} <- n{node} #{id} no reply in time"));
+        Err(NodeError::TimedOut)
+    }
+
+    fn has_surplus(&self) -> bool {
+        let state = self.world.state();
+        !state.network.connections[self.id].inbox.is_empty()
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        let state = self.world.state();
+        let connection = &state.network.connections[self.id];
+        connection.inbox.is_empty() && !connection.is_reset
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let mut state = self.world.state();
+        let connection = &mut state.network.connections[self.id];
+        connection.is_closed = true;
+        let node = connection.node;
+        state.network.open[node].retain(|id| *id != self.id);
+    }
+}
