@@ -67,7 +67,7 @@ fn seeds() -> Range<u64> {
 /// Half of them, but no fewer than usual.
 fn half_the_seeds() -> Range<u64> {
     let Range { start, end } = seeds();
-    start..(start + (end - start) / 2).max(USUAL_SEEDS.end)
+    start..(start + (end - start).div_ceil(2)).max(USUAL_SEEDS.end)
 }
 
 /// A tenth of them, but no fewer than usual.
