@@ -340,11 +340,11 @@ fn replay() {
         Ok("fenced") => Kind::Fenced,
         _ => Kind::Sound,
     };
-    let draw = match std::env::var("REDLATCH_SIM_CROWD") {
-        Ok(_) => Plan::crowd,
-        Err(_) => Plan::draw,
+    let seed = seed.parse().unwrap();
+    let mut plan = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
+        Ok("crowd") => Plan::crowd(seed),
+        _ => Plan::draw(seed, kind),
     };
-    let mut plan = draw(seed.parse().unwrap(), kind);
     plan.rests = std::env::var("REDLATCH_SIM_RESTS").is_ok();
     println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
 }
