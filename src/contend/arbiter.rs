@@ -135,6 +135,12 @@ impl<'c> Wait<'c> {
         })
     }
 
+    /// Stays away for a moment, without a word at the node: the client that was woken finds keys that are just being released,
+    /// and a bell that rings then has to be for it.
+    pub(crate) fn stay_away(&self) {
+        self.patience.sleep(&self.cluster.clock, POLITENESS);
+    }
+
     /// Waits until an attempt makes sense: the first node would grant the lock, or reports its release, or too much
     /// time has passed. Returns the attempts to make.
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {

@@ -26,6 +26,8 @@ pub(crate) enum Received {
     HandedOver(LockGuard),
     /// The result of its first attempt, which rode with the release.
     Passed(Result<LockGuard, Error>),
+    /// Nothing: its first attempt was called off, because the release has woken another client.
+    CalledOff,
 }
 
 impl LockGuard {
@@ -85,15 +87,16 @@ impl LockGuard {
         let held = (&*self.lease, &*ended.standings);
         let result = pass(cluster, held, asked, self.shared.handover).ok()?;
         self.shared.note_release(&key, &result.released);
-        if let Some(next) = result.next {
-            let next = next.map(|won| {
+        let received = match result.next {
+            Some(next) => Received::Passed(next.map(|won| {
                 let mut guard = Self::new(&self.shared, won);
                 guard.passes = passes;
                 guard
-            });
-            // If the thread has left, the drop of its guard releases the lock.
-            drop(turn.give_to(&first, Received::Passed(next)));
-        }
+            })),
+            None => Received::CalledOff,
+        };
+        // If the thread has left, the drop of its guard releases the lock.
+        drop(turn.give_to(&first, received));
         Some(result.released)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::LockManager;
 use super::call_record::CallRecord;
-use super::turn::{Attempt, FromQueue, line};
+use super::turn::{FromQueue, Start, line};
 use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
 use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
@@ -100,17 +100,11 @@ impl LockManager {
             },
         };
         let mut record = CallRecord::begin(cluster, &params.resource, ttl);
-        let (turn, passed) = match self.wait_in_queue(&params, &mut record)? {
+        let (turn, start) = match self.wait_in_queue(&params, &mut record)? {
             FromQueue::Guard(guard) => return Ok(guard),
-            FromQueue::Turn(turn, passed) => (turn, passed),
+            FromQueue::Turn(turn, start) => (turn, start),
         };
-        let when_free = if timeout.is_zero() || passed.is_some() {
-            WhenFree::Take
-        } else {
-            let now = cluster.clock.now();
-            self.shared.courtesy.when_free(&params.key, now)
-        };
-        match self.take(&params, (when_free, passed), &turn, &mut record) {
+        match self.take(&params, start, &turn, &mut record) {
             // With a semaphore, the next thread asks for another slot.
             Ok(guard) => Ok(guard.with_turn(Some(turn).filter(|_| params.permits.is_none()))),
             Err(error) => {
@@ -124,7 +118,7 @@ impl LockManager {
     fn take(
         &self,
         params: &LockParams,
-        (when_free, mut passed): (WhenFree, Option<Attempt>),
+        start: Start,
         turn: &Turn<LockGuard>,
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
@@ -140,9 +134,18 @@ impl LockManager {
         };
         let mut wait = Wait::new(cluster, wanted, patience);
         let all = Order::of(cluster.options.fanout);
-        let mut round = match when_free {
-            WhenFree::Yield => wait.wait(when_free)?,
-            WhenFree::Take => wait.begin()?,
+        let mut passed = None;
+        let mut round = match (start, self.when_free(params)) {
+            (Start::Passed(attempt), _) => {
+                passed = Some(attempt);
+                wait.at_all_nodes()?
+            }
+            (Start::CalledOff, _) => {
+                wait.stay_away();
+                wait.wait(WhenFree::Take)?
+            }
+            (Start::Ask, WhenFree::Yield) => wait.wait(WhenFree::Yield)?,
+            (Start::Ask, WhenFree::Take) => wait.begin()?,
         };
         loop {
             let result = match passed.take() {
@@ -171,6 +174,15 @@ impl LockManager {
                 wait.at_all_nodes()?
             };
         }
+    }
+
+    /// Whether a client that this manager has just woken comes first.
+    fn when_free(&self, params: &LockParams) -> WhenFree {
+        if params.timeout.is_zero() {
+            return WhenFree::Take;
+        }
+        let now = self.cluster().clock.now();
+        self.shared.courtesy.when_free(&params.key, now)
     }
 
     /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.
@@ -264,7 +276,7 @@ impl LockManager {
     fn passed(
         &self,
         params: &LockParams,
-        attempt: Attempt,
+        attempt: Result<LockGuard, Error>,
         order: Order,
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {

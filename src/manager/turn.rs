@@ -14,14 +14,21 @@ use crate::sync::{Condvar, MutexGuard};
 
 /// What a thread gets at the end of its wait in this process's queue.
 pub(super) enum FromQueue {
-    /// The turn to ask the servers, and what the thread before has left.
-    Turn(Turn<LockGuard>, Option<Attempt>),
+    /// The turn to ask the servers, and how to begin.
+    Turn(Turn<LockGuard>, Start),
     /// The lock, handed over by the thread that held it.
     Guard(LockGuard),
 }
 
-/// The result of an attempt that the thread before has made for this one.
-pub(super) type Attempt = Result<LockGuard, Error>;
+/// How a call begins when it has the turn.
+pub(super) enum Start {
+    /// It asks all nodes, or yields to a client that this manager has just woken.
+    Ask,
+    /// The thread before has made the first attempt.
+    Passed(Result<LockGuard, Error>),
+    /// The thread before has called the first attempt off for a client that it has woken.
+    CalledOff,
+}
 
 impl LockManager {
     /// Waits in the queue of this process until no other thread has the lock or asks for it.
@@ -32,7 +39,7 @@ impl LockManager {
     ) -> Result<FromQueue, Error> {
         let (cluster, queue) = (self.cluster(), &self.shared.queue);
         if let Some(turn) = queue.try_enter(&params.line) {
-            return Ok(FromQueue::Turn(turn, None));
+            return Ok(FromQueue::Turn(turn, Start::Ask));
         }
         cluster.stats.queued.count();
         let demand = Demand {
@@ -60,8 +67,11 @@ impl LockManager {
             }
         };
         let guard = match guard {
-            None => return Ok(FromQueue::Turn(turn, None)),
-            Some(Received::Passed(attempt)) => return Ok(FromQueue::Turn(turn, Some(attempt))),
+            None => return Ok(FromQueue::Turn(turn, Start::Ask)),
+            Some(Received::Passed(attempt)) => {
+                return Ok(FromQueue::Turn(turn, Start::Passed(attempt)));
+            }
+            Some(Received::CalledOff) => return Ok(FromQueue::Turn(turn, Start::CalledOff)),
             Some(Received::HandedOver(guard)) => guard,
         };
         if let Some(keep_alive) = params.keep_alive {
@@ -70,7 +80,7 @@ impl LockManager {
         let now = cluster.clock.now();
         if now >= guard.deadline() {
             // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
-            return Ok(FromQueue::Turn(turn, None));
+            return Ok(FromQueue::Turn(turn, Start::Ask));
         }
         cluster.stats.handed_over.count();
         record.acquired(&guard);
