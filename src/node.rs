@@ -45,6 +45,8 @@ pub(crate) mod release;
 pub(crate) mod reply_path;
 mod request;
 mod round;
+#[cfg(test)]
+mod round_trips;
 pub(crate) mod scan;
 mod sent;
 mod slot;

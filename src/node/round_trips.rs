@@ -1,0 +1,114 @@
+//! Which round trip counts, where some nodes are near and others are far.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::command::Command;
+use super::lanes::{Lanes, Size};
+use super::release::release_all;
+use super::{Node, Setup, lanes};
+use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
+use crate::error::NodeError;
+use crate::wire::resp::Reply;
+use crate::wire::transport::{Connect, Transport};
+
+const POOL: u32 = 10;
+
+/// A server so far away.
+#[derive(Clone)]
+struct Server {
+    round_trip: Duration,
+    clock: Clock,
+    /// When the next reply comes.
+    due: Timestamp,
+}
+
+impl Connect for Server {
+    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Transport for Server {
+    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
+        self.due = self.clock.now().saturating_add(self.round_trip);
+        Ok(())
+    }
+
+    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+        let until = until.min(self.due);
+        self.clock.sleep(until.saturating_since(self.clock.now()));
+        self.clock.now() >= self.due
+    }
+
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
+        self.is_ready(self.due, deadline);
+        Ok(Reply::Int(1))
+    }
+
+    fn has_surplus(&self) -> bool {
+        false
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        true
+    }
+}
+
+/// How many batches may be under way to nodes so far away, when they are known.
+fn lanes_to(round_trips: [Duration; 3]) -> usize {
+    let fake = FakeClock::new();
+    let clock = Clock::from(fake.clone());
+    let common_lanes = Arc::new(lanes(POOL));
+    let node = |round_trip| {
+        Node::new(Setup {
+            name: "node".into(),
+            connector: Box::new(Server {
+                round_trip,
+                clock: clock.clone(),
+                due: clock.now(),
+            }),
+            pool_size: POOL,
+            common_lanes: Arc::clone(&common_lanes),
+            timeout: Duration::from_secs(1),
+            clock: &clock,
+            timers: &Timers::Virtual(Arc::new(fake.clone())),
+            thread: &one_thread("round trips"),
+        })
+    };
+    let nodes = round_trips.map(node);
+    let command = Command {
+        key: "job",
+        value: b"token",
+        fence: None,
+    };
+    let command = command.release();
+    // The first round connects.
+    for _ in 0..3 {
+        release_all(nodes.iter().map(|node| (&**node, true)), &command);
+    }
+    count(&common_lanes)
+}
+
+fn count(lanes: &super::NodeLanes) -> usize {
+    let none = Size {
+        commands: 0,
+        bytes: 0,
+    };
+    let mut taken = Vec::new();
+    while let Some((lane, _)) = Lanes::try_enter(lanes, |_| false, none) {
+        taken.push(lane);
+    }
+    taken.len()
+}
+
+#[test]
+fn the_way_to_the_farthest_node_decides_how_many_lanes_there_are() {
+    let (near, far) = (Duration::from_micros(100), Duration::from_millis(1));
+    assert_eq!(lanes_to([near, near, near]), 1);
+    assert_eq!(lanes_to([far, far, far]), 10);
+    // A batch lasts as long as its slowest reply, wherever the near node is in the order.
+    assert_eq!(lanes_to([near, far, far]), 10);
+    assert_eq!(lanes_to([far, near, far]), 10);
+    assert_eq!(lanes_to([far, far, near]), 10);
+}
