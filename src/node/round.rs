@@ -239,9 +239,9 @@ impl<'l> Pacer<'l> {
         self.lane.is_none()
     }
 
-    /// Replies have come.
+    /// Replies have come. The last of them count: a batch lasts as long as the way to the farthest node.
     fn answered(&mut self) {
-        if self.lane.is_some() && self.round_trip.is_none() {
+        if self.lane.is_some() {
             self.round_trip = Some(self.clock.now().saturating_since(self.started));
         }
     }
