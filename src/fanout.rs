@@ -36,7 +36,7 @@ pub enum Fanout {
     /// that comes second stops as soon as no majority is possible.
     #[default]
     Sequential,
-    /// All nodes before any reply is read: one round trip, whatever their number, on the calling thread.
+    /// All nodes before any reply is read: one round trip, whatever their number, without a thread for each.
     ///
     /// For locks with little contention, over slow links. An attempt with an arbiter asks the arbiter alone, and all
     /// others at once when it has granted: two round trips.
@@ -46,9 +46,8 @@ pub enum Fanout {
     ///
     /// It is not for locks that many clients want at the same moment. Their first attempts can split the votes, and
     /// then all of them wait for a retry delay; and a client that is refused has asked all nodes, and has to release
-    /// them. A thread uses a connection to each node at the same time, not one in all, so the same number of threads
-    /// needs a larger [`pool_size`](crate::Builder::pool_size). If there are too few connections, nodes are asked as
-    /// connections become free.
+    /// them. It uses a connection to each node at the same time, not one in all. If there are too few connections
+    /// ([`pool_size`](crate::Builder::pool_size)), nodes are asked as connections become free.
     ///
     /// New connections are made one after the other.
     Overlapped,

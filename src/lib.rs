@@ -31,7 +31,7 @@
 //! - **Every lock ends.** The lock of a process that crashed is free when its time to live ends.
 //! - **A minority of the nodes may fail**: refuse, hang, answer late, lose replies.
 //! - **Waiting is bounded.** One command to one node takes no longer than the node timeout (50 ms unless set) and a few
-//!   milliseconds. This holds over TLS as well.
+//!   milliseconds, or twice that where it has to wait for other threads of the manager. This holds over TLS as well.
 //! - **A guard releases its lock** when it is dropped, also while a panic unwinds, and also on nodes whose answer never
 //!   came. A key on a node that can't be reached expires.
 //!
@@ -123,6 +123,10 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
+//! **Threads.** One manager is for all threads of a program. What several of them ask of the nodes at the same time goes
+//! in one write to each node and comes back in one read, whichever locks they want; a thread alone asks at once. A lock
+//! goes from one thread to the next in one round trip, in the order in which they asked.
+//!
 //! **Connections.** [`Builder::credentials`] takes a callback for passwords that change. With the cargo feature
 //! `tls-rustls`, `Builder::tls` takes certificates.
 //!
@@ -174,9 +178,9 @@
 //! documentation page "Distributed Locks with Redis", and why), `docs/correctness.md` (what is promised, how that is
 //! checked, and what is not promised), `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or
 //! neither), `docs/batch-jobs.md` (long jobs in Rust and in shell, and what happens when a lock is lost),
-//! `docs/contention.md` (how waiting clients are woken, what that costs, and how fair it is), `docs/operations.md`
-//! (servers, ACL, changes, and what to do about each error), `docs/testing.md` (a complete example of a service under
-//! test), and `docs/architecture.md` (modules and dependencies).
+//! `docs/contention.md` (how threads send for each other, how waiting clients are woken, and how fair it is),
+//! `docs/operations.md` (servers, ACL, changes, and what to do about each error), `docs/testing.md` (a complete example
+//! of a service under test), and `docs/architecture.md` (modules and dependencies).
 
 mod clock;
 mod cluster;

@@ -31,7 +31,8 @@ pub use self::request::LockRequest;
 /// Takes locks on a majority of independent Redis servers.
 ///
 /// A manager is made once and shared: clones are the same manager, and all its methods can be called from any number of
-/// threads. It holds a pool of connections per node and connects when it first needs to. It has one background thread,
+/// threads. What threads ask of the nodes at the same time goes out together, so one manager for all is faster than one
+/// for each. It holds a pool of connections per node and connects when it first needs to. It has one background thread,
 /// and up to three more, each started when it is needed: for nodes with a host name, for locks that are [kept
 /// alive](crate::KeepAlive), and for [`on_lost`](LockGuard::on_lost) hooks. They end when the last clone and the last
 /// guard are dropped.

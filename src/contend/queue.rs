@@ -137,7 +137,7 @@ impl<T: Tenant> Queue<T> {
         [lines.by_resource.len(), waiting.sum(), room]
     }
 
-    /// The turn with this number, which is over or was [kept as that](Turn::keep).
+    /// The turn with this number: one that begins, or one that was [kept as its number](Turn::keep).
     pub(crate) fn turn(self: &Arc<Self>, resource: &Arc<str>, number: TurnNumber) -> Turn<T> {
         Turn {
             queue: Arc::clone(self),

@@ -162,7 +162,8 @@ impl Builder {
 
     /// Sets the time for one command to one node: waiting for a pooled connection, connecting, writing and reading.
     ///
-    /// It should be far below the shortest ttl, and well above a round trip. From 1 ms to 1 h.
+    /// It should be far below the shortest ttl, and well above a round trip. From 1 ms to 1 h. Where a command has to wait
+    /// for other threads of the manager, and for a pooled connection, it takes up to twice that.
     ///
     /// Defaults to 50 ms.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
@@ -192,7 +193,13 @@ impl Builder {
         self
     }
 
-    /// Sets the number of connections to each node, 1 to 10,000. A thread uses one at a time, for a round trip.
+    /// Sets the number of connections to each node, 1 to 10,000.
+    ///
+    /// What threads of the manager ask of the same nodes at the same time goes out together, in one write to each node.
+    /// So the number of threads is no reason for a larger pool. A longer way is one: up to a round trip of 300 µs, one
+    /// such write is under way at a time, and else one for each 50 µs of it, as long as there are connections. So is a
+    /// program that waits for several locks of other processes at the same time: each such wait keeps a connection to one
+    /// node busy, up to half of the pool.
     ///
     /// Only a release or an extension that finds no free connection for half a node timeout opens one outside the pool.
     ///
@@ -259,8 +266,12 @@ impl Builder {
         self
     }
 
-    /// Lets a lock pass from thread to thread of this manager without a round over the servers: at most `max_times` in
-    /// succession, 1 to 1000, and no longer than `max_time` after it was taken. Off by default.
+    /// Lets a thread of this manager hand its lock to the next one without a round over the servers: at most `max_times`
+    /// in succession, 1 to 1000, and no longer than `max_time` after it was taken. Off by default.
+    ///
+    /// Also without this, threads get a lock from each other in one round trip: the release and the attempt of the next
+    /// thread go out as one command to each node, unless another process waits. This is for threads that hold a lock for
+    /// less than a round trip.
     ///
     /// The end of a guard hands the lock to the thread of this manager that has waited longest for it. At least half of
     /// the validity that this thread asked for has to remain. That thread gets a guard of its own, valid for what
@@ -273,7 +284,7 @@ impl Builder {
     /// unused reserved tokens are ahead of the clock by more than the drift of [`max_ttl`](Self::max_ttl): 36 s by
     /// default, and 3 ms with a `max_ttl` of 100 ms. The clock catches up with a million tokens a second.
     ///
-    /// It saves round trips, but is unfair: while threads of this manager wait, other processes wait for `max_times`
+    /// It saves that round trip, but is unfair: while threads of this manager wait, other processes wait for `max_times`
     /// more holders or for `max_time`, whichever ends first. The threads get the lock in the order in which they asked.
     /// The idea is lock cohorting (Dice, Marathe and Shavit, 2012).
     ///

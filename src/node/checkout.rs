@@ -116,7 +116,8 @@ impl<'x> Checkout<'x> {
         self.generation = self.node().generation();
         let deadline = self.step_deadline();
         let transport = self.node().connector.connect(deadline)?;
-        self.slot.open(transport, self.generation, deadline)
+        self.slot.open(transport, self.generation);
+        Ok(())
     }
 
     /// Sends the requests that have no answer, in one write.

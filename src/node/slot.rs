@@ -71,6 +71,8 @@ struct OpenConnection {
 /// What is known of the server at the other end. Behind a proxy, another process may have taken its place, so nothing that
 /// is sent depends on this.
 enum Server {
+    /// The server is asked for its run id in the same write as the first command.
+    ToBeAsked,
     /// The server was asked for its run id. The answer comes before any other reply.
     Asked,
     /// The run id, if the server has given one.
@@ -106,26 +108,18 @@ impl Slot {
         Readiness::Closed
     }
 
-    /// Takes in a new connection, and asks the server for its run id. Does not wait for the answer: a server that hangs must
-    /// get the next command all the same.
-    pub(crate) fn open(
-        &mut self,
-        transport: Box<dyn Transport>,
-        generation: u64,
-        deadline: Timestamp,
-    ) -> Result<(), NodeError> {
-        let connection = self.connection.insert(Box::new(OpenConnection {
+    /// Takes in a new connection. The server is asked for its run id ahead of the first command, in the same write: a server
+    /// that hangs must get the command all the same.
+    pub(crate) fn open(&mut self, transport: Box<dyn Transport>, generation: u64) {
+        self.connection = Some(Box::new(OpenConnection {
             transport,
             in_flight: 0,
             generation,
             is_used_up: false,
-            server: Server::Asked,
+            server: Server::ToBeAsked,
             replies: Replies::InOrder,
             scripts: Vec::new(),
         }));
-        connection
-            .send(&command::introduce(), deadline)
-            .inspect_err(|_| self.close())
     }
 
     /// Lets no further request be sent on this connection. Replies may still be read.
@@ -154,7 +148,7 @@ impl Slot {
     pub(crate) fn run_id(&self) -> Option<&Arc<str>> {
         match &self.connection.as_ref()?.server {
             Server::Known(run_id) => run_id.as_ref(),
-            Server::Asked | Server::Refused(_) => None,
+            Server::ToBeAsked | Server::Asked | Server::Refused(_) => None,
         }
     }
 
@@ -227,7 +221,7 @@ impl Slot {
 
 impl OpenConnection {
     fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
-        if !command.others().is_empty() {
+        if !command.others().is_empty() || matches!(self.server, Server::ToBeAsked) {
             return self.send_all(iter::once(command), deadline);
         }
         let bytes = bytes_for(command, &mut self.scripts);
@@ -241,7 +235,14 @@ impl OpenConnection {
         commands: impl Iterator<Item = &'c Packed>,
         deadline: Timestamp,
     ) -> Result<(), NodeError> {
+        let is_new = matches!(self.server, Server::ToBeAsked);
+        let introduction = is_new.then(command::introduce);
         let (mut all, mut longest) = (Vec::new(), 0);
+        if let Some(introduction) = &introduction {
+            self.server = Server::Asked;
+            self.in_flight = self.in_flight.saturating_add(1);
+            all.push(introduction.in_full());
+        }
         for command in commands {
             longest = longest.max(command.longest_reply());
             for command in iter::once(command).chain(command.others()) {

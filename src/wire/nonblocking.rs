@@ -11,13 +11,16 @@ use crate::clock::{Clock, Timestamp};
 /// How often a wait checks whether the clock has ended.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Connects by the deadline, and leaves the socket in blocking mode.
+/// Connects by the deadline, and leaves the socket in blocking mode. `longest` is the timeout of the socket for writes, and how
+/// late it may come. On Linux it holds for connecting as well. Where there is time for it, the socket blocks: this takes one
+/// system call in place of eight.
 #[cfg(unix)]
 pub(crate) fn connect(
     socket: &Socket,
     address: &SockAddr,
     clock: &Clock,
     deadline: Timestamp,
+    longest: Duration,
 ) -> io::Result<()> {
     use rustix::event::PollFlags;
     use rustix::io::Errno;
@@ -25,13 +28,19 @@ pub(crate) fn connect(
     /// The pause before another try when the queue of a Unix socket is full, because no event tells when it has room.
     const QUEUE_IS_FULL: Duration = Duration::from_millis(1);
 
-    socket.set_nonblocking(true)?;
+    let is_bounded = cfg!(any(target_os = "linux", target_os = "android"));
+    let mut is_blocking = true;
     loop {
         let remaining = remaining(clock, deadline)?;
+        if is_blocking && !(is_bounded && longest <= remaining) {
+            socket.set_nonblocking(true)?;
+            is_blocking = false;
+        }
         match socket
             .connect(address)
             .map_err(|error| (Errno::from_io_error(&error), error))
         {
+            Ok(()) | Err((Some(Errno::ISCONN), _)) if is_blocking => return Ok(()),
             Ok(()) | Err((Some(Errno::ISCONN), _)) => return socket.set_nonblocking(false),
             Err((Some(Errno::INPROGRESS | Errno::ALREADY | Errno::INTR), _)) => {
                 if wait_for(socket, PollFlags::OUT, remaining.min(SLICE))?
@@ -52,6 +61,7 @@ pub(crate) fn connect(
     address: &SockAddr,
     clock: &Clock,
     deadline: Timestamp,
+    _longest: Duration,
 ) -> io::Result<()> {
     socket.connect_timeout(address, remaining(clock, deadline)?)
 }

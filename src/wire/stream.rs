@@ -60,13 +60,20 @@ impl Plain {
         clock: &Clock,
         deadline: Timestamp,
     ) -> io::Result<Self> {
-        nonblocking::connect(&socket, address, clock, deadline)?;
-        Self::over(socket, clock)
+        socket.set_write_timeout(Some(WRITE_SLICE))?;
+        let longest = WRITE_SLICE.saturating_add(ROUNDING);
+        nonblocking::connect(&socket, address, clock, deadline, longest)?;
+        Self::connected(socket, clock)
     }
 
     /// Takes a socket that is connected.
+    #[cfg(all(any(test, fuzzing), target_os = "linux"))]
     pub(crate) fn over(socket: Socket, clock: &Clock) -> io::Result<Self> {
         socket.set_write_timeout(Some(WRITE_SLICE))?;
+        Self::connected(socket, clock)
+    }
+
+    fn connected(socket: Socket, clock: &Clock) -> io::Result<Self> {
         socket.set_read_timeout(Some(BLOCKING))?;
         Ok(Self {
             stream: socket.into(),

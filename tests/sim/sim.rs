@@ -67,7 +67,7 @@ fn seeds() -> Range<u64> {
 /// Half of them, but no fewer than usual.
 fn half_the_seeds() -> Range<u64> {
     let Range { start, end } = seeds();
-    start..(start + (end - start) / 2).max(USUAL_SEEDS.end)
+    start..(start + (end - start).div_ceil(2)).max(USUAL_SEEDS.end)
 }
 
 /// A tenth of them, but no fewer than usual.
@@ -340,11 +340,11 @@ fn replay() {
         Ok("fenced") => Kind::Fenced,
         _ => Kind::Sound,
     };
-    let draw = match std::env::var("REDLATCH_SIM_CROWD") {
-        Ok(_) => Plan::crowd,
-        Err(_) => Plan::draw,
+    let seed = seed.parse().unwrap();
+    let mut plan = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
+        Ok("crowd") => Plan::crowd(seed),
+        _ => Plan::draw(seed, kind),
     };
-    let mut plan = draw(seed.parse().unwrap(), kind);
     plan.rests = std::env::var("REDLATCH_SIM_RESTS").is_ok();
     println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
 }

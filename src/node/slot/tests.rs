@@ -45,7 +45,7 @@ fn nothing_is_received_after_a_receive_that_failed_and_the_connection_does_not_c
     let late = Late {
         received: Arc::clone(&received),
     };
-    slot.open(Box::new(late), 0, now).unwrap();
+    slot.open(Box::new(late), 0);
     slot.send(&probe(), now).unwrap();
     assert!(matches!(slot.recv(now), Err(NodeError::TimedOut)));
     assert!(slot.recv(now).is_err());
@@ -60,7 +60,7 @@ fn nothing_is_received_after_a_receive_that_failed_and_the_connection_does_not_c
 fn a_connection_with_a_reply_outstanding_does_not_come_back() {
     let now = Clock::system().now();
     let mut slot = Slot::default();
-    slot.open(Box::new(Late::default()), 0, now).unwrap();
+    slot.open(Box::new(Late::default()), 0);
     assert_eq!(slot.check(0), Readiness::Ready);
     slot.send(&probe(), now).unwrap();
     assert!(!Slots.has_broken(&mut slot));
@@ -69,9 +69,8 @@ fn a_connection_with_a_reply_outstanding_does_not_come_back() {
 
 #[test]
 fn a_connection_of_an_older_generation_is_discarded() {
-    let now = Clock::system().now();
     let mut slot = Slot::default();
-    slot.open(Box::new(Late::default()), 0, now).unwrap();
+    slot.open(Box::new(Late::default()), 0);
     assert_eq!(slot.check(1), Readiness::Empty);
     assert_eq!(slot.check(0), Readiness::Empty);
 }
@@ -106,7 +105,7 @@ fn asked(replies: Vec<Reply>) -> Slot {
     let now = Clock::system().now();
     let mut slot = Slot::default();
     let server = Dictated(replies.into_iter());
-    slot.open(Box::new(server), 0, now).unwrap();
+    slot.open(Box::new(server), 0);
     slot.send(&probe(), now).unwrap();
     slot
 }

@@ -84,15 +84,14 @@ fn all_of_a_write_that_is_not_answered_are_undone_and_late_replies_answer_nothin
     let pending = Mutex::new(Vec::new());
     let server = Scripted::start(move |peer, command| {
         let is_of_the_write = NAMES.contains(&command.key());
-        if command.connection > 0 || !is_of_the_write {
-            return peer.say(&consent(command));
+        if command.connection == 0 && is_of_the_write {
+            return pending.lock().push(consent(command));
         }
-        let mut pending = pending.lock();
-        pending.push(consent(command));
-        if pending.len() == 2 * NAMES.len() {
+        if command.connection == 0 && command.key() == "later" {
             // The votes, and the replies to the undos.
-            peer.say(&pending.concat());
+            peer.say(&pending.lock().concat());
         }
+        peer.say(&consent(command));
     });
     let builder = with_one_lane([&server]).node_timeout(NODE_TIMEOUT);
     let manager = builder.build().unwrap();
