@@ -111,6 +111,8 @@ impl<'x> Checkout<'x> {
 
     fn connect(&mut self) -> Result<(), NodeError> {
         self.slot.close();
+        // This may take as long as a node timeout.
+        self.call.pacer.is_late();
         self.generation = self.node().generation();
         let deadline = self.step_deadline();
         let transport = self.node().connector.connect(deadline)?;

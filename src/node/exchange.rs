@@ -55,7 +55,15 @@ pub(super) struct Call<'x> {
     pub(super) answers: &'x mut [Option<Answer>],
     /// When the first of its steps began. The time for the node counts from then.
     pub(super) began: Timestamp,
+    /// Has the lane, which is given back before a connection is made.
+    pub(super) pacer: &'x (dyn MayBeLate + 'x),
     pub(super) news: Vec<News>,
+}
+
+/// A round, which has other things to do than to wait.
+pub(super) trait MayBeLate {
+    /// No reply has come for some time, or comes before some time has passed.
+    fn is_late(&self);
 }
 
 /// What the log will say of a node. It is told last, because the program's logger may panic, or take long.
@@ -91,7 +99,7 @@ impl<'x> Exchange<'x> {
         node: &'x Node,
         all: &'x [Asked<'x>],
         answers: &'x mut [Option<Answer>],
-        began: Timestamp,
+        (pacer, began): (&'x (dyn MayBeLate + 'x), Timestamp),
     ) -> Self {
         let news = Vec::new();
         let call = Call {
@@ -99,6 +107,7 @@ impl<'x> Exchange<'x> {
             all,
             answers,
             began,
+            pacer,
             news,
         };
         Self::NoSlot(call).take_slot()

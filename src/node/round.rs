@@ -4,6 +4,7 @@
 //! (group commit). One of the threads leads: it sends for all, reads the replies, and brings each its own. `lanes` says which
 //! one, and when. Whatever holds for a request that goes alone holds for each of them: its deadline, its undo, its repetitions.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::iter;
 use std::mem::take;
@@ -11,7 +12,7 @@ use std::slice;
 use std::time::Duration;
 
 use super::Node;
-use super::exchange::{Answer, Asked, Exchange, News};
+use super::exchange::{Answer, Asked, Exchange, MayBeLate, News};
 use super::lanes::{Entry, Job, Lane, Lanes, Others, Patience, Size};
 use super::request::Request;
 use super::sync::{Condvar, MutexGuard};
@@ -159,10 +160,10 @@ fn lead(
         answers: iter::repeat_with(|| None).take(room).collect(),
         others,
     };
-    let mut pacer = Pacer::new(lane, clock);
+    let pacer = Pacer::new(lane, clock);
     let Batch { answers, others } = &mut batch;
     let news = if others.is_empty() {
-        drive(nodes, slice::from_ref(&own), answers, &mut pacer)
+        drive(nodes, slice::from_ref(&own), answers, &pacer)
     } else {
         let others = others.iter().map(|place| Asked {
             request: &place.job.request,
@@ -170,7 +171,7 @@ fn lead(
             caller: &place.job.caller,
         });
         let all: Vec<Asked<'_>> = iter::once(own).chain(others).collect();
-        drive(nodes, &all, answers, &mut pacer)
+        drive(nodes, &all, answers, &pacer)
     };
     let own = batch.own_answers();
     drop(batch);
@@ -219,43 +220,45 @@ impl Drop for Batch {
 /// The lane of a round. It is given back when all have answered, or as soon as replies are late, and before the round connects
 /// or waits for a connection. So a node that hangs holds up no other round.
 struct Pacer<'l> {
-    lane: Option<Lane<'l, Batched>>,
+    lane: RefCell<Option<Lane<'l, Batched>>>,
     clock: &'l Clock,
     started: Timestamp,
-    round_trip: Option<Duration>,
+    round_trip: Cell<Option<Duration>>,
 }
 
 impl<'l> Pacer<'l> {
     fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock) -> Self {
         Self {
-            lane,
+            lane: RefCell::new(lane),
             clock,
             started: clock.now(),
-            round_trip: None,
+            round_trip: Cell::new(None),
         }
     }
 
     fn has_no_lane(&self) -> bool {
-        self.lane.is_none()
+        self.lane.borrow().is_none()
     }
 
     /// Replies have come. The last of them count: a batch lasts as long as the way to the farthest node.
-    fn answered(&mut self) {
-        if self.lane.is_some() {
-            self.round_trip = Some(self.clock.now().saturating_since(self.started));
+    fn answered(&self) {
+        if !self.has_no_lane() {
+            let round_trip = self.clock.now().saturating_since(self.started);
+            self.round_trip.set(Some(round_trip));
         }
     }
+}
 
-    /// No reply has come for some time, or comes before some time has passed.
-    fn is_late(&mut self) {
-        self.lane = None;
+impl MayBeLate for Pacer<'_> {
+    fn is_late(&self) {
+        drop(self.lane.take());
     }
 }
 
 impl Drop for Pacer<'_> {
     fn drop(&mut self) {
-        if let Some(lane) = &mut self.lane {
-            lane.give_back(self.round_trip);
+        if let Some(lane) = self.lane.get_mut() {
+            lane.give_back(self.round_trip.get());
         }
     }
 }
@@ -265,12 +268,12 @@ fn drive<'x>(
     nodes: &'x Nodes<'x>,
     requests: &'x [Asked<'x>],
     answers: &'x mut [Option<Answer>],
-    pacer: &mut Pacer<'_>,
+    pacer: &'x Pacer<'_>,
 ) -> Vec<News> {
     let rooms = answers.chunks_mut(requests.len());
     let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
     let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
-        Exchange::begin(node, requests, answers, pacer.started)
+        Exchange::begin(node, requests, answers, (pacer, pacer.started))
     };
     let exchanges = asked.map(begin);
     let mut all: Vec<Option<Exchange<'x>>> = exchanges.map(Some).collect();
@@ -286,9 +289,6 @@ fn drive<'x>(
     check(&mut all);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     each(all.iter_mut(), Exchange::is_warm, Exchange::send);
-    if all.iter().flatten().any(Exchange::is_idle) {
-        pacer.is_late();
-    }
     each(all.iter_mut(), Exchange::is_idle, Exchange::send);
     let count_under_way = |all: &[Option<Exchange<'x>>]| {
         let under_way = all.iter().flatten().filter(|one| one.is_under_way());

@@ -1,7 +1,10 @@
 //! Which round trip counts, where some nodes are near and others are far.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::command::Command;
 use super::lanes::{Lanes, Size};
@@ -10,7 +13,7 @@ use super::{Node, Setup, lanes};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::NodeError;
 use crate::wire::resp::Reply;
-use crate::wire::transport::{Connect, Transport};
+use crate::wire::transport::{Connect, Transport, closed};
 
 const POOL: u32 = 10;
 
@@ -21,10 +24,16 @@ struct Server {
     clock: Clock,
     /// When the next reply comes.
     due: Timestamp,
+    /// After how many replies a connection is closed.
+    closes_after: u32,
+    lanes: Arc<super::NodeLanes>,
+    /// For each connection, whether a lane was free while it was made.
+    was_free: Arc<Mutex<Vec<bool>>>,
 }
 
 impl Connect for Server {
     fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        self.was_free.lock().push(count(&self.lanes) > 0);
         Ok(Box::new(self.clone()))
     }
 }
@@ -43,6 +52,10 @@ impl Transport for Server {
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         self.is_ready(self.due, deadline);
+        if self.closes_after == 0 {
+            return Err(closed(io::ErrorKind::ConnectionReset));
+        }
+        self.closes_after -= 1;
         Ok(Reply::Int(1))
     }
 
@@ -57,6 +70,12 @@ impl Transport for Server {
 
 /// How many batches may be under way to nodes so far away, when they are known.
 fn lanes_to(round_trips: [Duration; 3]) -> usize {
+    rounds(round_trips, u32::MAX).0
+}
+
+/// The same, and for each connection whether a lane was free while it was made. A connection is closed after so many replies.
+fn rounds(round_trips: [Duration; 3], closes_after: u32) -> (usize, Vec<bool>) {
+    let was_free = Arc::new(Mutex::new(Vec::new()));
     let fake = FakeClock::new();
     let clock = Clock::from(fake.clone());
     let common_lanes = Arc::new(lanes(POOL));
@@ -67,6 +86,9 @@ fn lanes_to(round_trips: [Duration; 3]) -> usize {
                 round_trip,
                 clock: clock.clone(),
                 due: clock.now(),
+                closes_after,
+                lanes: Arc::clone(&common_lanes),
+                was_free: Arc::clone(&was_free),
             }),
             pool_size: POOL,
             common_lanes: Arc::clone(&common_lanes),
@@ -87,7 +109,8 @@ fn lanes_to(round_trips: [Duration; 3]) -> usize {
     for _ in 0..3 {
         release_all(nodes.iter().map(|node| (&**node, true)), &command);
     }
-    count(&common_lanes)
+    let was_free = was_free.lock().clone();
+    (count(&common_lanes), was_free)
 }
 
 fn count(lanes: &super::NodeLanes) -> usize {
@@ -111,4 +134,12 @@ fn the_way_to_the_farthest_node_decides_how_many_lanes_there_are() {
     assert_eq!(lanes_to([near, far, far]), 10);
     assert_eq!(lanes_to([far, near, far]), 10);
     assert_eq!(lanes_to([far, far, near]), 10);
+}
+
+#[test]
+fn no_lane_is_held_while_a_connection_is_made() {
+    // The introduction and two replies, so that the round trip is known; then a request finds the connection closed.
+    let (_, was_free) = rounds([Duration::from_micros(100); 3], 3);
+    assert!(was_free.len() > 3, "{was_free:?}");
+    assert!(was_free.iter().all(|is_free| *is_free), "{was_free:?}");
 }
