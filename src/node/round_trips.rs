@@ -55,7 +55,7 @@ impl Transport for Server {
         if self.closes_after == 0 {
             return Err(closed(io::ErrorKind::ConnectionReset));
         }
-        self.closes_after -= 1;
+        self.closes_after = self.closes_after.saturating_sub(1);
         Ok(Reply::Int(1))
     }
 
