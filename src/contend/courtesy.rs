@@ -1,6 +1,6 @@
 //! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ const POLITE_FOR: Duration = Duration::from_millis(5);
 /// The locks that were released a moment ago, and whose release woke another client. A thread that asks for one of them
 /// again lets that client have it first.
 pub(crate) struct Courtesy {
-    hasher: RandomState,
+    /// The same in each run, so that a simulated run can be repeated.
+    hasher: BuildHasherDefault<DefaultHasher>,
     /// Until when a thread that asks is polite, in nanoseconds, by a part of the key's hash. Two locks with the same
     /// part only make a thread polite without need.
     until: [AtomicU64; 64],
@@ -24,7 +25,7 @@ pub(crate) struct Courtesy {
 impl Default for Courtesy {
     fn default() -> Self {
         Self {
-            hasher: RandomState::new(),
+            hasher: BuildHasherDefault::default(),
             until: [const { AtomicU64::new(0) }; 64],
             is_contended: [const { AtomicBool::new(false) }; 64],
         }
