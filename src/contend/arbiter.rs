@@ -60,8 +60,8 @@ pub(crate) struct Wait<'c> {
 
 /// The next step after a look at the one node.
 enum Next {
-    /// An attempt in this order: the node may grant the lock now, or these slots.
-    Attempt(Order, Vec<u32>),
+    /// An attempt: the node may grant the lock now, or these slots.
+    Attempt(Vec<u32>),
     /// Another look.
     Look,
     /// Another look at once, to see which slot was released.
@@ -153,9 +153,9 @@ impl<'c> Wait<'c> {
             };
             when_free = WhenFree::Take;
             match next {
-                Next::Attempt(order, slots) => {
+                Next::Attempt(slots) => {
                     self.hints = self.hints.saturating_add(1);
-                    return self.round(order, slots);
+                    return self.round(Order::by_arbiter(cluster.options.fanout), slots);
                 }
                 Next::Look => self.hints = 0,
                 Next::Woken => {}
@@ -216,7 +216,7 @@ impl<'c> Wait<'c> {
                 delay
             }
             (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => {
-                return Next::Attempt(Order::by_arbiter(cluster.options.fanout), look.free);
+                return Next::Attempt(look.free);
             }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
             (LockState::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
@@ -231,7 +231,7 @@ impl<'c> Wait<'c> {
                 if is_semaphore {
                     Next::Woken
                 } else {
-                    Next::Attempt(Order::woken(cluster.options.fanout), Vec::new())
+                    Next::Attempt(Vec::new())
                 }
             }
             Some(ListenOutcome::Nothing) => Next::Look,

@@ -4,8 +4,8 @@ use crate::fanout::Fanout;
 
 /// In which order the nodes are asked in one attempt.
 ///
-/// Under contention, the node that all contenders ask first is the arbiter: only the contender that gets its vote, or that
-/// was woken there, asks the other nodes, so that contenders don't split the votes.
+/// Under contention, the node that all contenders ask first is the arbiter: only the contender that gets its vote asks
+/// the other nodes, so that contenders don't split the votes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
     fanout: Fanout,
@@ -26,15 +26,6 @@ impl Order {
         Self {
             fanout,
             is_by_arbiter: true,
-        }
-    }
-
-    /// For a client that the arbiter has just woken: nobody else was, so asking all nodes at once splits no votes. One
-    /// that asks them in turn begins with the arbiter anyway, and ends there if somebody was faster.
-    pub(crate) fn woken(fanout: Fanout) -> Self {
-        match fanout {
-            Fanout::Sequential => Self::by_arbiter(fanout),
-            Fanout::Overlapped => Self::of(fanout),
         }
     }
 
@@ -66,16 +57,5 @@ mod tests {
             let alone = Order::by_arbiter(Fanout::Overlapped).together(has_one) == 1;
             assert_eq!(alone, !has_one);
         }
-    }
-
-    #[test]
-    fn one_who_was_woken_asks_all_nodes_at_once_or_begins_with_the_arbiter() {
-        let overlapped = Order::woken(Fanout::Overlapped);
-        assert_eq!(overlapped.together(false), usize::MAX);
-        assert!(!overlapped.is_by_arbiter());
-        assert_eq!(
-            Order::woken(Fanout::Sequential),
-            Order::by_arbiter(Fanout::Sequential)
-        );
     }
 }

@@ -182,50 +182,6 @@ fn after_another_holder_was_met_the_first_node_alone_is_looked_at_until_it_would
     );
 }
 
-/// The first node wakes the client, and grants the lock when it has done so for the last time. Returns how often each node
-/// was asked for it.
-#[track_caller]
-fn asked_when_woken(fanout: Fanout, times: usize) -> Vec<usize> {
-    let (woken, chorus) = (Arc::new(AtomicUsize::new(0)), Chorus::of(5));
-    let servers = in_order(move |place, peer, command| match command.kind() {
-        Kind::Set => {
-            let woken = woken.load(Ordering::SeqCst);
-            if woken == 0 || (place == 0 && woken < times) {
-                return peer.say(b"$-1\r\n");
-            }
-            if fanout == Fanout::Overlapped {
-                chorus.wait(peer);
-            }
-            peer.say(b"+OK\r\n");
-        }
-        Kind::Look => peer.say(b"*2\r\n:50000\r\n:1\r\n"),
-        Kind::Listen => {
-            woken.fetch_add(1, Ordering::SeqCst);
-            peer.say(b"*2\r\n$4\r\nbell\r\n$1\r\n1\r\n");
-        }
-        Kind::Retake | Kind::Extend | Kind::Release | Kind::Pass | Kind::Probe | Kind::Other => {
-            peer.say(b":1\r\n");
-        }
-    });
-    let builder = LockManager::builder().fanout(fanout);
-    let builder = builder.nodes(servers.iter().map(Scripted::url));
-    let manager = builder.node_timeout(ms(2_500)).build().unwrap();
-    let guard = within(BOUND, move || manager.lock("job", TTL)).unwrap();
-    let all = guard.votes().iter().all(is_granted);
-    assert!(all, "{:?}", guard.votes());
-    asked(&servers)
-}
-
-#[test]
-fn one_who_was_woken_asks_all_nodes_at_once() {
-    assert_eq!(asked_when_woken(Fanout::Overlapped, 1), [2, 2, 2, 2, 2]);
-}
-
-#[test]
-fn one_who_was_woken_and_asks_in_turn_asks_no_other_node_if_the_first_one_refuses() {
-    assert_eq!(asked_when_woken(Fanout::Sequential, 2), [3, 2, 2, 1, 1]);
-}
-
 #[test]
 fn a_first_node_that_fails_leaves_it_to_the_next() {
     assert_eq!(
