@@ -61,12 +61,9 @@ fn the_number_of_lanes_follows_the_round_trip() {
     assert_eq!(count(&lanes), 10);
     measure(&lanes, Duration::from_micros(400));
     let some = count(&lanes);
-    assert!(some > 2 && some < 10, "{some}");
+    assert!(some > 1 && some < 10, "{some}");
     measure(&lanes, Duration::from_micros(100));
-    assert_eq!(count(&lanes), 2);
-    measure(&lanes, Duration::ZERO);
-    assert_eq!(count(&lanes), 2);
-    let lanes = Lanes::new(1);
+    assert_eq!(count(&lanes), 1);
     measure(&lanes, Duration::ZERO);
     assert_eq!(count(&lanes), 1);
 }
@@ -78,7 +75,7 @@ fn a_longer_round_trip_is_believed_slowly() {
     for _ in 0..100 {
         measure(&lanes, Duration::from_millis(5));
     }
-    assert_eq!(count(&lanes), 2);
+    assert_eq!(count(&lanes), 1);
     for _ in 0..100_000 {
         measure(&lanes, Duration::from_millis(5));
     }
