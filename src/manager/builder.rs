@@ -196,8 +196,8 @@ impl Builder {
     /// Sets the number of connections to each node, 1 to 10,000.
     ///
     /// What threads of the manager ask of the same nodes at the same time goes out together, in one write to each node.
-    /// So the number of threads is no reason for a larger pool. A longer way is one: up to a round trip of 300 µs, one
-    /// such write is under way at a time, and else one for each 50 µs of it, as long as there are connections. So is a
+    /// So the number of threads is no reason for a larger pool. A longer way is one: up to a round trip of 300 µs, two
+    /// such writes are under way at a time, and else one for each 50 µs of it, as long as there are connections. So is a
     /// program that waits for several locks of other processes at the same time: each such wait keeps a connection to one
     /// node busy, up to half of the pool.
     ///

@@ -4,7 +4,7 @@
 //! Else it queues its job and parks. Who gives a lane back gives it to the head of the queue, which sends its own job and
 //! those of others behind it that go to the same nodes, and brings all of them their answers.
 //!
-//! How many lanes there are follows the round trip. On a fast link one is enough: while a batch is under way, the next one
+//! How many lanes there are follows the round trip. On a fast link two are enough: while batches are under way, the next one
 //! collects. On a slow link nobody has to wait for a batch that is under way.
 
 use std::collections::VecDeque;
@@ -92,6 +92,9 @@ pub(crate) enum Entry<'l, J: Job> {
 
 /// Up to this round trip, the time goes into the work of the processors, which further lanes don't shorten.
 const LOCAL: Duration = Duration::from_micros(300);
+
+/// How many lanes there are then: with one alone, two threads would wait for each other while a processor is idle.
+const NEAR: usize = 2;
 
 /// On a longer way, a batch begins so often.
 const PACE: Duration = Duration::from_micros(50);
@@ -201,10 +204,10 @@ impl<J: Job> Lanes<J> {
 }
 
 impl<J: Job> State<J> {
-    /// How many lanes there are: one to servers near by, and else as many as fill the round trip.
+    /// How many lanes there are: two to servers near by, and else as many as fill the round trip.
     fn lanes(&self, most: usize) -> usize {
         if self.round_trip <= LOCAL {
-            return 1;
+            return NEAR.min(most);
         }
         let fill = self.round_trip.as_nanos().checked_div(PACE.as_nanos());
         let fill = usize::try_from(fill.unwrap_or_default());

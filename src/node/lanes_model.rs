@@ -342,7 +342,7 @@ fn lanes_that_become_fewer_while_batches_are_under_way_leave_nobody_waiting() {
     check(|| {
         let scene = Scene {
             round_trip: Duration::ZERO,
-            ..Scene::new(2)
+            ..Scene::new(3)
         };
         with_a_lane(&scene, |lane| {
             let threads = [1, 2].map(|number| spawn(&scene, wish(number)));
@@ -351,7 +351,7 @@ fn lanes_that_become_fewer_while_batches_are_under_way_leave_nobody_waiting() {
                 thread.join().unwrap();
             }
         });
-        scene.assert_all_is_done(1);
+        scene.assert_all_is_done(2);
     });
 }
 

@@ -128,7 +128,7 @@ fn count(lanes: &super::NodeLanes) -> usize {
 #[test]
 fn the_way_to_the_farthest_node_decides_how_many_lanes_there_are() {
     let (near, far) = (Duration::from_micros(100), Duration::from_millis(1));
-    assert_eq!(lanes_to([near, near, near]), 1);
+    assert_eq!(lanes_to([near, near, near]), 2);
     assert_eq!(lanes_to([far, far, far]), 10);
     // A batch lasts as long as its slowest reply, wherever the near node is in the order.
     assert_eq!(lanes_to([near, far, far]), 10);
