@@ -135,17 +135,19 @@ impl LockManager {
         let mut wait = Wait::new(cluster, wanted, patience);
         let all = Order::of(cluster.options.fanout);
         let mut passed = None;
-        let mut round = match (start, self.when_free(params)) {
-            (Start::Passed(attempt), _) => {
+        let mut round = match start {
+            Start::Passed(attempt) => {
                 passed = Some(attempt);
                 wait.at_all_nodes()?
             }
-            (Start::CalledOff, _) => {
+            Start::CalledOff => {
                 wait.stay_away();
                 wait.wait(WhenFree::Take)?
             }
-            (Start::Ask, WhenFree::Yield) => wait.wait(WhenFree::Yield)?,
-            (Start::Ask, WhenFree::Take) => wait.begin()?,
+            Start::Ask => match self.when_free(params) {
+                WhenFree::Yield => wait.wait(WhenFree::Yield)?,
+                WhenFree::Take => wait.begin()?,
+            },
         };
         loop {
             let result = match passed.take() {

@@ -34,7 +34,7 @@ pub(crate) struct Size {
 }
 
 /// The waiting of a thread in the queue, which models replace.
-pub(crate) trait Patience {
+pub(crate) trait Parking {
     fn now(&self) -> Timestamp;
 
     /// Waits until the stage has changed, or until a time, or for less long.
@@ -141,7 +141,7 @@ impl<J: Job> Lanes<J> {
         job: J,
         room: Size,
         end: Timestamp,
-        time: &impl Patience,
+        time: &impl Parking,
     ) -> Entry<'_, J> {
         let place = Arc::new(Place {
             job,

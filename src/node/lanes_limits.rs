@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lanes::{Entry, Job, Lane, Lanes, Others, Patience, Size};
+use super::lanes::{Entry, Job, Lane, Lanes, Others, Parking, Size};
 use super::sync::{Condvar, MutexGuard};
 use crate::clock::Timestamp;
 
@@ -97,7 +97,7 @@ fn a_round_trip_that_was_not_measured_changes_nothing() {
 /// Does something when the job of its thread is in the queue. Then the time of the job is over.
 struct Meanwhile<F>(RefCell<Option<F>>);
 
-impl<F: FnOnce()> Patience for Meanwhile<F> {
+impl<F: FnOnce()> Parking for Meanwhile<F> {
     fn let_others_run(&self) {}
 
     fn now(&self) -> Timestamp {

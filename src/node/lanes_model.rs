@@ -8,7 +8,7 @@ use std::time::Duration;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use self::lanes::{Entry, Job, Lane, Lanes, Others, Patience, Size};
+use self::lanes::{Entry, Job, Lane, Lanes, Others, Parking, Size};
 use self::sync::{Condvar, MutexGuard};
 use crate::clock::Timestamp;
 use crate::sync::model as sync;
@@ -53,7 +53,7 @@ const ROOMY: Size = Size {
 /// Waits until it is called, without a bound.
 struct Patient;
 
-impl Patience for Patient {
+impl Parking for Patient {
     fn let_others_run(&self) {}
 
     fn now(&self) -> Timestamp {
@@ -69,7 +69,7 @@ impl Patience for Patient {
 #[derive(Default)]
 struct Hasty(Cell<u64>);
 
-impl Patience for Hasty {
+impl Parking for Hasty {
     fn let_others_run(&self) {}
 
     fn now(&self) -> Timestamp {
@@ -166,7 +166,7 @@ impl Scene {
     }
 
     /// Asks as a thread does, and has its wish sent.
-    fn ask(&self, own: Wish, time: &impl Patience) -> Way {
+    fn ask(&self, own: Wish, time: &impl Parking) -> Way {
         let fits = |other: &Wish| other.goes_with(&own);
         let room = self.room.less(ONE);
         if let Some((lane, others)) = self.lanes.try_enter(fits, room) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::Node;
 use super::exchange::{Answer, Asked, Exchange, MayBeLate, News};
-use super::lanes::{Entry, Job, Lane, Lanes, Others, Patience, Size};
+use super::lanes::{Entry, Job, Lane, Lanes, Others, Parking, Size};
 use super::request::Request;
 use super::sync::{Condvar, MutexGuard};
 use crate::clock::{Clock, Timestamp};
@@ -362,7 +362,7 @@ fn each<'a, 'x: 'a>(
 /// A thread that waits for its answers.
 struct Parked<'c>(&'c Clock);
 
-impl Patience for Parked<'_> {
+impl Parking for Parked<'_> {
     fn now(&self) -> Timestamp {
         self.0.now()
     }
