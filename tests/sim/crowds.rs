@@ -29,7 +29,7 @@ impl Plan {
         plan.episodes.retain(|episode| {
             episode.end <= storm && !matches!(episode.trouble, Trouble::Replace { .. })
         });
-        // A fast link with one lane, or a slow one with several.
+        // A fast link with two lanes, or a slow one with more.
         if rng.bool() {
             plan.weather.delay = (20 * MICRO, 20 * MICRO + rng.u64(5 * MICRO..=40 * MICRO));
         } else {
