@@ -159,6 +159,7 @@ mod operations {
     mod health;
     mod health_hostile;
     mod health_servers;
+    mod health_users;
     mod list;
     mod list_servers;
     mod logs;
@@ -168,7 +169,9 @@ mod operations {
     #[cfg(feature = "tracing")]
     mod spans;
     mod stats;
+    mod stats_guards;
     mod status;
+    mod status_servers;
 }
 
 /// The threads of a program, those of a manager, and forks.
