@@ -65,12 +65,16 @@ mod waiting {
     #[cfg(target_os = "linux")]
     mod handover;
     #[cfg(target_os = "linux")]
+    mod handover_trouble;
+    #[cfg(target_os = "linux")]
     mod pass;
     #[cfg(target_os = "linux")]
     mod pass_trouble;
     #[cfg(target_os = "linux")]
     pub(crate) mod queue;
     mod trouble;
+    #[cfg(target_os = "linux")]
+    mod turns;
     pub(crate) mod wake_up;
 }
 
