@@ -135,6 +135,7 @@ mod faults {
     mod introduced;
     mod nodes;
     mod paused;
+    mod replies;
     mod restart;
     mod scripts;
 }
@@ -190,7 +191,10 @@ mod threads {
 
 /// The fake nodes that users have for their unit tests.
 #[cfg(test)]
-mod fakes;
+mod fakes {
+    mod clock;
+    mod faults;
+}
 
 /// The repository itself.
 #[cfg(test)]
