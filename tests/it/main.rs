@@ -25,6 +25,7 @@ mod locking {
     mod lease;
     mod lock;
     mod memory;
+    mod refused_leases;
     mod reserved;
     mod rounds;
     mod tokens;
@@ -114,6 +115,7 @@ mod resting {
 /// The fenced protocol.
 #[cfg(test)]
 mod fenced {
+    mod opening;
     mod protocol;
     mod setup;
     mod trouble;
@@ -154,6 +156,7 @@ mod connecting {
     mod tls_hostile;
     #[cfg(feature = "tls-rustls")]
     mod tls_peers;
+    mod users;
 }
 
 /// What an operator sees: health, status, figures, log lines, spans.
