@@ -25,6 +25,7 @@ mod locking {
     mod lease;
     mod lock;
     mod memory;
+    mod refused_leases;
     mod reserved;
     mod rounds;
     mod tokens;
@@ -65,12 +66,16 @@ mod waiting {
     #[cfg(target_os = "linux")]
     mod handover;
     #[cfg(target_os = "linux")]
+    mod handover_trouble;
+    #[cfg(target_os = "linux")]
     mod pass;
     #[cfg(target_os = "linux")]
     mod pass_trouble;
     #[cfg(target_os = "linux")]
     pub(crate) mod queue;
     mod trouble;
+    #[cfg(target_os = "linux")]
+    mod turns;
     pub(crate) mod wake_up;
 }
 
@@ -110,6 +115,7 @@ mod resting {
 /// The fenced protocol.
 #[cfg(test)]
 mod fenced {
+    mod opening;
     mod protocol;
     mod setup;
     mod trouble;
@@ -131,6 +137,7 @@ mod faults {
     mod introduced;
     mod nodes;
     mod paused;
+    mod replies;
     mod restart;
     mod scripts;
 }
@@ -149,6 +156,7 @@ mod connecting {
     mod tls_hostile;
     #[cfg(feature = "tls-rustls")]
     mod tls_peers;
+    mod users;
 }
 
 /// What an operator sees: health, status, figures, log lines, spans.
@@ -159,6 +167,7 @@ mod operations {
     mod health;
     mod health_hostile;
     mod health_servers;
+    mod health_users;
     mod list;
     mod list_servers;
     mod logs;
@@ -168,7 +177,9 @@ mod operations {
     #[cfg(feature = "tracing")]
     mod spans;
     mod stats;
+    mod stats_guards;
     mod status;
+    mod status_servers;
 }
 
 /// The threads of a program, those of a manager, and forks.
@@ -183,7 +194,10 @@ mod threads {
 
 /// The fake nodes that users have for their unit tests.
 #[cfg(test)]
-mod fakes;
+mod fakes {
+    mod clock;
+    mod faults;
+}
 
 /// The repository itself.
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::clocks::{MILLI, Nanos};
-use super::handing::{Asked, Before, Beginning, Left};
+use super::handing::{Asked, Beginning, Left};
 use super::plan::{Kind, nanos};
+use super::returned::Returned;
 use super::world::{State, World};
 use crate::LossCause;
 use crate::guard::LockGuard;
@@ -30,7 +31,7 @@ pub(crate) struct Claim {
     /// When it has to end, whatever happens.
     limit: Option<Nanos>,
     /// Whether it may end before that.
-    may_end_sooner: bool,
+    pub(super) may_end_sooner: bool,
     watch: LeaseWatch,
 }
 
@@ -52,7 +53,7 @@ impl Claim {
 }
 
 /// By how much sooner a loss may be told than the validity ends.
-const NOTICE: Nanos = MILLI;
+pub(super) const NOTICE: Nanos = MILLI;
 
 impl State {
     /// Looks at the guards themselves, as often as anything may have changed.
@@ -136,7 +137,7 @@ impl State {
         self.witness.last[resource].is_some_and(|(last, at)| last != id && at > since)
     }
 
-    fn claim(&mut self, id: u64) -> Option<&mut Claim> {
+    pub(super) fn claim(&mut self, id: u64) -> Option<&mut Claim> {
         let mut claims = self.witness.guards.iter_mut();
         claims.find(|claim| claim.id == id)
     }
@@ -303,81 +304,6 @@ impl World {
         self.says_the_same(client, guard);
     }
 
-    /// The guard is about to be given back: from now on it may end, and its hooks may not be called any more.
-    pub(crate) fn gives_back(&self, id: u64) -> Returned {
-        let mut state = self.state();
-        state.look_at_claims();
-        state.hooks_were_called_of(id);
-        let (now, is_over) = (state.now, state.is_over);
-        let claim = state.claim(id).filter(|_| !is_over).map(|claim| {
-            claim.may_end_sooner = true;
-            let before = Before::of(claim, now).map(|before| (claim.token.clone(), before));
-            (
-                before,
-                (claim.client, claim.resource, claim.since, claim.last),
-            )
-        });
-        let claim = claim.map(|(before, (client, resource, since, last))| {
-            state.witness.given_back.extend(before);
-            state.note(|| format!("c{client} gives r{resource} back"));
-            Last {
-                client,
-                resource,
-                is_disputed: state.next_holder_after(resource, id, since),
-                since,
-                until: state.clients[client].clock.when(last),
-            }
-        });
-        Returned { id, claim, at: now }
-    }
-
-    /// The guard has been given back, and claims nothing any more.
-    pub(crate) fn has_given_back(&self, returned: &mut Returned) {
-        self.hooks_are_over(returned.id);
-        let mut state = self.state();
-        state.look_at_claims();
-        let guards = &mut state.witness.guards;
-        let Some(i) = guards.iter().position(|claim| claim.id == returned.id) else {
-            return;
-        };
-        let claim = guards.remove(i);
-        if let Some(last) = &mut returned.claim {
-            // It may have been renewed up to the moment at which it was ended.
-            last.until = state.clients[claim.client].clock.when(claim.last);
-        }
-    }
-
-    /// `unlock` has said that the lock was held up to then.
-    pub(crate) fn unlocked(&self, returned: &Returned) {
-        if let Some(claim) = &returned.claim {
-            self.state().require(!claim.is_disputed, || {
-                let (client, resource) = (claim.client, claim.resource);
-                format!("c{client} was told that it had r{resource} up to {:?}, and another had it before", returned.at)
-            });
-        }
-    }
-
-    /// It was said, when it was given back or was to be adopted, that the lock is lost.
-    pub(crate) fn lost(&self, returned: &Returned, cause: &LossCause) {
-        if let Some(claim) = &returned.claim {
-            let mut state = self.state();
-            // A loss by the clock may be told a little before the end, and is one from then on.
-            let is_by_nodes = matches!(cause, LossCause::Taken { .. } | LossCause::Vanished { .. });
-            let notice = if is_by_nodes { 0 } else { NOTICE };
-            // By the clock of the client.
-            let clock = state.clients[claim.client].clock;
-            let soon = clock.when(clock.shows(state.now).saturating_add(notice));
-            let has_ended = claim.until <= state.now.max(soon);
-            let forgets = state.plan.kind == Kind::Fenced;
-            state.require(has_ended || forgets, || {
-                let (client, resource) = (claim.client, claim.resource);
-                format!(
-                    "c{client} gave r{resource} back or on, and it was lost while its lease lasted"
-                )
-            });
-        }
-    }
-
     pub(crate) fn broken_promise(&self, what: String) {
         let mut state = self.state();
         if !state.is_over {
@@ -413,22 +339,4 @@ impl World {
             ));
         }
     }
-}
-
-/// A guard that was given back, and when.
-pub(crate) struct Returned {
-    pub(super) id: u64,
-    pub(super) claim: Option<Last>,
-    at: Nanos,
-}
-
-/// What it claimed last.
-pub(crate) struct Last {
-    client: usize,
-    pub(super) resource: usize,
-    /// Whether another has had it since.
-    is_disputed: bool,
-    since: Nanos,
-    /// The end of its validity, also if it was ended before that.
-    pub(super) until: Nanos,
 }

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claims::Returned;
 use super::clocks::MILLI;
 use super::dialer::Dialer;
 use super::exclusion::resource_of;
 use super::keeping::Keeping;
 use super::plan::{Kind, Labels, Plan, nanos, pick};
 use super::process::ClientTime;
+use super::returned::Returned;
 use super::witness::key;
 use super::world::World;
 use crate::clock::Clock;

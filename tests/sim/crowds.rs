@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::client::Worker;
 use super::clocks::{MICRO, MILLI, Nanos};
 use super::half_the_seeds;
-use super::plan::{Episode, Kind, Plan, Trouble, nanos, pick};
+use super::plan::{Kind, Plan, nanos, pick};
 use super::run::{Until, replay_text, run_many};
+use super::trouble::{Episode, Trouble};
 use super::witness::key;
 
 /// A crowd begins at a multiple of this time.

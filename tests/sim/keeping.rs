@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::claims::Returned;
 use super::client::Worker;
 use super::hooks::name;
 use super::plan::nanos;
+use super::returned::Returned;
 use crate::{Error, KeepAlive, LeaseWatch, LockGuard};
 
 /// How a lock is kept.

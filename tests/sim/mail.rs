@@ -2,10 +2,10 @@
 
 use std::time::UNIX_EPOCH;
 
-use super::claims::Returned;
 use super::client::Worker;
 use super::node::Node;
 use super::plan::Kind;
+use super::returned::Returned;
 use crate::clock::VIRTUAL_EPOCH_US;
 use crate::{Error, Lease, LockGuard, LossCause};
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::clocks::Nanos;
 use super::line::Place;
-use super::plan::Trouble;
 use super::queue::Event;
+use super::trouble::Trouble;
 use super::unread::Unread;
 use super::wire::Message;
 use super::world::State;

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
+use super::episodes::{Fleet, episodes};
 use super::permits::Permits;
+use super::trouble::Episode;
 use crate::Fanout;
 use crate::fencing::Rules;
 use crate::quorum;
@@ -19,61 +21,6 @@ pub(crate) enum Kind {
     Fenced,
     /// The clocks of nodes jump ahead: two holders at once are to be expected.
     Jumps,
-}
-
-/// A time of trouble.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Episode {
-    pub(crate) start: Nanos,
-    pub(crate) end: Nanos,
-    pub(crate) trouble: Trouble,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Trouble {
-    /// The node's process is stopped: it takes what arrives and executes it when it goes on.
-    Hang { node: usize },
-    /// The node's process ends and comes up again, with its keys or without.
-    Crash { node: usize, keeps: bool },
-    /// The node ends all its connections, and what is on its way on them is lost.
-    Disconnect { node: usize },
-    /// The client's process is stopped.
-    Freeze { client: usize },
-    /// Nothing gets from the client to the node or back; it comes later, or never.
-    Partition {
-        client: usize,
-        node: usize,
-        holds: bool,
-    },
-    /// The node forgets what came since the beginning, and is another process then: it was restored from a snapshot, or
-    /// a replica that lags was promoted.
-    GoBack { node: usize },
-    /// All keys of the node are deleted.
-    Flush { node: usize },
-    /// The scripts of the node are deleted.
-    ForgetScripts { node: usize },
-    /// The node is gone for good, and an empty server takes its place, whose wall clock is behind by that much.
-    Replace { node: usize, lag: Nanos },
-    /// The node's clock jumps ahead.
-    Jump { node: usize, by: Nanos },
-}
-
-impl Trouble {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Hang { .. } => "node stopped",
-            Self::Crash { keeps: true, .. } => "node died and remembers",
-            Self::Crash { keeps: false, .. } => "node died and forgets",
-            Self::Disconnect { .. } => "connections ended",
-            Self::Freeze { .. } => "client stopped",
-            Self::Partition { .. } => "cut",
-            Self::GoBack { .. } => "node went back",
-            Self::Flush { .. } => "node flushed",
-            Self::ForgetScripts { .. } => "scripts flushed",
-            Self::Replace { .. } => "node replaced",
-            Self::Jump { .. } => "clock jump",
-        }
-    }
 }
 
 /// When servers end and come up again.
@@ -330,92 +277,6 @@ fn weather(
         pause: if lossless { 0 } else { pause },
         longest_pause: longest_ttl * 2,
     }
-}
-
-struct Fleet {
-    nodes: usize,
-    clients: usize,
-    longest_ttl: Nanos,
-    storm: Nanos,
-    lossless: bool,
-    kind: Kind,
-}
-
-fn episodes(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<Episode> {
-    let menu = menu(rng, fleet);
-    if menu.is_empty() {
-        return Vec::new();
-    }
-    let apart = pick(rng, &[SECOND / 2, 2 * SECOND, 8 * SECOND]);
-    let mut episodes = Vec::new();
-    let mut start = rng.u64(0..=apart * 2);
-    while start < fleet.storm {
-        let mut lasts = exponential(rng, fleet.longest_ttl / 2);
-        let node = rng.usize(0..fleet.nodes);
-        let client = rng.usize(0..fleet.clients);
-        let trouble = match pick(rng, &menu) {
-            'h' => Trouble::Hang { node },
-            'k' => Trouble::Crash { node, keeps: true },
-            'c' => {
-                // The algorithm asks for it: whatever the node has forgotten has expired by now, on any clock.
-                lasts += fleet.longest_ttl + fleet.longest_ttl / 50 + 5 * MILLI;
-                Trouble::Crash { node, keeps: false }
-            }
-            'a' => {
-                lasts = rng.u64(MILLI..=20 * MILLI);
-                Trouble::Crash { node, keeps: false }
-            }
-            'd' => Trouble::Disconnect { node },
-            'f' => Trouble::Freeze { client },
-            'b' => Trouble::GoBack { node },
-            'x' => Trouble::Flush { node },
-            'j' => Trouble::Jump {
-                node,
-                by: rng.u64(0..=fleet.longest_ttl * 2),
-            },
-            _ => Trouble::Partition {
-                client,
-                node,
-                holds: rng.bool(),
-            },
-        };
-        // But for the end of a wait that the algorithm asks for, all troubles end with the storm.
-        let is_wait = matches!(trouble, Trouble::Crash { keeps: false, .. });
-        let end = if is_wait {
-            start + lasts
-        } else {
-            (start + lasts).min(fleet.storm)
-        };
-        episodes.push(Episode {
-            start,
-            end,
-            trouble,
-        });
-        start += exponential(rng, apart);
-    }
-    episodes
-}
-
-/// The troubles of this run, a letter each, some of them more than once.
-fn menu(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<char> {
-    let possible: &[char] = match (fleet.kind, fleet.lossless) {
-        (Kind::Amnesia, _) => &['a', 'a', 'a', 'h', 'f'],
-        (Kind::Fenced, _) => &['a', 'a', 'b', 'b', 'x', 'h', 'k', 'd', 'f', 'p', 'p'],
-        (Kind::Jumps, _) => &['j', 'j', 'j', 'h', 'f'],
-        (Kind::Sound, true) => &['h', 'h'],
-        (Kind::Sound, false) => &['h', 'h', 'k', 'c', 'd', 'd', 'f', 'p', 'p'],
-    };
-    match fleet.kind {
-        Kind::Sound | Kind::Fenced => possible.iter().filter(|_| rng.bool()).copied().collect(),
-        Kind::Amnesia | Kind::Jumps => possible.to_vec(),
-    }
-}
-
-/// A time that is mostly short and now and then several times the mean.
-fn exponential(rng: &mut fastrand::Rng, mean: Nanos) -> Nanos {
-    let mean = Duration::from_nanos(mean.max(1)).as_secs_f64();
-    let drawn = -mean * (1.0 - rng.f64()).ln();
-    nanos(Duration::from_secs_f64(drawn.min(mean * 8.0)))
 }
 
 pub(crate) fn pick<T: Copy>(rng: &mut fastrand::Rng, from: &[T]) -> T {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::client::Worker;
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
-use super::plan::{Episode, Plan, SHORTEST_DELAY, Trouble, nanos};
+use super::plan::{Plan, SHORTEST_DELAY, nanos};
+use super::trouble::{Episode, Trouble};
 use super::witness::key;
 use crate::contend::handover::MOST_TIMES;
 

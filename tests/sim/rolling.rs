@@ -7,8 +7,9 @@ use super::client::Worker;
 use super::clocks::{MILLI, SECOND};
 use super::fewer_seeds;
 use super::keeping::Keeping;
-use super::plan::{Episode, Kind, Plan, Restarts, Trouble};
+use super::plan::{Kind, Plan, Restarts};
 use super::run::{Until, run_many};
+use super::trouble::{Episode, Trouble};
 use super::witness::key;
 use crate::Error;
 

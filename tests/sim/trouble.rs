@@ -1,7 +1,62 @@
-//! The beginning and the end of each trouble.
+//! The troubles, and the beginning and the end of each.
 
-use super::plan::Trouble;
+use super::clocks::Nanos;
 use super::world::State;
+
+/// A time of trouble.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Episode {
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    pub(crate) trouble: Trouble,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Trouble {
+    /// The node's process is stopped: it takes what arrives and executes it when it goes on.
+    Hang { node: usize },
+    /// The node's process ends and comes up again, with its keys or without.
+    Crash { node: usize, keeps: bool },
+    /// The node ends all its connections, and what is on its way on them is lost.
+    Disconnect { node: usize },
+    /// The client's process is stopped.
+    Freeze { client: usize },
+    /// Nothing gets from the client to the node or back; it comes later, or never.
+    Partition {
+        client: usize,
+        node: usize,
+        holds: bool,
+    },
+    /// The node forgets what came since the beginning, and is another process then: it was restored from a snapshot, or
+    /// a replica that lags was promoted.
+    GoBack { node: usize },
+    /// All keys of the node are deleted.
+    Flush { node: usize },
+    /// The scripts of the node are deleted.
+    ForgetScripts { node: usize },
+    /// The node is gone for good, and an empty server takes its place, whose wall clock is behind by that much.
+    Replace { node: usize, lag: Nanos },
+    /// The node's clock jumps ahead.
+    Jump { node: usize, by: Nanos },
+}
+
+impl Trouble {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hang { .. } => "node stopped",
+            Self::Crash { keeps: true, .. } => "node died and remembers",
+            Self::Crash { keeps: false, .. } => "node died and forgets",
+            Self::Disconnect { .. } => "connections ended",
+            Self::Freeze { .. } => "client stopped",
+            Self::Partition { .. } => "cut",
+            Self::GoBack { .. } => "node went back",
+            Self::Flush { .. } => "node flushed",
+            Self::ForgetScripts { .. } => "scripts flushed",
+            Self::Replace { .. } => "node replaced",
+            Self::Jump { .. } => "clock jump",
+        }
+    }
+}
 
 impl State {
     pub(super) fn begin(&mut self, episode: usize) {

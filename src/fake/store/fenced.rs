@@ -8,6 +8,8 @@ use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, PASS, RELEASE, REST};
 
 #[cfg(test)]
 mod differential;
+#[cfg(test)]
+mod sequences;
 
 /// No number that the protocol writes is longer.
 const LONGEST_NUMBER: usize = 16;

@@ -3,21 +3,20 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, KeepAlive, LockManager, Protocol, Stats};
-use redlatch_testing::scripted::{Kind, Scripted};
-use redlatch_testing::{Server, eventually};
+use redlatch::{Error, LockManager, Protocol, Stats};
+use redlatch_testing::Server;
 
 use crate::managers::patient;
 
-const TTL: Duration = Duration::from_secs(10);
+pub(super) const TTL: Duration = Duration::from_secs(10);
 
-struct Fixture {
-    clock: FakeClock,
-    nodes: Vec<FakeNode>,
-    manager: LockManager,
+pub(super) struct Fixture {
+    pub(super) clock: FakeClock,
+    pub(super) nodes: Vec<FakeNode>,
+    pub(super) manager: LockManager,
 }
 
-fn fixture() -> Fixture {
+pub(super) fn fixture() -> Fixture {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
@@ -61,7 +60,7 @@ fn counted(stats: &Stats) -> Vec<(&'static str, u64)> {
 }
 
 #[track_caller]
-fn assert_counted(manager: &LockManager, expected: &[(&'static str, u64)]) {
+pub(super) fn assert_counted(manager: &LockManager, expected: &[(&'static str, u64)]) {
     assert_eq!(counted(&manager.stats()), expected);
 }
 
@@ -180,128 +179,6 @@ fn each_way_to_fail_has_a_counter() {
     assert!(matches!(slow, Err(Error::TooSlow { .. })), "{slow:?}");
     // The guard that was never given out is neither released nor lost.
     assert_counted(&manager, &[("attempts", 1), ("failed_too_slow", 1)]);
-}
-
-#[test]
-fn a_lock_is_lost_once_however_that_is_noticed() {
-    let Fixture {
-        clock,
-        nodes,
-        manager,
-    } = fixture();
-    let lost = |count| [("attempts", count), ("acquired", count), ("lost", count)];
-
-    // By the clock, and noticed when it is dropped.
-    let guard = manager.lock("job", TTL).unwrap();
-    clock.advance(TTL);
-    drop(guard);
-    assert_counted(&manager, &lost(1));
-
-    // By the clock, and noticed before.
-    let guard = manager.lock("job", TTL).unwrap();
-    clock.advance(TTL);
-    assert!(guard.check().is_err());
-    assert_counted(&manager, &lost(2));
-    assert!(guard.unlock().is_err());
-
-    // The nodes have forgotten it, which the release notices.
-    let guard = manager.lock("job", TTL).unwrap();
-    nodes.iter().for_each(FakeNode::restart);
-    assert!(guard.unlock().is_err());
-    assert_counted(&manager, &lost(3));
-
-    // The same, and an extension notices.
-    let guard = manager.lock("job", TTL).unwrap();
-    nodes.iter().for_each(FakeNode::restart);
-    assert!(guard.extend(TTL).is_err());
-    drop(guard);
-    assert_counted(&manager, &lost(4));
-
-    // A lease of a lock that is lost passes nothing on.
-    let guard = manager.lock("job", TTL).unwrap();
-    clock.advance(TTL);
-    drop(guard.into_lease());
-    assert_counted(&manager, &lost(5));
-}
-
-#[test]
-fn a_release_that_no_node_hears_is_one() {
-    let Fixture { nodes, manager, .. } = fixture();
-    let guard = manager.lock("job", TTL).unwrap();
-    nodes.iter().for_each(FakeNode::refuse);
-    assert!(matches!(guard.unlock(), Err(Error::Unavailable { .. })));
-    assert_counted(
-        &manager,
-        &[("attempts", 1), ("acquired", 1), ("released", 1)],
-    );
-}
-
-#[test]
-fn a_lease_is_passed_on_and_adopted() {
-    let Fixture { manager, .. } = fixture();
-    let lease = manager.lock("job", TTL).unwrap().into_lease();
-    assert_counted(
-        &manager,
-        &[("attempts", 1), ("acquired", 1), ("passed_on", 1)],
-    );
-    let guard = manager.adopt(lease).unwrap();
-    assert_eq!(manager.stats().held(), 1);
-    drop(guard);
-    let all = [
-        ("attempts", 1),
-        ("acquired", 1),
-        ("adopted", 1),
-        ("released", 1),
-        ("passed_on", 1),
-    ];
-    assert_counted(&manager, &all);
-}
-
-#[test]
-fn renewals_are_counted_and_those_that_fail_too() {
-    let Fixture {
-        clock,
-        nodes,
-        manager,
-    } = fixture();
-    let request = manager.request("job").ttl(TTL);
-    let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-    clock.advance(TTL * 3);
-    let stats = manager.stats();
-    assert!(stats.renewed >= 6 && stats.failed_renewals == 0, "{stats}");
-    nodes.iter().for_each(FakeNode::refuse);
-    clock.advance(TTL);
-    let stats = manager.stats();
-    assert!(stats.failed_renewals > 0 && stats.extended == 0, "{stats}");
-    // Nobody has asked; that is noticed when it is dropped.
-    drop(guard);
-    let stats = manager.stats();
-    assert_eq!((stats.lost, stats.released, stats.held()), (1, 0, 0));
-}
-
-#[test]
-fn a_renewal_of_a_lock_that_is_given_back_meanwhile_has_not_failed() {
-    let node = Scripted::start(|peer, command| {
-        if command.kind() == Kind::Extend {
-            peer.wait(Duration::from_millis(300));
-        }
-        peer.say(command.consent());
-    });
-    let builder = LockManager::builder().nodes([node.url()]);
-    let manager = builder
-        .node_timeout(Duration::from_secs(3))
-        .build()
-        .unwrap();
-    let request = manager.request("job").ttl(Duration::from_secs(10));
-    let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-    let extensions = || node.heard_of(Kind::Extend).len();
-    assert!(eventually(TTL * 6, || extensions() == 1));
-    guard.unlock().unwrap();
-    // The background thread has taken in the answer when it does the next thing.
-    let next = manager.request("next").ttl(Duration::from_secs(10));
-    let _next = next.keep_alive(KeepAlive::unbounded()).lock().unwrap();
-    assert!(eventually(TTL * 6, || manager.stats().renewed == 1));
-    assert_eq!(manager.stats().failed_renewals, 0);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! A lock is handed over from thread to thread of one manager.
 
-use std::panic::panic_any;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ fn over(nodes: &[Scripted]) -> Builder {
     builder.node_timeout(PATIENCE)
 }
 
-fn fakes(times: u32) -> (Vec<FakeNode>, LockManager) {
+pub(super) fn fakes(times: u32) -> (Vec<FakeNode>, LockManager) {
     let nodes = FakeNode::cluster(3);
     let builder = LockManager::builder().fakes(&nodes);
     let builder = builder.node_timeout(PATIENCE);
@@ -39,7 +38,7 @@ fn fencing(guard: &LockGuard) -> FencingToken {
 }
 
 #[track_caller]
-fn assert_free(nodes: &[FakeNode]) {
+pub(super) fn assert_free(nodes: &[FakeNode]) {
     assert!(nodes.iter().all(|node| node.token_of("job").is_none()));
 }
 
@@ -148,27 +147,6 @@ fn it_goes_back_when_less_than_half_of_what_is_asked_for_remains() {
     let second = got(waiting);
     assert_ne!(second.token(), token);
     assert!(second.remaining() > Duration::from_secs(5));
-}
-
-#[test]
-fn a_lock_that_is_lost_is_not_handed_over() {
-    let (nodes, manager) = fakes(10);
-    let lost = manager.lock("job", TTL).unwrap();
-    for node in &nodes {
-        node.hold("job", "another", Duration::from_millis(300));
-    }
-    assert!(matches!(lost.extend(TTL), Err(Error::Lost { .. })));
-    let waiting = next(&manager, TTL);
-    let token = lost.token().to_owned();
-    assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
-    assert_ne!(got(waiting).token(), token);
-    // Nor one that has ended.
-    let ended = manager.lock("job", Duration::from_millis(100)).unwrap();
-    let waiting = next(&manager, Duration::from_millis(100));
-    let token = ended.token().to_owned();
-    pause(Duration::from_millis(100));
-    drop(ended);
-    assert_ne!(got(waiting).token(), token);
 }
 
 #[test]
@@ -295,73 +273,6 @@ fn a_lease_of_a_guard_that_was_handed_over_can_be_adopted() {
         let guard = manager.try_lock("job", TTL).unwrap();
         assert!(protocol == Protocol::Classic || guard.fencing_token() > last);
     }
-}
-
-/// Panics when it is dropped.
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic_any("dropped");
-    }
-}
-
-#[test]
-fn hooks_that_panic_stop_no_hand_over_and_are_not_called_for_it() {
-    let (nodes, manager) = fakes(10);
-    let first = manager.lock("job", TTL).unwrap();
-    let (tell, told) = mpsc::channel();
-    let bomb = Bomb;
-    first.on_lost(move |_| {
-        tell.send(()).ok();
-        drop(bomb);
-    });
-    let (token, watch) = (first.token().to_owned(), first.watch());
-    let waiting = next(&manager, TTL);
-    first.unlock().unwrap();
-    let second = got(waiting);
-    assert_eq!(second.token(), token);
-    assert!(told.recv().is_err(), "it was called");
-    assert!(matches!(watch.wait_lost(BOUND), Some(LossCause::Released)));
-
-    // A hook that is being called, and panics, while the next one waits.
-    second.on_lost(|_| panic_any("called"));
-    let waiting = next(&manager, TTL);
-    for node in &nodes {
-        node.flush();
-    }
-    assert!(matches!(second.extend(TTL), Err(Error::Lost { .. })));
-    drop(second);
-    got(waiting).unlock().unwrap();
-    assert_free(&nodes);
-}
-
-#[test]
-fn one_whose_time_ends_at_the_moment_of_the_hand_over_has_the_lock_or_leaves_nothing() {
-    let (nodes, manager) = fakes(1000);
-    let span = Duration::from_millis(3);
-    let mut handed = 0;
-    for i in 0..100 {
-        let guard = manager.lock("job", TTL).unwrap();
-        let token = guard.token().to_owned();
-        let waiting = std::thread::spawn({
-            let manager = manager.clone();
-            move || manager.try_lock_for("job", TTL, span)
-        });
-        pause(span + Duration::from_micros(i * 5));
-        drop(guard);
-        match got(waiting) {
-            Ok(guard) => {
-                handed += u32::from(guard.token() == token);
-                guard.unlock().unwrap();
-            }
-            Err(Error::Held { .. }) => {}
-            Err(error) => panic!("{error}"),
-        }
-        assert_free(&nodes);
-        manager.try_lock("job", TTL).unwrap().unlock().unwrap();
-    }
-    assert!(handed < 100, "nobody's time was over");
 }
 
 #[test]
