@@ -12,6 +12,7 @@ mod watch;
 use self::state::{LeaseState, Tokens};
 pub use self::watch::LeaseWatch;
 use crate::fencing::FencingToken;
+use crate::subject::Subject;
 use crate::sync;
 use crate::value::Value;
 
@@ -44,7 +45,7 @@ use crate::value::Value;
 #[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
 pub struct Lease {
     resource: String,
-    slot: Option<u32>,
+    subject: Subject,
     value: Value,
     fencing: Option<FencingToken>,
     /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
@@ -68,7 +69,7 @@ impl Lease {
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*state.resource),
-            slot: state.slot(),
+            subject: state.subject().clone(),
             value: state.value.clone(),
             fencing: state.claim(),
             may_have_key,
@@ -85,7 +86,7 @@ impl Lease {
 
     /// Returns the slot of the semaphore, as [`LockGuard::slot`](crate::LockGuard::slot) does.
     pub fn slot(&self) -> Option<u32> {
-        self.slot
+        self.subject.slot()
     }
 
     /// Returns the token, as [`LockGuard::token`](crate::LockGuard::token) does.
@@ -118,6 +119,11 @@ impl Lease {
     pub(crate) fn rest_left(&self, wall_micros: u64) -> Option<Duration> {
         let until = self.rests_until_ms?.saturating_mul(1000);
         Some(Duration::from_micros(until.saturating_sub(wall_micros)))
+    }
+
+    /// What the lock is on.
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.subject
     }
 
     pub(crate) fn value(&self) -> &Value {

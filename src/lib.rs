@@ -210,6 +210,7 @@ mod shown;
 mod spans;
 mod stats;
 mod status;
+mod subject;
 mod sync;
 mod token;
 mod value;

@@ -22,11 +22,13 @@ mod operations;
 mod request;
 mod semaphore;
 mod turn;
+mod what;
 
 use self::acquire::LockOptions;
 pub use self::builder::Builder;
 pub use self::locks::Locks;
 pub use self::request::LockRequest;
+use self::what::What;
 
 /// Takes locks on a majority of independent Redis servers.
 ///
@@ -119,7 +121,7 @@ impl LockManager {
     /// ```
     pub fn lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
         self.acquire(
-            resource,
+            &What::Lock(resource),
             ttl,
             self.cluster().options.acquire_timeout,
             &LockOptions::default(),
@@ -148,7 +150,12 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, Duration::ZERO, &LockOptions::default())
+        self.acquire(
+            &What::Lock(resource),
+            ttl,
+            Duration::ZERO,
+            &LockOptions::default(),
+        )
     }
 
     /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -171,7 +178,7 @@ impl LockManager {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, timeout, &LockOptions::default())
+        self.acquire(&What::Lock(resource), ttl, timeout, &LockOptions::default())
     }
 
     /// Takes the lock on `resource`, waiting for it until `deadline`.
@@ -197,7 +204,7 @@ impl LockManager {
         deadline: Instant,
     ) -> Result<LockGuard, Error> {
         self.acquire(
-            resource,
+            &What::Lock(resource),
             ttl,
             clock::until_instant(deadline),
             &LockOptions::default(),
@@ -214,7 +221,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
-        LockRequest::new(self, resource, None)
+        LockRequest::new(self, What::Lock(resource))
     }
 
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.

@@ -7,7 +7,6 @@ use super::LockGuard;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
 use crate::lease::state::{Ended, Hook};
-use crate::node::command::slot_key;
 use crate::node::release::Released;
 use crate::protocol::release::release;
 use crate::verdict;
@@ -122,11 +121,10 @@ impl LockGuard {
 
     fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
         let cluster = self.shared.cluster();
-        let waited_for = cluster.key(self.resource());
-        let of_slot = self.lease.slot().map(|slot| slot_key(&waited_for, slot));
-        let key = of_slot.as_deref().unwrap_or(&waited_for);
-        let released = release(cluster, &self.lease, &ended.standings, (key, rest));
+        let keys = cluster.keys_of(self.resource(), self.lease.subject());
+        let released = release(cluster, &self.lease, &ended.standings, (&keys, rest));
         if rest.is_none() {
+            let waited_for = cluster.key(self.resource());
             self.shared.note_release(&waited_for, &released);
         }
         released

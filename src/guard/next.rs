@@ -70,8 +70,9 @@ impl LockGuard {
         let cluster = self.shared.cluster();
         let passes = self.passes.checked_sub(1)?;
         let (turn, first) = next_thread(turn)?;
-        let key = cluster.key(self.resource());
-        if self.shared.courtesy.is_contended(&key) {
+        let keys = cluster.keys_of(self.resource(), self.lease.subject());
+        let key = keys.first();
+        if self.shared.courtesy.is_contended(key) {
             return None;
         }
         let demand = first.demand();
@@ -80,13 +81,14 @@ impl LockGuard {
         }
         let asked = Asked {
             resource: &self.lease.resource,
-            key: &key,
+            subject: self.lease.subject(),
+            keys: &keys,
             term: demand.term,
             label: demand.label.as_ref(),
         };
         let held = (&*self.lease, &*ended.standings);
         let result = pass(cluster, held, asked, self.shared.handover).ok()?;
-        self.shared.note_release(&key, &result.released);
+        self.shared.note_release(key, &result.released);
         let received = match result.next {
             Some(next) => Received::Passed(next.map(|won| {
                 let mut guard = Self::new(&self.shared, won);

@@ -8,6 +8,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use super::Lease;
 use crate::error::Error;
 use crate::fencing::FencingToken;
+use crate::subject::Subject;
 use crate::value::Value;
 
 /// The beginning of a text, and of one with a label or a time until which the lock has to rest. The first is read by all
@@ -70,7 +71,7 @@ impl fmt::Display for Lease {
         }
         write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))?;
         // No name has this character as it is, so earlier versions refuse a lease that they would take for a lock's.
-        self.slot.map_or(Ok(()), |slot| write!(f, "{SLOT}{slot}"))
+        self.slot().map_or(Ok(()), |slot| write!(f, "{SLOT}{slot}"))
     }
 }
 
@@ -132,7 +133,7 @@ impl FromStr for Lease {
             resource: resource
                 .map_err(|_| invalid("its resource is damaged"))?
                 .into_owned(),
-            slot,
+            subject: slot.map_or(Subject::Lock, Subject::Slot),
             value,
             fencing,
             may_have_key,
@@ -196,7 +197,7 @@ mod tests {
     ) -> Lease {
         Lease {
             resource: resource.to_owned(),
-            slot: None,
+            subject: Subject::Lock,
             value: Token::parse("00112233445566778899aabbccddeeff00112233")
                 .unwrap()
                 .into(),

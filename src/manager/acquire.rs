@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use super::LockManager;
 use super::call_record::CallRecord;
-use super::turn::{FromQueue, Start, line};
+use super::turn::{FromQueue, Start};
+use super::what::{Checked, What};
 use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
 use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
 use crate::contend::queue::Turn;
-use crate::contend::slots::check_permits;
 use crate::error::{Error, NodeError, Vote};
 use crate::guard::LockGuard;
 use crate::holder::Label;
-use crate::node::command::slot_key;
+use crate::node::command::{Keys, slot_key};
 use crate::node::wait::WhenFree;
 use crate::protocol::acquire::{Asked, attempt};
 use crate::quorum::Term;
 use crate::renewal::KeepAlive;
+use crate::subject::Subject;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
@@ -28,8 +29,9 @@ pub(super) struct LockParams {
     pub(super) resource: Arc<str>,
     /// None if it is a lock.
     pub(super) permits: Option<u32>,
+    pub(super) subject: Subject,
     /// Of the lock, or what the keys of all slots begin with.
-    pub(super) key: String,
+    pub(super) keys: Keys,
     /// The line in which the threads of this manager wait.
     pub(super) line: Arc<str>,
     pub(super) term: Term,
@@ -54,8 +56,6 @@ impl LockParams {
 /// The options of a call that only some callers set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LockOptions {
-    /// How many permits the semaphore has, if it is one.
-    pub(super) permits: Option<u32>,
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) cancel: Option<Cancel>,
     pub(super) at_least: Option<Duration>,
@@ -68,7 +68,7 @@ impl LockManager {
     /// this ttl.
     pub(super) fn acquire(
         &self,
-        resource: &str,
+        what: &What<'_>,
         ttl: Duration,
         timeout: Duration,
         options: &LockOptions,
@@ -77,17 +77,19 @@ impl LockManager {
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
         let minimum = options.at_least.map(|span| cluster.options.minimum(span));
-        let key = cluster.checked_key(resource)?;
-        options.permits.map_or(Ok(()), check_permits)?;
-        let resource: Arc<str> = resource.into();
-        let params = LockParams {
-            line: match options.permits {
-                Some(permits) => line(&resource, permits),
-                None => Arc::clone(&resource),
-            },
+        let Checked {
             resource,
-            key,
-            permits: options.permits,
+            subject,
+            keys,
+            line,
+            permits,
+        } = self.check(what)?;
+        let params = LockParams {
+            resource,
+            subject,
+            keys,
+            line,
+            permits,
             term,
             timeout,
             keep_alive: options.keep_alive,
@@ -129,7 +131,7 @@ impl LockManager {
             slots: &self.shared.slots,
         });
         let wanted = Wanted {
-            key: &params.key,
+            key: params.keys.first(),
             semaphore,
         };
         let mut wait = Wait::new(cluster, wanted, patience);
@@ -169,7 +171,7 @@ impl LockManager {
                 continue;
             }
             round = if let Error::Held { .. } = error {
-                self.shared.courtesy.note_holder(&params.key);
+                self.shared.courtesy.note_holder(params.keys.first());
                 wait.wait(WhenFree::Take)?
             } else {
                 patience.sleep(&cluster.clock, cluster.delay()?);
@@ -184,7 +186,7 @@ impl LockManager {
             return WhenFree::Take;
         }
         let now = self.cluster().clock.now();
-        self.shared.courtesy.when_free(&params.key, now)
+        self.shared.courtesy.when_free(params.keys.first(), now)
     }
 
     /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.
@@ -239,18 +241,23 @@ impl LockManager {
         order: Order,
     ) -> Result<LockGuard, Error> {
         let cluster = self.cluster();
-        let slot_key = slot.map(|slot| slot_key(&params.key, slot));
+        let in_slot = slot.map(|slot| {
+            let key = slot_key(params.keys.first(), slot);
+            (Subject::Slot(slot), Keys::Lock(key))
+        });
+        let of_params = (&params.subject, &params.keys);
+        let (subject, keys) = in_slot.as_ref().map_or(of_params, |(s, k)| (s, k));
         let asked = Asked {
             resource: &params.resource,
-            key: slot_key.as_deref().unwrap_or(&params.key),
+            subject,
+            keys,
             term: params.term,
             label: params.label.as_ref(),
         };
         // The next thread in line of a semaphore asks for another slot.
         let handover = self.shared.handover.filter(|_| slot.is_none());
         let won = attempt(cluster, asked, order, handover);
-        let mut won = won.map_err(|error| error.of_semaphore(params.permits))?;
-        won.lease = won.lease.in_slot(slot);
+        let won = won.map_err(|error| error.of_semaphore(params.permits))?;
         self.begin(params, LockGuard::new(&self.shared, won))
     }
 

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::LockManager;
 use super::acquire::LockOptions;
+use super::what::What;
 use crate::clock;
 use crate::contend::cancel::Cancel;
 use crate::error::Error;
@@ -25,21 +26,18 @@ use crate::renewal::KeepAlive;
 #[must_use = "a request does nothing until one of its lock methods is called"]
 pub struct LockRequest<'a> {
     manager: &'a LockManager,
-    resource: &'a str,
+    what: What<'a>,
     ttl: Option<Duration>,
     options: LockOptions,
 }
 
 impl<'a> LockRequest<'a> {
-    pub(crate) fn new(manager: &'a LockManager, resource: &'a str, permits: Option<u32>) -> Self {
+    pub(super) fn new(manager: &'a LockManager, what: What<'a>) -> Self {
         Self {
             manager,
-            resource,
+            what,
             ttl: None,
-            options: LockOptions {
-                permits,
-                ..LockOptions::default()
-            },
+            options: LockOptions::default(),
         }
     }
 
@@ -200,6 +198,6 @@ impl<'a> LockRequest<'a> {
             self.manager.shared.keeper.prepare(ttl, keep_alive)?;
         }
         self.manager
-            .acquire(self.resource, ttl, timeout, &self.options)
+            .acquire(&self.what, ttl, timeout, &self.options)
     }
 }

@@ -90,8 +90,13 @@ impl LockManager {
 }
 
 /// The line for a semaphore. No lock has such a name.
-pub(super) fn line(semaphore: &str, permits: u32) -> Arc<str> {
+pub(super) fn line_of_permits(semaphore: &str, permits: u32) -> Arc<str> {
     format!("{semaphore}:redlatch:slots:{permits}").into()
+}
+
+/// The line for the readers of a resource that have to wait. No lock has such a name.
+pub(super) fn line_of_readers(resource: &str) -> Arc<str> {
+    format!("{resource}:redlatch:readers").into()
 }
 
 /// The clock and the patience of a thread that waits in the queue.

@@ -57,7 +57,7 @@ impl<'a> Attempt<'a> {
         let Some(fence) = self.command.fence else {
             return acquire_vote(reply);
         };
-        let counter = Rules::fence(self.command.key);
+        let counter = Rules::fence(self.command.keys.first());
         node.fenced_vote(reply, fence.rules, counter)
     }
 }

@@ -17,10 +17,39 @@ pub(crate) fn slot_key(semaphore: &str, slot: u32) -> String {
     format!("{semaphore}:redlatch:slot:{slot}")
 }
 
-/// What one attempt sends: the same key and token to every node.
+/// The keys that a lock has on each node.
+#[derive(Debug, Clone)]
+pub(crate) enum Keys {
+    /// One key, with the value of the holder.
+    Lock(String),
+    /// One key, which readers share.
+    Read(String),
+    /// A key for each resource, in order. There is one at least.
+    All(Vec<String>),
+}
+
+impl Keys {
+    /// The key, or the first of several.
+    pub(crate) fn first(&self) -> &str {
+        match self {
+            Self::Lock(key) | Self::Read(key) => key,
+            Self::All(keys) => keys.first().map_or("", String::as_str),
+        }
+    }
+
+    /// Each key, in order.
+    pub(crate) fn each(&self) -> &[String] {
+        match self {
+            Self::Lock(key) | Self::Read(key) => std::slice::from_ref(key),
+            Self::All(keys) => keys,
+        }
+    }
+}
+
+/// What one attempt sends: the same keys and token to every node.
 #[derive(Clone, Copy)]
 pub(crate) struct Command<'a> {
-    pub(crate) key: &'a str,
+    pub(crate) keys: &'a Keys,
     /// The value of the key. A value of another program may be any bytes.
     pub(crate) value: &'a [u8],
     /// Only with the fenced protocol.
@@ -31,9 +60,9 @@ impl<'a> Command<'a> {
     /// `SET key token NX PX ttl`, the acquire of the published algorithm; or that of the fenced protocol.
     pub(crate) fn acquire(&self, ttl: Duration) -> Packed {
         if let Some(fence) = &self.fence {
-            return fence.acquire((self.key, self.value), ttl, false);
+            return fence.acquire((self.keys, self.value), ttl, false);
         }
-        let [key, value] = self.words();
+        let (key, value) = (self.keys.first().into(), self.value.into());
         let ttl = millis(ttl);
         Packed::new(
             "acquire",
@@ -45,25 +74,24 @@ impl<'a> Command<'a> {
     /// always sent as text.
     pub(crate) fn retake(&self, ttl: Duration) -> Packed {
         if let Some(fence) = &self.fence {
-            return fence.acquire((self.key, self.value), ttl, true);
+            return fence.acquire((self.keys, self.value), ttl, true);
         }
-        let [key, value] = self.words();
+        let (key, value) = (self.keys.first().into(), self.value.into());
         let rest = ["1".into(), key, value, millis(ttl)];
         Packed::new("acquire", &eval(RETAKE, rest))
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
         match &self.fence {
-            Some(fence) => fence.extend((self.key, self.value), ttl),
-            None => self.call("extend", &EXTEND_SCRIPT, ttl),
+            Some(fence) => fence.extend((self.keys, self.value), ttl),
+            None => self.call("extend", &EXTEND_SCRIPT, &[self.value.into(), millis(ttl)]),
         }
     }
 
     pub(crate) fn release(&self) -> Packed {
-        let [key, value] = self.words();
         match &self.fence {
-            Some(fence) => fence.release((self.key, self.value)),
-            None => Packed::call("release", &RELEASE_SCRIPT, &["1".into(), key, value]),
+            Some(fence) => fence.release((self.keys, self.value)),
+            None => self.call("release", &RELEASE_SCRIPT, &[self.value.into()]),
         }
     }
 
@@ -71,30 +99,31 @@ impl<'a> Command<'a> {
     /// command can be repeated.
     pub(crate) fn pass(&self, next: &Self, ttl: Duration) -> Packed {
         if let (Some(fence), Some(following)) = (&self.fence, &next.fence) {
-            return fence.pass((self.key, self.value), (following, next.value), ttl);
+            return fence.pass((self.keys, self.value), (following, next.value), ttl);
         }
-        let [key, value] = self.words();
-        let next = next.value.into();
-        let rest = ["1".into(), key, value, next, millis(ttl)];
-        Packed::call("pass", &PASS_SCRIPT, &rest)
+        let arguments = [self.value.into(), next.value.into(), millis(ttl)];
+        self.call("pass", &PASS_SCRIPT, &arguments)
     }
 
     /// Gives the lock back, and keeps it from everybody for this time.
     pub(crate) fn rest(&self, ttl: Duration) -> Packed {
         match &self.fence {
-            Some(fence) => fence.rest((self.key, self.value), ttl),
-            None => self.call("rest", &REST_SCRIPT, ttl),
+            Some(fence) => fence.rest((self.keys, self.value), ttl),
+            None => self.call("rest", &REST_SCRIPT, &[self.value.into(), millis(ttl)]),
         }
     }
 
-    fn call(&self, name: &'static str, script: &'static Script, ttl: Duration) -> Packed {
-        let [key, value] = self.words();
-        Packed::call(name, script, &["1".into(), key, value, millis(ttl)])
+    fn call(&self, name: &'static str, script: &'static Script, arguments: &[Word<'_>]) -> Packed {
+        let keys = self.keys.each();
+        let count = [Word::from(count(keys))];
+        let keys: Vec<Word<'_>> = keys.iter().map(|key| key.as_str().into()).collect();
+        Packed::call(name, script, &[&count, &*keys, arguments].concat())
     }
+}
 
-    fn words(&self) -> [Word<'a>; 2] {
-        [self.key.into(), self.value.into()]
-    }
+/// The number of keys, as a word of a command.
+fn count(keys: &[String]) -> u64 {
+    u64::try_from(keys.len()).unwrap_or(u64::MAX)
 }
 
 /// A plain `EVAL` of a script that is short, or rarely needed. The words behind the text are the number of keys, the keys

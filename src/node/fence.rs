@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use super::command::Keys;
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
 use crate::wire::pack::{Packed, Word, millis};
 use crate::wire::scripts::fenced as scripts;
 
-/// The key of a lock, and the value that its holder has there.
-type KeyAndValue<'a> = (&'a str, &'a [u8]);
+/// The keys of a lock, and the value that its holder has there.
+type KeysAndValue<'a> = (&'a Keys, &'a [u8]);
 
 /// What an attempt with the fenced protocol sends beside its key and value.
 #[derive(Clone, Copy)]
@@ -23,10 +24,11 @@ impl Fence<'_> {
     /// Asks for the lock. With `again`, our own key counts as a vote, because the first command may have been executed.
     pub(super) fn acquire(
         &self,
-        (key, value): KeyAndValue<'_>,
+        (keys, value): KeysAndValue<'_>,
         ttl: Duration,
         again: bool,
     ) -> Packed {
+        let key = keys.first();
         let counter = Rules::fence(key);
         let keys = self.keys(key, &counter);
         let arguments = self.words_of_acquire(value, ttl, again);
@@ -37,10 +39,11 @@ impl Fence<'_> {
     /// Gives the lock with this value back, and asks for it again as `next`, which is of the same key.
     pub(super) fn pass(
         &self,
-        (key, value): KeyAndValue<'_>,
+        (keys, value): KeysAndValue<'_>,
         next: (&Self, &[u8]),
         ttl: Duration,
     ) -> Packed {
+        let key = keys.first();
         let counter = Rules::fence(key);
         let keys = self.keys(key, &counter);
         let (next, next_value) = next;
@@ -51,7 +54,8 @@ impl Fence<'_> {
     }
 
     /// Extends the key, or sets it again if it is gone and no other client can have had the lock.
-    pub(super) fn extend(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
+    pub(super) fn extend(&self, (keys, value): KeysAndValue<'_>, ttl: Duration) -> Packed {
+        let key = keys.first();
         let counter = Rules::fence(key);
         let arguments = [
             value.into(),
@@ -64,7 +68,8 @@ impl Fence<'_> {
     }
 
     /// Releases the key, and leaves a tombstone in the counter: a late command of this attempt is then refused.
-    pub(super) fn release(&self, (key, value): KeyAndValue<'_>) -> Packed {
+    pub(super) fn release(&self, (keys, value): KeysAndValue<'_>) -> Packed {
+        let key = keys.first();
         let counter = Rules::fence(key);
         let head = ["2".into(), key.into(), counter.as_str().into()];
         let rest = [&head[..], &self.words_of_release(value)].concat();
@@ -72,7 +77,8 @@ impl Fence<'_> {
     }
 
     /// As [`Self::release`], but nobody gets the lock for this time.
-    pub(super) fn rest(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
+    pub(super) fn rest(&self, (keys, value): KeysAndValue<'_>, ttl: Duration) -> Packed {
+        let key = keys.first();
         let counter = Rules::fence(key);
         let head = ["2".into(), key.into(), counter.as_str().into()];
         let arguments = self.words_of_release(value);

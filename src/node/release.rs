@@ -143,7 +143,7 @@ mod tests {
 
     use super::*;
     use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
-    use crate::node::command::Command;
+    use crate::node::command::{Command, Keys};
     use crate::node::{Setup, lanes};
     use crate::wire::transport::{Connect, Transport};
 
@@ -210,7 +210,7 @@ mod tests {
             };
             let nodes: Vec<Arc<Node>> = (0..expected.len()).map(node).collect();
             let command = Command {
-                key: "job",
+                keys: &Keys::Lock("job".into()),
                 value: b"token",
                 fence: None,
             };

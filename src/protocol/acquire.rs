@@ -15,11 +15,12 @@ use crate::holder::Label;
 use crate::lease::state::{LeaseState, Tokens};
 use crate::lease::votes::Votes;
 use crate::node::acquire::{Attempt, acquire_all};
-use crate::node::command::Command;
+use crate::node::command::{Command, Keys};
 use crate::node::fence::Fence;
 use crate::node::release::release_all;
 use crate::node::{Ballot, Node};
 use crate::quorum::Term;
+use crate::subject::Subject;
 use crate::token::Token;
 use crate::value::Value;
 use crate::verdict::{self, Tally};
@@ -28,7 +29,8 @@ use crate::verdict::{self, Tally};
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) resource: &'a Arc<str>,
-    pub(crate) key: &'a str,
+    pub(crate) subject: &'a Subject,
+    pub(crate) keys: &'a Keys,
     pub(crate) term: Term,
     /// What the holder calls itself, if anything.
     pub(crate) label: Option<&'a Label>,
@@ -83,7 +85,7 @@ impl<'c> Bid<'c> {
 
     pub(super) fn command(&self) -> Command<'_> {
         Command {
-            key: self.asked.key,
+            keys: self.asked.keys,
             value: self.value.as_bytes(),
             fence: self.fence,
         }
@@ -118,7 +120,8 @@ impl<'c> Bid<'c> {
         let standings = ballots.iter().map(|ballot| ballot.trace.into()).collect();
         let (owner, resource) = (&self.cluster.owner, self.asked.resource);
         Won {
-            lease: LeaseState::new(owner, resource, tokens, standings, times),
+            lease: LeaseState::new(owner, resource, tokens, standings, times)
+                .on(self.asked.subject.clone()),
             votes: Votes::new(ballots.into_iter().map(|ballot| ballot.report).collect()),
             // The caller sets it, from when it has the lock.
             rests_until: None,

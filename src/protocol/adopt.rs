@@ -22,7 +22,8 @@ use crate::verdict;
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let resource: Arc<str> = lease.resource().into();
     cluster.checked_key(&resource)?;
-    let key = cluster.key_in(&resource, lease.slot());
+    let keys = cluster.keys_of(&resource, lease.subject());
+    let key = keys.first();
     check_origin(cluster, lease)?;
     if lease.has_expired(cluster.clock.wall_micros()) {
         let cause = LossCause::Expired { nodes: Vec::new() };
@@ -31,7 +32,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
 
     let started = cluster.clock.now();
     let asked = cluster.each().zip(lease.may_have_key().iter().copied());
-    let answers = asked.zip(look_at(cluster, &key, lease));
+    let answers = asked.zip(look_at(cluster, key, lease));
     let votes = answers.map(|((node, _), answer)| match answer {
         Some(status) => vote(status, lease.value()),
         // This node may have the key, but its release is under way, so it does not count.
@@ -53,7 +54,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let times = (started, deadline);
     Ok(Won {
         lease: LeaseState::new(&cluster.owner, &resource, lease.tokens(), standings, times)
-            .in_slot(lease.slot()),
+            .on(lease.subject().clone()),
         votes: Votes::new(votes),
         rests_until,
         cohort: None,

@@ -31,7 +31,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
     let Some(heal) = healer.begin(&asked) else {
         return;
     };
-    let command = super::command(cluster, &extension.lease, &extension.key);
+    let command = super::command(cluster, &extension.lease, &extension.keys);
     let attempt = Attempt::new(command, ttl(cluster, extension));
     let nodes = cluster.each().zip(asked.iter().copied());
     let ballots = acquire_all(nodes, &attempt);
