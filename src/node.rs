@@ -3,7 +3,7 @@
 //! From the top down:
 //!
 //! - `acquire`, `extend`, `release`, `pass`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
-//!   `probe` asks a node that failed whether it is back.
+//!   `readers` reads what is said to readers and of them, and `probe` asks a node that failed whether it is back.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file; `sent` is what
 //!   happens after sending.
@@ -40,6 +40,7 @@ mod lanes_model;
 mod listeners;
 pub(crate) mod pass;
 mod probe;
+mod readers;
 pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;

@@ -102,6 +102,10 @@ impl LockManager {
             },
         };
         let mut record = CallRecord::begin(cluster, &params.resource, ttl);
+        if params.subject == Subject::Read {
+            let result = self.read(&params, &mut record);
+            return result.map_err(|error| self.named(&params, error));
+        }
         let (turn, start) = match self.wait_in_queue(&params, &mut record)? {
             FromQueue::Guard(guard) => return Ok(guard),
             FromQueue::Turn(turn, start) => (turn, start),
@@ -117,7 +121,7 @@ impl LockManager {
     }
 
     /// Makes attempts, and waits between them. The first may have been made already.
-    fn take(
+    pub(super) fn take(
         &self,
         params: &LockParams,
         start: Start,
@@ -131,9 +135,10 @@ impl LockManager {
             slots: &self.shared.slots,
         });
         let key = params.keys.first();
-        let target = match params.permits {
-            Some(permits) => Target::Slots(key, permits),
-            None => Target::Lock(key),
+        let target = match (params.permits, &params.subject) {
+            (Some(permits), _) => Target::Slots(key, permits),
+            (None, Subject::Read) => Target::Read(key),
+            (None, _) => Target::Lock(key),
         };
         let wanted = Wanted { target, semaphore };
         let mut wait = Wait::new(cluster, wanted, patience);
@@ -148,6 +153,7 @@ impl LockManager {
                 wait.stay_away();
                 wait.wait(WhenFree::Take)?
             }
+            Start::Refused => wait.wait(WhenFree::Take)?,
             Start::Ask => match self.when_free(params) {
                 WhenFree::Yield => wait.wait(WhenFree::Yield)?,
                 WhenFree::Take => wait.begin()?,
@@ -215,7 +221,7 @@ impl LockManager {
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
     /// contention, so there is nothing to wait for.
-    fn ask_for(
+    pub(super) fn ask_for(
         &self,
         params: &LockParams,
         slot: Option<u32>,
@@ -256,8 +262,8 @@ impl LockManager {
             term: params.term,
             label: params.label.as_ref(),
         };
-        // The next thread in line of a semaphore asks for another slot.
-        let handover = self.shared.handover.filter(|_| slot.is_none());
+        // The next thread in line of a semaphore asks for another slot, and readers have no turn.
+        let handover = self.shared.handover.filter(|_| *subject == Subject::Lock);
         let won = attempt(cluster, asked, order, handover);
         let won = won.map_err(|error| error.of_semaphore(params.permits))?;
         self.begin(params, LockGuard::new(&self.shared, won))
@@ -321,7 +327,7 @@ fn needs_another_token(error: &Error) -> bool {
     })
 }
 
-fn is_worth_a_retry(error: &Error) -> bool {
+pub(super) fn is_worth_a_retry(error: &Error) -> bool {
     matches!(
         error,
         Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }

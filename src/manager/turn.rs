@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::LockManager;
 use super::acquire::LockParams;
 use super::call_record::CallRecord;
+use super::reading::FromLine;
 use crate::clock::{Clock, Timestamp};
 use crate::contend::cancel::Patience;
 use crate::contend::queue::{Lines, Turn, WaitClock};
@@ -28,6 +29,8 @@ pub(super) enum Start {
     Passed(Result<LockGuard, Error>),
     /// The thread before has called the first attempt off for a client that it has woken.
     CalledOff,
+    /// It is a reader whose first attempt was refused.
+    Refused,
 }
 
 impl LockManager {
@@ -42,11 +45,7 @@ impl LockManager {
             return Ok(FromQueue::Turn(turn, Start::Ask));
         }
         cluster.stats.queued.count();
-        let demand = Demand {
-            term: params.term,
-            label: params.label.clone(),
-            patience: params.patience.clone(),
-        };
+        let demand = demand(params);
         let asks_once = params.permits.is_some() && params.timeout.is_zero();
         let node_timeout = cluster.options.node_timeout;
         let waiting = Waiting {
@@ -72,6 +71,8 @@ impl LockManager {
                 return Ok(FromQueue::Turn(turn, Start::Passed(attempt)));
             }
             Some(Received::CalledOff) => return Ok(FromQueue::Turn(turn, Start::CalledOff)),
+            // No line but that of readers has this.
+            Some(Received::GoAhead) => return Ok(FromQueue::Turn(turn, Start::Ask)),
             Some(Received::HandedOver(guard)) => guard,
         };
         if let Some(keep_alive) = params.keep_alive {
@@ -86,6 +87,44 @@ impl LockManager {
         record.acquired(&guard);
         let guard = guard.held_at_least(params.minimum, now);
         Ok(FromQueue::Guard(guard.with_turn(Some(turn))))
+    }
+}
+
+impl LockManager {
+    /// Waits in the line of the readers that were refused. A thread whose time ends there gets the last error of the reader that
+    /// waits at the nodes, or else its own.
+    pub(super) fn wait_to_read(
+        &self,
+        params: &LockParams,
+        refused: Error,
+        record: &mut CallRecord<'_>,
+    ) -> Result<FromLine, Error> {
+        let (cluster, queue) = (self.cluster(), &self.shared.queue);
+        if let Some(turn) = queue.try_enter(&params.line) {
+            return Ok(FromLine::Leads(turn));
+        }
+        cluster.stats.queued.count();
+        let waiting = Waiting {
+            clock: &cluster.clock,
+            patience: &params.patience,
+            for_an_answer_until: None,
+        };
+        match queue.enter(&params.line, demand(params), params.patience.end, &waiting) {
+            Ok((turn, Some(Received::GoAhead))) => Ok(FromLine::GoesAhead(turn)),
+            // Nothing else is left to a reader.
+            Ok((turn, _)) => Ok(FromLine::Leads(turn)),
+            Err(_) if params.patience.is_cancelled() => Err(record.refused(params.cancelled())),
+            Err(refusal) => Err(record.refused(refusal.met.unwrap_or(refused))),
+        }
+    }
+}
+
+/// What a thread that waits asks for.
+fn demand(params: &LockParams) -> Demand {
+    Demand {
+        term: params.term,
+        label: params.label.clone(),
+        patience: params.patience.clone(),
     }
 }
 

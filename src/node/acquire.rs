@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::command::Command;
+use super::command::{Command, Keys};
 use super::exchange::Answer;
-use super::fenced::is_fenced_reply;
+use super::fenced::{is_fenced_read, is_fenced_reply};
+use super::readers::{read_vote, refusal, refusal_of_a_reader};
 use super::request::{Again, Kind, Request, Rule};
 use super::round::{exchange, exchange_all};
 use super::{Ballot, Node, refused};
@@ -38,10 +39,15 @@ impl<'a> Attempt<'a> {
     }
 
     fn request(&self) -> Request<'_> {
-        let rule = match self.command.fence {
-            Some(_) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
-            None => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
-        };
+        let rule = Rule::new(
+            match (self.command.keys, self.command.fence) {
+                (Keys::Read(_), Some(_)) => |reply, _| is_fenced_read(reply),
+                (Keys::Read(_), None) => |reply, _| read_vote(reply).is_some(),
+                (_, Some(_)) => |reply, _| is_fenced_reply(reply),
+                (_, None) => |reply, _| acquire_vote(reply).is_some(),
+            },
+            0,
+        );
         let kind = Kind::Acquire {
             again: Again::Of(self.command, self.ttl),
             undo: Cow::Borrowed(&self.release),
@@ -54,11 +60,21 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
+        let is_read = matches!(self.command.keys, Keys::Read(_));
         let Some(fence) = self.command.fence else {
-            return acquire_vote(reply);
+            return if is_read {
+                read_vote(reply)
+            } else {
+                acquire_vote(reply)
+            };
         };
         let counter = Rules::fence(self.command.keys.first());
-        node.fenced_vote(reply, fence.rules, counter)
+        let why_not = if is_read {
+            refusal_of_a_reader
+        } else {
+            refusal
+        };
+        node.fenced_vote(reply, fence.rules, counter, why_not)
     }
 }
 
