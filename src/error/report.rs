@@ -79,6 +79,8 @@ pub enum Vote {
         holder: Option<Holder>,
         /// Whether the lock [rests](crate::LockRequest::at_least), as far as the node's answer tells.
         resting: bool,
+        /// Which one is in the way, if the lock is on [several resources](crate::LockManager::request_all).
+        resource: Option<Arc<str>>,
     },
     /// With the fenced protocol: the proposed token was not above the node's counter.
     ///
@@ -125,12 +127,41 @@ impl Vote {
         }
     }
 
-    /// The other holder that the node names.
+    /// The vote of a node that has another holder's key, and does not tell more.
+    pub(crate) fn held(remaining: Option<Duration>) -> Self {
+        Self::Held {
+            remaining,
+            holder: None,
+            resting: false,
+            resource: None,
+        }
+    }
+
+    /// The same vote, on a lock on several resources of which this one is in the way.
+    pub(crate) fn about(mut self, name: &Arc<str>) -> Self {
+        if let Self::Held { resource, .. } | Self::Failed(NodeError::NotALock { resource, .. }) =
+            &mut self
+        {
+            *resource = Some(Arc::clone(name));
+        }
+        self
+    }
+
+    /// Which of several resources another holder has, if the node says so.
+    pub(crate) fn resource(&self) -> Option<&Arc<str>> {
+        if let Self::Held { resource, .. } = self {
+            resource.as_ref()
+        } else {
+            None
+        }
+    }
+
     /// Whether the node says that the lock rests.
     pub(crate) fn is_resting(&self) -> bool {
         matches!(self, Self::Held { resting: true, .. })
     }
 
+    /// The other holder that the node names.
     pub(crate) fn holder(&self) -> Option<&Holder> {
         if let Self::Held { holder, .. } = self {
             holder.as_ref()
@@ -160,7 +191,11 @@ impl fmt::Display for Vote {
                 remaining,
                 holder,
                 resting,
+                resource,
             } => {
+                if let Some(resource) = resource {
+                    write!(f, "{resource:?} ")?;
+                }
                 match (resting, holder) {
                     (true, Some(holder)) => write!(f, "rests, done by {}", holder.label)?,
                     (true, None) => f.write_str("rests")?,

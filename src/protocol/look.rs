@@ -55,6 +55,7 @@ fn vote(status: NodeStatus) -> NodeReport {
                 remaining: Some(remaining),
                 holder,
                 resting,
+                resource: None,
             },
             View::Free => Vote::Missing,
             View::Failed(error) => Vote::Failed(error),
