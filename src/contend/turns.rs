@@ -1,5 +1,6 @@
 //! The turns of a call or of a guard: one, or one for each of several resources.
 
+use std::iter::once;
 use std::sync::Arc;
 
 use super::queue::{Queue, Tenant, Turn, TurnNumber};
@@ -10,8 +11,9 @@ use super::queue::{Queue, Tenant, Turn, TurnNumber};
 /// has its turn in the first lines while it waits in the next one, so nobody comes before it there: it is overtaken only by
 /// the threads that are in a line when it enters it.
 pub(crate) struct Turns<T: Tenant> {
-    first: Option<Turn<T>>,
     /// None where another thread has the turn.
+    first: Option<Turn<T>>,
+    /// One for each further resource.
     others: Vec<Option<Turn<T>>>,
 }
 
@@ -20,6 +22,17 @@ pub(crate) struct Turns<T: Tenant> {
 pub(crate) struct TurnNumbers {
     pub(crate) first: Option<TurnNumber>,
     pub(crate) others: Box<[Option<TurnNumber>]>,
+}
+
+/// Of each resource in order, its turn if there is one.
+impl<T: Tenant> FromIterator<Option<Turn<T>>> for Turns<T> {
+    fn from_iter<I: IntoIterator<Item = Option<Turn<T>>>>(turns: I) -> Self {
+        let mut turns = turns.into_iter();
+        Self {
+            first: turns.next().flatten(),
+            others: turns.collect(),
+        }
+    }
 }
 
 impl<T: Tenant> Turns<T> {
@@ -31,22 +44,13 @@ impl<T: Tenant> Turns<T> {
         }
     }
 
-    /// Adds the turn in the line of the next resource.
-    pub(crate) fn and(&mut self, turn: Option<Turn<T>>) {
-        self.others.push(turn);
-    }
-
     /// The turns with these numbers, in these lines.
     pub(crate) fn of(queue: &Arc<Queue<T>>, lines: &[Arc<str>], numbers: &TurnNumbers) -> Self {
         let turn = |(line, number): (&Arc<str>, &Option<TurnNumber>)| {
             number.map(|number| queue.turn(line, number))
         };
-        let mut lines = lines.iter();
-        let first = lines.next().zip(numbers.first);
-        Self {
-            first: first.map(|(line, number)| queue.turn(line, number)),
-            others: lines.zip(&numbers.others).map(turn).collect(),
-        }
+        let numbers = once(&numbers.first).chain(&numbers.others);
+        lines.iter().zip(numbers).map(turn).collect()
     }
 
     /// The turn, if there is one alone.

@@ -55,15 +55,14 @@ impl<'a> Attempt<'a> {
         let rule = match (&self.command.fence, self.command.keys.names()) {
             (Some(_), None) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
             (None, None) => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
-            (Some(_), Some(names)) => {
-                let accepts = |reply: &_, count| is_acquire_reply(reply, count, is_fenced_reply);
-                Rule::new(accepts, names.len())
-            }
-            (None, Some(names)) => {
-                let is_plain = |reply: &_| several::plain_vote(reply).is_some();
-                let accepts = move |reply: &_, count| is_acquire_reply(reply, count, is_plain);
-                Rule::new(accepts, names.len())
-            }
+            (Some(_), Some(names)) => Rule::new(
+                |reply, count| is_acquire_reply(reply, count, is_fenced_reply),
+                names.len(),
+            ),
+            (None, Some(names)) => Rule::new(
+                |reply, count| is_acquire_reply(reply, count, several::is_plain),
+                names.len(),
+            ),
         };
         let kind = Kind::Acquire {
             again: Again::Of(self.command, self.ttl),

@@ -163,6 +163,8 @@ pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
             holder: value.and_then(|value| Content::read(value).holder()),
             resting: value.is_some_and(Content::rests),
             resource: None,
+            readers: None,
+            writer_waits: false,
         }),
         _ => None,
     }

@@ -35,6 +35,10 @@ pub(super) fn plain_vote(reply: &Reply) -> Option<Vote> {
     }
 }
 
+pub(super) fn is_plain(reply: &Reply) -> bool {
+    plain_vote(reply).is_some()
+}
+
 /// The place of the key that is in the way, from 0, and why.
 fn parts(reply: &Reply, count: usize) -> Option<(usize, &[Reply])> {
     let Reply::Array(items) = reply else {
@@ -200,7 +204,6 @@ mod tests {
 
     #[test]
     fn anything_else_is_no_reply() {
-        let is_plain = |reply: &Reply| plain_vote(reply).is_some();
         assert!(is_acquire_reply(&Reply::Okay, 2, is_plain));
         assert!(is_acquire_reply(&error(), 2, is_plain));
         for bad in [

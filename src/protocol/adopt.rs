@@ -131,6 +131,8 @@ fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
             holder,
             resting,
             resource: None,
+            readers: None,
+            writer_waits: false,
         },
         View::Free => Vote::Missing,
         View::Failed(error) => Vote::Failed(error),

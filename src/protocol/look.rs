@@ -56,6 +56,8 @@ fn vote(status: NodeStatus) -> NodeReport {
                 holder,
                 resting,
                 resource: None,
+                readers: None,
+                writer_waits: false,
             },
             View::Free => Vote::Missing,
             View::Failed(error) => Vote::Failed(error),
