@@ -6,7 +6,8 @@ use super::call_record::CallRecord;
 use super::turn::Start;
 use crate::contend::order::Order;
 use crate::contend::queue::Turn;
-use crate::error::Error;
+use crate::contend::turns::Turns;
+use crate::error::{Error, NodeReport, Vote};
 use crate::fanout::Fanout;
 use crate::guard::{LockGuard, Received};
 
@@ -44,17 +45,37 @@ impl LockManager {
             }
             let turn = match self.wait_to_read(params, error, record)? {
                 FromLine::Leads(turn) => {
-                    let result = self.take(params, Start::Refused, &turn, record);
+                    let turns = Turns::one(Some(turn));
+                    let result = self.take(params, Start::Refused, &turns, record);
                     if result.is_ok() {
-                        let_the_next_go(turn);
+                        let_the_next_go(&turns);
                     }
                     return result;
                 }
-                FromLine::GoesAhead(turn) => turn,
+                FromLine::GoesAhead(turn) => Turns::one(Some(turn)),
             };
             // Before it asks itself, so that all of them ask at the same time.
-            let_the_next_go(turn);
+            let_the_next_go(&turn);
+            drop(turn);
             result = self.ask_to_read(params, self.by_arbiter(), record);
+        }
+    }
+
+    /// Waits in the line of the readers that were refused. A thread whose time ends there gets the last error of the reader that
+    /// waits at the nodes, or else its own.
+    fn wait_to_read(
+        &self,
+        params: &LockParams,
+        refused: Error,
+        record: &mut CallRecord<'_>,
+    ) -> Result<FromLine, Error> {
+        match self.enter(params, &params.line, record) {
+            Ok((turn, Some(Received::GoAhead))) => Ok(FromLine::GoesAhead(turn)),
+            Ok((turn, _)) => Ok(FromLine::Leads(turn)),
+            Err(Error::Held { nodes, .. }) if nodes.iter().all(is_unasked) => {
+                Err(record.refused(refused))
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -107,11 +128,17 @@ impl LockManager {
 }
 
 /// Lets the next reader of the line ask, and so on: each of them lets the one behind it go before it asks.
-fn let_the_next_go(turn: Turn<LockGuard>) {
+fn let_the_next_go(turns: &Turns<LockGuard>) {
+    let Some(turn) = turns.only() else {
+        return;
+    };
     while let Some(first) = turn.first() {
         if turn.give_to(&first, Received::GoAhead).is_ok() {
             return;
         }
     }
-    turn.end();
+}
+
+fn is_unasked(report: &NodeReport) -> bool {
+    matches!(report.vote, Vote::NotAsked)
 }

@@ -9,6 +9,7 @@ use super::fenced::{is_fenced_read, is_fenced_reply};
 use super::readers::{read_vote, refusal, refusal_of_a_reader};
 use super::request::{Again, Kind, Request, Rule};
 use super::round::{exchange, exchange_all};
+use super::several::{self, is_acquire_reply};
 use super::{Ballot, Node, refused};
 use crate::error::Vote;
 use crate::fencing::Rules;
@@ -33,21 +34,39 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// As [`Self::new`], for a node that has no key of the lock; of several resources, that lacks one at least. There the others
+    /// count as set, with this time to live.
+    pub(crate) fn healing(command: Command<'a>, ttl: Duration) -> Self {
+        let attempt = Self::new(command, ttl);
+        match command.keys.names() {
+            None => attempt,
+            Some(_) => Self {
+                set: command.retake(ttl),
+                ..attempt
+            },
+        }
+    }
+
     /// Releases the keys of the attempt.
     pub(crate) fn release(&self) -> &Packed {
         &self.release
     }
 
     fn request(&self) -> Request<'_> {
-        let rule = Rule::new(
-            match (self.command.keys, self.command.fence) {
-                (Keys::Read(_), Some(_)) => |reply, _| is_fenced_read(reply),
-                (Keys::Read(_), None) => |reply, _| read_vote(reply).is_some(),
-                (_, Some(_)) => |reply, _| is_fenced_reply(reply),
-                (_, None) => |reply, _| acquire_vote(reply).is_some(),
-            },
-            0,
-        );
+        let rule = match (&self.command.fence, self.command.keys) {
+            (Some(_), Keys::Read(_)) => Rule::new(|reply, _| is_fenced_read(reply), 0),
+            (None, Keys::Read(_)) => Rule::new(|reply, _| read_vote(reply).is_some(), 0),
+            (Some(_), Keys::Lock(_)) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
+            (None, Keys::Lock(_)) => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
+            (Some(_), Keys::All(all)) => Rule::new(
+                |reply, count| is_acquire_reply(reply, count, is_fenced_reply),
+                all.names.len(),
+            ),
+            (None, Keys::All(all)) => Rule::new(
+                |reply, count| is_acquire_reply(reply, count, several::is_plain),
+                all.names.len(),
+            ),
+        };
         let kind = Kind::Acquire {
             again: Again::Of(self.command, self.ttl),
             undo: Cow::Borrowed(&self.release),
@@ -60,19 +79,21 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
-        let is_read = matches!(self.command.keys, Keys::Read(_));
+        let names = self.command.keys.names();
+        if let Some(refused) = names.and_then(|names| several::refusal(reply, names)) {
+            return Some(refused);
+        }
         let Some(fence) = self.command.fence else {
-            return if is_read {
-                read_vote(reply)
-            } else {
-                acquire_vote(reply)
+            return match self.command.keys {
+                Keys::Lock(_) => acquire_vote(reply),
+                Keys::Read(_) => read_vote(reply),
+                Keys::All(_) => several::plain_vote(reply),
             };
         };
         let counter = Rules::fence(self.command.keys.first());
-        let why_not = if is_read {
-            refusal_of_a_reader
-        } else {
-            refusal
+        let why_not = match self.command.keys {
+            Keys::Read(_) => refusal_of_a_reader,
+            Keys::Lock(_) | Keys::All(_) => refusal,
         };
         node.fenced_vote(reply, fence.rules, counter, why_not)
     }

@@ -29,6 +29,7 @@ pub(super) fn refusal_of_a_reader(items: &[Reply]) -> Option<Vote> {
             resting: false,
             readers: None,
             writer_waits: true,
+            resource: None,
         }),
         items => not_ours(items),
     }
@@ -43,6 +44,7 @@ pub(super) fn refusal(items: &[Reply]) -> Option<Vote> {
             resting: false,
             readers: Some(readers.unsigned_abs()),
             writer_waits: false,
+            resource: None,
         }),
         items => not_ours(items),
     }

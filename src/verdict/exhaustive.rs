@@ -179,6 +179,7 @@ fn where_a_writer_waits_a_reader_has_lost_whatever_the_other_nodes_say() {
         resting: false,
         readers: None,
         writer_waits: true,
+        resource: None,
     };
     each_round(&mut |round| {
         for place in 0..round.len() {
