@@ -7,8 +7,8 @@ use super::wait::Target;
 use crate::subject::Names;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT, PASS_SCRIPT, PROBE, RELEASE_SCRIPT,
-    REST_SCRIPT, RETAKE, SCAN, Script,
+    EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_READ_SCRIPT, LOOK_SCRIPT, PASS_SCRIPT, PROBE,
+    RELEASE_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script,
 };
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
@@ -188,7 +188,7 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
 pub(super) fn look(target: Target<'_>, announced: Duration, in_any_case: bool) -> Packed {
     let (key, script, permits) = match target {
         Target::Lock(key) => (key, &LOOK_SCRIPT, None),
-        Target::Read(key) => (key, &LOOK_SCRIPT, None),
+        Target::Read(key) => (key, &LOOK_READ_SCRIPT, None),
         Target::All(keys) => (keys.first().map_or("", String::as_str), &LOOK_SCRIPT, None),
         Target::Slots(key, permits) => (key, &LOOK_SCRIPT, Some(permits)),
     };
