@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::fence::Fence;
-use crate::subject::Names;
 use super::wait::Target;
+use crate::subject::Names;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
     EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT, PASS_SCRIPT, PROBE, RELEASE_SCRIPT,
