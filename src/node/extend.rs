@@ -96,7 +96,7 @@ impl Votes {
             return None;
         }
         let each = replies.iter().zip(command.each());
-        let votes = each.map(|(reply, command)| match command.tells_of() {
+        let votes = each.map(|(reply, command)| match command.several() {
             None => own_key_vote(reply),
             Some(names) => extension_of_all(reply, names),
         });
