@@ -7,9 +7,10 @@ use super::wait::Target;
 use crate::subject::Names;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_ALL_SCRIPT, LOOK_READ_SCRIPT, LOOK_SCRIPT,
-    PASS_SCRIPT, PROBE, READ_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT, REREAD_SCRIPT,
-    REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script, UNREAD_SCRIPT,
+    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_ALL_SCRIPT,
+    LOOK_READ_SCRIPT, LOOK_SCRIPT, PASS_SCRIPT, PROBE, READ_SCRIPT, RELEASE_ALL_SCRIPT,
+    RELEASE_SCRIPT, REREAD_SCRIPT, REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script,
+    UNREAD_SCRIPT,
 };
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.

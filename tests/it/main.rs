@@ -88,6 +88,14 @@ mod semaphore {
     mod shown;
 }
 
+/// One lock on several resources.
+#[cfg(test)]
+mod several {
+    #[cfg(target_os = "linux")]
+    mod lines;
+    mod names;
+}
+
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {

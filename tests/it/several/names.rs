@@ -97,11 +97,22 @@ fn sixty_four_names_in_any_order_are_one_lock() {
     let guard = manager.request_all(&names).ttl(TTL).try_lock().unwrap();
     names.sort();
     assert_eq!(guard.resources(), names);
-    assert_eq!(guard.resource(), "account:0, account:1, account:10 and 61 more");
-    assert!(nodes.iter().all(|node| names.iter().all(|name| node.token_of(name).is_some())));
+    assert_eq!(
+        guard.resource(),
+        "account:0, account:1, account:10 and 61 more"
+    );
+    assert!(
+        nodes
+            .iter()
+            .all(|node| names.iter().all(|name| node.token_of(name).is_some()))
+    );
     guard.extend(TTL * 2).unwrap();
     guard.unlock().unwrap();
-    assert!(nodes.iter().all(|node| names.iter().all(|name| node.token_of(name).is_none())));
+    assert!(
+        nodes
+            .iter()
+            .all(|node| names.iter().all(|name| node.token_of(name).is_none()))
+    );
 }
 
 #[test]
@@ -109,7 +120,9 @@ fn one_name_is_an_ordinary_lock() {
     let (_nodes, manager) = fakes();
     let guard = manager.lock_all(["job"], TTL).unwrap();
     assert_eq!((guard.resource(), guard.resources()), ("job", vec!["job"]));
-    assert!(matches!(manager.try_lock("job", TTL), Err(Error::Held { resource, .. }) if &*resource == "job"));
+    assert!(
+        matches!(manager.try_lock("job", TTL), Err(Error::Held { resource, .. }) if &*resource == "job")
+    );
     let text = guard.into_lease().to_string();
     assert!(text.ends_with(":job"), "{text}");
 }
