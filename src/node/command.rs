@@ -119,31 +119,23 @@ impl<'a> Command<'a> {
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
-        match self.fence_of_key() {
-            Some(fence) => fence.extend((self.keys, self.value), ttl),
-            None => {
-                let script = match self.keys {
-                    Keys::Lock(_) => &EXTEND_SCRIPT,
-                    Keys::Read(_) => &REREAD_SCRIPT,
-                    Keys::All(_) => &EXTEND_ALL_SCRIPT,
-                };
-                self.call(("extend", script), &[self.value.into(), millis(ttl)])
-            }
-        }
+        let script = match (self.fence_of_key(), self.keys) {
+            (Some(fence), _) => return fence.extend((self.keys, self.value), ttl),
+            (None, Keys::Lock(_)) => &EXTEND_SCRIPT,
+            (None, Keys::Read(_)) => &REREAD_SCRIPT,
+            (None, Keys::All(_)) => &EXTEND_ALL_SCRIPT,
+        };
+        self.call(("extend", script), &[self.value.into(), millis(ttl)])
     }
 
     pub(crate) fn release(&self) -> Packed {
-        match self.fence_of_key() {
-            Some(fence) => fence.release((self.keys, self.value)),
-            None => {
-                let script = match self.keys {
-                    Keys::Lock(_) => &RELEASE_SCRIPT,
-                    Keys::Read(_) => &UNREAD_SCRIPT,
-                    Keys::All(_) => &RELEASE_ALL_SCRIPT,
-                };
-                self.call(("release", script), &[self.value.into()])
-            }
-        }
+        let script = match (self.fence_of_key(), self.keys) {
+            (Some(fence), _) => return fence.release((self.keys, self.value)),
+            (None, Keys::Lock(_)) => &RELEASE_SCRIPT,
+            (None, Keys::Read(_)) => &UNREAD_SCRIPT,
+            (None, Keys::All(_)) => &RELEASE_ALL_SCRIPT,
+        };
+        self.call(("release", script), &[self.value.into()])
     }
 
     /// Gives the lock back and asks for it again, in one step. `next` is of the same key. Our own key counts as a vote, so the
