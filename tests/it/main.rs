@@ -96,6 +96,13 @@ mod several {
     mod names;
 }
 
+/// Read-write locks: many readers at a time, or one writer.
+#[cfg(test)]
+mod readers {
+    mod on_servers;
+    mod waiting;
+}
+
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {
