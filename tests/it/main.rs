@@ -92,6 +92,7 @@ mod semaphore {
 #[cfg(test)]
 mod several {
     mod fenced;
+    mod keeping;
     #[cfg(target_os = "linux")]
     mod lines;
     mod names;

@@ -4,7 +4,7 @@ use redlatch::{Error, FencingToken, LockManager, NodeError, Vote};
 use redlatch_testing::Server;
 
 use super::on_servers::{keys, take};
-use crate::managers::fenced_over;
+use crate::managers::{fenced, fenced_over};
 use crate::waiting::wake_up::{TTL, cluster};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -33,7 +33,8 @@ fn micros(server: &Server) -> u64 {
 #[test]
 fn each_resource_sees_larger_tokens_whichever_guard_they_come_from() {
     let servers = cluster(3);
-    let managers = [fenced_over(&servers), fenced_over(&servers)];
+    let second = fenced().nodes(servers.iter().map(Server::url));
+    let managers = [fenced_over(&servers), second.build().unwrap()];
     let rounds: [&[&str]; 8] = [
         &["a"],
         &["a", "b"],
