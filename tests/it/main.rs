@@ -91,6 +91,7 @@ mod semaphore {
 /// Read-write locks: many readers at a time, or one writer.
 #[cfg(test)]
 mod readers {
+    mod fairness;
     mod on_servers;
     mod waiting;
 }
