@@ -43,8 +43,8 @@ impl Subject {
 
 /// The names of several resources as they stand in messages.
 pub(crate) fn shown(names: &[Arc<str>]) -> Arc<str> {
-    let (named, more) = names.split_at_checked(MOST_NAMED).unwrap_or((names, &[]));
-    let mut text = named.join(", ");
+    let (first, more) = names.split_at_checked(MOST_NAMED).unwrap_or((names, &[]));
+    let mut text = first.join(", ");
     if !more.is_empty() {
         text = format!("{text} and {} more", more.len());
     }

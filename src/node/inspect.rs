@@ -154,6 +154,15 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
             Some(not_a_lock("never expires", Some(length)))
         }
         [
+            Reply::Int(last @ 0..),
+            Reply::Int(readers @ 1..),
+            Reply::Int(first @ 0..),
+        ] => Some(View::Read {
+            readers: usize::try_from(*readers).ok()?,
+            remaining: Duration::from_millis(first.unsigned_abs()),
+            last: Duration::from_millis(last.unsigned_abs()),
+        }),
+        [
             Reply::Int(pttl @ 0..),
             Reply::Int(length),
             Reply::Bulk(value),
@@ -215,6 +224,14 @@ mod tests {
                 "held by \\xff\\n\u{2026} (9000 bytes), for another 1.5s",
             ),
             (
+                b"*3\r\n:9000\r\n:3\r\n:4000\r\n",
+                "read by 3, oldest for another 4.0s",
+            ),
+            (
+                b"*3\r\n:0\r\n:1\r\n:0\r\n",
+                "read by 1, oldest for another 0.0ns",
+            ),
+            (
                 b"-LOADING wait\r\n",
                 "the server answered LOADING wait (the server is loading its data: it votes once that is done)",
             ),
@@ -238,7 +255,12 @@ mod tests {
             b"*1\r\n$2\r\n-2\r\n",
             b"*2\r\n:1500\r\n$2\r\nme\r\n",
             b"*3\r\n:-2\r\n:2\r\n$2\r\nme\r\n",
-            b"*3\r\n:1500\r\n:2\r\n:2\r\n",
+            b"*3\r\n:1500\r\n:0\r\n:2\r\n",
+            b"*3\r\n:1500\r\n:-1\r\n:2\r\n",
+            b"*3\r\n:1500\r\n:2\r\n:-1\r\n",
+            b"*3\r\n:-1\r\n:2\r\n:2\r\n",
+            b"*3\r\n:-2\r\n:2\r\n:2\r\n",
+            b"*4\r\n:1500\r\n:2\r\n:2\r\n:2\r\n",
             b"*3\r\n:1500\r\n:2\r\n$-1\r\n",
             // More of the value than there is.
             b"*3\r\n:1500\r\n:1\r\n$2\r\nme\r\n",

@@ -131,6 +131,11 @@ fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
             holder,
             resting,
         },
+        View::Read { last, .. } => Vote::Held {
+            remaining: Some(last),
+            holder: None,
+            resting: false,
+        },
         View::Free => Vote::Missing,
         View::Failed(error) => Vote::Failed(error),
     };

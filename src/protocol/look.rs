@@ -56,6 +56,11 @@ fn vote(status: NodeStatus) -> NodeReport {
                 holder,
                 resting,
             },
+            View::Read { last, .. } => Vote::Held {
+                remaining: Some(last),
+                holder: None,
+                resting: false,
+            },
             View::Free => Vote::Missing,
             View::Failed(error) => Vote::Failed(error),
         },

@@ -250,8 +250,8 @@ fn assert_change(original: &str, at: usize, byte: u8) -> Result<(), TestCaseErro
     if let Ok(lease) = text.parse::<Lease>() {
         prop_assert_eq!(lease.to_string(), text);
     }
-    let begins_name = original.rfind(':').unwrap_or_default() + 1;
-    prop_assert!(original[..at].parse::<Lease>().is_err() || at > begins_name);
+    let before_name = original.rfind(':').unwrap();
+    prop_assert!(original[..at].parse::<Lease>().is_err() || at > before_name.saturating_add(1));
     Ok(())
 }
 
