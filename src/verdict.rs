@@ -130,6 +130,8 @@ pub(crate) struct Tally {
     refused: usize,
     /// Those of them that abstain.
     abstaining: usize,
+    /// Those of them that refuse a reader because a writer waits.
+    for_a_writer: usize,
 }
 
 impl Tally {
@@ -149,6 +151,9 @@ impl Tally {
             if matches!(vote, Vote::Held { .. } | Vote::Stale { .. }) {
                 tally.refused = tally.refused.saturating_add(1);
             }
+            if vote.is_for_a_writer() {
+                tally.for_a_writer = tally.for_a_writer.saturating_add(1);
+            }
             if matches!(vote, Vote::Failed(NodeError::Quarantined { .. })) {
                 tally.abstaining = tally.abstaining.saturating_add(1);
             }
@@ -156,13 +161,14 @@ impl Tally {
         tally
     }
 
+    /// Whether a majority has granted it. A reader lets a writer that waits have it first, whatever the other nodes say.
     pub(crate) fn is_won(self) -> bool {
-        quorum::is_reached(self.nodes, self.granted)
+        quorum::is_reached(self.nodes, self.granted) && self.for_a_writer == 0
     }
 
-    /// Whether no majority is possible any more.
+    /// Whether no majority is possible any more, or wanted.
     pub(crate) fn is_lost(self) -> bool {
-        quorum::is_ruled_out(self.nodes, self.against)
+        quorum::is_ruled_out(self.nodes, self.against) || self.for_a_writer > 0
     }
 
     /// Whether further votes can still win or lose it.

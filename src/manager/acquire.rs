@@ -15,7 +15,7 @@ use crate::error::{Error, NodeError, Vote};
 use crate::guard::LockGuard;
 use crate::holder::Label;
 use crate::node::command::{Keys, slot_key};
-use crate::node::wait::WhenFree;
+use crate::node::wait::{Target, WhenFree};
 use crate::protocol::acquire::{Asked, attempt};
 use crate::quorum::Term;
 use crate::renewal::KeepAlive;
@@ -130,10 +130,12 @@ impl LockManager {
             permits,
             slots: &self.shared.slots,
         });
-        let wanted = Wanted {
-            key: params.keys.first(),
-            semaphore,
+        let key = params.keys.first();
+        let target = match params.permits {
+            Some(permits) => Target::Slots(key, permits),
+            None => Target::Lock(key),
         };
+        let wanted = Wanted { target, semaphore };
         let mut wait = Wait::new(cluster, wanted, patience);
         let all = Order::of(cluster.options.fanout);
         let mut passed = None;

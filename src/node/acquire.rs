@@ -95,11 +95,7 @@ pub(crate) fn acquire_all<'n>(
 pub(super) fn acquire_vote(reply: &Reply) -> Option<Vote> {
     match reply {
         Reply::Okay => Some(Vote::Granted),
-        Reply::Nil => Some(Vote::Held {
-            resting: false,
-            remaining: None,
-            holder: None,
-        }),
+        Reply::Nil => Some(Vote::held(None)),
         Reply::Error(error) => Some(refused(error)),
         Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) | Reply::Array(_) => None,
     }

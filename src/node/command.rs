@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fence::Fence;
+use super::wait::Target;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
     EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT, PASS_SCRIPT, PROBE, RELEASE_SCRIPT,
@@ -164,33 +165,38 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
     Packed::new("scan", &words).with_replies_up_to(LONGEST_PAGE)
 }
 
-/// Asks for the PTTL of a lock, and announces for how long a client waits for it: for a free lock only `in_any_case`. With
-/// `permits`, asks for those of all slots of a semaphore.
-pub(super) fn look(
-    key: &str,
-    announced: Duration,
-    in_any_case: bool,
-    permits: Option<u32>,
-) -> Packed {
+/// Asks for how long a client that waits for this has to wait, and announces for how long it does: for a free lock only
+/// `in_any_case`.
+pub(super) fn look(target: Target<'_>, announced: Duration, in_any_case: bool) -> Packed {
+    let (key, script, permits) = match target {
+        Target::Lock(key) => (key, &LOOK_SCRIPT, None),
+        Target::Read(key) => (key, &LOOK_SCRIPT, None),
+        Target::Slots(key, permits) => (key, &LOOK_SCRIPT, Some(permits)),
+    };
     let in_any_case = Word::from(if in_any_case { "1" } else { "0" });
     let mut rest = vec!["1".into(), key.into(), millis(announced), in_any_case];
     rest.extend(permits.map(|permits| Word::from(u64::from(permits))));
-    Packed::call("look", &LOOK_SCRIPT, &rest)
+    Packed::call("look", script, &rest)
 }
 
 /// The shortest time for which a server can be asked to block. Zero would mean no bound.
 pub(super) const SHORTEST_LISTENING: Duration = Duration::from_millis(1);
 
-/// Blocks until the bell of a lock rings, for this long.
-pub(super) fn listen(key: &str, span: Duration) -> Packed {
+/// The key of the bell of a lock.
+pub(super) fn bell(key: &str) -> String {
+    format!("{key}{BELL}")
+}
+
+/// The key of the bell of those who wait to read.
+pub(super) fn readers_bell(key: &str) -> String {
+    format!("{key}{BELL}:read")
+}
+
+/// Blocks until this bell rings, for this long.
+pub(super) fn listen(bell: &str, span: Duration) -> Packed {
     let span = Duration::from_millis(whole_millis(span.max(SHORTEST_LISTENING)));
     let seconds = format!("{:.3}", span.as_secs_f64());
-    let bell = format!("{key}{BELL}");
-    let words = [
-        "BLPOP".into(),
-        bell.as_str().into(),
-        seconds.as_str().into(),
-    ];
+    let words = ["BLPOP".into(), bell.into(), seconds.as_str().into()];
     Packed::new("listen", &words)
 }
 

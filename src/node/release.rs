@@ -125,6 +125,8 @@ pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
             remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
             holder: value.and_then(|value| Content::read(value).holder()),
             resting: value.is_some_and(Content::rests),
+            readers: None,
+            writer_waits: false,
         }),
         _ => None,
     }

@@ -51,7 +51,7 @@ pub(super) enum Kind<'a> {
     Brief,
     /// Blocks until a lock is released, or until a time. No reply is no fault of the node.
     Listen {
-        key: &'a str,
+        bell: &'a str,
         until: Timestamp,
         patience: Duration,
         /// Set when nobody wants the answer any more.
@@ -160,8 +160,8 @@ impl Request<'_> {
     pub(super) fn again(&self, now: Timestamp) -> Cow<'_, Packed> {
         match &self.kind {
             Kind::Acquire { again, .. } => again.pack(),
-            Kind::Listen { key, until, .. } => {
-                Cow::Owned(command::listen(key, until.saturating_since(now)))
+            Kind::Listen { bell, until, .. } => {
+                Cow::Owned(command::listen(bell, until.saturating_since(now)))
             }
             Kind::Extend
             | Kind::Release

@@ -27,11 +27,32 @@ pub(crate) struct LookReply {
 
 /// What a client waits for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target<'t> {
-    /// Of the lock, or what the keys of all slots begin with.
-    pub(crate) key: &'t str,
-    /// How many slots the semaphore has, if it is one.
-    pub(crate) permits: Option<u32>,
+pub(crate) enum Target<'t> {
+    /// The lock with this key.
+    Lock(&'t str),
+    /// The lock with this key, as a reader.
+    Read(&'t str),
+    /// A slot of the semaphore with so many permits. The keys of all slots begin with this.
+    Slots(&'t str, u32),
+}
+
+impl Target<'_> {
+    /// How many slots it has, if it is a semaphore.
+    fn permits(self) -> Option<u32> {
+        if let Self::Slots(_, permits) = self {
+            Some(permits)
+        } else {
+            None
+        }
+    }
+
+    /// The key of the bell that rings when it is free.
+    pub(crate) fn bell(self) -> String {
+        match self {
+            Self::Lock(key) | Self::Slots(key, _) => command::bell(key),
+            Self::Read(key) => command::readers_bell(key),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +105,7 @@ impl Node {
     /// zero announces nothing. A free lock is announced only by a client that yields. None if the node does not tell.
     pub(crate) fn look(
         &self,
-        Target { key, permits }: Target<'_>,
+        target: Target<'_>,
         span: Duration,
         when_free: WhenFree,
     ) -> Option<LookReply> {
@@ -92,7 +113,8 @@ impl Node {
             Duration::ZERO => span,
             span => span.saturating_add(self.timeout),
         };
-        let command = command::look(key, announced, when_free == WhenFree::Yield, permits);
+        let permits = target.permits();
+        let command = command::look(target, announced, when_free == WhenFree::Yield);
         // A server that refuses, or is loading, has answered.
         let accepts = |reply: &Reply, permits: usize| {
             let permits = u32::try_from(permits).ok().filter(|permits| *permits > 0);
@@ -106,11 +128,11 @@ impl Node {
 }
 
 impl Listener<'_> {
-    /// Waits for a release for `span`, for no longer than `longest` in all, and until the flag `given_up` is set. Keeps a
+    /// Waits until this bell rings for `span`, for no longer than `longest` in all, and until the flag `given_up` is set. Keeps a
     /// connection busy meanwhile.
     pub(crate) fn listen(
         &self,
-        key: &str,
+        bell: &str,
         span: Duration,
         longest: Duration,
         given_up: Option<&AtomicBool>,
@@ -120,9 +142,9 @@ impl Listener<'_> {
         }
         let until = self.node.now().saturating_add(span);
         let late = SERVER_TICK.saturating_add(self.node.timeout);
-        let command = command::listen(key, span);
+        let command = command::listen(bell, span);
         let kind = Kind::Listen {
-            key,
+            bell,
             until,
             patience: span.saturating_add(late).min(longest),
             given_up,

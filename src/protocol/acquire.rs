@@ -277,17 +277,16 @@ pub(super) fn cast(ballots: &mut [Ballot], place: usize, ballot: Option<Ballot>)
 /// to live.
 fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
     let mut report = ballot.report;
-    if matches!(report.vote, Vote::Held { .. }) {
+    // That a writer waits is what the release of a reader does not tell.
+    if matches!(report.vote, Vote::Held { .. }) && !report.vote.is_for_a_writer() {
         match released.vote {
             Vote::Held { .. } | Vote::Failed(NodeError::NotALock { .. }) => {
                 report.vote = released.vote;
             }
             Vote::Missing => {
-                report.vote = Vote::Held {
-                    remaining: Some(Duration::ZERO),
-                    holder: report.vote.holder().cloned(),
-                    resting: report.vote.is_resting(),
-                };
+                if let Vote::Held { remaining, .. } = &mut report.vote {
+                    *remaining = Some(Duration::ZERO);
+                }
             }
             Vote::Granted
             | Vote::Released

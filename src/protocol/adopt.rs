@@ -130,6 +130,8 @@ fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
             remaining: Some(remaining),
             holder,
             resting,
+            readers: None,
+            writer_waits: false,
         },
         View::Read { last, .. } => Vote::Held {
             remaining: Some(last),

@@ -55,6 +55,8 @@ fn vote(status: NodeStatus) -> NodeReport {
                 remaining: Some(remaining),
                 holder,
                 resting,
+                readers: None,
+                writer_waits: false,
             },
             View::Read { last, .. } => Vote::Held {
                 remaining: Some(last),

@@ -40,11 +40,7 @@ impl Says {
         match (self, place % 2) {
             (Ours, 0) => Vote::Granted,
             (Ours, _) => Vote::Released,
-            (Anothers, _) => Vote::Held {
-                remaining: None,
-                holder: None,
-                resting: false,
-            },
+            (Anothers, _) => Vote::held(None),
             (NoKey, _) => Vote::Missing,
             (Nothing, 0) => Vote::Failed(NodeError::TimedOut),
             (Nothing, _) => Vote::Failed(NodeError::PoolExhausted),
