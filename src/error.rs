@@ -49,7 +49,7 @@ pub enum Error {
     /// [`NotAsked`](Vote::NotAsked).
     #[non_exhaustive]
     Held {
-        /// The resource that was asked for.
+        /// The resource that was asked for; of [several](crate::LockManager::request_all), the one that was in the way.
         resource: Arc<str>,
         /// How many permits it has, if it is a [semaphore](crate::LockManager::semaphore).
         permits: Option<u32>,
@@ -227,6 +227,32 @@ impl Error {
             *permits = number;
         }
         self
+    }
+
+    /// The same error, for a thread that waited for the one which met it, in the line of `in_the_way`, and that asks for
+    /// `asked`. None if it is about another one of several resources, which this thread may not want.
+    pub(crate) fn met_by_another(
+        mut self,
+        in_the_way: &Arc<str>,
+        asked: &Arc<str>,
+    ) -> Option<Self> {
+        match &mut self {
+            Self::Held { resource, .. } if resource != in_the_way => return None,
+            Self::Unavailable { resource, .. } | Self::TooSlow { resource, .. } => {
+                *resource = Arc::clone(asked);
+            }
+            _ => {}
+        }
+        Some(self)
+    }
+
+    /// Which resource is in the way, if this error is [`Held`](Self::Held).
+    pub(crate) fn resource(&self) -> Option<&str> {
+        if let Self::Held { resource, .. } = self {
+            Some(resource)
+        } else {
+            None
+        }
     }
 
     /// Returns who has the lock, if this error is [`Held`](Self::Held), the holder says so, and the call could learn it.

@@ -21,6 +21,7 @@ mod named;
 mod operations;
 mod request;
 mod semaphore;
+mod several;
 mod turn;
 mod what;
 
@@ -269,9 +270,9 @@ impl LockManager {
         let guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();
         guard.count();
-        // If another thread of this manager is asking for the lock, that thread keeps its turn.
-        let turn = self.shared.queue.try_enter(guard.shared_resource());
-        Ok(guard.with_turn(turn))
+        // Where another thread of this manager is asking for the lock, that thread keeps its turn.
+        let turns = self.try_enter(guard.names());
+        Ok(guard.with_turns(turns))
     }
 
     pub(crate) fn with_nodes(

@@ -3,7 +3,7 @@
 //! From the top down:
 //!
 //! - `acquire`, `extend`, `release`, `pass`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
-//!   `probe` asks a node that failed whether it is back.
+//!   `several` makes one vote of what a node says of several resources. `probe` asks a node that failed whether it is back.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file; `sent` is what
 //!   happens after sending.
@@ -49,6 +49,7 @@ mod round;
 mod round_trips;
 pub(crate) mod scan;
 mod sent;
+mod several;
 mod slot;
 pub(crate) mod wait;
 

@@ -63,7 +63,7 @@ enum Next {
     Attempt(Vec<u32>),
     /// Another look.
     Look,
-    /// Another look at once, to see which slot was released.
+    /// Another look at once, to see which slot was released, or which other one of several resources is in the way.
     Woken,
     /// A sleep, and then an attempt at all nodes.
     Sleep,
@@ -221,13 +221,14 @@ impl<'c> Wait<'c> {
         let longest = left().saturating_add(PRECISION);
         let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
         let listen = |listener: Listener<'_>| {
-            let bell = self.wanted.target.bell();
+            let bell = self.wanted.target.bell(look.place);
             listener.listen(&bell, span, longest, given_up)
         };
         match listener.map(listen) {
             Some(ListenOutcome::Release) => {
                 cluster.stats.woken.count();
-                if is_semaphore {
+                // Another slot may be free, or another one of several resources be held.
+                if is_semaphore || matches!(self.wanted.target, Target::All(_)) {
                     Next::Woken
                 } else {
                     Next::Attempt(Vec::new())

@@ -79,6 +79,8 @@ pub enum Vote {
         holder: Option<Holder>,
         /// Whether the lock [rests](crate::LockRequest::at_least), as far as the node's answer tells.
         resting: bool,
+        /// Which one is in the way, if the lock is on [several resources](crate::LockManager::request_all).
+        resource: Option<Arc<str>>,
         /// How many [readers](crate::LockManager::rw_lock) have it, if it is they and the node's answer tells.
         readers: Option<u64>,
         /// Whether the node refuses a reader because a writer waits there, which comes first. Only a reader is refused so. Then
@@ -136,8 +138,28 @@ impl Vote {
             remaining,
             holder: None,
             resting: false,
+            resource: None,
             readers: None,
             writer_waits: false,
+        }
+    }
+
+    /// The same vote, on a lock on several resources of which this one is in the way.
+    pub(crate) fn about(mut self, name: &Arc<str>) -> Self {
+        if let Self::Held { resource, .. } | Self::Failed(NodeError::NotALock { resource, .. }) =
+            &mut self
+        {
+            *resource = Some(Arc::clone(name));
+        }
+        self
+    }
+
+    /// Which of several resources another holder has, if the node says so.
+    pub(crate) fn resource(&self) -> Option<&Arc<str>> {
+        if let Self::Held { resource, .. } = self {
+            resource.as_ref()
+        } else {
+            None
         }
     }
 
@@ -196,9 +218,13 @@ impl fmt::Display for Vote {
                 remaining,
                 holder,
                 resting,
+                resource,
                 readers,
                 writer_waits,
             } => {
+                if let Some(resource) = resource {
+                    write!(f, "{resource:?} ")?;
+                }
                 match (resting, holder, readers) {
                     _ if *writer_waits => f.write_str("a writer waits")?,
                     (_, _, Some(readers)) => write!(f, "read by {readers}")?,

@@ -10,7 +10,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use super::Lease;
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::subject::{MOST_RESOURCES, Subject, shown};
+use crate::subject::{MOST_RESOURCES, Names, Subject, shown};
 use crate::value::Value;
 
 /// The beginning of a text, and of one with a label or a time until which the lock has to rest. The first is read by all
@@ -172,7 +172,7 @@ fn named(text: &str) -> Result<(String, Subject), &'static str> {
     };
     if let Some((count, names)) = text.split_once(AND) {
         let names = names.split(AND).map(|name| decode(name).map(Arc::from));
-        let names = names.collect::<Result<Arc<[Arc<str>]>, _>>()?;
+        let names = names.collect::<Result<Names, _>>()?;
         let is_whole = decimal(count) == u64::try_from(names.len()).ok();
         let is_sound = (2..=MOST_RESOURCES).contains(&names.len());
         let is_sound = is_sound && names.iter().all(|name| !name.is_empty());

@@ -6,8 +6,8 @@ use super::LockManager;
 use super::turn::{line_of_permits, line_of_readers};
 use crate::contend::slots::check_permits;
 use crate::error::Error;
-use crate::node::command::Keys;
-use crate::subject::{MOST_RESOURCES, Subject, shown};
+use crate::node::command::{Keys, KeysOfAll};
+use crate::subject::{MOST_RESOURCES, Names, Subject, shown};
 
 /// What a call asks for, as the program says it.
 #[derive(Debug, Clone)]
@@ -75,11 +75,13 @@ impl LockManager {
                     [name] => return self.check(&What::Lock(name)),
                     [first, ..] => first,
                 };
+                let (line, resource) = (Arc::clone(first), shown(&names));
+                let names: Names = names.into();
                 Ok(Checked {
-                    line: Arc::clone(first),
-                    resource: shown(&names),
-                    subject: Subject::Several(names.into()),
-                    keys: Keys::All(keys),
+                    line,
+                    resource,
+                    subject: Subject::Several(Arc::clone(&names)),
+                    keys: Keys::All(KeysOfAll { keys, names }),
                     permits: None,
                 })
             }

@@ -8,6 +8,7 @@ use super::exchange::Answer;
 use super::fenced::is_fenced_reply;
 use super::request::{Again, Kind, Request, Rule};
 use super::round::{exchange, exchange_all};
+use super::several::{self, is_acquire_reply};
 use super::{Ballot, Node, refused};
 use crate::error::Vote;
 use crate::fencing::Rules;
@@ -32,15 +33,36 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// As [`Self::new`], for a node that has no key of the lock; of several resources, that lacks one at least. There the others
+    /// count as set, with this time to live.
+    pub(crate) fn healing(command: Command<'a>, ttl: Duration) -> Self {
+        let attempt = Self::new(command, ttl);
+        match command.keys.names() {
+            None => attempt,
+            Some(_) => Self {
+                set: command.retake(ttl),
+                ..attempt
+            },
+        }
+    }
+
     /// Releases the keys of the attempt.
     pub(crate) fn release(&self) -> &Packed {
         &self.release
     }
 
     fn request(&self) -> Request<'_> {
-        let rule = match self.command.fence {
-            Some(_) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
-            None => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
+        let rule = match (&self.command.fence, self.command.keys.names()) {
+            (Some(_), None) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
+            (None, None) => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
+            (Some(_), Some(names)) => Rule::new(
+                |reply, count| is_acquire_reply(reply, count, is_fenced_reply),
+                names.len(),
+            ),
+            (None, Some(names)) => Rule::new(
+                |reply, count| is_acquire_reply(reply, count, several::is_plain),
+                names.len(),
+            ),
         };
         let kind = Kind::Acquire {
             again: Again::Of(self.command, self.ttl),
@@ -54,8 +76,15 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
+        let names = self.command.keys.names();
+        if let Some(refused) = names.and_then(|names| several::refusal(reply, names)) {
+            return Some(refused);
+        }
         let Some(fence) = self.command.fence else {
-            return acquire_vote(reply);
+            return match names {
+                None => acquire_vote(reply),
+                Some(_) => several::plain_vote(reply),
+            };
         };
         let counter = Rules::fence(self.command.keys.first());
         node.fenced_vote(reply, fence.rules, counter)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::fence::Fence;
+use crate::subject::Names;
 use super::wait::Target;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
@@ -25,8 +26,16 @@ pub(crate) enum Keys {
     Lock(String),
     /// One key, which readers share.
     Read(String),
-    /// A key for each resource, in order. There is one at least.
-    All(Vec<String>),
+    /// A key for each resource, in order.
+    All(KeysOfAll),
+}
+
+/// The keys of a lock on several resources. There are two at least.
+#[derive(Debug, Clone)]
+pub(crate) struct KeysOfAll {
+    pub(crate) keys: Vec<String>,
+    /// As many, in the same order: what the answers of the nodes name.
+    pub(crate) names: Names,
 }
 
 impl Keys {
@@ -34,7 +43,7 @@ impl Keys {
     pub(crate) fn first(&self) -> &str {
         match self {
             Self::Lock(key) | Self::Read(key) => key,
-            Self::All(keys) => keys.first().map_or("", String::as_str),
+            Self::All(all) => all.keys.first().map_or("", String::as_str),
         }
     }
 
@@ -42,7 +51,15 @@ impl Keys {
     pub(crate) fn each(&self) -> &[String] {
         match self {
             Self::Lock(key) | Self::Read(key) => std::slice::from_ref(key),
-            Self::All(keys) => keys,
+            Self::All(all) => &all.keys,
+        }
+    }
+
+    /// The names of several resources; none of one.
+    pub(crate) fn names(&self) -> Option<&Names> {
+        match self {
+            Self::Lock(_) | Self::Read(_) => None,
+            Self::All(all) => Some(&all.names),
         }
     }
 }
@@ -118,7 +135,8 @@ impl<'a> Command<'a> {
         let keys = self.keys.each();
         let count = [Word::from(count(keys))];
         let keys: Vec<Word<'_>> = keys.iter().map(|key| key.as_str().into()).collect();
-        Packed::call(name, script, &[&count, &*keys, arguments].concat())
+        let packed = Packed::call(name, script, &[&count, &*keys, arguments].concat());
+        packed.telling_of(self.keys.names())
     }
 }
 
@@ -171,6 +189,7 @@ pub(super) fn look(target: Target<'_>, announced: Duration, in_any_case: bool) -
     let (key, script, permits) = match target {
         Target::Lock(key) => (key, &LOOK_SCRIPT, None),
         Target::Read(key) => (key, &LOOK_SCRIPT, None),
+        Target::All(keys) => (keys.first().map_or("", String::as_str), &LOOK_SCRIPT, None),
         Target::Slots(key, permits) => (key, &LOOK_SCRIPT, Some(permits)),
     };
     let in_any_case = Word::from(if in_any_case { "1" } else { "0" });

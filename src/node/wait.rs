@@ -23,6 +23,8 @@ pub(crate) struct LookReply {
     pub(crate) is_announced: bool,
     /// The slots of the semaphore that the node would grant.
     pub(crate) free: Vec<u32>,
+    /// Of several resources, the place of the one that this is about: the first that is not free.
+    pub(crate) place: usize,
 }
 
 /// What a client waits for.
@@ -32,6 +34,8 @@ pub(crate) enum Target<'t> {
     Lock(&'t str),
     /// The lock with this key, as a reader.
     Read(&'t str),
+    /// The lock with all of these keys.
+    All(&'t [String]),
     /// A slot of the semaphore with so many permits. The keys of all slots begin with this.
     Slots(&'t str, u32),
 }
@@ -46,9 +50,10 @@ impl Target<'_> {
         }
     }
 
-    /// The key of the bell that rings when it is free.
-    pub(crate) fn bell(self) -> String {
+    /// The key of the bell that rings when it is free; of several resources, when the one at this place is.
+    pub(crate) fn bell(self, place: usize) -> String {
         match self {
+            Self::All(keys) => command::bell(keys.get(place).map_or("", String::as_str)),
             Self::Lock(key) | Self::Slots(key, _) => command::bell(key),
             Self::Read(key) => command::readers_bell(key),
         }
@@ -115,6 +120,14 @@ impl Node {
         };
         let permits = target.permits();
         let command = command::look(target, announced, when_free == WhenFree::Yield);
+        if let Target::All(keys) = target {
+            let accepts = |reply: &Reply, count: usize| {
+                matches!(reply, Reply::Error(_)) || look_at_all(reply, count).is_some()
+            };
+            let rule = Rule::new(accepts, keys.len());
+            let answer = exchange(self, &Request::new(&command, Kind::Brief, rule));
+            return look_at_all(&answer.result.ok()?, keys.len());
+        }
         // A server that refuses, or is loading, has answered.
         let accepts = |reply: &Reply, permits: usize| {
             let permits = u32::try_from(permits).ok().filter(|permits| *permits > 0);
@@ -175,12 +188,30 @@ fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if matches!(error.code.as_str(), "NOPERM" | "ERR"))
 }
 
-/// Reads the reply of look.lua.
-fn look(reply: &Reply, permits: Option<u32>) -> Option<LookReply> {
+/// Reads the reply of LOOK_ALL: the place of a key, from 1, and what look.lua says of it.
+fn look_at_all(reply: &Reply, count: usize) -> Option<LookReply> {
     let Reply::Array(items) = reply else {
         return None;
     };
-    let [Reply::Int(left), Reply::Int(announced @ 0..=1), rest @ ..] = items.as_slice() else {
+    let (Reply::Int(place), look) = items.split_first()? else {
+        return None;
+    };
+    let place = usize::try_from(*place).ok()?.checked_sub(1)?;
+    let look = look_in(look, None)?;
+    (place < count).then_some(LookReply { place, ..look })
+}
+
+/// Reads the reply of look.lua.
+fn look(reply: &Reply, permits: Option<u32>) -> Option<LookReply> {
+    if let Reply::Array(items) = reply {
+        look_in(items, permits)
+    } else {
+        None
+    }
+}
+
+fn look_in(items: &[Reply], permits: Option<u32>) -> Option<LookReply> {
+    let [Reply::Int(left), Reply::Int(announced @ 0..=1), rest @ ..] = items else {
         return None;
     };
     let free = match (rest, permits) {
@@ -199,6 +230,7 @@ fn look(reply: &Reply, permits: Option<u32>) -> Option<LookReply> {
         state,
         is_announced: *announced == 1,
         free,
+        place: 0,
     })
 }
 

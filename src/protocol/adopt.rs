@@ -130,6 +130,7 @@ fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
             remaining: Some(remaining),
             holder,
             resting,
+            resource: None,
             readers: None,
             writer_waits: false,
         },

@@ -55,6 +55,7 @@ fn vote(status: NodeStatus) -> NodeReport {
                 remaining: Some(remaining),
                 holder,
                 resting,
+                resource: None,
                 readers: None,
                 writer_waits: false,
             },
