@@ -70,7 +70,7 @@ pub enum LockStatus {
         /// A node tells how many it has, and not which ones. If each reader is on all nodes that answered, as they are
         /// while no node fails, it is their number. Readers that are on a bare majority each, and on different ones, may
         /// be more; and what attempts without a majority have left on single nodes may count as one.
-        readers: usize,
+        readers: u64,
         /// How long a majority of the nodes keeps all its readers, less the drift, as in [`Held`](Self::Held): until the
         /// oldest of them ends, if nobody extends it or gives it back.
         remaining: Duration,
@@ -160,7 +160,7 @@ impl fmt::Display for Shown<'_> {
 }
 
 /// How many readers there are, and for how long the oldest of them.
-struct ReadBy(usize, Duration);
+struct ReadBy(u64, Duration);
 
 impl fmt::Display for ReadBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

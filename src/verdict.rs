@@ -292,7 +292,7 @@ fn times(nodes: &[NodeStatus], key: Key<'_>) -> Vec<Duration> {
 }
 
 /// Of each node that has readers: how many, for how long the first of them, and for how long the last.
-fn readers(nodes: &[NodeStatus]) -> Vec<(usize, Duration, Duration)> {
+fn readers(nodes: &[NodeStatus]) -> Vec<(u64, Duration, Duration)> {
     let of_node = |node: &NodeStatus| match node.view {
         View::Read {
             readers,
@@ -305,11 +305,8 @@ fn readers(nodes: &[NodeStatus]) -> Vec<(usize, Duration, Duration)> {
 }
 
 /// How many readers a majority of so many nodes reaches, and for how long a majority has all that it has.
-fn of_a_majority(
-    nodes: usize,
-    readers: &[(usize, Duration, Duration)],
-) -> Option<(usize, Duration)> {
-    let mut counts: Vec<usize> = readers.iter().map(|(count, ..)| *count).collect();
+fn of_a_majority(nodes: usize, readers: &[(u64, Duration, Duration)]) -> Option<(u64, Duration)> {
+    let mut counts: Vec<u64> = readers.iter().map(|(count, ..)| *count).collect();
     counts.sort_unstable_by(|a, b| b.cmp(a));
     let count = counts.get(quorum::quorum(nodes).checked_sub(1)?).copied()?;
     let first = readers.iter().map(|(_, first, _)| *first).collect();

@@ -84,7 +84,10 @@ impl<T: Tenant> Turns<T> {
 
     /// Gives each turn to the next thread, where it is known that this is not the child of a fork.
     pub(crate) fn end(self) {
-        let all = self.first.into_iter().chain(self.others.into_iter().flatten());
+        let all = self
+            .first
+            .into_iter()
+            .chain(self.others.into_iter().flatten());
         all.for_each(Turn::end);
     }
 

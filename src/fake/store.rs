@@ -7,7 +7,7 @@ use self::process::Process;
 use crate::node::command::slot_key;
 use crate::wire::resp::{self, Reply, ServerError};
 use crate::wire::scripts::{
-    EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
+    EXTEND, FIND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
 };
 
 #[cfg(test)]
@@ -126,6 +126,7 @@ impl Store {
                 }
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
+            ["EVAL", script, "1", key, _] if *script == FIND => self.inspect(key, now),
             ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
                 self.scan([cursor, pattern, count, longest], now)
             }

@@ -122,7 +122,8 @@ impl LockGuard {
         if rest.is_none() {
             for (place, name) in self.names().iter().enumerate() {
                 let waited_for = cluster.key(name);
-                self.shared.note_release(&waited_for, released.woken.has(place));
+                self.shared
+                    .note_release(&waited_for, released.woken.has(place));
             }
         }
         released

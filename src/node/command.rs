@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::fence::Fence;
-use crate::subject::Names;
 use super::wait::Target;
+use crate::subject::Names;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT, PASS_SCRIPT, PROBE, RELEASE_SCRIPT,
-    REST_SCRIPT, RETAKE, SCAN, Script,
+    EXTEND_SCRIPT, FIND, INSPECT, INSPECT_READ, INTRODUCE, LOOK_SCRIPT, PASS_SCRIPT, PROBE,
+    RELEASE_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script,
 };
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
@@ -157,6 +157,20 @@ pub(super) fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Ve
 /// Asks what is under a key, and changes nothing.
 pub(crate) fn inspect(key: &str) -> Packed {
     Packed::new("inspect", &eval(INSPECT, ["1".into(), key.into()]))
+}
+
+/// Asks for the reader with this value, and changes nothing.
+pub(crate) fn inspect_read(key: &str, value: &[u8]) -> Packed {
+    let words = ["1".into(), key.into(), value.into()];
+    Packed::new("inspect", &eval(INSPECT_READ, words))
+}
+
+/// Asks what is under a key, and for the reader whose value this is, or begins with this token. Changes nothing.
+pub(crate) fn find(key: &str, value: &[u8]) -> Packed {
+    Packed::new(
+        "inspect",
+        &eval(FIND, ["1".into(), key.into(), value.into()]),
+    )
 }
 
 /// How many keys a server looks at in one step of a scan. It takes less than half a millisecond.

@@ -1,7 +1,7 @@
 //! Reads what a node says of a lock on several resources, and makes one vote of it: the node has the lock if it has all keys.
 
-use super::release::{ReleaseReply, Woken, not_ours, own_key_vote, release_reply};
 use super::refused;
+use super::release::{ReleaseReply, Woken, not_ours, own_key_vote, release_reply};
 use crate::error::Vote;
 use crate::subject::Names;
 use crate::wire::resp::Reply;
@@ -100,7 +100,7 @@ fn of_each<'r>(reply: &'r Reply, names: &Names) -> Option<&'r [Reply]> {
 
 /// The vote of a node from its votes on each key. That another holder has one tells most, and that one is gone the least:
 /// where a key may be ours still, nothing is known for sure.
-fn one_vote(votes: Vec<Vote>, names: &Names) -> Option<Vote> {
+pub(crate) fn one_vote(votes: Vec<Vote>, names: &Names) -> Option<Vote> {
     let (mut telling, mut most) = (None, 0);
     for (vote, name) in votes.into_iter().zip(names.iter()) {
         let tells = match vote {
@@ -124,7 +124,11 @@ mod tests {
     use crate::wire::resp::ServerError;
 
     fn names(count: usize) -> Names {
-        ["a", "b", "c"].map(Into::into).into_iter().take(count).collect()
+        ["a", "b", "c"]
+            .map(Into::into)
+            .into_iter()
+            .take(count)
+            .collect()
     }
 
     fn array(items: &[Reply]) -> Reply {
@@ -161,7 +165,10 @@ mod tests {
         let of = |replies: &[Reply]| extended(replies).0;
         assert_eq!(of(&[ours.clone(), ours.clone()]), "granted");
         assert_eq!(of(&[ours.clone(), missing()]), "the key is gone");
-        assert_eq!(of(&[missing(), ours.clone(), ours.clone()]), "the key is gone");
+        assert_eq!(
+            of(&[missing(), ours.clone(), ours.clone()]),
+            "the key is gone"
+        );
         assert!(of(&[missing(), error(), ours]).contains("OOM"));
     }
 
@@ -173,7 +180,10 @@ mod tests {
         assert_eq!(text, "\"b\" held by another, for another 1.5s");
         let (text, named) = extended(&[ours, missing(), held(-1)]);
         assert_eq!(named.as_deref(), Some("c"));
-        assert!(text.starts_with("the key of \"c\" is not a lock: it never expires"), "{text}");
+        assert!(
+            text.starts_with("the key of \"c\" is not a lock: it never expires"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -181,7 +191,10 @@ mod tests {
         let released = |replies: &[Reply]| release_of_all(&array(replies), &names(replies.len()));
         let reply = released(&[Reply::Int(1), Reply::Int(2), Reply::Int(2)]).unwrap();
         assert!(matches!(reply.vote, Vote::Released));
-        assert_eq!([0, 1, 2].map(|place| reply.woken.has(place)), [false, true, true]);
+        assert_eq!(
+            [0, 1, 2].map(|place| reply.woken.has(place)),
+            [false, true, true]
+        );
         let reply = released(&[Reply::Int(2), missing()]).unwrap();
         assert!(matches!(reply.vote, Vote::Missing) && reply.woken.has(0));
         let reply = released(&[Reply::Int(1), Reply::Int(1)]).unwrap();
@@ -198,7 +211,10 @@ mod tests {
             assert!(!is_acquire_reply(&refused(place), 2, |_| true));
         }
         assert!(is_acquire_reply(&refused(1), 2, |_| false));
-        let text = array(&[Reply::Int(1), array(&[Reply::Int(5), Reply::Bulk(b"a value".to_vec())])]);
+        let text = array(&[
+            Reply::Int(1),
+            array(&[Reply::Int(5), Reply::Bulk(b"a value".to_vec())]),
+        ]);
         assert!(is_acquire_reply(&text, 2, |_| false));
     }
 
@@ -233,7 +249,10 @@ mod tests {
             assert!(release_of_all(&bad, &names(2)).is_none(), "{bad:?}");
         }
         assert!(extension_of_all(&array(&[Reply::Int(2), Reply::Int(1)]), &names(2)).is_none());
-        assert!(matches!(extension_of_all(&error(), &names(2)), Some(Vote::Failed(_))));
+        assert!(matches!(
+            extension_of_all(&error(), &names(2)),
+            Some(Vote::Failed(_))
+        ));
         assert!(release_of_all(&error(), &names(2)).is_some());
     }
 }

@@ -106,7 +106,7 @@ impl Serialize for NodeStatus {
 /// How many readers there are, and when the last of them ends.
 fn serialize_readers<S: SerializeStruct>(
     fields: &mut S,
-    read: Option<(usize, Duration)>,
+    read: Option<(u64, Duration)>,
 ) -> Result<(), S::Error> {
     fields.serialize_field("readers", &read.map(|(readers, _)| readers))?;
     fields.serialize_field("last_ms", &read.map(|(_, last)| milliseconds(last)))

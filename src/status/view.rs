@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ReadBy, Shown};
-use crate::error::NodeError;
+use crate::error::{NodeError, NodeReport, Vote};
 use crate::holder::Holder;
 
 /// What one node said about the key of a lock.
@@ -67,7 +67,7 @@ pub enum View {
     #[non_exhaustive]
     Read {
         /// How many of them have time left on this node. It does not tell which ones.
-        readers: usize,
+        readers: u64,
         /// The time that the first of them to end has left on this node.
         remaining: Duration,
         /// The time that the last of them to end has left there.
@@ -80,6 +80,42 @@ pub enum View {
     ///
     /// After [`NodeError::NotALock`], nobody gets the vote of this node until the key is deleted.
     Failed(NodeError),
+}
+
+impl NodeStatus {
+    /// The vote of the node for a holder that it does not have.
+    pub(crate) fn against(self) -> NodeReport {
+        NodeReport {
+            vote: match self.view {
+                View::Held {
+                    remaining,
+                    holder,
+                    resting,
+                    ..
+                } => Vote::Held {
+                    remaining: Some(remaining),
+                    holder,
+                    resting,
+                    resource: None,
+                    readers: None,
+                    writer_waits: false,
+                },
+                View::Read { readers, last, .. } => Vote::Held {
+                    remaining: Some(last),
+                    holder: None,
+                    resting: false,
+                    resource: None,
+                    readers: Some(readers),
+                    writer_waits: false,
+                },
+                View::Free => Vote::Missing,
+                View::Failed(error) => Vote::Failed(error),
+            },
+            node: self.node,
+            elapsed: self.elapsed,
+            server: self.server,
+        }
+    }
 }
 
 impl View {

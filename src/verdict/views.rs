@@ -14,7 +14,7 @@ const MOST_NODES: usize = 7;
 enum Says {
     Key(char, u64),
     /// How many readers, for how long the first and the last of them.
-    Readers(usize, u64, u64),
+    Readers(u64, u64, u64),
     NoKey,
     NoLock,
     Nothing,
@@ -109,7 +109,7 @@ enum Expected {
     Held(char, u64),
     /// How many readers more than half of the nodes have at least, for how many seconds more than half have all their
     /// readers, and for how many no majority is without any.
-    Read(usize, u64, u64),
+    Read(u64, u64, u64),
     /// For how many seconds no majority is without the key.
     Resting(u64),
     Free,
@@ -156,8 +156,7 @@ fn expected(round: &[Says]) -> Expected {
 }
 
 fn expected_readers(round: &[Says]) -> Expected {
-    let has =
-        |count: usize| is_majority(round, |says| matches!(says, Readers(n, ..) if *n >= count));
+    let has = |count: u64| is_majority(round, |says| matches!(says, Readers(n, ..) if *n >= count));
     let keeps_all = |second: u64| {
         is_majority(
             round,
