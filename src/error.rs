@@ -10,7 +10,7 @@ mod node;
 mod report;
 
 pub use self::loss::LossCause;
-use self::message::{Reports, is_resting};
+use self::message::{Reports, is_resting, readers};
 pub use self::node::{NodeError, QuarantineCause};
 pub(crate) use self::report::one_vote_each;
 pub use self::report::{NodeReport, Vote};
@@ -288,6 +288,16 @@ impl Error {
     /// ```
     pub fn is_resting(&self) -> bool {
         matches!(self, Self::Held { nodes, .. } if is_resting(nodes))
+    }
+
+    /// Returns how many [readers](crate::LockManager::rw_lock) have the lock, as far as the answers of the nodes tell, if it is
+    /// they. A node counts those that it knows; this is the largest number.
+    pub fn readers(&self) -> Option<u64> {
+        if let Self::Held { nodes, .. } = self {
+            readers(nodes)
+        } else {
+            None
+        }
     }
 
     /// The same error, with how long the call has taken.

@@ -19,7 +19,9 @@ mod call_record;
 mod locks;
 mod named;
 mod operations;
+mod reading;
 mod request;
+mod rw_lock;
 mod semaphore;
 mod several;
 mod turn;
@@ -29,6 +31,7 @@ use self::acquire::LockOptions;
 pub use self::builder::Builder;
 pub use self::locks::Locks;
 pub use self::request::LockRequest;
+pub use self::rw_lock::RwLock;
 use self::what::What;
 
 /// Takes locks on a majority of independent Redis servers.

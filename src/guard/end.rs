@@ -119,7 +119,8 @@ impl LockGuard {
         let cluster = self.shared.cluster();
         let keys = cluster.keys_of(self.resource(), self.lease.subject());
         let released = release(cluster, &self.lease, &ended.standings, (&keys, rest));
-        if rest.is_none() {
+        // That a reader wakes nobody does not say that nobody waits: there may be further readers.
+        if rest.is_none() && (released.woken.any() || !self.is_read()) {
             for (place, name) in self.names().iter().enumerate() {
                 let waited_for = cluster.key(name);
                 self.shared

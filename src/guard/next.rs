@@ -38,6 +38,8 @@ pub(crate) enum Received {
     Passed(Result<LockGuard, Error>),
     /// Nothing: its first attempt was called off, because the release has woken another client.
     CalledOff,
+    /// Nothing: it is a reader that asks at the same time as the thread before.
+    GoAhead,
 }
 
 impl LockGuard {

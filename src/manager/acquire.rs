@@ -102,6 +102,10 @@ impl LockManager {
             },
         };
         let mut record = CallRecord::begin(cluster, &params.resource, ttl);
+        if params.subject == Subject::Read {
+            let result = self.read(&params, &mut record);
+            return result.map_err(|error| self.named(&params, error));
+        }
         let (turns, start) = match self.wait_in_queue(&params, &mut record)? {
             FromQueue::Guard(guard) => return Ok(guard),
             FromQueue::Turns(turns, start) => (turns, start),
@@ -118,7 +122,7 @@ impl LockManager {
     }
 
     /// Makes attempts, and waits between them. The first may have been made already.
-    fn take(
+    pub(super) fn take(
         &self,
         params: &LockParams,
         start: Start,
@@ -135,7 +139,8 @@ impl LockManager {
         let target = match (params.permits, &params.keys) {
             (Some(permits), _) => Target::Slots(key, permits),
             (None, Keys::All(all)) => Target::All(&all.keys),
-            (None, Keys::Lock(_) | Keys::Read(_)) => Target::Lock(key),
+            (None, Keys::Read(_)) => Target::Read(key),
+            (None, Keys::Lock(_)) => Target::Lock(key),
         };
         let wanted = Wanted { target, semaphore };
         let mut wait = Wait::new(cluster, wanted, patience);
@@ -150,6 +155,7 @@ impl LockManager {
                 wait.stay_away();
                 wait.wait(WhenFree::Take)?
             }
+            Start::Refused => wait.wait(WhenFree::Take)?,
             Start::Ask => match self.when_free(params) {
                 WhenFree::Yield => wait.wait(WhenFree::Yield)?,
                 WhenFree::Take => wait.begin()?,
@@ -224,7 +230,7 @@ impl LockManager {
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
     /// contention, so there is nothing to wait for.
-    fn ask_for(
+    pub(super) fn ask_for(
         &self,
         params: &LockParams,
         slot: Option<u32>,
@@ -265,7 +271,8 @@ impl LockManager {
             term: params.term,
             label: params.label.as_ref(),
         };
-        // The next thread in line of a semaphore asks for another slot, and one of several resources may have a line to itself.
+        // The next thread in line of a semaphore asks for another slot, one of several resources may have a line to itself, and
+        // readers have no turn.
         let handover = self.shared.handover;
         let handover = handover.filter(|_| *subject == Subject::Lock);
         let won = attempt(cluster, asked, order, handover);
@@ -331,7 +338,7 @@ fn needs_another_token(error: &Error) -> bool {
     })
 }
 
-fn is_worth_a_retry(error: &Error) -> bool {
+pub(super) fn is_worth_a_retry(error: &Error) -> bool {
     matches!(
         error,
         Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }

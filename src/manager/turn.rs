@@ -29,6 +29,8 @@ pub(super) enum Start {
     Passed(Result<LockGuard, Error>),
     /// The thread before has called the first attempt off for a client that it has woken.
     CalledOff,
+    /// It is a reader whose first attempt was refused.
+    Refused,
 }
 
 impl LockManager {
@@ -46,7 +48,8 @@ impl LockManager {
         let (turn, guard) = self.enter(params, &params.line, record)?;
         let turns = Turns::one(Some(turn));
         let guard = match guard {
-            None => return Ok(FromQueue::Turns(turns, Start::Ask)),
+            // Only readers let others go ahead, in a line of their own.
+            None | Some(Received::GoAhead) => return Ok(FromQueue::Turns(turns, Start::Ask)),
             Some(Received::Passed(attempt)) => {
                 return Ok(FromQueue::Turns(turns, Start::Passed(attempt)));
             }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::command::Command;
+use super::command::{Command, Keys};
 use super::exchange::Answer;
-use super::fenced::is_fenced_reply;
+use super::fenced::{is_fenced_read, is_fenced_reply};
+use super::readers::{read_vote, refusal, refusal_of_a_reader};
 use super::request::{Again, Kind, Request, Rule};
 use super::round::{exchange, exchange_all};
 use super::several::{self, is_acquire_reply};
@@ -52,16 +53,18 @@ impl<'a> Attempt<'a> {
     }
 
     fn request(&self) -> Request<'_> {
-        let rule = match (&self.command.fence, self.command.keys.names()) {
-            (Some(_), None) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
-            (None, None) => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
-            (Some(_), Some(names)) => Rule::new(
+        let rule = match (&self.command.fence, self.command.keys) {
+            (Some(_), Keys::Read(_)) => Rule::new(|reply, _| is_fenced_read(reply), 0),
+            (None, Keys::Read(_)) => Rule::new(|reply, _| read_vote(reply).is_some(), 0),
+            (Some(_), Keys::Lock(_)) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
+            (None, Keys::Lock(_)) => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
+            (Some(_), Keys::All(all)) => Rule::new(
                 |reply, count| is_acquire_reply(reply, count, is_fenced_reply),
-                names.len(),
+                all.names.len(),
             ),
-            (None, Some(names)) => Rule::new(
+            (None, Keys::All(all)) => Rule::new(
                 |reply, count| is_acquire_reply(reply, count, several::is_plain),
-                names.len(),
+                all.names.len(),
             ),
         };
         let kind = Kind::Acquire {
@@ -81,13 +84,18 @@ impl<'a> Attempt<'a> {
             return Some(refused);
         }
         let Some(fence) = self.command.fence else {
-            return match names {
-                None => acquire_vote(reply),
-                Some(_) => several::plain_vote(reply),
+            return match self.command.keys {
+                Keys::Lock(_) => acquire_vote(reply),
+                Keys::Read(_) => read_vote(reply),
+                Keys::All(_) => several::plain_vote(reply),
             };
         };
         let counter = Rules::fence(self.command.keys.first());
-        node.fenced_vote(reply, fence.rules, counter)
+        let why_not = match self.command.keys {
+            Keys::Read(_) => refusal_of_a_reader,
+            Keys::Lock(_) | Keys::All(_) => refusal,
+        };
+        node.fenced_vote(reply, fence.rules, counter, why_not)
     }
 }
 

@@ -100,7 +100,7 @@ enum Asked<'r> {
 fn parts(reply: &Reply) -> Option<(ReleaseReply, Asked<'_>)> {
     if let Reply::Array(replies) = reply
         && let [released, asked] = replies.as_slice()
-        && !matches!(asked, Reply::Bulk(_))
+        && !matches!(asked, Reply::Bulk(_) | Reply::Int(_))
     {
         let released = release_reply(released).filter(|released| !released.woken.any())?;
         return Some((released, Asked::Reply(asked)));
@@ -184,6 +184,8 @@ mod tests {
         for held in [
             Reply::Array(vec![Reply::Int(2)]),
             pair(Reply::Int(1), value()),
+            // A millisecond is left to one reader.
+            pair(Reply::Int(1), Reply::Int(1)),
         ] {
             let (released, has_woken, vote) = read(held);
             assert!(is_held(&released) && !has_woken && vote.is_some_and(|vote| is_held(&vote)));
@@ -201,7 +203,7 @@ mod tests {
             bulk(),
             Reply::Array(vec![]),
             pair(Reply::Int(2), Reply::Okay),
-            pair(Reply::Int(1), Reply::Int(1)),
+            pair(Reply::Int(1), Reply::Int(-1)),
             pair(Reply::Okay, Reply::Okay),
             pair(Reply::Int(3), Reply::Okay),
             Reply::Array(vec![Reply::Int(1), Reply::Okay, Reply::Okay]),

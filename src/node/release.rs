@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::readers::refusal;
 use super::request::{Kind, Request, Rule};
 use super::round::exchange_all;
 use super::several::release_of_all;
@@ -143,11 +144,11 @@ pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
     };
     match why_not {
         [Reply::Int(-2)] => Some(Vote::Missing),
-        why_not => not_ours(why_not),
+        why_not => refusal(why_not),
     }
 }
 
-/// Reads what scripts return for a key that is not ours: its PTTL, or the code in its place, and the value if that may
+/// Reads what scripts return for the key of another holder: its PTTL, or the code in its place, and the value if that may
 /// tell who has the key.
 pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
     let (pttl, value) = match why_not {

@@ -1,7 +1,8 @@
 //! Reads what a node says of a lock on several resources, and makes one vote of it: the node has the lock if it has all keys.
 
+use super::readers;
 use super::refused;
-use super::release::{ReleaseReply, Woken, not_ours, own_key_vote, release_reply};
+use super::release::{ReleaseReply, Woken, own_key_vote, release_reply};
 use crate::error::Vote;
 use crate::subject::Names;
 use crate::wire::resp::Reply;
@@ -9,7 +10,7 @@ use crate::wire::resp::Reply;
 /// Reads what ACQUIRE_ALL says of a key that is in the way: its place, from 1, and what a release returns for it.
 pub(super) fn refusal(reply: &Reply, names: &Names) -> Option<Vote> {
     let (place, why_not) = parts(reply, names.len())?;
-    Some(not_ours(why_not)?.about(names.get(place)?))
+    Some(readers::refusal(why_not)?.about(names.get(place)?))
 }
 
 /// Whether this is a reply of ACQUIRE_ALL for so many resources. `is_of_node` says so of a reply that is about none of them.
@@ -20,7 +21,7 @@ pub(super) fn is_acquire_reply(
 ) -> bool {
     match reply {
         Reply::Array(items) if matches!(items.first(), Some(Reply::Int(_))) => {
-            parts(reply, count).is_some_and(|(_, why_not)| not_ours(why_not).is_some())
+            parts(reply, count).is_some_and(|(_, why_not)| readers::refusal(why_not).is_some())
         }
         _ => is_of_node(reply),
     }
