@@ -103,6 +103,7 @@ mod several {
 /// Read-write locks: many readers at a time, or one writer.
 #[cfg(test)]
 mod readers {
+    mod fairness;
     mod on_servers;
     mod waiting;
 }
