@@ -7,10 +7,10 @@ use super::wait::Target;
 use crate::subject::Names;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_ALL_SCRIPT,
-    LOOK_READ_SCRIPT, LOOK_SCRIPT, PASS_SCRIPT, PROBE, READ_SCRIPT, RELEASE_ALL_SCRIPT,
-    RELEASE_SCRIPT, REREAD_SCRIPT, REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script,
-    UNREAD_SCRIPT,
+    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, FIND, INSPECT, INSPECT_READ, INTRODUCE,
+    LOOK_ALL_SCRIPT, LOOK_READ_SCRIPT, LOOK_SCRIPT, PASS_SCRIPT, PROBE, READ_SCRIPT,
+    RELEASE_ALL_SCRIPT, RELEASE_SCRIPT, REREAD_SCRIPT, REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN,
+    Script, UNREAD_SCRIPT,
 };
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
@@ -201,6 +201,20 @@ pub(super) fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Ve
 /// Asks what is under a key, and changes nothing.
 pub(crate) fn inspect(key: &str) -> Packed {
     Packed::new("inspect", &eval(INSPECT, ["1".into(), key.into()]))
+}
+
+/// Asks for the reader with this value, and changes nothing.
+pub(crate) fn inspect_read(key: &str, value: &[u8]) -> Packed {
+    let words = ["1".into(), key.into(), value.into()];
+    Packed::new("inspect", &eval(INSPECT_READ, words))
+}
+
+/// Asks what is under a key, and for the reader whose value this is, or begins with this token. Changes nothing.
+pub(crate) fn find(key: &str, value: &[u8]) -> Packed {
+    Packed::new(
+        "inspect",
+        &eval(FIND, ["1".into(), key.into(), value.into()]),
+    )
 }
 
 /// How many keys a server looks at in one step of a scan. It takes less than half a millisecond.

@@ -99,7 +99,7 @@ fn of_each<'r>(reply: &'r Reply, names: &Names) -> Option<&'r [Reply]> {
 
 /// The vote of a node from its votes on each key. That another holder has one tells most, and that one is gone the least:
 /// where a key may be ours still, nothing is known for sure.
-fn one_vote(votes: Vec<Vote>, names: &Names) -> Option<Vote> {
+pub(crate) fn one_vote(votes: Vec<Vote>, names: &Names) -> Option<Vote> {
     let (mut telling, mut most) = (None, 0);
     for (vote, name) in votes.into_iter().zip(names.iter()) {
         let tells = match vote {
