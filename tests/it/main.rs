@@ -103,8 +103,13 @@ mod several {
 /// Read-write locks: many readers at a time, or one writer.
 #[cfg(test)]
 mod readers {
+    mod crowd;
     mod fairness;
     mod on_servers;
+    mod own;
+    mod strangers;
+    #[cfg(target_os = "linux")]
+    mod trouble;
     mod waiting;
 }
 
