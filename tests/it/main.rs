@@ -91,8 +91,15 @@ mod semaphore {
 /// Read-write locks: many readers at a time, or one writer.
 #[cfg(test)]
 mod readers {
-    mod on_servers;
+    pub(super) mod on_servers;
+    mod shown;
     mod waiting;
+}
+
+/// Locks on several resources.
+#[cfg(test)]
+mod several {
+    mod leases;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.
