@@ -112,7 +112,7 @@ pub(crate) fn attempt_error(
 
 /// Which of several resources most nodes name as the one in the way.
 fn in_the_way(nodes: &[NodeReport]) -> Option<&Arc<str>> {
-    most_named(nodes.iter().filter_map(|node| node.vote.resource()))
+    most_named(&nodes.iter().filter_map(|node| node.vote.resource()))
 }
 
 /// The holder that most nodes name; of several resources, of this one. A node may have the key of a contender that gets no
@@ -120,12 +120,12 @@ fn in_the_way(nodes: &[NodeReport]) -> Option<&Arc<str>> {
 fn named(nodes: &[NodeReport], resource: Option<&Arc<str>>) -> Option<Holder> {
     let votes = nodes.iter().map(|node| &node.vote);
     let votes = votes.filter(|vote| vote.resource() == resource);
-    most_named(votes.filter_map(Vote::holder)).cloned()
+    most_named(&votes.filter_map(Vote::holder)).cloned()
 }
 
 /// What is named most often, or the first of those.
 fn most_named<'n, T: PartialEq>(
-    all: impl DoubleEndedIterator<Item = &'n T> + Clone,
+    all: &(impl DoubleEndedIterator<Item = &'n T> + Clone),
 ) -> Option<&'n T> {
     let times = |one: &T| all.clone().filter(|other| *other == one).count();
     // The last of several maxima is returned, so the first ones come last.

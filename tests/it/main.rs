@@ -88,18 +88,23 @@ mod semaphore {
     mod shown;
 }
 
-/// Read-write locks: many readers at a time, or one writer.
-#[cfg(test)]
-mod readers {
-    pub(super) mod on_servers;
-    mod shown;
-    mod waiting;
-}
-
-/// Locks on several resources.
+/// One lock on several resources.
 #[cfg(test)]
 mod several {
     mod leases;
+    #[cfg(target_os = "linux")]
+    mod lines;
+    mod names;
+}
+
+/// Read-write locks: many readers at a time, or one writer.
+#[cfg(test)]
+mod readers {
+    mod fairness;
+    mod on_servers;
+    pub(super) mod on_servers;
+    mod shown;
+    mod waiting;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.
