@@ -101,7 +101,6 @@ mod several {
 #[cfg(test)]
 mod readers {
     mod fairness;
-    mod on_servers;
     pub(super) mod on_servers;
     mod shown;
     mod waiting;
