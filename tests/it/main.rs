@@ -93,6 +93,7 @@ mod semaphore {
 mod several {
     mod fenced;
     mod keeping;
+    mod leases;
     #[cfg(target_os = "linux")]
     mod lines;
     mod names;
@@ -110,6 +111,8 @@ mod readers {
     mod strangers;
     #[cfg(target_os = "linux")]
     mod trouble;
+    pub(super) mod on_servers;
+    mod shown;
     mod waiting;
 }
 
