@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::access::Access;
 use super::client::Worker;
 use super::clocks::{MICRO, MILLI, Nanos};
 use super::half_the_seeds;
@@ -76,14 +77,15 @@ impl Worker {
     fn takes_its_own_lock(&mut self) {
         let resource = self.id * self.plan.workers + self.number;
         let (name, ttl, manager) = (key(resource), self.ttl(), self.manager.clone());
+        let on = Access::to(resource);
         let request = manager.request(&name).ttl(ttl);
         let call = || self.world.despite_death(|| request.try_lock());
-        let Some(result) = self.world.while_asking(resource, call) else {
+        let Some(result) = self.world.while_asking(&on, call) else {
             return;
         };
         match result {
             Ok(guard) => {
-                let claim = self.world.acquired(self.id, resource, &guard, (ttl, None));
+                let claim = self.world.acquired(self.id, &on, &guard, (ttl, None));
                 if self.rng.u8(0..4) == 0 {
                     let result = guard.extend(ttl);
                     self.was_extended(claim, &guard, result);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::wire::resp::Reply;
 
 use super::clocks::{Clockwork, Nanos};
+use super::contents::Contents;
 use super::plan::Plan;
 use super::wire::{Message, token_of};
 use crate::clock::VIRTUAL_EPOCH_US;
@@ -29,11 +30,12 @@ pub(crate) struct Node {
     backlog: VecDeque<(usize, Message)>,
 }
 
-/// What a command did to the key that it was about.
+/// What a command did to the keys that it was about.
 pub(crate) struct Executed {
     pub(crate) reply: Reply,
-    pub(crate) before: Option<String>,
-    pub(crate) after: Option<String>,
+    /// Of each key.
+    pub(crate) before: Vec<Contents>,
+    pub(crate) after: Vec<Contents>,
 }
 
 impl Node {
@@ -146,10 +148,10 @@ impl Node {
     }
 
     pub(crate) fn execute(&mut self, message: &Message, now: Nanos) -> Executed {
-        let before = self.value(&message.key, now);
+        let before = self.contents_of(&message.keys, now);
         let time = self.time(now);
         let reply = self.store.execute(&message.bytes, time);
-        let after = self.value(&message.key, now);
+        let after = self.contents_of(&message.keys, now);
         Executed {
             reply,
             before,
@@ -157,11 +159,17 @@ impl Node {
         }
     }
 
-    /// The token that the key has.
-    pub(crate) fn value(&mut self, key: &str, now: Nanos) -> Option<String> {
+    fn contents_of(&mut self, keys: &[String], now: Nanos) -> Vec<Contents> {
+        keys.iter().map(|key| self.contents(key, now)).collect()
+    }
+
+    /// What is under the key.
+    pub(crate) fn contents(&mut self, key: &str, now: Nanos) -> Contents {
         let time = self.time(now);
-        let entry = self.store.get(key, time)?;
-        Some(token_of(&entry.value).to_owned())
+        match self.store.get(key, time) {
+            None => Contents::default(),
+            Some(entry) => Contents::value(token_of(&entry.value), entry.until),
+        }
     }
 
     /// The true time at which the key with this token expires, if it is there.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::access::Access;
 use super::client::Worker;
 use super::clocks::{MILLI, SECOND};
 use super::fewer_seeds;
@@ -66,17 +67,18 @@ impl Worker {
         let ttl = Duration::from_nanos(self.plan.longest_ttl());
         let keeping = Keeping::unbounded();
         let (name, manager) = (key(KEPT), self.manager.clone());
+        let on = Access::to(KEPT);
         let request = manager.request(&name).ttl(ttl);
         let request = request.keep_alive(keeping.keep_alive);
         let guard = match self
             .world
-            .while_asking(KEPT, || request.try_lock_for(ttl * 20))
+            .while_asking(&on, || request.try_lock_for(ttl * 20))
         {
             Ok(guard) => guard,
             Err(error) => return self.refused(&error),
         };
         let asked = (ttl, Some(keeping));
-        let claim = self.world.acquired(self.id, KEPT, &guard, asked);
+        let claim = self.world.acquired(self.id, &on, &guard, asked);
         self.is_kept(claim, keeping);
         while self.is_stormy() {
             self.sleep(ttl / 5);

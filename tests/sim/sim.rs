@@ -17,16 +17,19 @@
 
 use std::ops::Range;
 
+mod access;
 mod asking;
 mod claims;
 mod client;
 mod clocks;
+mod contents;
 mod crowds;
 mod dialer;
 mod episodes;
 mod exclusion;
 mod handing;
 mod hooks;
+mod in_time;
 mod keeping;
 mod line;
 mod looks;
@@ -43,10 +46,12 @@ mod resting;
 mod returned;
 mod rolling;
 mod run;
+mod sharing;
 mod trace;
 mod trouble;
 mod unread;
 mod wire;
+mod wish;
 mod witness;
 mod world;
 

@@ -12,7 +12,7 @@ use crate::wire::scripts::{
 pub(crate) struct Message {
     pub(crate) bytes: Vec<u8>,
     pub(crate) verb: Verb,
-    pub(crate) key: String,
+    pub(crate) keys: Vec<String>,
     pub(crate) token: String,
     /// Of the lock that is given back with it, if it is a pass.
     pub(crate) released: Option<String>,
@@ -40,6 +40,12 @@ pub(crate) enum Verb {
 /// The token of a value, which may have a label behind it.
 pub(crate) fn token_of(value: &str) -> &str {
     value.split_once(' ').map_or(value, |(token, _)| token)
+}
+
+/// The only key of a command, if it has one.
+fn keys_of(key: &str) -> Vec<String> {
+    let key = Some(key).filter(|key| !key.is_empty());
+    key.map(str::to_owned).into_iter().collect()
 }
 
 impl Verb {
@@ -129,7 +135,7 @@ impl Message {
         Self {
             bytes: bytes.to_vec(),
             verb,
-            key: key.to_owned(),
+            keys: keys_of(key),
             token: token_of(token).to_owned(),
             released: None,
             ttl: ttl.to_owned(),
@@ -159,7 +165,7 @@ impl Message {
         Some(Self {
             bytes: bytes.to_vec(),
             verb: Verb::Pass,
-            key: (*key).to_owned(),
+            keys: keys_of(key),
             token: token_of(new).to_owned(),
             released: Some(token_of(old).to_owned()),
             ttl: (*ttl).to_owned(),
