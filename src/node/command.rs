@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::fence::Fence;
-use crate::wire::pack::{Packed, Word, millis, whole_millis};
+use crate::wire::pack::{LONGEST_REPLY, Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT, PASS_SCRIPT, PROBE, RELEASE_SCRIPT,
-    REST_SCRIPT, RETAKE, SCAN, Script,
+    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT,
+    PASS_SCRIPT, PROBE, READ_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT, REREAD_SCRIPT,
+    REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script, UNREAD_SCRIPT,
 };
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
@@ -37,6 +38,15 @@ impl Keys {
         }
     }
 
+    /// The script that sets them, where that is no plain `SET`.
+    fn acquire(&self) -> Option<&'static Script> {
+        match self {
+            Self::Lock(_) => None,
+            Self::Read(_) => Some(&READ_SCRIPT),
+            Self::All(_) => Some(&ACQUIRE_ALL_SCRIPT),
+        }
+    }
+
     /// Each key, in order.
     pub(crate) fn each(&self) -> &[String] {
         match self {
@@ -62,6 +72,10 @@ impl<'a> Command<'a> {
         if let Some(fence) = &self.fence {
             return fence.acquire((self.keys, self.value), ttl, false);
         }
+        if let Some(script) = self.keys.acquire() {
+            let arguments = [self.value.into(), millis(ttl), flag(false)];
+            return self.call(("acquire", script), &arguments);
+        }
         let (key, value) = (self.keys.first().into(), self.value.into());
         let ttl = millis(ttl);
         Packed::new(
@@ -70,11 +84,15 @@ impl<'a> Command<'a> {
         )
     }
 
-    /// The acquire for a second connection, when the first broke before it answered. A connection is sent it once, so it is
-    /// always sent as text.
+    /// The acquire for a second connection, when the first broke before it answered. A connection is sent it once, so that of
+    /// one key is always sent as text.
     pub(crate) fn retake(&self, ttl: Duration) -> Packed {
         if let Some(fence) = &self.fence {
             return fence.acquire((self.keys, self.value), ttl, true);
+        }
+        if let Some(script) = self.keys.acquire() {
+            let arguments = [self.value.into(), millis(ttl), flag(true)];
+            return self.call(("acquire", script), &arguments);
         }
         let (key, value) = (self.keys.first().into(), self.value.into());
         let rest = ["1".into(), key, value, millis(ttl)];
@@ -82,48 +100,83 @@ impl<'a> Command<'a> {
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
-        match &self.fence {
+        match self.fence_of_key() {
             Some(fence) => fence.extend((self.keys, self.value), ttl),
-            None => self.call("extend", &EXTEND_SCRIPT, &[self.value.into(), millis(ttl)]),
+            None => {
+                let script = match self.keys {
+                    Keys::Lock(_) => &EXTEND_SCRIPT,
+                    Keys::Read(_) => &REREAD_SCRIPT,
+                    Keys::All(_) => &EXTEND_ALL_SCRIPT,
+                };
+                self.call(("extend", script), &[self.value.into(), millis(ttl)])
+            }
         }
     }
 
     pub(crate) fn release(&self) -> Packed {
-        match &self.fence {
+        match self.fence_of_key() {
             Some(fence) => fence.release((self.keys, self.value)),
-            None => self.call("release", &RELEASE_SCRIPT, &[self.value.into()]),
+            None => {
+                let script = match self.keys {
+                    Keys::Lock(_) => &RELEASE_SCRIPT,
+                    Keys::Read(_) => &UNREAD_SCRIPT,
+                    Keys::All(_) => &RELEASE_ALL_SCRIPT,
+                };
+                self.call(("release", script), &[self.value.into()])
+            }
         }
     }
 
     /// Gives the lock back and asks for it again, in one step. `next` is of the same key. Our own key counts as a vote, so the
-    /// command can be repeated.
+    /// command can be repeated. Only for [`Keys::Lock`].
     pub(crate) fn pass(&self, next: &Self, ttl: Duration) -> Packed {
         if let (Some(fence), Some(following)) = (&self.fence, &next.fence) {
             return fence.pass((self.keys, self.value), (following, next.value), ttl);
         }
         let arguments = [self.value.into(), next.value.into(), millis(ttl)];
-        self.call("pass", &PASS_SCRIPT, &arguments)
+        self.call(("pass", &PASS_SCRIPT), &arguments)
     }
 
-    /// Gives the lock back, and keeps it from everybody for this time.
+    /// Gives the lock back, and keeps it from everybody for this time. A read lock, which has no minimum, is just given back.
     pub(crate) fn rest(&self, ttl: Duration) -> Packed {
-        match &self.fence {
-            Some(fence) => fence.rest((self.keys, self.value), ttl),
-            None => self.call("rest", &REST_SCRIPT, &[self.value.into(), millis(ttl)]),
-        }
+        let script = match (self.fence_of_key(), self.keys) {
+            (Some(fence), _) => return fence.rest((self.keys, self.value), ttl),
+            (None, Keys::Read(_)) => return self.release(),
+            (None, Keys::Lock(_)) => &REST_SCRIPT,
+            (None, Keys::All(_)) => &REST_ALL_SCRIPT,
+        };
+        self.call(("rest", script), &[self.value.into(), millis(ttl)])
     }
 
-    fn call(&self, name: &'static str, script: &'static Script, arguments: &[Word<'_>]) -> Packed {
+    /// What the fenced protocol adds where a key has a holder of its own. Readers are extended and released as in the classic one.
+    fn fence_of_key(&self) -> Option<&Fence<'a>> {
+        let is_read = matches!(self.keys, Keys::Read(_));
+        self.fence.as_ref().filter(|_| !is_read)
+    }
+
+    fn call(
+        &self,
+        (name, script): (&'static str, &'static Script),
+        arguments: &[Word<'_>],
+    ) -> Packed {
         let keys = self.keys.each();
-        let count = [Word::from(count(keys))];
-        let keys: Vec<Word<'_>> = keys.iter().map(|key| key.as_str().into()).collect();
-        Packed::call(name, script, &[&count, &*keys, arguments].concat())
+        let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
+        let mut words: Vec<Word<'_>> = Vec::with_capacity(8);
+        words.push(count.into());
+        words.extend(keys.iter().map(|key| Word::from(key.as_str())));
+        words.extend_from_slice(arguments);
+        Packed::call(name, script, &words).with_replies_up_to(longest_reply(self.keys))
     }
 }
 
-/// The number of keys, as a word of a command.
-fn count(keys: &[String]) -> u64 {
-    u64::try_from(keys.len()).unwrap_or(u64::MAX)
+/// A switch of a script.
+pub(super) fn flag(is_set: bool) -> Word<'static> {
+    if is_set { "1" } else { "0" }.into()
+}
+
+/// The most bytes of a reply about these keys: each may have a value.
+pub(super) fn longest_reply(keys: &Keys) -> usize {
+    LONGEST_REPLY.saturating_mul(keys.each().len())
 }
 
 /// A plain `EVAL` of a script that is short, or rarely needed. The words behind the text are the number of keys, the keys
