@@ -9,6 +9,7 @@ use super::clocks::{MILLI, Nanos};
 use super::handing::{Asked, Beginning, Left};
 use super::plan::{Kind, nanos};
 use super::returned::Returned;
+use super::sharing::Did;
 use super::world::{State, World};
 use crate::LossCause;
 use crate::guard::LockGuard;
@@ -101,6 +102,7 @@ impl State {
             let is_due = before.saturating_sub(shown) <= NOTICE;
             let forgets = self.plan.kind == Kind::Fenced;
             self.note(|| format!("c{client} HAS LOST {on}"));
+            self.counts(&on, Did::Lose);
             return self.require(is_due || forgets || may_end_sooner, || {
                 format!("c{client} was told that {on} is lost while its lease lasted")
             });
@@ -113,6 +115,7 @@ impl State {
         });
         if self.is_in_background() {
             self.count("renewed in the background");
+            self.counts(&on, Did::Renew);
         }
         if before <= shown {
             self.fail(format!("c{client} revived its expired lease of {on}"));
@@ -212,6 +215,8 @@ impl World {
         let Beginning { began, left } = state.begins((client, on), guard, asked);
         state.claims(id, (client, on), (now, began, left), guard);
         state.check_order((client, on), began, guard);
+        state.passes_nobody(client, on, guard.token());
+        state.counts(on, Did::Take);
         for resource in on.resources() {
             state.witness.last[*resource].is_had(on, id, now);
         }
@@ -233,6 +238,7 @@ impl World {
         });
         let now = state.now;
         state.claims(handed.id, (client, on), (since, now, None), guard);
+        state.counts(on, Did::Adopt);
     }
 
     /// During a call, the guard may end before its validity does: it is given a limit, or handed on.

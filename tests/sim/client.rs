@@ -12,7 +12,7 @@ use super::keeping::Keeping;
 use super::plan::{Kind, Labels, Plan, nanos, pick};
 use super::process::ClientTime;
 use super::returned::Returned;
-use super::sharing::Way;
+use super::sharing::{Did, Way};
 use super::wish::Wish;
 use super::world::World;
 use crate::clock::Clock;
@@ -89,6 +89,9 @@ impl Worker {
     pub(crate) fn live(mut self) {
         if self.keeps_throughout() {
             self.keep_throughout();
+        }
+        if self.plan.streams {
+            self.streams();
         }
         while self.is_stormy() {
             self.work();
@@ -173,7 +176,10 @@ impl Worker {
                 }
                 self.hold(&on, claim, guard, keeping);
             }
-            Err(error) => self.refused(&error),
+            Err(error) => {
+                self.world.state().counts(&on, Did::Refused);
+                self.refused(&error);
+            }
         }
     }
 
@@ -188,7 +194,7 @@ impl Worker {
     }
 
     /// What this worker is called in place of its client.
-    fn own_label(&self) -> Option<String> {
+    pub(super) fn own_label(&self) -> Option<String> {
         let is_named = self.plan.labels[self.id] == Labels::Thread;
         self.label().filter(|_| is_named)
     }

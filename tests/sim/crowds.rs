@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::access::Access;
 use super::client::Worker;
 use super::clocks::{MICRO, MILLI, Nanos};
 use super::half_the_seeds;
 use super::plan::{Kind, Plan, nanos, pick};
 use super::run::{Until, replay_text, run_many};
 use super::trouble::{Episode, Trouble};
-use super::witness::key;
+use super::wish::Wish;
 
 /// A crowd begins at a multiple of this time.
 const SPAN: Nanos = 50 * MILLI;
@@ -75,12 +74,11 @@ impl Worker {
     }
 
     fn takes_its_own_lock(&mut self) {
-        let resource = self.id * self.plan.workers + self.number;
-        let (name, ttl, manager) = (key(resource), self.ttl(), self.manager.clone());
-        let on = Access::to(resource);
-        let request = manager.request(&name).ttl(ttl);
-        let call = || self.world.despite_death(|| request.try_lock());
-        let Some(result) = self.world.while_asking(&on, call) else {
+        let own = self.id * self.plan.workers + self.number;
+        let ((way, on), ttl) = (self.draw_wanted_in_a_crowd(own), self.ttl());
+        let wish = Wish::new(ttl, Duration::ZERO);
+        let call = || self.world.despite_death(|| self.call((way, &on), &wish));
+        let Some(result) = self.world.while_asking_for(&on, wish.timeout, call) else {
             return;
         };
         match result {

@@ -106,9 +106,17 @@ impl State {
             let resource = other.on.excludes(&mine.on)?;
             (other.id != id && other.until > now).then_some((other, resource))
         });
+        let mut others = self.witness.guards.iter();
+        let is_shared = others.any(|other| {
+            let is_same = other.on == mine.on && mine.on.is_read();
+            other.id != id && is_same && other.until > now
+        });
         if let Some((other, resource)) = other.filter(|_| mine.until > now) {
             let words = two_holders(mine, other, resource);
             return self.fail(words);
+        }
+        if is_shared {
+            self.count("readers at the same time");
         }
         self.check_rests();
         self.check_permits();

@@ -81,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) permits: Option<Permits>,
     /// If they are not only locked.
     pub(crate) sharing: Option<Sharing>,
+    /// Whether one client writes and all others read, without a pause.
+    pub(crate) streams: bool,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
@@ -181,6 +183,7 @@ impl Plan {
             resources: pick(rng, &[1, 1, 1, 2, 3]),
             permits: None,
             sharing: None,
+            streams: false,
             node_timeout,
             retry: (
                 Duration::from_millis(retry_min),

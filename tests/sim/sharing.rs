@@ -3,6 +3,7 @@
 use super::access::Access;
 use super::client::Worker;
 use super::plan::{Kind, Plan, pick};
+use super::world::State;
 
 /// In which way a call wants what it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,29 @@ pub(super) enum Way {
     Write,
     /// Several resources, all or none.
     All,
+}
+
+/// What is counted of locks that are not ordinary ones.
+#[derive(Clone, Copy)]
+pub(super) enum Did {
+    Take,
+    Renew,
+    Adopt,
+    Lose,
+    Refused,
+}
+
+impl Did {
+    /// What it is called of read locks, and of locks on several resources.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Take => ("a read lock", "several resources"),
+            Self::Renew => ("a read lock renewed", "several resources renewed"),
+            Self::Adopt => ("a read lock adopted", "several resources adopted"),
+            Self::Lose => ("a read lock lost", "several resources lost"),
+            Self::Refused => ("a read lock refused", "several resources refused"),
+        }
+    }
 }
 
 /// How likely each way is, by how often it stands here.
@@ -52,6 +76,17 @@ impl Plan {
     }
 }
 
+impl State {
+    pub(super) fn counts(&mut self, on: &Access, did: Did) {
+        let (read, several) = did.words();
+        if on.is_read() {
+            self.count(read);
+        } else if on.resources().len() > 1 {
+            self.count(several);
+        }
+    }
+}
+
 impl Worker {
     /// What to ask for next. Nothing is drawn where all calls are for locks, so that it changes nothing about a seed.
     pub(super) fn draw_wanted(&mut self) -> (Way, Access) {
@@ -66,6 +101,25 @@ impl Worker {
         };
         let way = pick(&mut self.rng, sharing);
         (way, self.draw_access(way, resource))
+    }
+
+    /// A lock of its own, in some way; or a read lock that others want as well.
+    pub(super) fn draw_wanted_in_a_crowd(&mut self, own: usize) -> (Way, Access) {
+        let Some(sharing) = self.plan.sharing else {
+            return (Way::Lock, Access::to(own));
+        };
+        let own_ones = self.plan.clients * self.plan.workers;
+        match pick(&mut self.rng, sharing) {
+            Way::Read => {
+                let resource = self.rng.usize(own_ones..self.plan.resources);
+                (Way::Read, Access::to_read(resource))
+            }
+            Way::All => {
+                let more = self.rng.usize(0..self.plan.resources);
+                (Way::All, Access::to_all([own, more]))
+            }
+            way @ (Way::Lock | Way::Write) => (way, Access::to(own)),
+        }
     }
 
     fn draw_access(&mut self, way: Way, resource: usize) -> Access {

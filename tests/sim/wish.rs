@@ -47,6 +47,11 @@ impl Wish {
 impl Worker {
     /// Calls for a lock, and the witness minds when the call ends.
     pub(super) fn ask(&self, (way, on): (Way, &Access), wish: &Wish) -> Result<LockGuard, Error> {
+        let call = || self.call((way, on), wish);
+        self.world.while_asking_for(on, wish.timeout, call)
+    }
+
+    pub(super) fn call(&self, (way, on): (Way, &Access), wish: &Wish) -> Result<LockGuard, Error> {
         let names: Vec<String> = on
             .resources()
             .iter()
@@ -54,10 +59,9 @@ impl Worker {
             .collect();
         let (manager, timeout) = (&self.manager, wish.timeout);
         let lock = |request| wish.of_lock(request).try_lock_for(timeout);
-        let call = || match way {
+        match way {
             Way::Lock => lock(self.plan.request(self.id, manager, &names[0])),
             Way::Read | Way::Write | Way::All => unreachable!("{way:?}"),
-        };
-        self.world.while_asking_for(on, timeout, call)
+        }
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Witness {
     /// The resource that each task is asking for, where a lock can be passed to it.
     pub(super) asking: HashMap<usize, usize>,
     pub(super) tokens: HashMap<String, Token>,
+    /// The attempts of readers that were told that a writer waits.
+    pub(super) held_back: HashSet<String>,
     /// The task that asked for a lock with this token; another one may have sent it.
     pub(super) made_by: HashMap<String, usize>,
     /// The tokens that were sent again to each node, to heal their locks.
@@ -229,6 +231,11 @@ impl State {
         }
         if message.asks() && is_new && self.witness.is_out(&message.token) {
             self.count("a key set again");
+        }
+        let has_all = executed.after.iter().all(|after| after.has(&message.token));
+        if message.asks() && is_new && !has_all {
+            let words = self.witness.describe(message);
+            self.fail(format!("{words} set some keys and not all on n{node}"));
         }
         if message.verb == Verb::Rest {
             self.lets_rest(node, message, executed);
