@@ -3,7 +3,9 @@
 use super::access::Access;
 use super::client::Worker;
 use super::plan::{Kind, Plan, pick};
+use super::run::{Until, replay_text, run_many};
 use super::world::State;
+use super::{a_third_of_the_seeds, fewer_seeds};
 
 /// In which way a call wants what it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,4 +135,64 @@ impl Worker {
             }
         }
     }
+}
+
+/// What has to happen in 200 seeds.
+const SEEN: [&str; 17] = [
+    "a lock on several resources rests",
+    "a read lock",
+    "a read lock adopted",
+    "a read lock lost",
+    "a read lock refused",
+    "a read lock renewed",
+    "a reader is held back for a writer",
+    "a key set again",
+    "handed over",
+    "led for others",
+    "passed to the next thread",
+    "readers at the same time",
+    "several resources",
+    "several resources adopted",
+    "several resources lost",
+    "several resources refused",
+    "several resources renewed",
+];
+
+/// Readers, writers, locks, and locks on several resources, with both protocols and in crowds.
+#[test]
+fn no_seed_of_shared_locks_breaks_a_promise() {
+    let total = run_many(a_third_of_the_seeds(), Until::Broken, Plan::shared);
+    println!("shared: {total}");
+    if let Some((seed, what)) = total.violations.first() {
+        panic!(
+            "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_KIND=shared REDLATCH_SIM_SEED={seed} cargo test --release --lib sim::replay -- --nocapture",
+            replay_text(&Plan::shared(*seed), 80)
+        );
+    }
+    assert!(total.acquired > 20 * total.runs, "{total}");
+    assert!(total.extended > 2 * total.runs, "{total}");
+    assert!(total.refused > 5 * total.runs, "{total}");
+    let expected = if total.runs < 200 { &[][..] } else { &SEEN };
+    for seen in expected {
+        assert!(total.tally.contains_key(seen), "no {seen}: {total}");
+    }
+}
+
+/// The witness is not blind: two holders are seen, and readers beside a writer.
+#[test]
+fn nodes_that_forget_are_seen_to_let_a_writer_in_among_readers() {
+    let total = run_many(fewer_seeds(), Until::TheEnd, |seed| Plan {
+        sharing: Some(&[Way::Read, Way::Read, Way::Write, Way::All]),
+        rests: false,
+        looks: false,
+        ..Plan::draw(seed, Kind::Amnesia).with_sharing()
+    });
+    println!("shared, Amnesia: {total}");
+    let broken = total.violations.iter();
+    let others = broken.filter(|(_, what)| !what.starts_with("two holders"));
+    assert_eq!(others.collect::<Vec<_>>(), Vec::<&(u64, String)>::new());
+    let seen = u64::try_from(total.violations.len()).unwrap();
+    assert!(seen > total.runs / 10, "{total}");
+    let mut broken = total.violations.iter();
+    assert!(broken.any(|(_, what)| what.contains(" reads ")), "{total}");
 }

@@ -79,6 +79,12 @@ fn half_the_seeds() -> Range<u64> {
     start..(start + (end - start).div_ceil(2)).max(USUAL_SEEDS.end)
 }
 
+/// A third of them, but no fewer than usual.
+fn a_third_of_the_seeds() -> Range<u64> {
+    let Range { start, end } = seeds();
+    start..(start + (end - start).div_ceil(3)).max(USUAL_SEEDS.end)
+}
+
 /// A tenth of them, but no fewer than usual.
 fn fewer_seeds() -> Range<u64> {
     let Range { start, end } = seeds();
@@ -352,8 +358,10 @@ fn replay() {
     let seed = seed.parse().unwrap();
     let mut plan = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
         Ok("crowd") => Plan::crowd(seed),
+        Ok("shared") => Plan::shared(seed),
+        Ok("stream") => Plan::stream(seed),
         _ => Plan::draw(seed, kind),
     };
-    plan.rests = std::env::var("REDLATCH_SIM_RESTS").is_ok();
+    plan.rests |= std::env::var("REDLATCH_SIM_RESTS").is_ok();
     println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
 }

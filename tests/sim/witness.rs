@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use super::access::Had;
+use super::access::{Access, Had};
 use super::claims::Claim;
 use super::clocks::Nanos;
 use super::contents::Own;
@@ -332,15 +332,15 @@ impl State {
 }
 
 impl World {
-    /// Counts whether all nodes have this value under some key.
-    pub(super) fn counts_copies(&self, value: &str) {
+    /// Counts whether all nodes have this value under all keys.
+    pub(super) fn counts_copies(&self, on: &Access, value: &str) {
         let mut state = self.state();
         let copies = state
             .keys()
             .iter()
             .filter(|(_, _, other)| other == value)
             .count();
-        if copies == state.plan.nodes {
+        if copies == state.plan.nodes * on.resources().len() {
             state.count("kept throughout, on all nodes");
         }
     }
