@@ -217,7 +217,7 @@ mod value;
 mod verdict;
 mod wire;
 
-pub use crate::manager::{Builder, LockManager, LockRequest, Locks};
+pub use crate::manager::{Builder, LockManager, LockRequest, Locks, RwLock};
 
 pub use crate::guard::LockGuard;
 

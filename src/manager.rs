@@ -19,8 +19,11 @@ mod call_record;
 mod locks;
 mod named;
 mod operations;
+mod reading;
 mod request;
+mod rw_lock;
 mod semaphore;
+mod several;
 mod turn;
 mod what;
 
@@ -28,6 +31,7 @@ use self::acquire::LockOptions;
 pub use self::builder::Builder;
 pub use self::locks::Locks;
 pub use self::request::LockRequest;
+pub use self::rw_lock::RwLock;
 use self::what::What;
 
 /// Takes locks on a majority of independent Redis servers.
@@ -269,9 +273,9 @@ impl LockManager {
         let guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();
         guard.count();
-        // If another thread of this manager is asking for the lock, that thread keeps its turn.
-        let turn = self.shared.queue.try_enter(guard.shared_resource());
-        Ok(guard.with_turn(turn))
+        // Where another thread of this manager is asking for the lock, that thread keeps its turn.
+        let turns = self.try_enter(guard.names());
+        Ok(guard.with_turns(turns))
     }
 
     pub(crate) fn with_nodes(

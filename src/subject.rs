@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+/// The names of several resources, in order.
+pub(crate) type Names = Arc<[Arc<str>]>;
+
 /// What a lock is on, beside the name in its messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Subject {
@@ -13,10 +16,19 @@ pub(crate) enum Subject {
     /// The resource, together with other readers.
     Read,
     /// These resources, in order.
-    Several(Arc<[Arc<str>]>),
+    Several(Names),
 }
 
 impl Subject {
+    /// The names, if it is several resources.
+    pub(crate) fn names(&self) -> Option<&Names> {
+        if let Self::Several(names) = self {
+            Some(names)
+        } else {
+            None
+        }
+    }
+
     /// The slot, if it is one.
     pub(crate) fn slot(&self) -> Option<u32> {
         if let Self::Slot(slot) = self {

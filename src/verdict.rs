@@ -91,32 +91,45 @@ pub(crate) fn attempt_error(
     waited: Duration,
     nodes: Vec<NodeReport>,
 ) -> Error {
-    let resource = Arc::clone(resource);
     let failed = nodes.iter().filter(|node| node.vote.is_failure()).count();
     if quorum::is_ruled_out(nodes.len(), failed) {
         Error::Unavailable {
-            resource,
+            resource: Arc::clone(resource),
             waited,
             nodes,
         }
     } else {
+        let in_the_way = in_the_way(&nodes).cloned();
         Error::Held {
-            resource,
+            holder: named(&nodes, in_the_way.as_ref()),
+            resource: in_the_way.unwrap_or_else(|| Arc::clone(resource)),
             permits: None,
             waited,
-            holder: named(&nodes),
             nodes,
         }
     }
 }
 
-/// The holder that most nodes name. A node may have the key of a contender that gets no majority.
-fn named(nodes: &[NodeReport]) -> Option<Holder> {
-    let holders = || nodes.iter().filter_map(|node| node.vote.holder());
-    let times = |holder: &Holder| holders().filter(|other| *other == holder).count();
-    // The last of several maxima is returned, so the first nodes come last.
-    let holder = holders().rev().max_by_key(|holder| times(holder));
-    holder.cloned()
+/// Which of several resources most nodes name as the one in the way.
+fn in_the_way(nodes: &[NodeReport]) -> Option<&Arc<str>> {
+    most_named(nodes.iter().filter_map(|node| node.vote.resource()))
+}
+
+/// The holder that most nodes name; of several resources, of this one. A node may have the key of a contender that gets no
+/// majority.
+fn named(nodes: &[NodeReport], resource: Option<&Arc<str>>) -> Option<Holder> {
+    let votes = nodes.iter().map(|node| &node.vote);
+    let votes = votes.filter(|vote| vote.resource() == resource);
+    most_named(votes.filter_map(Vote::holder)).cloned()
+}
+
+/// What is named most often, or the first of those.
+fn most_named<'n, T: PartialEq>(
+    all: impl DoubleEndedIterator<Item = &'n T> + Clone,
+) -> Option<&'n T> {
+    let times = |one: &T| all.clone().filter(|other| *other == one).count();
+    // The last of several maxima is returned, so the first ones come last.
+    all.clone().rev().max_by_key(|one| times(one))
 }
 
 /// The count of the votes of an attempt, during it or after it.
@@ -130,6 +143,8 @@ pub(crate) struct Tally {
     refused: usize,
     /// Those of them that abstain.
     abstaining: usize,
+    /// Those of them that refuse a reader because a writer waits.
+    for_a_writer: usize,
 }
 
 impl Tally {
@@ -149,6 +164,9 @@ impl Tally {
             if matches!(vote, Vote::Held { .. } | Vote::Stale { .. }) {
                 tally.refused = tally.refused.saturating_add(1);
             }
+            if vote.is_for_a_writer() {
+                tally.for_a_writer = tally.for_a_writer.saturating_add(1);
+            }
             if matches!(vote, Vote::Failed(NodeError::Quarantined { .. })) {
                 tally.abstaining = tally.abstaining.saturating_add(1);
             }
@@ -156,13 +174,14 @@ impl Tally {
         tally
     }
 
+    /// Whether a majority has granted it. A reader lets a writer that waits have it first, whatever the other nodes say.
     pub(crate) fn is_won(self) -> bool {
-        quorum::is_reached(self.nodes, self.granted)
+        quorum::is_reached(self.nodes, self.granted) && self.for_a_writer == 0
     }
 
-    /// Whether no majority is possible any more.
+    /// Whether no majority is possible any more, or wanted.
     pub(crate) fn is_lost(self) -> bool {
-        quorum::is_ruled_out(self.nodes, self.against)
+        quorum::is_ruled_out(self.nodes, self.against) || self.for_a_writer > 0
     }
 
     /// Whether further votes can still win or lose it.

@@ -1,9 +1,11 @@
 //! The key of a resource.
 
+use std::sync::Arc;
+
 use super::Cluster;
 use crate::error::Error;
 use crate::fencing::{FENCE, MARKER};
-use crate::node::command::{Keys, slot_key};
+use crate::node::command::{Keys, KeysOfAll, slot_key};
 use crate::subject::Subject;
 
 /// Keys are short. The bound stops a mistake, such as a file's content as a name, before it is sent to the servers.
@@ -21,7 +23,10 @@ impl Cluster {
             Subject::Lock => Keys::Lock(self.key(resource)),
             Subject::Slot(slot) => Keys::Lock(slot_key(&self.key(resource), *slot)),
             Subject::Read => Keys::Read(self.key(resource)),
-            Subject::Several(names) => Keys::All(names.iter().map(|name| self.key(name)).collect()),
+            Subject::Several(names) => Keys::All(KeysOfAll {
+                keys: names.iter().map(|name| self.key(name)).collect(),
+                names: Arc::clone(names),
+            }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -133,6 +134,14 @@ impl LeaseState {
         self.numbers
             .as_ref()
             .map_or(&Subject::Lock, |numbers| &numbers.subject)
+    }
+
+    /// The resources that the lock is on, in order.
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        match self.subject().names() {
+            Some(names) => names,
+            None => slice::from_ref(&self.resource),
+        }
     }
 
     /// The slot, if the resource is a semaphore.

@@ -6,7 +6,6 @@ use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport, Vote};
 use crate::guard::LockGuard;
-use crate::holder::Holder;
 use crate::log_lines;
 use crate::spans::LockSpan;
 
@@ -17,6 +16,7 @@ pub(super) struct CallRecord<'a> {
     started: Timestamp,
     attempts: u32,
     is_contended: bool,
+    is_queued: bool,
     outcome: CallOutcome,
     span: LockSpan,
 }
@@ -41,6 +41,7 @@ impl<'a> CallRecord<'a> {
             started: cluster.clock.now_for_records(),
             attempts: 0,
             is_contended: false,
+            is_queued: false,
             outcome: CallOutcome::Failed,
             span: LockSpan::enter(resource, ttl),
         }
@@ -50,6 +51,14 @@ impl<'a> CallRecord<'a> {
     fn count_votes<'v>(&self, votes: impl Iterator<Item = &'v Vote>) {
         for (node, vote) in self.cluster.each().zip(votes) {
             node.stats.voted(vote);
+        }
+    }
+
+    /// Counts once that the call waits behind other threads.
+    pub(super) fn queued(&mut self) {
+        if !self.is_queued {
+            self.is_queued = true;
+            self.cluster.stats.queued.count();
         }
     }
 
@@ -102,18 +111,19 @@ impl<'a> CallRecord<'a> {
         self.outcome = outcome;
         self.count_votes(nodes.iter().map(|node| &node.vote));
         if outcome == CallOutcome::Held {
-            self.met(nodes, error.holder());
+            self.met(error, nodes);
         }
     }
 
     /// Counts and logs contention once a call.
-    fn met(&mut self, nodes: &[NodeReport], holder: Option<&Holder>) {
+    fn met(&mut self, error: &Error, nodes: &[NodeReport]) {
         let is_held = |report: &NodeReport| matches!(report.vote, Vote::Held { .. });
         if !self.is_contended && nodes.iter().any(is_held) {
             self.is_contended = true;
             self.cluster.stats.contended.count();
-            log_lines::contended(self.resource, holder);
-            if let Some(holder) = holder {
+            let resource = error.resource().unwrap_or(self.resource);
+            log_lines::contended(resource, error.holder());
+            if let Some(holder) = error.holder() {
                 self.span.held_by(holder);
             }
         }

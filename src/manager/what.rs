@@ -6,8 +6,8 @@ use super::LockManager;
 use super::turn::{line_of_permits, line_of_readers};
 use crate::contend::slots::check_permits;
 use crate::error::Error;
-use crate::node::command::Keys;
-use crate::subject::Subject;
+use crate::node::command::{Keys, KeysOfAll};
+use crate::subject::{Names, Subject};
 
 /// The most resources that one lock can be on. A script on 64 keys takes a server about as long as a renewal of 64 locks.
 const MOST_RESOURCES: usize = 64;
@@ -81,11 +81,13 @@ impl LockManager {
                     [name] => return self.check(&What::Lock(name)),
                     [first, ..] => first,
                 };
+                let (line, resource) = (Arc::clone(first), shown(&names));
+                let names: Names = names.into();
                 Ok(Checked {
-                    line: Arc::clone(first),
-                    resource: shown(&names),
-                    subject: Subject::Several(names.into()),
-                    keys: Keys::All(keys),
+                    line,
+                    resource,
+                    subject: Subject::Several(Arc::clone(&names)),
+                    keys: Keys::All(KeysOfAll { keys, names }),
                     permits: None,
                 })
             }

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::fence::Fence;
+use super::wait::Target;
+use crate::subject::Names;
 use crate::wire::pack::{LONGEST_REPLY, Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_SCRIPT,
-    PASS_SCRIPT, PROBE, READ_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT, REREAD_SCRIPT,
-    REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script, UNREAD_SCRIPT,
+    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_READ_SCRIPT,
+    LOOK_SCRIPT, PASS_SCRIPT, PROBE, READ_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
+    REREAD_SCRIPT, REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script, UNREAD_SCRIPT,
 };
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
@@ -25,8 +27,16 @@ pub(crate) enum Keys {
     Lock(String),
     /// One key, which readers share.
     Read(String),
-    /// A key for each resource, in order. There is one at least.
-    All(Vec<String>),
+    /// A key for each resource, in order.
+    All(KeysOfAll),
+}
+
+/// The keys of a lock on several resources. There are two at least.
+#[derive(Debug, Clone)]
+pub(crate) struct KeysOfAll {
+    pub(crate) keys: Vec<String>,
+    /// As many, in the same order: what the answers of the nodes name.
+    pub(crate) names: Names,
 }
 
 impl Keys {
@@ -34,7 +44,7 @@ impl Keys {
     pub(crate) fn first(&self) -> &str {
         match self {
             Self::Lock(key) | Self::Read(key) => key,
-            Self::All(keys) => keys.first().map_or("", String::as_str),
+            Self::All(all) => all.keys.first().map_or("", String::as_str),
         }
     }
 
@@ -51,7 +61,15 @@ impl Keys {
     pub(crate) fn each(&self) -> &[String] {
         match self {
             Self::Lock(key) | Self::Read(key) => std::slice::from_ref(key),
-            Self::All(keys) => keys,
+            Self::All(all) => &all.keys,
+        }
+    }
+
+    /// The names of several resources; none of one.
+    pub(crate) fn names(&self) -> Option<&Names> {
+        match self {
+            Self::Lock(_) | Self::Read(_) => None,
+            Self::All(all) => Some(&all.names),
         }
     }
 }
@@ -165,7 +183,9 @@ impl<'a> Command<'a> {
         words.push(count.into());
         words.extend(keys.iter().map(|key| Word::from(key.as_str())));
         words.extend_from_slice(arguments);
-        Packed::call(name, script, &words).with_replies_up_to(longest_reply(self.keys))
+        let packed = Packed::call(name, script, &words);
+        let packed = packed.with_replies_up_to(longest_reply(self.keys));
+        packed.telling_of(self.keys.names())
     }
 }
 
@@ -217,33 +237,39 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
     Packed::new("scan", &words).with_replies_up_to(LONGEST_PAGE)
 }
 
-/// Asks for the PTTL of a lock, and announces for how long a client waits for it: for a free lock only `in_any_case`. With
-/// `permits`, asks for those of all slots of a semaphore.
-pub(super) fn look(
-    key: &str,
-    announced: Duration,
-    in_any_case: bool,
-    permits: Option<u32>,
-) -> Packed {
+/// Asks for how long a client that waits for this has to wait, and announces for how long it does: for a free lock only
+/// `in_any_case`.
+pub(super) fn look(target: Target<'_>, announced: Duration, in_any_case: bool) -> Packed {
+    let (key, script, permits) = match target {
+        Target::Lock(key) => (key, &LOOK_SCRIPT, None),
+        Target::Read(key) => (key, &LOOK_READ_SCRIPT, None),
+        Target::All(keys) => (keys.first().map_or("", String::as_str), &LOOK_SCRIPT, None),
+        Target::Slots(key, permits) => (key, &LOOK_SCRIPT, Some(permits)),
+    };
     let in_any_case = Word::from(if in_any_case { "1" } else { "0" });
     let mut rest = vec!["1".into(), key.into(), millis(announced), in_any_case];
     rest.extend(permits.map(|permits| Word::from(u64::from(permits))));
-    Packed::call("look", &LOOK_SCRIPT, &rest)
+    Packed::call("look", script, &rest)
 }
 
 /// The shortest time for which a server can be asked to block. Zero would mean no bound.
 pub(super) const SHORTEST_LISTENING: Duration = Duration::from_millis(1);
 
-/// Blocks until the bell of a lock rings, for this long.
-pub(super) fn listen(key: &str, span: Duration) -> Packed {
+/// The key of the bell of a lock.
+pub(super) fn bell(key: &str) -> String {
+    format!("{key}{BELL}")
+}
+
+/// The key of the bell of those who wait to read.
+pub(super) fn readers_bell(key: &str) -> String {
+    format!("{key}{BELL}:read")
+}
+
+/// Blocks until this bell rings, for this long.
+pub(super) fn listen(bell: &str, span: Duration) -> Packed {
     let span = Duration::from_millis(whole_millis(span.max(SHORTEST_LISTENING)));
     let seconds = format!("{:.3}", span.as_secs_f64());
-    let bell = format!("{key}{BELL}");
-    let words = [
-        "BLPOP".into(),
-        bell.as_str().into(),
-        seconds.as_str().into(),
-    ];
+    let words = ["BLPOP".into(), bell.into(), seconds.as_str().into()];
     Packed::new("listen", &words)
 }
 

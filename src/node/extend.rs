@@ -7,6 +7,7 @@ use super::Node;
 use super::release::own_key_vote;
 use super::request::{Kind, Request, Rule};
 use super::round::exchange_all;
+use super::several::extension_of_all;
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
@@ -26,12 +27,12 @@ pub(crate) fn extend_all<'n>(
     command: &Packed,
     locks: usize,
 ) -> Vec<Vec<NodeReport>> {
-    let rule = Rule::new(|reply, locks| Votes::read(reply, locks).is_some(), locks);
+    let rule = Rule::Command(|reply, command| Votes::read(reply, command).is_some());
     let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Extend, rule));
     let answers: Vec<NodeAnswer<'n>> = nodes
         .zip(answers)
         .map(|((node, _), answer)| {
-            let answer = answer.map(|answer| answer.read(|reply| Votes::read(reply, locks)));
+            let answer = answer.map(|answer| answer.read(|reply| Votes::read(reply, command)));
             (node, answer)
         })
         .map(|(node, answer)| match answer {
@@ -89,9 +90,16 @@ enum Votes {
 
 impl Votes {
     /// Reads the replies to as many extensions.
-    fn read(reply: &Reply, locks: usize) -> Option<Self> {
-        let replies = reply.of_each(locks).iter();
-        let votes: Option<Vec<Vote>> = replies.map(own_key_vote).collect();
-        votes.filter(|votes| votes.len() == locks).map(Self::Each)
+    fn read(reply: &Reply, command: &Packed) -> Option<Self> {
+        let replies = reply.of_each(command.count());
+        if replies.len() != command.count() {
+            return None;
+        }
+        let each = replies.iter().zip(command.each());
+        let votes = each.map(|(reply, command)| match command.tells_of() {
+            None => own_key_vote(reply),
+            Some(names) => extension_of_all(reply, names),
+        });
+        votes.collect::<Option<_>>().map(Self::Each)
     }
 }

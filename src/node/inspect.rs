@@ -172,7 +172,11 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
 }
 
 fn not_a_lock(reason: &'static str, length: Option<usize>) -> View {
-    View::Failed(NodeError::NotALock { reason, length })
+    View::Failed(NodeError::NotALock {
+        reason,
+        length,
+        resource: None,
+    })
 }
 
 /// The length of a value, if it is not less than the part that has come.

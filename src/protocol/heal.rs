@@ -32,7 +32,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         return;
     };
     let command = super::command(cluster, &extension.lease, &extension.keys);
-    let attempt = Attempt::new(command, ttl(cluster, extension));
+    let attempt = Attempt::healing(command, ttl(cluster, extension));
     let nodes = cluster.each().zip(asked.iter().copied());
     let ballots = acquire_all(nodes, &attempt);
     let traces: Vec<_> = ballots

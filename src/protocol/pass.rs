@@ -58,7 +58,7 @@ pub(crate) fn pass(
     for (place, ballot) in answers.into_iter().enumerate() {
         cast(&mut ballots, place, ballot);
     }
-    let next = if released.has_woken {
+    let next = if released.woken.any() {
         bid.call_off(&ballots, &attempt);
         None
     } else {

@@ -41,11 +41,13 @@ impl Says {
             (NoLock, 0) => View::Failed(NodeError::NotALock {
                 reason: "holds a value of another type",
                 length: None,
+                resource: None,
             }),
             // The holder's own token, which still is no vote.
             (NoLock, _) => View::Failed(NodeError::NotALock {
                 reason: "never expires",
                 length: Some(1),
+                resource: None,
             }),
             (Nothing, 0) => View::Failed(NodeError::TimedOut),
             (Nothing, 1) => View::Failed(NodeError::PoolExhausted),

@@ -88,6 +88,13 @@ mod semaphore {
     mod shown;
 }
 
+/// Read-write locks: many readers at a time, or one writer.
+#[cfg(test)]
+mod readers {
+    mod on_servers;
+    mod waiting;
+}
+
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {
