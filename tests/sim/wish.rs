@@ -7,7 +7,7 @@ use super::client::Worker;
 use super::keeping::Keeping;
 use super::sharing::Way;
 use super::witness::key;
-use crate::{Error, LockGuard, LockRequest};
+use crate::{Error, LockGuard, LockRequest, RwLock};
 
 /// What a call says beside what it wants.
 pub(super) struct Wish {
@@ -51,6 +51,20 @@ impl Worker {
         self.world.while_asking_for(on, wish.timeout, call)
     }
 
+    fn of_rw_lock<'a>(&'a self, wish: &Wish, name: &'a str) -> RwLock<'a> {
+        let mut request = self.manager.rw_lock(name).ttl(wish.ttl);
+        if let Some(keeping) = wish.keeping {
+            request = request.keep_alive(keeping.keep_alive);
+        }
+        if let Some(minimum) = wish.minimum {
+            request = request.at_least(minimum);
+        }
+        if let Some(label) = &wish.label {
+            request = request.holder(label);
+        }
+        request
+    }
+
     pub(super) fn call(&self, (way, on): (Way, &Access), wish: &Wish) -> Result<LockGuard, Error> {
         let names: Vec<String> = on
             .resources()
@@ -61,7 +75,9 @@ impl Worker {
         let lock = |request| wish.of_lock(request).try_lock_for(timeout);
         match way {
             Way::Lock => lock(self.plan.request(self.id, manager, &names[0])),
-            Way::Read | Way::Write | Way::All => unreachable!("{way:?}"),
+            Way::All => lock(manager.request_all(&names)),
+            Way::Read => self.of_rw_lock(wish, &names[0]).try_read_for(timeout),
+            Way::Write => self.of_rw_lock(wish, &names[0]).try_write_for(timeout),
         }
     }
 }
