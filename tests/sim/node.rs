@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::wire::resp::Reply;
 
 use super::clocks::{Clockwork, Nanos};
-use super::contents::Contents;
+use super::contents::{Contents, Entry};
 use super::plan::Plan;
 use super::wire::{Message, token_of};
 use crate::clock::VIRTUAL_EPOCH_US;
@@ -166,20 +166,33 @@ impl Node {
     /// What is under the key.
     pub(crate) fn contents(&mut self, key: &str, now: Nanos) -> Contents {
         let time = self.time(now);
-        match self.store.get(key, time) {
-            None => Contents::default(),
-            Some(entry) => Contents::value(token_of(&entry.value), entry.until),
+        let until = self.store.get(key, time).map(|entry| entry.until);
+        let Some(until) = until else {
+            return Contents::default();
+        };
+        if let Some(readers) = self.store.readers(key, time) {
+            let entries = readers.map(|(value, until)| Entry {
+                token: token_of(value).to_owned(),
+                until,
+            });
+            return Contents::readers(entries.collect(), until);
         }
+        let value = self.store.value(key, time).unwrap_or_default();
+        Contents::value(token_of(&value), until)
     }
 
-    /// The true time at which the key with this token expires, if it is there.
+    /// The true time at which this token has the key no longer, if it has it.
     pub(crate) fn expiry(&mut self, key: &str, token: &str, now: Nanos) -> Option<Nanos> {
         let time = self.time(now);
-        let entry = self
-            .store
-            .get(key, time)
-            .filter(|entry| token_of(&entry.value) == token)?;
-        let until = u64::try_from(entry.until.as_nanos()).unwrap();
-        Some(self.clock.when(until))
+        let entry = self.store.get(key, time)?;
+        let until = match entry.text() {
+            Some(value) => Some(entry.until).filter(|_| token_of(value) == token),
+            None => {
+                let mut readers = self.store.readers(key, time)?;
+                let own = readers.find(|(value, _)| token_of(value) == token);
+                own.map(|(_, until)| until)
+            }
+        };
+        Some(self.clock.when(u64::try_from(until?.as_nanos()).unwrap()))
     }
 }
