@@ -21,11 +21,11 @@ const LONGEST_WAIT: Duration = Duration::from_millis(300);
 const STREAM: usize = 0;
 
 impl Plan {
-    /// One client writes now and then, and the threads of all others read again and again. Nothing goes wrong.
+    /// One thread writes now and then, and those of all clients read again and again. Nothing goes wrong.
     pub(super) fn stream(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x57_2ea3);
         let rng = &mut rng;
-        let (nodes, clients) = (pick(rng, &[5, 5, 3, 1]), rng.usize(2..=4));
+        let (nodes, clients) = (pick(rng, &[5, 5, 3, 1]), rng.usize(1..=4));
         let kind = pick(rng, &[Kind::Sound, Kind::Sound, Kind::Fenced]);
         let mut plan = Self::with(seed, kind, (nodes, clients, 3), rng.fork());
         plan.streams = true;
@@ -49,7 +49,7 @@ impl Plan {
 impl Worker {
     /// Reads or writes until the end.
     pub(super) fn streams(&mut self) {
-        let writes = self.id == 0;
+        let writes = (self.id, self.number) == (0, 0);
         while self.is_stormy() {
             let (way, on) = if writes {
                 (Way::Write, Access::to(STREAM))
