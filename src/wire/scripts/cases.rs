@@ -2,6 +2,8 @@
 //!
 //! The fake store plays the same scripts, and is compared with a server by random commands beside it.
 
+mod looks;
+
 use redis::{Connection, ConnectionLike};
 use redlatch_testing::Server;
 
