@@ -91,9 +91,14 @@ mod semaphore {
 /// One lock on several resources.
 #[cfg(test)]
 mod several {
+    mod fenced;
+    mod keeping;
+    mod leases;
     #[cfg(target_os = "linux")]
     mod lines;
     mod names;
+    mod on_servers;
+    mod waiting;
 }
 
 /// Read-write locks: many readers at a time, or one writer.
@@ -101,8 +106,9 @@ mod several {
 mod readers {
     mod crowd;
     mod fairness;
-    mod on_servers;
+    pub(super) mod on_servers;
     mod own;
+    mod shown;
     mod strangers;
     #[cfg(target_os = "linux")]
     mod trouble;
