@@ -160,7 +160,10 @@ fn processes(table: &mut Table, urls: &[String], mode: Mode, effort: Effort) {
     crew.into_iter().for_each(Member::end);
 
     let threads = THREADS / PROCESSES;
-    let title = format!("{PROCESSES} processes of {threads} threads, {}", mode.name());
+    let title = format!(
+        "{PROCESSES} processes of {threads} threads, {}",
+        mode.name()
+    );
     table.section(&title, ["", "", "pairs/s"]);
     let [.., own] = rates;
     for (way, rate) in WAYS.into_iter().zip(rates) {

@@ -38,11 +38,7 @@ fn names(number: usize) -> Vec<String> {
 }
 
 /// The times of each manager and each set. No side is always the one that follows another.
-fn measure(
-    managers: &[LockManager; 2],
-    sets: &[Vec<String>; 4],
-    pairs: u32,
-) -> [[Samples; 4]; 2] {
+fn measure(managers: &[LockManager; 2], sets: &[Vec<String>; 4], pairs: u32) -> [[Samples; 4]; 2] {
     let mut times = <[[Samples; 4]; 2]>::default();
     for pair in 0..usize::try_from(pairs).unwrap() {
         for n in 0..8 {

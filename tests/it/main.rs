@@ -106,13 +106,12 @@ mod several {
 mod readers {
     mod crowd;
     mod fairness;
-    mod on_servers;
+    pub(super) mod on_servers;
     mod own;
+    mod shown;
     mod strangers;
     #[cfg(target_os = "linux")]
     mod trouble;
-    pub(super) mod on_servers;
-    mod shown;
     mod waiting;
 }
 
