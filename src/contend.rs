@@ -12,5 +12,6 @@ mod queue_model;
 #[cfg(test)]
 mod queue_threads;
 pub(crate) mod slots;
+pub(crate) mod turns;
 
 use crate::sync;

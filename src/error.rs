@@ -10,7 +10,7 @@ mod node;
 mod report;
 
 pub use self::loss::LossCause;
-use self::message::{Reports, is_resting};
+use self::message::{Reports, is_resting, readers};
 pub use self::node::{NodeError, QuarantineCause};
 pub(crate) use self::report::one_vote_each;
 pub use self::report::{NodeReport, Vote};
@@ -49,7 +49,7 @@ pub enum Error {
     /// [`NotAsked`](Vote::NotAsked).
     #[non_exhaustive]
     Held {
-        /// The resource that was asked for.
+        /// The resource that was asked for; of [several](crate::LockManager::request_all), the one that was in the way.
         resource: Arc<str>,
         /// How many permits it has, if it is a [semaphore](crate::LockManager::semaphore).
         permits: Option<u32>,
@@ -229,6 +229,29 @@ impl Error {
         self
     }
 
+    /// The same error, for a thread that waited for the one which met it, in the line of `in_the_way`, and that asks for
+    /// `asked`. None if it is about another one of several resources, which this thread may not want.
+    pub(crate) fn met_by_another(
+        mut self,
+        in_the_way: &Arc<str>,
+        asked: &Arc<str>,
+    ) -> Option<Self> {
+        if let Self::Unavailable { resource, .. } | Self::TooSlow { resource, .. } = &mut self {
+            *resource = Arc::clone(asked);
+        }
+        let is_about_another = self.resource().is_some_and(|name| name != &**in_the_way);
+        (!is_about_another).then_some(self)
+    }
+
+    /// Which resource is in the way, if this error is [`Held`](Self::Held).
+    pub(crate) fn resource(&self) -> Option<&str> {
+        if let Self::Held { resource, .. } = self {
+            Some(resource)
+        } else {
+            None
+        }
+    }
+
     /// Returns who has the lock, if this error is [`Held`](Self::Held), the holder says so, and the call could learn it.
     pub fn holder(&self) -> Option<&Holder> {
         if let Self::Held { holder, .. } = self {
@@ -262,6 +285,16 @@ impl Error {
     /// ```
     pub fn is_resting(&self) -> bool {
         matches!(self, Self::Held { nodes, .. } if is_resting(nodes))
+    }
+
+    /// Returns how many [readers](crate::LockManager::rw_lock) have the lock, as far as the answers of the nodes tell, if it is
+    /// they. A node counts those that it knows; this is the largest number.
+    pub fn readers(&self) -> Option<u64> {
+        if let Self::Held { nodes, .. } = self {
+            readers(nodes)
+        } else {
+            None
+        }
     }
 
     /// The same error, with how long the call has taken.

@@ -1,6 +1,7 @@
 //! `LockGuard`: a held lock, which is released when the guard is dropped.
 
 use std::fmt;
+use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +9,17 @@ mod end;
 mod extend;
 mod next;
 mod number;
+mod several;
 mod shared;
 
 use self::end::drop_hooks;
-pub(crate) use self::next::{Demand, Received};
+pub(crate) use self::next::{Demand, Received, Takes};
 pub(crate) use self::shared::Shared;
 use crate::clock::Timestamp;
 use crate::contend::handover::{Cohort, MOST_PASSES};
-use crate::contend::queue::{Tenant, Turn, TurnNumber};
+use crate::contend::queue::{Tenant, TurnNumber};
 use crate::contend::slots::Seat;
+use crate::contend::turns::{TurnNumbers, Turns};
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
@@ -65,6 +68,8 @@ struct Extras {
     seat: Option<Seat>,
     /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
     cohort: Option<Cohort>,
+    /// As the guard's turn, for each but the first of several resources.
+    turns: Box<[Option<TurnNumber>]>,
 }
 
 /// Threads of a manager that want the same lock wait for each other's guards.
@@ -86,6 +91,7 @@ impl LockGuard {
             rests_until: won.rests_until,
             seat: lease.slot().map(|_| shared.slots.take(&lease)),
             cohort: won.cohort,
+            turns: Box::default(),
         };
         let has_any =
             extras.rests_until.is_some() || extras.seat.is_some() || extras.cohort.is_some();
@@ -100,12 +106,14 @@ impl LockGuard {
         }
     }
 
-    /// The same guard, which now keeps the thread's turn in the queue.
-    pub(crate) fn with_turn(mut self, turn: Option<Turn<Self>>) -> Self {
-        self.turn = turn.and_then(|turn| {
-            turn.got(Arc::clone(&self.lease));
-            turn.keep()
-        });
+    /// The same guard, which now keeps the thread's turns in the queue.
+    pub(crate) fn with_turns(mut self, turns: Turns<Self>) -> Self {
+        turns.got(&self.lease);
+        let TurnNumbers { first, others } = turns.keep();
+        self.turn = first;
+        if !others.is_empty() {
+            self.extras.get_or_insert_default().turns = others;
+        }
         self
     }
 
@@ -123,10 +131,14 @@ impl LockGuard {
         self.extras.as_ref()?.rests_until
     }
 
-    /// The turn of the guard in the queue, if it has one still. Its drop gives it to the next thread.
-    fn take_turn(&mut self) -> Option<Turn<Self>> {
-        let number = self.turn.take()?;
-        Some(self.shared.queue.turn(&self.lease.resource, number))
+    /// The turns of the guard in the queue that it still has. Their drop gives them to the next threads.
+    fn take_turns(&mut self) -> Turns<Self> {
+        let others = self.extras.as_mut().map(|extras| take(&mut extras.turns));
+        let numbers = TurnNumbers {
+            first: self.turn.take(),
+            others: others.unwrap_or_default(),
+        };
+        Turns::of(&self.shared.queue, self.lease.names(), &numbers)
     }
 
     /// When the validity ends.
@@ -139,8 +151,8 @@ impl LockGuard {
         self.lease.count();
     }
 
-    pub(crate) fn shared_resource(&self) -> &Arc<str> {
-        &self.lease.resource
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        self.lease.names()
     }
 
     /// Before the first send of the attempt that got the lock.
@@ -148,7 +160,8 @@ impl LockGuard {
         self.lease.since()
     }
 
-    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix.
+    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix. Of [several
+    /// resources](crate::LockManager::request_all) it is a text for people: the first three names, and how many more there are.
     pub fn resource(&self) -> &str {
         &self.lease.resource
     }

@@ -12,6 +12,7 @@ mod watch;
 use self::state::{LeaseState, Tokens};
 pub use self::watch::LeaseWatch;
 use crate::fencing::FencingToken;
+use crate::subject::Subject;
 use crate::sync;
 use crate::value::Value;
 
@@ -26,6 +27,7 @@ use crate::value::Value;
 /// [label](crate::Builder::holder), the text has it as well. A lock that was taken [for a time at
 /// least](crate::LockRequest::at_least) takes that along, by the wall clock, until that time is over. In both cases the text
 /// begins with `redlatch2:`, which older versions don't read.
+/// A lock on several resources, or of a reader, has that in the place of the name, where older versions don't read it either.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -44,7 +46,7 @@ use crate::value::Value;
 #[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
 pub struct Lease {
     resource: String,
-    slot: Option<u32>,
+    subject: Subject,
     value: Value,
     fencing: Option<FencingToken>,
     /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
@@ -68,7 +70,7 @@ impl Lease {
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*state.resource),
-            slot: state.slot(),
+            subject: state.subject().clone(),
             value: state.value.clone(),
             fencing: state.claim(),
             may_have_key,
@@ -78,14 +80,26 @@ impl Lease {
         }
     }
 
-    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix.
+    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix. Of several resources,
+    /// it is a text for messages, with the first of them; [`resources`](Self::resources) has all names.
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
+    /// Returns the names of all locked resources, in order: one, unless the lock was asked for with
+    /// [`request_all`](crate::LockManager::request_all).
+    pub fn resources(&self) -> Vec<&str> {
+        self.subject.resources(&self.resource)
+    }
+
+    /// Whether it is of a [reader](crate::LockManager::rw_lock), who shares the lock with other readers.
+    pub fn is_read(&self) -> bool {
+        self.subject == Subject::Read
+    }
+
     /// Returns the slot of the semaphore, as [`LockGuard::slot`](crate::LockGuard::slot) does.
     pub fn slot(&self) -> Option<u32> {
-        self.slot
+        self.subject.slot()
     }
 
     /// Returns the token, as [`LockGuard::token`](crate::LockGuard::token) does.
@@ -118,6 +132,11 @@ impl Lease {
     pub(crate) fn rest_left(&self, wall_micros: u64) -> Option<Duration> {
         let until = self.rests_until_ms?.saturating_mul(1000);
         Some(Duration::from_micros(until.saturating_sub(wall_micros)))
+    }
+
+    /// What the lock is on.
+    pub(crate) fn subject(&self) -> &Subject {
+        &self.subject
     }
 
     pub(crate) fn value(&self) -> &Value {

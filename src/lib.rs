@@ -210,13 +210,14 @@ mod shown;
 mod spans;
 mod stats;
 mod status;
+mod subject;
 mod sync;
 mod token;
 mod value;
 mod verdict;
 mod wire;
 
-pub use crate::manager::{Builder, LockManager, LockRequest, Locks};
+pub use crate::manager::{Builder, LockManager, LockRequest, Locks, RwLock};
 
 pub use crate::guard::LockGuard;
 

@@ -19,14 +19,20 @@ mod call_record;
 mod locks;
 mod named;
 mod operations;
+mod reading;
 mod request;
+mod rw_lock;
 mod semaphore;
+mod several;
 mod turn;
+mod what;
 
 use self::acquire::LockOptions;
 pub use self::builder::Builder;
 pub use self::locks::Locks;
 pub use self::request::LockRequest;
+pub use self::rw_lock::RwLock;
+use self::what::What;
 
 /// Takes locks on a majority of independent Redis servers.
 ///
@@ -119,7 +125,7 @@ impl LockManager {
     /// ```
     pub fn lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
         self.acquire(
-            resource,
+            &What::Lock(resource),
             ttl,
             self.cluster().options.acquire_timeout,
             &LockOptions::default(),
@@ -148,7 +154,12 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, Duration::ZERO, &LockOptions::default())
+        self.acquire(
+            &What::Lock(resource),
+            ttl,
+            Duration::ZERO,
+            &LockOptions::default(),
+        )
     }
 
     /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -171,7 +182,7 @@ impl LockManager {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<LockGuard, Error> {
-        self.acquire(resource, ttl, timeout, &LockOptions::default())
+        self.acquire(&What::Lock(resource), ttl, timeout, &LockOptions::default())
     }
 
     /// Takes the lock on `resource`, waiting for it until `deadline`.
@@ -197,7 +208,7 @@ impl LockManager {
         deadline: Instant,
     ) -> Result<LockGuard, Error> {
         self.acquire(
-            resource,
+            &What::Lock(resource),
             ttl,
             clock::until_instant(deadline),
             &LockOptions::default(),
@@ -214,7 +225,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
-        LockRequest::new(self, resource, None)
+        LockRequest::new(self, What::Lock(resource))
     }
 
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.
@@ -222,6 +233,9 @@ impl LockManager {
     /// The nodes are asked whether they still have its token, and for how long, by a script that only reads. The guard
     /// is valid for as long as a majority of them keeps it, less the drift; [extend](LockGuard::extend) it, or have it
     /// [kept alive](LockGuard::keep_alive). Its [`votes`](LockGuard::votes) are what the nodes said now.
+    ///
+    /// A lock on several resources is adopted whole: a node counts if it has the token on each of them, and until the first of
+    /// these keys ends. A lock of a reader is adopted as that of a reader.
     ///
     /// Only one process may adopt a lease. Nothing tells two processes apart that adopt the same lease, so both would
     /// hold the lock.
@@ -262,9 +276,13 @@ impl LockManager {
         let guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();
         guard.count();
-        // If another thread of this manager is asking for the lock, that thread keeps its turn.
-        let turn = self.shared.queue.try_enter(guard.shared_resource());
-        Ok(guard.with_turn(turn))
+        if guard.is_read() {
+            // The line is that of the threads that want the lock alone.
+            return Ok(guard);
+        }
+        // Where another thread of this manager is asking for the lock, that thread keeps its turn.
+        let turns = self.try_enter(guard.names());
+        Ok(guard.with_turns(turns))
     }
 
     pub(crate) fn with_nodes(

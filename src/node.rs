@@ -3,6 +3,7 @@
 //! From the top down:
 //!
 //! - `acquire`, `extend`, `release`, `pass`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
+//!   `several` makes one vote of what a node says of several resources, `readers` reads what is said to readers and of them.
 //!   `probe` asks a node that failed whether it is back.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file; `sent` is what
@@ -40,6 +41,7 @@ mod lanes_model;
 mod listeners;
 pub(crate) mod pass;
 mod probe;
+mod readers;
 pub(crate) mod release;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
@@ -49,6 +51,7 @@ mod round;
 mod round_trips;
 pub(crate) mod scan;
 mod sent;
+pub(crate) mod several;
 mod slot;
 pub(crate) mod wait;
 

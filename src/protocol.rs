@@ -5,7 +5,7 @@ use crate::cluster::Cluster;
 use crate::contend::handover::Cohort;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
-use crate::node::command::Command;
+use crate::node::command::{Command, Keys};
 use crate::node::fence::Fence;
 
 pub(crate) mod acquire;
@@ -30,10 +30,10 @@ pub(crate) struct Won {
 }
 
 /// The command for the nodes about a held lock.
-fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, key: &'a str) -> Command<'a> {
+fn command<'a>(cluster: &'a Cluster, lease: &'a LeaseState, keys: &'a Keys) -> Command<'a> {
     let fence = cluster.rules.as_ref().zip(lease.claim());
     Command {
-        key,
+        keys,
         value: lease.value.as_bytes(),
         fence: fence.map(|(rules, token)| Fence {
             rules,

@@ -1,9 +1,12 @@
 //! The key of a resource.
 
+use std::sync::Arc;
+
 use super::Cluster;
 use crate::error::Error;
 use crate::fencing::{FENCE, MARKER};
-use crate::node::command::slot_key;
+use crate::node::command::{Keys, KeysOfAll, slot_key};
+use crate::subject::Subject;
 
 /// Keys are short. The bound stops a mistake, such as a file's content as a name, before it is sent to the servers.
 const LONGEST_KEY: usize = 64 * 1024;
@@ -14,12 +17,16 @@ impl Cluster {
         [self.options.key_prefix.as_str(), resource].concat()
     }
 
-    /// The key of the lock on a resource, or on a slot of the semaphore with that name.
-    pub(crate) fn key_in(&self, resource: &str, slot: Option<u32>) -> String {
-        let key = self.key(resource);
-        match slot {
-            Some(slot) => slot_key(&key, slot),
-            None => key,
+    /// The keys of a lock on this subject, whose name was checked.
+    pub(crate) fn keys_of(&self, resource: &str, subject: &Subject) -> Keys {
+        match subject {
+            Subject::Lock => Keys::Lock(self.key(resource)),
+            Subject::Slot(slot) => Keys::Lock(slot_key(&self.key(resource), *slot)),
+            Subject::Read => Keys::Read(self.key(resource)),
+            Subject::Several(names) => Keys::All(KeysOfAll {
+                keys: names.iter().map(|name| self.key(name)).collect(),
+                names: Arc::clone(names),
+            }),
         }
     }
 

@@ -26,8 +26,7 @@ const PRECISION: Duration = Duration::from_millis(2);
 /// What a call asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'c> {
-    /// The key of the lock, or what the keys of all slots begin with.
-    pub(crate) key: &'c str,
+    pub(crate) target: Target<'c>,
     /// None if it is a lock.
     pub(crate) semaphore: Option<Semaphore<'c>>,
 }
@@ -64,7 +63,7 @@ enum Next {
     Attempt(Vec<u32>),
     /// Another look.
     Look,
-    /// Another look at once, to see which slot was released.
+    /// Another look at once, to see which slot was released, or which other one of several resources is in the way.
     Woken,
     /// A sleep, and then an attempt at all nodes.
     Sleep,
@@ -181,10 +180,6 @@ impl<'c> Wait<'c> {
         is_over: impl Fn() -> bool,
     ) -> Option<(LookReply, Option<Listener<'c>>)> {
         let closed = self.cluster.each().filter(|node| node.is_closed());
-        let target = Target {
-            key: self.wanted.key,
-            permits: self.wanted.semaphore.map(|semaphore| semaphore.permits),
-        };
         closed.take_while(|_| !is_over()).find_map(|node| {
             let listener = if span.is_zero() {
                 None
@@ -192,7 +187,7 @@ impl<'c> Wait<'c> {
                 node.listener()
             };
             let announced = listener.as_ref().map_or(Duration::ZERO, |_| span);
-            let mut look = node.look(target, announced, when_free)?;
+            let mut look = node.look(self.wanted.target, announced, when_free)?;
             look.free = self.without_own(look.free);
             let is_announced = look.is_announced;
             Some((look, listener.filter(|_| is_announced)))
@@ -225,10 +220,15 @@ impl<'c> Wait<'c> {
         // A server may be late to report that the wait is over. This bound keeps the caller from being late with it.
         let longest = left().saturating_add(PRECISION);
         let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
-        match listener.map(|listener| listener.listen(self.wanted.key, span, longest, given_up)) {
+        let listen = |listener: Listener<'_>| {
+            let bell = self.wanted.target.bell(look.place);
+            listener.listen(&bell, span, longest, given_up)
+        };
+        match listener.map(listen) {
             Some(ListenOutcome::Release) => {
                 cluster.stats.woken.count();
-                if is_semaphore {
+                // Another slot may be free, or another one of several resources be held.
+                if is_semaphore || matches!(self.wanted.target, Target::All(_)) {
                     Next::Woken
                 } else {
                     Next::Attempt(Vec::new())
@@ -278,7 +278,7 @@ mod tests {
     impl World {
         fn begin(&self) -> Wait<'_> {
             let wanted = Wanted {
-                key: "job",
+                target: Target::Lock("job"),
                 semaphore: None,
             };
             Wait::new(self.manager.cluster(), wanted, &FOREVER)

@@ -47,6 +47,11 @@ impl Courtesy {
         self.contended(key).store(true, Ordering::Relaxed);
     }
 
+    /// Notes that nobody is there but readers, who share the lock.
+    pub(crate) fn note_nobody(&self, key: &str) {
+        self.contended(key).store(false, Ordering::Relaxed);
+    }
+
     /// Whether other clients may be waiting for the lock: another one had it, and no release since then has shown that
     /// nobody waits.
     pub(crate) fn is_contended(&self, key: &str) -> bool {

@@ -23,6 +23,28 @@ impl fmt::Display for Error {
             }
             Self::Held {
                 resource,
+                permits: None,
+                waited,
+                nodes,
+                ..
+            } if is_for_a_writer(nodes) => write!(
+                f,
+                "a writer waits for the lock on {resource:?}, and comes before further readers (waited {waited:.1?}): {}",
+                Reports(nodes)
+            ),
+            Self::Held {
+                resource,
+                permits: None,
+                waited,
+                nodes,
+                ..
+            } if let Some(readers) = readers(nodes) => write!(
+                f,
+                "the lock on {resource:?} is read by {readers} (waited {waited:.1?}): {}",
+                Reports(nodes)
+            ),
+            Self::Held {
+                resource,
                 permits,
                 waited,
                 holder,
@@ -125,6 +147,29 @@ pub(super) fn is_resting(nodes: &[NodeReport]) -> bool {
     };
     let rests = votes().filter(|vote| vote.is_resting()).count();
     rests.saturating_mul(2) > votes().filter(is_told).count()
+}
+
+/// Whether a reader was refused because a writer waits.
+fn is_for_a_writer(nodes: &[NodeReport]) -> bool {
+    nodes.iter().any(|report| report.vote.is_for_a_writer())
+}
+
+/// The largest number of readers that a node names, unless more nodes say that somebody has the lock alone.
+pub(super) fn readers(nodes: &[NodeReport]) -> Option<u64> {
+    let named = || nodes.iter().filter_map(|report| report.vote.readers());
+    let is_alone = |report: &&NodeReport| {
+        matches!(
+            report.vote,
+            Vote::Held {
+                remaining: Some(_),
+                readers: None,
+                writer_waits: false,
+                ..
+            }
+        )
+    };
+    let alone = nodes.iter().filter(is_alone).count();
+    named().max().filter(|_| named().count() >= alone)
 }
 
 fn is_unasked(nodes: &[NodeReport]) -> bool {

@@ -81,6 +81,8 @@ pub enum NodeError {
         /// [`LockManager::status`](crate::LockManager::status) does. The value itself may be private to another
         /// program.
         length: Option<usize>,
+        /// Which one it is of, if the lock is on [several resources](crate::LockManager::request_all).
+        resource: Option<Arc<str>>,
     },
     /// All connections of the node's pool were in use for half of the node timeout.
     PoolExhausted,
@@ -207,8 +209,15 @@ impl fmt::Display for NodeError {
                 write!(f, "the server answered {code} {message}{advice}")
             }
             Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
-            Self::NotALock { reason, length } => {
-                write!(f, "the key is not a lock: it {reason}; ")?;
+            Self::NotALock {
+                reason,
+                length,
+                resource,
+            } => {
+                match resource {
+                    None => write!(f, "the key is not a lock: it {reason}; ")?,
+                    Some(name) => write!(f, "the key of {name:?} is not a lock: it {reason}; ")?,
+                }
                 if let Some(length) = length {
                     write!(f, "its value has {length} bytes; ")?;
                 }

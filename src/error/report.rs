@@ -79,6 +79,13 @@ pub enum Vote {
         holder: Option<Holder>,
         /// Whether the lock [rests](crate::LockRequest::at_least), as far as the node's answer tells.
         resting: bool,
+        /// Which one is in the way, if the lock is on [several resources](crate::LockManager::request_all).
+        resource: Option<Arc<str>>,
+        /// How many [readers](crate::LockManager::rw_lock) have it, if it is they and the node's answer tells.
+        readers: Option<u64>,
+        /// Whether the node refuses a reader because a writer waits there, which comes first. Only a reader is refused so. Then
+        /// `remaining` is for how long the writer goes on waiting if it says nothing more.
+        writer_waits: bool,
     },
     /// With the fenced protocol: the proposed token was not above the node's counter.
     ///
@@ -125,12 +132,63 @@ impl Vote {
         }
     }
 
-    /// The other holder that the node names.
+    /// The vote of a node that has another holder's key, and does not tell more.
+    pub(crate) fn held(remaining: Option<Duration>) -> Self {
+        Self::Held {
+            remaining,
+            holder: None,
+            resting: false,
+            resource: None,
+            readers: None,
+            writer_waits: false,
+        }
+    }
+
+    /// The same vote, on a lock on several resources of which this one is in the way.
+    pub(crate) fn about(mut self, name: &Arc<str>) -> Self {
+        if let Self::Held { resource, .. } | Self::Failed(NodeError::NotALock { resource, .. }) =
+            &mut self
+        {
+            *resource = Some(Arc::clone(name));
+        }
+        self
+    }
+
+    /// Which of several resources another holder has, if the node says so.
+    pub(crate) fn resource(&self) -> Option<&Arc<str>> {
+        if let Self::Held { resource, .. } = self {
+            resource.as_ref()
+        } else {
+            None
+        }
+    }
+
     /// Whether the node says that the lock rests.
     pub(crate) fn is_resting(&self) -> bool {
         matches!(self, Self::Held { resting: true, .. })
     }
 
+    /// Whether the node refuses a reader because a writer waits.
+    pub(crate) fn is_for_a_writer(&self) -> bool {
+        matches!(
+            self,
+            Self::Held {
+                writer_waits: true,
+                ..
+            }
+        )
+    }
+
+    /// How many readers the node has, if it refuses because of them.
+    pub(crate) fn readers(&self) -> Option<u64> {
+        if let Self::Held { readers, .. } = self {
+            *readers
+        } else {
+            None
+        }
+    }
+
+    /// The other holder that the node names.
     pub(crate) fn holder(&self) -> Option<&Holder> {
         if let Self::Held { holder, .. } = self {
             holder.as_ref()
@@ -160,12 +218,20 @@ impl fmt::Display for Vote {
                 remaining,
                 holder,
                 resting,
+                resource,
+                readers,
+                writer_waits,
             } => {
-                match (resting, holder) {
-                    (true, Some(holder)) => write!(f, "rests, done by {}", holder.label)?,
-                    (true, None) => f.write_str("rests")?,
-                    (false, Some(holder)) => write!(f, "held by {holder}")?,
-                    (false, None) => f.write_str("held by another")?,
+                if let Some(resource) = resource {
+                    write!(f, "{resource:?} ")?;
+                }
+                match (resting, holder, readers) {
+                    _ if *writer_waits => f.write_str("a writer waits")?,
+                    (_, _, Some(readers)) => write!(f, "read by {readers}")?,
+                    (true, Some(holder), _) => write!(f, "rests, done by {}", holder.label)?,
+                    (true, None, _) => f.write_str("rests")?,
+                    (false, Some(holder), _) => write!(f, "held by {holder}")?,
+                    (false, None, _) => f.write_str("held by another")?,
                 }
                 match remaining {
                     Some(remaining) => write!(f, ", for another {remaining:.1?}"),

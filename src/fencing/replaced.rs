@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{FencingToken, Proposals, Rules};
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
-use crate::node::command::Command;
+use crate::node::command::{Command, Keys};
 use crate::node::fence::Fence;
 use crate::node::fenced::MarkerAction;
 use crate::quorum;
@@ -29,7 +29,7 @@ fn ask(
     let (token, reserve) = proposals.next(wall, TIMES, rules.lead);
     let value = format!("of {token}");
     let command = Command {
-        key: "job",
+        keys: &Keys::Lock("job".into()),
         value: value.as_bytes(),
         fence: Some(Fence {
             rules,

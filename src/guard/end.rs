@@ -7,7 +7,6 @@ use super::LockGuard;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
 use crate::lease::state::{Ended, Hook};
-use crate::node::command::slot_key;
 use crate::node::release::Released;
 use crate::protocol::release::release;
 use crate::verdict;
@@ -93,27 +92,23 @@ impl LockGuard {
     /// and how the lock was lost before it, if it was.
     fn give_back(&mut self, ending: Ending) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.must_release = false;
-        let turn = self.take_turn();
-        if let Some(turn) = &turn {
-            turn.release_begins();
-        }
+        let turns = self.take_turns();
+        turns.release_begins();
         // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
         // released.
         let ended = self.lease.end();
         self.shared.keeper.forget(&self.lease);
         let rest = self.rest(ended.loss.as_ref(), ending);
-        if ended.loss.is_none() && rest.is_none() && self.hand_over(turn.as_ref(), &ended) {
+        if ended.loss.is_none() && rest.is_none() && self.hand_over(turns.only(), &ended) {
             self.lease.released();
             drop_hooks(ended.hooks);
             return None;
         }
         let is_free = ended.loss.is_none() && rest.is_none();
-        let passed = is_free.then(|| self.pass(turn.as_ref(), &ended)).flatten();
+        let passed = is_free.then(|| self.pass(turns.only(), &ended)).flatten();
         let released = passed.unwrap_or_else(|| self.release(&ended, rest));
         // The next thread gets its turn before the steps that may take time.
-        if let Some(turn) = turn {
-            turn.end();
-        }
+        turns.end();
         self.extras = None;
         self.lease.given_back(&released.nodes);
         drop_hooks(ended.hooks);
@@ -122,12 +117,15 @@ impl LockGuard {
 
     fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
         let cluster = self.shared.cluster();
-        let waited_for = cluster.key(self.resource());
-        let of_slot = self.lease.slot().map(|slot| slot_key(&waited_for, slot));
-        let key = of_slot.as_deref().unwrap_or(&waited_for);
-        let released = release(cluster, &self.lease, &ended.standings, (key, rest));
-        if rest.is_none() {
-            self.shared.note_release(&waited_for, &released);
+        let keys = cluster.keys_of(self.resource(), self.lease.subject());
+        let released = release(cluster, &self.lease, &ended.standings, (&keys, rest));
+        // That a reader wakes nobody does not say that nobody waits: there may be further readers.
+        if rest.is_none() && (released.woken.any() || !self.is_read()) {
+            for (place, name) in self.names().iter().enumerate() {
+                let waited_for = cluster.key(name);
+                self.shared
+                    .note_release(&waited_for, released.woken.has(place));
+            }
         }
         released
     }
@@ -156,6 +154,6 @@ impl Drop for LockGuard {
             // A second panic while unwinding would abort the program, so a panic must not leave this drop.
             despite_panics(|| drop(self.give_back(Ending::AsAsked)));
         }
-        drop(self.take_turn());
+        drop(self.take_turns());
     }
 }

@@ -18,6 +18,16 @@ pub(crate) struct Demand {
     pub(crate) term: Term,
     pub(crate) label: Option<Label>,
     pub(crate) patience: Patience,
+    pub(crate) takes: Takes,
+}
+
+/// What a waiting thread can take from the thread before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// The lock, or the result of asking for it.
+    TheLock,
+    /// Its turn alone: it wants other resources as well.
+    TheTurn,
 }
 
 /// What a thread gets from the thread before it.
@@ -28,6 +38,8 @@ pub(crate) enum Received {
     Passed(Result<LockGuard, Error>),
     /// Nothing: its first attempt was called off, because the release has woken another client.
     CalledOff,
+    /// Nothing: it is a reader that asks at the same time as the thread before.
+    GoAhead,
 }
 
 impl LockGuard {
@@ -70,8 +82,9 @@ impl LockGuard {
         let cluster = self.shared.cluster();
         let passes = self.passes.checked_sub(1)?;
         let (turn, first) = next_thread(turn)?;
-        let key = cluster.key(self.resource());
-        if self.shared.courtesy.is_contended(&key) {
+        let keys = cluster.keys_of(self.resource(), self.lease.subject());
+        let key = keys.first();
+        if self.shared.courtesy.is_contended(key) {
             return None;
         }
         let demand = first.demand();
@@ -80,13 +93,14 @@ impl LockGuard {
         }
         let asked = Asked {
             resource: &self.lease.resource,
-            key: &key,
+            subject: self.lease.subject(),
+            keys: &keys,
             term: demand.term,
             label: demand.label.as_ref(),
         };
         let held = (&*self.lease, &*ended.standings);
         let result = pass(cluster, held, asked, self.shared.handover).ok()?;
-        self.shared.note_release(&key, &result.released);
+        self.shared.note_release(key, result.released.woken.any());
         let received = match result.next {
             Some(next) => Received::Passed(next.map(|won| {
                 let mut guard = Self::new(&self.shared, won);
@@ -101,10 +115,11 @@ impl LockGuard {
     }
 }
 
-/// The first of the threads that wait for the end of this turn.
+/// The first of the threads that wait for the end of this turn, if it can take more than that.
 fn next_thread(turn: Option<&Turn<LockGuard>>) -> Option<(&Turn<LockGuard>, First<LockGuard>)> {
     let turn = turn?;
-    Some((turn, turn.first()?))
+    let first = turn.first()?;
+    (first.demand().takes == Takes::TheLock).then_some((turn, first))
 }
 
 impl Received {
@@ -119,8 +134,8 @@ impl Received {
 impl Shared {
     /// Remembers what the release of a lock says of other clients that wait for it. `key` is that of the lock, or of the
     /// semaphore.
-    pub(super) fn note_release(&self, key: &str, released: &Released) {
+    pub(super) fn note_release(&self, key: &str, has_woken: bool) {
         let now = self.cluster().clock.now();
-        self.courtesy.note_release(key, released.has_woken, now);
+        self.courtesy.note_release(key, has_woken, now);
     }
 }

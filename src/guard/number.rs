@@ -1,10 +1,12 @@
-//! The numbers by which the resource tells holders apart: the fencing token and the slot.
+//! By what the resource tells holders apart: the fencing token, the slot, and whether it is a reader.
 
 use super::LockGuard;
 use crate::fencing::FencingToken;
+use crate::subject::Subject;
 
 impl LockGuard {
-    /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
+    /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic), and for a
+    /// [reader](Self::is_read).
     ///
     /// It is larger than the token of every earlier guard of this resource. The locked resource should refuse a request
     /// with a smaller token than it has seen; see [`FencingToken`].
@@ -22,6 +24,11 @@ impl LockGuard {
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.lease.fencing()
+    }
+
+    /// Returns whether this is the lock of a reader, which others may [read](crate::RwLock::read) at the same time.
+    pub fn is_read(&self) -> bool {
+        *self.lease.subject() == Subject::Read
     }
 
     /// Returns the slot of the [semaphore](crate::LockManager::semaphore), which no other guard has while this one is

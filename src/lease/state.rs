@@ -1,6 +1,7 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::clock::Timestamp;
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport};
 use crate::fencing::FencingToken;
+use crate::subject::Subject;
 use crate::value::Value;
 
 /// Called when a lock is lost.
@@ -67,10 +69,10 @@ pub(crate) struct LeaseState {
     state: Mutex<Inner>,
 }
 
-/// What a permit has, and a lock of the fenced protocol.
-#[derive(Clone, Copy, Default)]
+/// What a lock has that is not an ordinary one of the classic protocol.
+#[derive(Clone, Default)]
 struct Numbers {
-    slot: Option<u32>,
+    subject: Subject,
     fencing: Option<FencingToken>,
     claim: Option<FencingToken>,
 }
@@ -101,9 +103,9 @@ impl LeaseState {
             claim,
         } = tokens;
         let numbers = claim.map(|_| {
-            let slot = None;
+            let subject = Subject::Lock;
             Box::new(Numbers {
-                slot,
+                subject,
                 fencing,
                 claim,
             })
@@ -119,17 +121,32 @@ impl LeaseState {
         }
     }
 
-    /// The same lock, on a slot of the semaphore with the name of the resource.
-    pub(crate) fn in_slot(mut self, slot: Option<u32>) -> Self {
-        if slot.is_some() {
-            self.numbers.get_or_insert_default().slot = slot;
+    /// The same lock, on this subject.
+    pub(crate) fn on(mut self, subject: Subject) -> Self {
+        if subject != Subject::Lock {
+            self.numbers.get_or_insert_default().subject = subject;
         }
         self
     }
 
+    /// What the lock is on.
+    pub(crate) fn subject(&self) -> &Subject {
+        self.numbers
+            .as_ref()
+            .map_or(&Subject::Lock, |numbers| &numbers.subject)
+    }
+
+    /// The resources that the lock is on, in order.
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        match self.subject().names() {
+            Some(names) => names,
+            None => slice::from_ref(&self.resource),
+        }
+    }
+
     /// The slot, if the resource is a semaphore.
     pub(crate) fn slot(&self) -> Option<u32> {
-        self.numbers.as_ref()?.slot
+        self.subject().slot()
     }
 
     /// With the fenced protocol, the holder's token.

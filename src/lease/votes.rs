@@ -81,11 +81,7 @@ mod tests {
         let others = [
             Vote::NotAsked,
             Vote::Failed(NodeError::TimedOut),
-            Vote::Held {
-                remaining: None,
-                holder: None,
-                resting: false,
-            },
+            Vote::held(None),
         ];
         prop_oneof![20 => Just(Vote::Granted), 1 => prop::sample::select(others.to_vec())]
     }

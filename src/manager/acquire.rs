@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use super::LockManager;
 use super::call_record::CallRecord;
-use super::turn::{FromQueue, Start, line};
+use super::turn::{FromQueue, Start};
+use super::what::{Checked, What};
 use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
 use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
-use crate::contend::queue::Turn;
-use crate::contend::slots::check_permits;
+use crate::contend::turns::Turns;
 use crate::error::{Error, NodeError, Vote};
 use crate::guard::LockGuard;
 use crate::holder::Label;
-use crate::node::command::slot_key;
-use crate::node::wait::WhenFree;
+use crate::node::command::{Keys, slot_key};
+use crate::node::wait::{Target, WhenFree};
 use crate::protocol::acquire::{Asked, attempt};
 use crate::quorum::Term;
 use crate::renewal::KeepAlive;
+use crate::subject::Subject;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
@@ -28,8 +29,9 @@ pub(super) struct LockParams {
     pub(super) resource: Arc<str>,
     /// None if it is a lock.
     pub(super) permits: Option<u32>,
+    pub(super) subject: Subject,
     /// Of the lock, or what the keys of all slots begin with.
-    pub(super) key: String,
+    pub(super) keys: Keys,
     /// The line in which the threads of this manager wait.
     pub(super) line: Arc<str>,
     pub(super) term: Term,
@@ -54,8 +56,6 @@ impl LockParams {
 /// The options of a call that only some callers set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LockOptions {
-    /// How many permits the semaphore has, if it is one.
-    pub(super) permits: Option<u32>,
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) cancel: Option<Cancel>,
     pub(super) at_least: Option<Duration>,
@@ -68,7 +68,7 @@ impl LockManager {
     /// this ttl.
     pub(super) fn acquire(
         &self,
-        resource: &str,
+        what: &What<'_>,
         ttl: Duration,
         timeout: Duration,
         options: &LockOptions,
@@ -77,17 +77,19 @@ impl LockManager {
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
         let minimum = options.at_least.map(|span| cluster.options.minimum(span));
-        let key = cluster.checked_key(resource)?;
-        options.permits.map_or(Ok(()), check_permits)?;
-        let resource: Arc<str> = resource.into();
-        let params = LockParams {
-            line: match options.permits {
-                Some(permits) => line(&resource, permits),
-                None => Arc::clone(&resource),
-            },
+        let Checked {
             resource,
-            key,
-            permits: options.permits,
+            subject,
+            keys,
+            line,
+            permits,
+        } = self.check(what)?;
+        let params = LockParams {
+            resource,
+            subject,
+            keys,
+            line,
+            permits,
             term,
             timeout,
             keep_alive: options.keep_alive,
@@ -99,27 +101,32 @@ impl LockManager {
                 cancel: options.cancel.clone(),
             },
         };
-        let mut record = CallRecord::begin(cluster, &params.resource, ttl);
-        let (turn, start) = match self.wait_in_queue(&params, &mut record)? {
+        let mut record = CallRecord::begin(cluster, (&params.resource, &params.subject), ttl);
+        if params.subject == Subject::Read {
+            let result = self.read(&params, &mut record);
+            return result.map_err(|error| self.named(&params, error));
+        }
+        let (turns, start) = match self.wait_in_queue(&params, &mut record)? {
             FromQueue::Guard(guard) => return Ok(guard),
-            FromQueue::Turn(turn, start) => (turn, start),
+            FromQueue::Turns(turns, start) => (turns, start),
         };
-        match self.take(&params, start, &turn, &mut record) {
+        match self.take(&params, start, &turns, &mut record) {
             // With a semaphore, the next thread asks for another slot.
-            Ok(guard) => Ok(guard.with_turn(Some(turn).filter(|_| params.permits.is_none()))),
+            Ok(guard) if params.permits.is_some() => Ok(guard),
+            Ok(guard) => Ok(guard.with_turns(turns)),
             Err(error) => {
-                drop(turn);
+                drop(turns);
                 Err(self.named(&params, error))
             }
         }
     }
 
     /// Makes attempts, and waits between them. The first may have been made already.
-    fn take(
+    pub(super) fn take(
         &self,
         params: &LockParams,
         start: Start,
-        turn: &Turn<LockGuard>,
+        turns: &Turns<LockGuard>,
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
         let (cluster, patience) = (self.cluster(), &params.patience);
@@ -128,10 +135,14 @@ impl LockManager {
             permits,
             slots: &self.shared.slots,
         });
-        let wanted = Wanted {
-            key: &params.key,
-            semaphore,
+        let key = params.keys.first();
+        let target = match (params.permits, &params.keys) {
+            (Some(permits), _) => Target::Slots(key, permits),
+            (None, Keys::All(all)) => Target::All(&all.keys),
+            (None, Keys::Read(_)) => Target::Read(key),
+            (None, Keys::Lock(_)) => Target::Lock(key),
         };
+        let wanted = Wanted { target, semaphore };
         let mut wait = Wait::new(cluster, wanted, patience);
         let all = Order::of(cluster.options.fanout);
         let mut passed = None;
@@ -144,6 +155,7 @@ impl LockManager {
                 wait.stay_away();
                 wait.wait(WhenFree::Take)?
             }
+            Start::Refused => wait.wait(WhenFree::Take)?,
             Start::Ask => match self.when_free(params) {
                 WhenFree::Yield => wait.wait(WhenFree::Yield)?,
                 WhenFree::Take => wait.begin()?,
@@ -159,7 +171,7 @@ impl LockManager {
                 Err(error) if is_worth_a_retry(&error) => error,
                 result => return result,
             };
-            turn.met(&error);
+            turns.met(&error);
             if patience.left(&cluster.clock).is_zero() {
                 if round.order == all && !patience.is_cancelled() {
                     return Err(error);
@@ -169,7 +181,8 @@ impl LockManager {
                 continue;
             }
             round = if let Error::Held { .. } = error {
-                self.shared.courtesy.note_holder(&params.key);
+                let key = params.key_in_the_way(&error);
+                self.shared.courtesy.note_holder(key);
                 wait.wait(WhenFree::Take)?
             } else {
                 patience.sleep(&cluster.clock, cluster.delay()?);
@@ -184,7 +197,13 @@ impl LockManager {
             return WhenFree::Take;
         }
         let now = self.cluster().clock.now();
-        self.shared.courtesy.when_free(&params.key, now)
+        let keys = params.keys.each().iter();
+        let yields = |key: &&String| self.shared.courtesy.when_free(key, now) == WhenFree::Yield;
+        // All keys are asked about: one is polite once.
+        match keys.filter(yields).count() {
+            0 => WhenFree::Take,
+            _ => WhenFree::Yield,
+        }
     }
 
     /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.
@@ -206,12 +225,12 @@ impl LockManager {
             last = Some(result);
         }
         // Guards of this manager have them all.
-        last.unwrap_or_else(|| Err(record.refused(self.held_here(params, None))))
+        last.unwrap_or_else(|| Err(record.refused(self.held_here(params, &params.resource, None))))
     }
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
     /// contention, so there is nothing to wait for.
-    fn ask_for(
+    pub(super) fn ask_for(
         &self,
         params: &LockParams,
         slot: Option<u32>,
@@ -239,18 +258,25 @@ impl LockManager {
         order: Order,
     ) -> Result<LockGuard, Error> {
         let cluster = self.cluster();
-        let slot_key = slot.map(|slot| slot_key(&params.key, slot));
+        let in_slot = slot.map(|slot| {
+            let key = slot_key(params.keys.first(), slot);
+            (Subject::Slot(slot), Keys::Lock(key))
+        });
+        let of_params = (&params.subject, &params.keys);
+        let (subject, keys) = in_slot.as_ref().map_or(of_params, |(s, k)| (s, k));
         let asked = Asked {
             resource: &params.resource,
-            key: slot_key.as_deref().unwrap_or(&params.key),
+            subject,
+            keys,
             term: params.term,
             label: params.label.as_ref(),
         };
-        // The next thread in line of a semaphore asks for another slot.
-        let handover = self.shared.handover.filter(|_| slot.is_none());
+        // The next thread in line of a semaphore asks for another slot, one of several resources may have a line to itself, and
+        // readers have no turn.
+        let handover = self.shared.handover;
+        let handover = handover.filter(|_| *subject == Subject::Lock);
         let won = attempt(cluster, asked, order, handover);
-        let mut won = won.map_err(|error| error.of_semaphore(params.permits))?;
-        won.lease = won.lease.in_slot(slot);
+        let won = won.map_err(|error| error.of_semaphore(params.permits))?;
         self.begin(params, LockGuard::new(&self.shared, won))
     }
 
@@ -312,7 +338,7 @@ fn needs_another_token(error: &Error) -> bool {
     })
 }
 
-fn is_worth_a_retry(error: &Error) -> bool {
+pub(super) fn is_worth_a_retry(error: &Error) -> bool {
     matches!(
         error,
         Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }

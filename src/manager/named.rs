@@ -22,21 +22,35 @@ impl LockManager {
     }
 
     /// The error for a thread that waited for other threads until its time was over.
-    pub(super) fn refused(&self, params: &LockParams, refusal: Refusal<LockGuard>) -> Error {
+    pub(super) fn refused(
+        &self,
+        params: &LockParams,
+        line: &Arc<str>,
+        refusal: Refusal<LockGuard>,
+    ) -> Error {
+        let of_several = params.subject.names().is_some();
+        let resource = if of_several { line } else { &params.resource };
         let lock = refusal.lock;
-        if let (None, Some(error)) = (&lock, refusal.met) {
+        if let (None, Some(error)) = (&lock, refusal.met)
+            && let Some(error) = error.met_by_another(resource, &params.resource)
+        {
             return error;
         }
         let holder = lock.and_then(|lock| lock.value.holder());
-        self.held_here(params, holder)
+        self.held_here(params, resource, holder)
     }
 
     /// The error of a call that asks no node, because other threads of this manager have what it asks for.
-    pub(super) fn held_here(&self, params: &LockParams, holder: Option<Holder>) -> Error {
+    pub(super) fn held_here(
+        &self,
+        params: &LockParams,
+        resource: &Arc<str>,
+        holder: Option<Holder>,
+    ) -> Error {
         let unasked = |node: &Node| node.unasked(Vote::NotAsked).report;
         let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
         Error::Held {
-            resource: Arc::clone(&params.resource),
+            resource: Arc::clone(resource),
             permits: params.permits,
             waited: Duration::ZERO,
             holder,
@@ -46,7 +60,13 @@ impl LockManager {
 
     /// The same error. If the lock is held and no reply has told by whom, one look at the nodes does.
     pub(super) fn named(&self, params: &LockParams, error: Error) -> Error {
-        let Error::Held { holder, nodes, .. } = &error else {
+        let Error::Held {
+            resource,
+            holder,
+            nodes,
+            ..
+        } = &error
+        else {
             return error;
         };
         if params.timeout.is_zero()
@@ -56,7 +76,7 @@ impl LockManager {
         {
             return error;
         }
-        match look::holder(self.cluster(), &params.resource) {
+        match look::holder(self.cluster(), resource) {
             Some((named, votes)) => error.naming(named, votes),
             None => error,
         }

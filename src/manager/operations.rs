@@ -22,6 +22,9 @@ impl LockManager {
     /// ([`NodeError::BreakerOpen`](crate::NodeError::BreakerOpen)) if the others are enough to tell who holds the lock
     /// or that it is free. Otherwise they are asked in a second round.
     ///
+    /// What readers share ([`rw_lock`](Self::rw_lock)) is [`LockStatus::Read`]: nodes tell how many readers they have. A lock
+    /// on several resources is an ordinary lock on each of them, so ask for each.
+    ///
     /// A key that never expires, or that holds another type, is no lock and counts for no holder. [`lock`](Self::lock)
     /// can't get a vote where there is such a key.
     ///
@@ -62,6 +65,13 @@ impl LockManager {
     /// guard. A permit of a [semaphore](Self::semaphore) can't be released so: it is free when its time to live ends. Use the
     /// [`Protocol`](crate::Protocol) of the holder: after a release by a classic manager, a fenced
     /// holder that still runs sets its key again.
+    ///
+    /// The token of a [reader](Self::rw_lock) takes away that reader; the others read on. Nodes don't tell tokens of readers, only
+    /// how many there are: the token comes from the reader's [`LockGuard::token`], or from `REDLATCH_TOKEN` of the command. Each
+    /// node goes through its readers, which takes it some 3 ms for 10,000 of them.
+    ///
+    /// Of a lock on [several resources](Self::request_all), it releases `resource` and leaves the others as they are, because each
+    /// is an ordinary lock: call it for each of them. The next extension of the holder finds that the whole lock is lost.
     ///
     /// # Errors
     ///

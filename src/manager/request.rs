@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::LockManager;
 use super::acquire::LockOptions;
+use super::what::What;
 use crate::clock;
 use crate::contend::cancel::Cancel;
 use crate::error::Error;
@@ -25,21 +26,18 @@ use crate::renewal::KeepAlive;
 #[must_use = "a request does nothing until one of its lock methods is called"]
 pub struct LockRequest<'a> {
     manager: &'a LockManager,
-    resource: &'a str,
+    what: What<'a>,
     ttl: Option<Duration>,
     options: LockOptions,
 }
 
 impl<'a> LockRequest<'a> {
-    pub(crate) fn new(manager: &'a LockManager, resource: &'a str, permits: Option<u32>) -> Self {
+    pub(super) fn new(manager: &'a LockManager, what: What<'a>) -> Self {
         Self {
             manager,
-            resource,
+            what,
             ttl: None,
-            options: LockOptions {
-                permits,
-                ..LockOptions::default()
-            },
+            options: LockOptions::default(),
         }
     }
 
@@ -150,7 +148,7 @@ impl<'a> LockRequest<'a> {
     /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
     pub fn lock(&self) -> Result<LockGuard, Error> {
-        self.acquire(self.manager.cluster().options.acquire_timeout)
+        self.acquire(&self.what, self.acquire_timeout())
     }
 
     /// Takes the lock as [`LockManager::try_lock`] does.
@@ -162,7 +160,7 @@ impl<'a> LockRequest<'a> {
     /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
-        self.acquire(Duration::ZERO)
+        self.acquire(&self.what, Duration::ZERO)
     }
 
     /// Takes the lock as [`LockManager::try_lock_for`] does.
@@ -174,7 +172,7 @@ impl<'a> LockRequest<'a> {
     /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.acquire(timeout)
+        self.acquire(&self.what, timeout)
     }
 
     /// Takes the lock as [`LockManager::try_lock_until`] does.
@@ -186,11 +184,21 @@ impl<'a> LockRequest<'a> {
     /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
-        self.acquire(clock::until_instant(deadline))
+        self.acquire(&self.what, clock::until_instant(deadline))
     }
 
-    /// Checks the options before anything is sent.
-    fn acquire(&self, timeout: Duration) -> Result<LockGuard, Error> {
+    /// How long a call waits that is not told.
+    pub(super) fn acquire_timeout(&self) -> Duration {
+        self.manager.cluster().options.acquire_timeout
+    }
+
+    /// Asks for this with the options of the request, which are checked before anything is sent.
+    pub(super) fn acquire(&self, what: &What<'_>, timeout: Duration) -> Result<LockGuard, Error> {
+        if let (What::Read(_), Some(at_least)) = (what, self.options.at_least) {
+            let reason = "readers share the lock, so none of them can keep the others from it; set it to write, and not to read";
+            let reason = reason.to_owned();
+            return Err(Error::InvalidAtLeast { at_least, reason });
+        }
         let keep_alive = self.options.keep_alive;
         let limit = keep_alive.and_then(KeepAlive::limit);
         let default = self.manager.cluster().options.default_ttl;
@@ -199,7 +207,6 @@ impl<'a> LockRequest<'a> {
         if let Some(keep_alive) = keep_alive {
             self.manager.shared.keeper.prepare(ttl, keep_alive)?;
         }
-        self.manager
-            .acquire(self.resource, ttl, timeout, &self.options)
+        self.manager.acquire(what, ttl, timeout, &self.options)
     }
 }

@@ -1,5 +1,6 @@
 //! Semaphores: at most so many holders at a time, each with a slot of its own.
 
+use super::what::What;
 use super::{LockManager, LockRequest};
 use crate::contend::slots::check_permits;
 use crate::error::Error;
@@ -46,7 +47,7 @@ impl LockManager {
     /// [`Error::InvalidPermits`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held, or that a
     /// call that does not wait was refused eight slots in a row: it asks for no more.
     pub fn semaphore<'a>(&'a self, name: &'a str, permits: u32) -> LockRequest<'a> {
-        LockRequest::new(self, name, Some(permits))
+        LockRequest::new(self, What::Permit(name, permits))
     }
 
     /// Tells who holds the permits of a semaphore, and for how long, without changing anything: what

@@ -7,15 +7,16 @@ use super::acquire::LockParams;
 use super::call_record::CallRecord;
 use crate::clock::{Clock, Timestamp};
 use crate::contend::cancel::Patience;
-use crate::contend::queue::{Lines, Turn, WaitClock};
+use crate::contend::queue::{Lines, TurnAndGuard, WaitClock};
+use crate::contend::turns::Turns;
 use crate::error::Error;
-use crate::guard::{Demand, LockGuard, Received};
+use crate::guard::{Demand, LockGuard, Received, Takes};
 use crate::sync::{Condvar, MutexGuard};
 
 /// What a thread gets at the end of its wait in this process's queue.
 pub(super) enum FromQueue {
-    /// The turn to ask the servers, and how to begin.
-    Turn(Turn<LockGuard>, Start),
+    /// The turns to ask the servers, and how to begin.
+    Turns(Turns<LockGuard>, Start),
     /// The lock, handed over by the thread that held it.
     Guard(LockGuard),
 }
@@ -28,6 +29,8 @@ pub(super) enum Start {
     Passed(Result<LockGuard, Error>),
     /// The thread before has called the first attempt off for a client that it has woken.
     CalledOff,
+    /// It is a reader whose first attempt was refused.
+    Refused,
 }
 
 impl LockManager {
@@ -37,15 +40,56 @@ impl LockManager {
         params: &LockParams,
         record: &mut CallRecord<'_>,
     ) -> Result<FromQueue, Error> {
-        let (cluster, queue) = (self.cluster(), &self.shared.queue);
-        if let Some(turn) = queue.try_enter(&params.line) {
-            return Ok(FromQueue::Turn(turn, Start::Ask));
+        let cluster = self.cluster();
+        if let Some(names) = params.subject.names() {
+            let turns = self.enter_all(params, names, record)?;
+            return Ok(FromQueue::Turns(turns, Start::Ask));
         }
-        cluster.stats.queued.count();
+        let (turn, guard) = self.enter(params, &params.line, record)?;
+        let turns = Turns::one(Some(turn));
+        let guard = match guard {
+            // Only readers let others go ahead, in a line of their own.
+            None | Some(Received::GoAhead) => return Ok(FromQueue::Turns(turns, Start::Ask)),
+            Some(Received::Passed(attempt)) => {
+                return Ok(FromQueue::Turns(turns, Start::Passed(attempt)));
+            }
+            Some(Received::CalledOff) => return Ok(FromQueue::Turns(turns, Start::CalledOff)),
+            Some(Received::HandedOver(guard)) => guard,
+        };
+        if let Some(keep_alive) = params.keep_alive {
+            guard.begin_keep_alive(params.term, keep_alive);
+        }
+        let now = cluster.clock.now();
+        if now >= guard.deadline() {
+            // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
+            return Ok(FromQueue::Turns(turns, Start::Ask));
+        }
+        cluster.stats.handed_over.count();
+        record.acquired(&guard);
+        let guard = guard.held_at_least(params.minimum, now);
+        Ok(FromQueue::Guard(guard.with_turns(turns)))
+    }
+
+    /// Waits for the turn in this line.
+    pub(super) fn enter(
+        &self,
+        params: &LockParams,
+        line: &Arc<str>,
+        record: &mut CallRecord<'_>,
+    ) -> Result<TurnAndGuard<LockGuard>, Error> {
+        let (cluster, queue) = (self.cluster(), &self.shared.queue);
+        if let Some(turn) = queue.try_enter(line) {
+            return Ok((turn, None));
+        }
+        record.queued();
         let demand = Demand {
             term: params.term,
             label: params.label.clone(),
             patience: params.patience.clone(),
+            takes: match params.subject.names() {
+                None => Takes::TheLock,
+                Some(_) => Takes::TheTurn,
+            },
         };
         let asks_once = params.permits.is_some() && params.timeout.is_zero();
         let node_timeout = cluster.options.node_timeout;
@@ -55,43 +99,26 @@ impl LockManager {
             for_an_answer_until: asks_once
                 .then(|| cluster.clock.now().saturating_add(node_timeout)),
         };
-        let (turn, guard) = match queue.enter(&params.line, demand, params.patience.end, &waiting) {
-            Ok(entered) => entered,
-            Err(refusal) => {
-                let error = if params.patience.is_cancelled() {
-                    params.cancelled()
-                } else {
-                    self.refused(params, refusal)
-                };
-                return Err(record.refused(error));
-            }
-        };
-        let guard = match guard {
-            None => return Ok(FromQueue::Turn(turn, Start::Ask)),
-            Some(Received::Passed(attempt)) => {
-                return Ok(FromQueue::Turn(turn, Start::Passed(attempt)));
-            }
-            Some(Received::CalledOff) => return Ok(FromQueue::Turn(turn, Start::CalledOff)),
-            Some(Received::HandedOver(guard)) => guard,
-        };
-        if let Some(keep_alive) = params.keep_alive {
-            guard.begin_keep_alive(params.term, keep_alive);
-        }
-        let now = cluster.clock.now();
-        if now >= guard.deadline() {
-            // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
-            return Ok(FromQueue::Turn(turn, Start::Ask));
-        }
-        cluster.stats.handed_over.count();
-        record.acquired(&guard);
-        let guard = guard.held_at_least(params.minimum, now);
-        Ok(FromQueue::Guard(guard.with_turn(Some(turn))))
+        let entered = queue.enter(line, demand, params.patience.end, &waiting);
+        entered.map_err(|refusal| {
+            let error = if params.patience.is_cancelled() {
+                params.cancelled()
+            } else {
+                self.refused(params, line, refusal)
+            };
+            record.refused(error)
+        })
     }
 }
 
 /// The line for a semaphore. No lock has such a name.
-pub(super) fn line(semaphore: &str, permits: u32) -> Arc<str> {
+pub(super) fn line_of_permits(semaphore: &str, permits: u32) -> Arc<str> {
     format!("{semaphore}:redlatch:slots:{permits}").into()
+}
+
+/// The line for the readers of a resource that have to wait. No lock has such a name.
+pub(super) fn line_of_readers(resource: &str) -> Arc<str> {
+    format!("{resource}:redlatch:readers").into()
 }
 
 /// The clock and the patience of a thread that waits in the queue.

@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::command::Command;
+use super::command::{Command, Keys};
 use super::exchange::Answer;
-use super::fenced::is_fenced_reply;
+use super::fenced::{is_fenced_read, is_fenced_reply};
+use super::readers::{read_vote, refusal, refusal_of_a_reader};
 use super::request::{Again, Kind, Request, Rule};
 use super::round::{exchange, exchange_all};
+use super::several::{self, is_acquire_reply};
 use super::{Ballot, Node, refused};
 use crate::error::Vote;
-use crate::fencing::Rules;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
@@ -32,15 +33,38 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// As [`Self::new`], for a node that has no key of the lock; of several resources, that lacks one at least. There the others
+    /// count as set, with this time to live.
+    pub(crate) fn healing(command: Command<'a>, ttl: Duration) -> Self {
+        let attempt = Self::new(command, ttl);
+        match command.keys.names() {
+            None => attempt,
+            Some(_) => Self {
+                set: command.retake(ttl),
+                ..attempt
+            },
+        }
+    }
+
     /// Releases the keys of the attempt.
     pub(crate) fn release(&self) -> &Packed {
         &self.release
     }
 
     fn request(&self) -> Request<'_> {
-        let rule = match self.command.fence {
-            Some(_) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
-            None => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
+        let rule = match (&self.command.fence, self.command.keys) {
+            (Some(_), Keys::Read(_)) => Rule::new(|reply, _| is_fenced_read(reply), 0),
+            (None, Keys::Read(_)) => Rule::new(|reply, _| read_vote(reply).is_some(), 0),
+            (Some(_), Keys::Lock(_)) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
+            (None, Keys::Lock(_)) => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
+            (Some(_), Keys::All(all)) => Rule::new(
+                |reply, count| is_acquire_reply(reply, count, is_fenced_reply),
+                all.names.len(),
+            ),
+            (None, Keys::All(all)) => Rule::new(
+                |reply, count| is_acquire_reply(reply, count, several::is_plain),
+                all.names.len(),
+            ),
         };
         let kind = Kind::Acquire {
             again: Again::Of(self.command, self.ttl),
@@ -54,11 +78,23 @@ impl<'a> Attempt<'a> {
     }
 
     pub(super) fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
+        let names = self.command.keys.names();
+        if let Some(refused) = names.and_then(|names| several::refusal(reply, names)) {
+            return Some(refused);
+        }
         let Some(fence) = self.command.fence else {
-            return acquire_vote(reply);
+            return match self.command.keys {
+                Keys::Lock(_) => acquire_vote(reply),
+                Keys::Read(_) => read_vote(reply),
+                Keys::All(_) => several::plain_vote(reply),
+            };
         };
-        let counter = Rules::fence(self.command.key);
-        node.fenced_vote(reply, fence.rules, counter)
+        let why_not = match self.command.keys {
+            Keys::Read(_) => refusal_of_a_reader,
+            Keys::Lock(_) | Keys::All(_) => refusal,
+        };
+        let locks = self.command.keys.each();
+        node.fenced_vote(reply, fence.rules, locks, why_not)
     }
 }
 
@@ -95,11 +131,7 @@ pub(crate) fn acquire_all<'n>(
 pub(super) fn acquire_vote(reply: &Reply) -> Option<Vote> {
     match reply {
         Reply::Okay => Some(Vote::Granted),
-        Reply::Nil => Some(Vote::Held {
-            resting: false,
-            remaining: None,
-            holder: None,
-        }),
+        Reply::Nil => Some(Vote::held(None)),
         Reply::Error(error) => Some(refused(error)),
         Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) | Reply::Array(_) => None,
     }

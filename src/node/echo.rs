@@ -69,14 +69,14 @@ fn arguments(sent: &Packed) -> Vec<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::command::Command;
+    use super::super::command::{Command, Keys};
     use super::*;
 
     #[test]
     fn what_was_sent_is_not_in_an_error_and_the_rest_is() {
         let sent = |token: &'static [u8]| {
             let command = Command {
-                key: "job",
+                keys: &Keys::Lock("job".into()),
                 value: token,
                 fence: None,
             };

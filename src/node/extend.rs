@@ -7,6 +7,7 @@ use super::Node;
 use super::release::own_key_vote;
 use super::request::{Kind, Request, Rule};
 use super::round::exchange_all;
+use super::several::extension_of_all;
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
@@ -18,6 +19,9 @@ pub(crate) const MOST_BYTES: usize = 40 * 1024;
 /// The length of a packed extension without the name of its lock, in bytes: about the digest of the script and its arguments.
 pub(crate) const EXTENSION: usize = 300;
 
+/// What each of its keys takes beside the name: the prefix, the counter of the fenced protocol, and the lengths.
+pub(crate) const KEY: usize = 32;
+
 /// Sends the packed extensions of this number of locks to every node that is asked, before it reads any reply.
 ///
 /// Ignores breakers, and connects beside a pool that is used up. Returns for each lock a report of each node, in order.
@@ -26,12 +30,12 @@ pub(crate) fn extend_all<'n>(
     command: &Packed,
     locks: usize,
 ) -> Vec<Vec<NodeReport>> {
-    let rule = Rule::new(|reply, locks| Votes::read(reply, locks).is_some(), locks);
+    let rule = Rule::Command(|reply, command| Votes::read(reply, command).is_some());
     let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Extend, rule));
     let answers: Vec<NodeAnswer<'n>> = nodes
         .zip(answers)
         .map(|((node, _), answer)| {
-            let answer = answer.map(|answer| answer.read(|reply| Votes::read(reply, locks)));
+            let answer = answer.map(|answer| answer.read(|reply| Votes::read(reply, command)));
             (node, answer)
         })
         .map(|(node, answer)| match answer {
@@ -89,9 +93,16 @@ enum Votes {
 
 impl Votes {
     /// Reads the replies to as many extensions.
-    fn read(reply: &Reply, locks: usize) -> Option<Self> {
-        let replies = reply.of_each(locks).iter();
-        let votes: Option<Vec<Vote>> = replies.map(own_key_vote).collect();
-        votes.filter(|votes| votes.len() == locks).map(Self::Each)
+    fn read(reply: &Reply, command: &Packed) -> Option<Self> {
+        let replies = reply.of_each(command.count());
+        if replies.len() != command.count() {
+            return None;
+        }
+        let each = replies.iter().zip(command.each());
+        let votes = each.map(|(reply, command)| match command.several() {
+            None => own_key_vote(reply),
+            Some(names) => extension_of_all(reply, names),
+        });
+        votes.collect::<Option<_>>().map(Self::Each)
     }
 }

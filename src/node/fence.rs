@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
+use super::command::{Keys, flag};
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
 use crate::wire::pack::{Packed, Word, millis};
-use crate::wire::scripts::fenced as scripts;
+use crate::wire::scripts::{Script, fenced as scripts};
 
-/// The key of a lock, and the value that its holder has there.
-type KeyAndValue<'a> = (&'a str, &'a [u8]);
+/// The keys of a lock, and the value that its holder has there.
+type KeysAndValue<'a> = (&'a Keys, &'a [u8]);
+
+/// Whether a script is told the marker of the node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marker {
+    Needed,
+    NotNeeded,
+}
 
 /// What an attempt with the fenced protocol sends beside its key and value.
 #[derive(Clone, Copy)]
@@ -23,67 +31,107 @@ impl Fence<'_> {
     /// Asks for the lock. With `again`, our own key counts as a vote, because the first command may have been executed.
     pub(super) fn acquire(
         &self,
-        (key, value): KeyAndValue<'_>,
+        (keys, value): KeysAndValue<'_>,
         ttl: Duration,
         again: bool,
     ) -> Packed {
-        let counter = Rules::fence(key);
-        let keys = self.keys(key, &counter);
+        let script = match keys {
+            Keys::Lock(_) => &scripts::ACQUIRE_SCRIPT,
+            Keys::All(_) => &scripts::ACQUIRE_ALL_SCRIPT,
+            Keys::Read(_) => return self.read((keys, value), ttl, again),
+        };
         let arguments = self.words_of_acquire(value, ttl, again);
-        let rest = [&keys[..], &arguments].concat();
-        Packed::call("acquire", &scripts::ACQUIRE_SCRIPT, &rest)
+        self.call(("acquire", script), (keys, Marker::Needed), &arguments)
+    }
+
+    /// Asks for a read lock, which has no token.
+    fn read(&self, (keys, value): KeysAndValue<'_>, ttl: Duration, again: bool) -> Packed {
+        let arguments = [
+            value.into(),
+            millis(ttl),
+            flag(again),
+            millis(self.rules.quarantine),
+            self.rules.config.as_str().into(),
+        ];
+        let script = &scripts::READ_SCRIPT;
+        self.call(("acquire", script), (keys, Marker::Needed), &arguments)
     }
 
     /// Gives the lock with this value back, and asks for it again as `next`, which is of the same key.
     pub(super) fn pass(
         &self,
-        (key, value): KeyAndValue<'_>,
+        (keys, value): KeysAndValue<'_>,
         next: (&Self, &[u8]),
         ttl: Duration,
     ) -> Packed {
-        let counter = Rules::fence(key);
-        let keys = self.keys(key, &counter);
         let (next, next_value) = next;
         let release = self.words_of_release(value);
         let acquire = next.words_of_acquire(next_value, ttl, true);
-        let rest = [&keys[..], &release, &acquire].concat();
-        Packed::call("pass", &scripts::PASS_SCRIPT, &rest)
+        let arguments = [&release[..], &acquire].concat();
+        let script = &scripts::PASS_SCRIPT;
+        self.call(("pass", script), (keys, Marker::Needed), &arguments)
     }
 
     /// Extends the key, or sets it again if it is gone and no other client can have had the lock.
-    pub(super) fn extend(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
-        let counter = Rules::fence(key);
+    pub(super) fn extend(&self, (keys, value): KeysAndValue<'_>, ttl: Duration) -> Packed {
         let arguments = [
             value.into(),
             millis(ttl),
             u64::from(self.token).into(),
             millis(FENCE_IDLE),
         ];
-        let rest = [&self.keys(key, &counter)[..], &arguments].concat();
-        Packed::call("extend", &scripts::EXTEND_SCRIPT, &rest)
+        let script = match keys {
+            Keys::All(_) => &scripts::EXTEND_ALL_SCRIPT,
+            Keys::Lock(_) | Keys::Read(_) => &scripts::EXTEND_SCRIPT,
+        };
+        self.call(("extend", script), (keys, Marker::Needed), &arguments)
     }
 
     /// Releases the key, and leaves a tombstone in the counter: a late command of this attempt is then refused.
-    pub(super) fn release(&self, (key, value): KeyAndValue<'_>) -> Packed {
-        let counter = Rules::fence(key);
-        let head = ["2".into(), key.into(), counter.as_str().into()];
-        let rest = [&head[..], &self.words_of_release(value)].concat();
-        Packed::call("release", &scripts::RELEASE_SCRIPT, &rest)
+    pub(super) fn release(&self, (keys, value): KeysAndValue<'_>) -> Packed {
+        let script = match keys {
+            Keys::All(_) => &scripts::RELEASE_ALL_SCRIPT,
+            Keys::Lock(_) | Keys::Read(_) => &scripts::RELEASE_SCRIPT,
+        };
+        let arguments = self.words_of_release(value);
+        self.call(("release", script), (keys, Marker::NotNeeded), &arguments)
     }
 
     /// As [`Self::release`], but nobody gets the lock for this time.
-    pub(super) fn rest(&self, (key, value): KeyAndValue<'_>, ttl: Duration) -> Packed {
-        let counter = Rules::fence(key);
-        let head = ["2".into(), key.into(), counter.as_str().into()];
+    pub(super) fn rest(&self, (keys, value): KeysAndValue<'_>, ttl: Duration) -> Packed {
+        let script = match keys {
+            Keys::All(_) => &scripts::REST_ALL_SCRIPT,
+            Keys::Lock(_) | Keys::Read(_) => &scripts::REST_SCRIPT,
+        };
         let arguments = self.words_of_release(value);
-        let rest = [&head[..], &arguments, &[millis(ttl)]].concat();
-        Packed::call("rest", &scripts::REST_SCRIPT, &rest)
+        let arguments = [&arguments[..], &[millis(ttl)]].concat();
+        self.call(("rest", script), (keys, Marker::NotNeeded), &arguments)
     }
 
-    /// The number of keys, and the keys: the lock, the counter and the marker.
-    fn keys<'a>(&'a self, key: &'a str, counter: &'a str) -> [Word<'a>; 4] {
-        let marker = self.rules.marker.as_str();
-        ["3".into(), key.into(), counter.into(), marker.into()]
+    /// Calls a script with the keys of each lock and its counter, and the marker if that is needed.
+    fn call(
+        &self,
+        (name, script): (&'static str, &'static Script),
+        (keys, marker): (&Keys, Marker),
+        arguments: &[Word<'_>],
+    ) -> Packed {
+        let locks = keys.each();
+        let counters: Vec<String> = locks.iter().map(|key| Rules::fence(key)).collect();
+        let mut words: Vec<Word<'_>> = Vec::with_capacity(16);
+        // The number of keys comes first, once it is known.
+        words.push(0.into());
+        for (lock, counter) in locks.iter().zip(&counters) {
+            words.extend([Word::from(lock.as_str()), counter.as_str().into()]);
+        }
+        if marker == Marker::Needed {
+            words.push(self.rules.marker.as_str().into());
+        }
+        let count = u64::try_from(words.len().saturating_sub(1)).unwrap_or(u64::MAX);
+        if let Some(first) = words.first_mut() {
+            *first = count.into();
+        }
+        words.extend_from_slice(arguments);
+        Packed::call(name, script, &words).about(keys.names())
     }
 
     fn words_of_release<'a>(&self, value: &'a [u8]) -> [Word<'a>; 4] {
@@ -108,7 +156,7 @@ impl Fence<'_> {
             millis(self.rules.quarantine),
             millis(FENCE_IDLE),
             self.rules.config.as_str().into(),
-            if again { "1" } else { "0" }.into(),
+            flag(again),
             u64::from(self.reserve).into(),
         ]
     }

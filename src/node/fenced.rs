@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::command::eval;
-use super::release::not_ours;
+use super::readers::{refusal, refusal_of_a_reader};
 use super::request::{Kind, Request, Rule};
 use super::round::exchange_all;
 use super::{Node, refused};
@@ -57,7 +57,7 @@ pub(crate) fn open_all<'n>(
     let answers = exchange_all(all, &request);
     let reports = nodes.zip(answers.into_iter().flatten());
     let reports = reports.map(|(node, answer)| {
-        let answer = answer.read(|reply| node.fenced_vote(reply, rules, rules.marker.clone()));
+        let answer = answer.read(|reply| node.fenced_vote(reply, rules, &[], refusal));
         let vote = answer.result.unwrap_or_else(Vote::Failed);
         node.report(vote, answer.elapsed, answer.server)
     });
@@ -67,21 +67,26 @@ pub(crate) fn open_all<'n>(
 }
 
 impl Node {
-    /// Reads a reply of the fenced protocol, as the rules and the wall clock of this client take it.
+    /// Reads a reply of the fenced protocol, as the rules and the wall clock of this client take it, and a refusal as `why_not`
+    /// does. It is about these keys of locks.
     pub(super) fn fenced_vote(
         &self,
         reply: &Reply,
         rules: &Rules,
-        counter: String,
+        locks: &[String],
+        why_not: WhyNot,
     ) -> Option<Vote> {
         let client = Client {
             rules,
-            counter,
+            locks,
             wall_micros: self.clock.wall_micros(),
         };
-        read_reply(reply).map(|reply| client.vote(reply))
+        read_reply(reply, why_not).map(|reply| client.vote(reply))
     }
 }
+
+/// Reads what a script returns where another has the lock.
+pub(super) type WhyNot = fn(&[Reply]) -> Option<Vote>;
 
 /// What a node answers to the acquire of the fenced protocol, or to open.lua.
 #[derive(Debug)]
@@ -90,7 +95,8 @@ enum FencedReply {
     /// The lock is held, or its key is no lock.
     Taken(Vote),
     Marker,
-    Counter,
+    /// The counter of the lock at this place is none.
+    Counter(usize),
     Config(String),
     Closed(u64, QuarantineCause),
     Future(u64),
@@ -106,11 +112,16 @@ enum FencedReply {
 
 /// Whether this is an answer of the scripts of the fenced protocol.
 pub(super) fn is_fenced_reply(reply: &Reply) -> bool {
-    read_reply(reply).is_some()
+    read_reply(reply, refusal).is_some()
+}
+
+/// As [`is_fenced_reply`], to a reader.
+pub(super) fn is_fenced_read(reply: &Reply) -> bool {
+    read_reply(reply, refusal_of_a_reader).is_some()
 }
 
 /// Reads a reply. Accepts exactly what the scripts return.
-fn read_reply(reply: &Reply) -> Option<FencedReply> {
+fn read_reply(reply: &Reply, why_not: WhyNot) -> Option<FencedReply> {
     let items = match reply {
         Reply::Okay => return Some(FencedReply::Granted),
         Reply::Error(error) => return Some(FencedReply::Error(error.clone())),
@@ -118,12 +129,16 @@ fn read_reply(reply: &Reply) -> Option<FencedReply> {
         Reply::Nil | Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) => return None,
     };
     if let [Reply::Int(_), ..] = items {
-        return not_ours(items).map(FencedReply::Taken);
+        return why_not(items).map(FencedReply::Taken);
     }
     let (word, rest) = items.split_first()?;
     match (bytes(word)?, rest) {
         (b"MARKER", []) => Some(FencedReply::Marker),
-        (b"COUNTER", []) => Some(FencedReply::Counter),
+        (b"COUNTER", []) => Some(FencedReply::Counter(0)),
+        (b"COUNTER", [place]) => {
+            let place = usize::try_from(number(place)?).ok()?;
+            Some(FencedReply::Counter(place.checked_sub(1)?))
+        }
         (b"SERVING", []) => Some(FencedReply::Serving),
         (b"UNKNOWN", [reason]) => {
             let reason = String::from_utf8_lossy(bytes(reason)?);
@@ -166,8 +181,8 @@ fn number(value: &Reply) -> Option<u64> {
 /// A client, as far as the meaning of a reply depends on it.
 struct Client<'a> {
     rules: &'a Rules,
-    /// The key of the counter that the reply is about.
-    counter: String,
+    /// The keys of the locks that the reply is about.
+    locks: &'a [String],
     wall_micros: u64,
 }
 
@@ -188,8 +203,8 @@ impl Client<'_> {
                 key: self.rules.marker.clone(),
                 reason: "it is not a marker of the fenced protocol",
             },
-            FencedReply::Counter => NodeError::InvalidKey {
-                key: self.counter,
+            FencedReply::Counter(place) => NodeError::InvalidKey {
+                key: Rules::fence(self.locks.get(place).map_or("", String::as_str)),
                 reason: "it is not a counter of fencing tokens",
             },
             FencedReply::Config(theirs) => NodeError::ConfigMismatch {
@@ -241,10 +256,13 @@ mod tests {
             Reply::Okay,
             Reply::Array(vec![Reply::Int(5)]),
             Reply::Array(vec![Reply::Int(5), word("a value")]),
+            Reply::Array(vec![Reply::Int(5), Reply::Int(5)]),
             Reply::Array(vec![word("CLOSED"), Reply::Int(5), word("new")]),
             Reply::Array(vec![word("STALE"), Reply::Int(5)]),
+            Reply::Array(vec![word("COUNTER")]),
+            Reply::Array(vec![word("COUNTER"), Reply::Int(2)]),
         ];
-        assert!(good.iter().all(|reply| read_reply(reply).is_some()));
+        assert!(good.iter().all(|reply| is_fenced_reply(reply)));
         for bad in [
             Reply::Nil,
             Reply::Int(1),
@@ -254,7 +272,7 @@ mod tests {
             Reply::Array(vec![Reply::Int(-4)]),
             Reply::Array(vec![Reply::Int(-2)]),
             Reply::Array(vec![Reply::Int(-2), word("a value")]),
-            Reply::Array(vec![Reply::Int(5), Reply::Int(5)]),
+            Reply::Array(vec![Reply::Int(5), Reply::Int(-1)]),
             Reply::Array(vec![Reply::Int(5), word("a value"), word("another")]),
             Reply::Array(vec![word("OK")]),
             Reply::Array(vec![Reply::Okay]),
@@ -263,8 +281,10 @@ mod tests {
             Reply::Array(vec![word("STALE"), word("5")]),
             Reply::Array(vec![word("CLOSED"), Reply::Int(5)]),
             Reply::Array(vec![word("MARKER"), Reply::Int(5)]),
+            Reply::Array(vec![word("COUNTER"), Reply::Int(0)]),
+            Reply::Array(vec![word("COUNTER"), word("2")]),
         ] {
-            assert!(read_reply(&bad).is_none(), "{bad:?}");
+            assert!(!is_fenced_reply(&bad), "{bad:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::acquire::{Attempt, acquire_vote};
 use super::exchange::Answer;
 use super::fenced::is_fenced_reply;
-use super::release::{ReleaseReply, Released, final_vote, release_reply};
+use super::release::{ReleaseReply, Released, Woken, final_vote, release_reply};
 use super::request::{Kind, Request, Rule};
 use super::round::exchange_all;
 use super::{Ballot, Node, Trace};
@@ -47,7 +47,7 @@ pub(crate) fn pass_all<'n>(
     };
     let request = Request::new(command, Kind::Pass { undo }, rule);
     let answers = nodes.clone().zip(exchange_all(nodes, &request));
-    let (mut reports, mut ballots, mut has_woken) = (Vec::new(), Vec::new(), false);
+    let (mut reports, mut ballots, mut woken) = (Vec::new(), Vec::new(), Woken::default());
     for ((node, _), answer) in answers {
         let Some(answer) = answer else {
             reports.push(node.report(Vote::NotAsked, Duration::ZERO, None));
@@ -55,7 +55,9 @@ pub(crate) fn pass_all<'n>(
             continue;
         };
         let answer = answer.read(|reply| pass_reply(reply, |reply| attempt.vote(node, reply)));
-        has_woken |= matches!(&answer.result, Ok(reply) if reply.released.has_woken);
+        if let Ok(reply) = &answer.result {
+            woken = woken.or(reply.released.woken);
+        }
         ballots.push(Some(ballot(node, &answer)));
         let vote = answer
             .result
@@ -66,7 +68,7 @@ pub(crate) fn pass_all<'n>(
     one_vote_each(&mut reports);
     let nodes = reports;
     PassAnswers {
-        released: Released { nodes, has_woken },
+        released: Released { nodes, woken },
         ballots,
     }
 }
@@ -98,13 +100,13 @@ enum Asked<'r> {
 fn parts(reply: &Reply) -> Option<(ReleaseReply, Asked<'_>)> {
     if let Reply::Array(replies) = reply
         && let [released, asked] = replies.as_slice()
-        && !matches!(asked, Reply::Bulk(_))
+        && !matches!(asked, Reply::Bulk(_) | Reply::Int(_))
     {
-        let released = release_reply(released).filter(|released| !released.has_woken)?;
+        let released = release_reply(released).filter(|released| !released.woken.any())?;
         return Some((released, Asked::Reply(asked)));
     }
     let released = release_reply(reply)?;
-    match (&released.vote, released.has_woken) {
+    match (&released.vote, released.woken.any()) {
         (_, true) => Some((released, Asked::Nothing)),
         // Whoever releases is told about the attempt as well.
         (Vote::Released, false) => None,
@@ -142,7 +144,7 @@ mod tests {
     fn read(reply: &Reply) -> Option<(Vote, bool, Option<Vote>)> {
         let read = pass_reply(reply, acquire_vote);
         assert_eq!(read.is_some(), is_pass_reply(reply, is_acquire_reply));
-        read.map(|reply| (reply.released.vote, reply.released.has_woken, reply.vote))
+        read.map(|reply| (reply.released.vote, reply.released.woken.any(), reply.vote))
     }
 
     fn pair(first: Reply, second: Reply) -> Reply {
@@ -182,6 +184,8 @@ mod tests {
         for held in [
             Reply::Array(vec![Reply::Int(2)]),
             pair(Reply::Int(1), value()),
+            // A millisecond is left to one reader.
+            pair(Reply::Int(1), Reply::Int(1)),
         ] {
             let (released, has_woken, vote) = read(held);
             assert!(is_held(&released) && !has_woken && vote.is_some_and(|vote| is_held(&vote)));
@@ -199,7 +203,7 @@ mod tests {
             bulk(),
             Reply::Array(vec![]),
             pair(Reply::Int(2), Reply::Okay),
-            pair(Reply::Int(1), Reply::Int(1)),
+            pair(Reply::Int(1), Reply::Int(-1)),
             pair(Reply::Okay, Reply::Okay),
             pair(Reply::Int(3), Reply::Okay),
             Reply::Array(vec![Reply::Int(1), Reply::Okay, Reply::Okay]),

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use super::readers::refusal;
 use super::request::{Kind, Request, Rule};
 use super::round::exchange_all;
+use super::several::release_of_all;
 use super::{Node, refused};
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::value::Content;
@@ -15,7 +17,41 @@ pub(crate) struct Released {
     /// A report of each node, in order. Nodes that are not asked have no key of this lock.
     pub(crate) nodes: Vec<NodeReport>,
     /// Whether a node has woken a client that waits for the lock.
-    pub(crate) has_woken: bool,
+    pub(crate) woken: Woken,
+}
+
+/// For which resources of a lock a node has woken a client that waits, by their places: a bit for each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Woken(u64);
+
+impl Woken {
+    /// For the only resource of a lock.
+    pub(super) fn one(has_woken: bool) -> Self {
+        Self(u64::from(has_woken))
+    }
+
+    /// Also for the resource at this place.
+    pub(super) fn and(self, place: usize) -> Self {
+        Self(self.0 | bit(place))
+    }
+
+    pub(super) fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) fn has(self, place: usize) -> bool {
+        self.0 & bit(place) != 0
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// No lock is on more resources than there are bits.
+fn bit(place: usize) -> u64 {
+    let place = u32::try_from(place).unwrap_or(u32::MAX);
+    1_u64.checked_shl(place).unwrap_or_default()
 }
 
 /// Sends a packed release, or releases of several values of one key, to every node that is asked, before it reads any
@@ -30,33 +66,31 @@ pub(crate) fn release_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Released {
-    let count = command.count();
-    let rule = Rule::new(
-        |reply, count| release_replies(reply, count).is_some(),
-        count,
-    );
+    let rule = Rule::Command(|reply, command| release_replies(reply, command).is_some());
     let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Release, rule));
-    let mut has_woken = false;
+    let mut woken = Woken::default();
     let reports = nodes.zip(answers);
     let reports = reports.map(|((node, _), answer)| {
         let Some(answer) = answer else {
             return node.report(Vote::NotAsked, Duration::ZERO, None);
         };
-        let answer = answer.read(|reply| release_replies(reply, count));
-        has_woken |= matches!(&answer.result, Ok(reply) if reply.has_woken);
+        let answer = answer.read(|reply| release_replies(reply, command));
+        if let Ok(reply) = &answer.result {
+            woken = woken.or(reply.woken);
+        }
         let vote = answer.result.map_or_else(Vote::Failed, |reply| reply.vote);
         let vote = final_vote(vote, answer.first_failure);
         node.report(vote, answer.elapsed, answer.server)
     });
     let mut nodes: Vec<NodeReport> = reports.collect();
     one_vote_each(&mut nodes);
-    Released { nodes, has_woken }
+    Released { nodes, woken }
 }
 
 /// The reply of one node to a release.
 pub(super) struct ReleaseReply {
     pub(super) vote: Vote,
-    pub(super) has_woken: bool,
+    pub(super) woken: Woken,
 }
 
 /// The vote of one node. If the connection broke and the release was sent twice, the first one may have deleted the key. A
@@ -68,15 +102,18 @@ pub(super) fn final_vote(vote: Vote, first_failure: Option<Box<NodeError>>) -> V
     }
 }
 
-/// Reads the replies to so many releases of one key. At most one of them was of the value that the key had.
-fn release_replies(reply: &Reply, count: usize) -> Option<ReleaseReply> {
-    let replies = reply.of_each(count);
-    if replies.len() != count {
+/// Reads the replies to so many releases of one lock. At most one of them was of the value that the key had.
+fn release_replies(reply: &Reply, command: &Packed) -> Option<ReleaseReply> {
+    let replies = reply.of_each(command.count());
+    if replies.len() != command.count() {
         return None;
     }
     let mut telling: Option<ReleaseReply> = None;
-    for reply in replies {
-        let reply = release_reply(reply)?;
+    for (reply, command) in replies.iter().zip(command.each()) {
+        let reply = match command.several() {
+            None => release_reply(reply)?,
+            Some(names) => release_of_all(reply, names)?,
+        };
         // Of several refusals, the first: nothing has changed between them.
         if telling.is_none() || reply.vote.is_granted() {
             telling = Some(reply);
@@ -93,7 +130,8 @@ pub(super) fn release_reply(reply: &Reply) -> Option<ReleaseReply> {
         None if has_woken => Vote::Released,
         vote => vote?,
     };
-    Some(ReleaseReply { vote, has_woken })
+    let woken = Woken::one(has_woken);
+    Some(ReleaseReply { vote, woken })
 }
 
 /// Reads the reply of extend.lua for one lock, or of a release.lua that woke nobody.
@@ -106,11 +144,11 @@ pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
     };
     match why_not {
         [Reply::Int(-2)] => Some(Vote::Missing),
-        why_not => not_ours(why_not),
+        why_not => refusal(why_not),
     }
 }
 
-/// Reads what scripts return for a key that is not ours: its PTTL, or the code in its place, and the value if that may
+/// Reads what scripts return for the key of another holder: its PTTL, or the code in its place, and the value if that may
 /// tell who has the key.
 pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
     let (pttl, value) = match why_not {
@@ -125,14 +163,20 @@ pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
             remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
             holder: value.and_then(|value| Content::read(value).holder()),
             resting: value.is_some_and(Content::rests),
+            resource: None,
+            readers: None,
+            writer_waits: false,
         }),
         _ => None,
     }
 }
 
 fn not_a_lock(reason: &'static str) -> Vote {
-    let length = None;
-    Vote::Failed(NodeError::NotALock { reason, length })
+    Vote::Failed(NodeError::NotALock {
+        reason,
+        length: None,
+        resource: None,
+    })
 }
 
 #[cfg(test)]
@@ -143,7 +187,7 @@ mod tests {
 
     use super::*;
     use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
-    use crate::node::command::Command;
+    use crate::node::command::{Command, Keys};
     use crate::node::{Setup, lanes};
     use crate::wire::transport::{Connect, Transport};
 
@@ -210,7 +254,7 @@ mod tests {
             };
             let nodes: Vec<Arc<Node>> = (0..expected.len()).map(node).collect();
             let command = Command {
-                key: "job",
+                keys: &Keys::Lock("job".into()),
                 value: b"token",
                 fence: None,
             };
@@ -222,7 +266,7 @@ mod tests {
             let released = release_all(all, &command);
             assert_eq!(*sent.lock(), expected);
 
-            assert!(released.has_woken);
+            assert!(released.woken.any());
             let names = released.nodes.iter().map(|report| &*report.node);
             let in_order = (0..expected.len()).map(|place| format!("node-{place}"));
             assert!(names.eq(in_order), "{:?}", released.nodes);

@@ -191,7 +191,7 @@ impl Stage {
 
     fn ask(&self, verb: Verb) -> Outcome {
         let command = Command {
-            key: "job",
+            keys: &crate::node::command::Keys::Lock("job".into()),
             value: b"token",
             fence: None,
         };

@@ -20,10 +20,11 @@ pub(super) struct Request<'a> {
 
 /// Which replies a verb accepts. Any other reply is a fault of the node.
 #[derive(Clone, Copy)]
-pub(super) struct Rule {
-    accepts: fn(&Reply, usize) -> bool,
-    /// What the rule depends on: of how many locks the reply has to tell, or how many permits there are.
-    number: usize,
+pub(super) enum Rule {
+    /// The number is what the rule depends on: of how many locks the reply has to tell, or how many permits there are.
+    Number(fn(&Reply, usize) -> bool, usize),
+    /// It depends on which of the commands are about several resources.
+    Command(fn(&Reply, &Packed) -> bool),
 }
 
 /// The rules of a request by what it is for.
@@ -51,7 +52,7 @@ pub(super) enum Kind<'a> {
     Brief,
     /// Blocks until a lock is released, or until a time. No reply is no fault of the node.
     Listen {
-        key: &'a str,
+        bell: &'a str,
         until: Timestamp,
         patience: Duration,
         /// Set when nobody wants the answer any more.
@@ -83,7 +84,7 @@ const REPETITIONS: u32 = 3;
 
 impl Rule {
     pub(super) fn new(accepts: fn(&Reply, usize) -> bool, number: usize) -> Self {
-        Self { accepts, number }
+        Self::Number(accepts, number)
     }
 
     /// For replies that say nothing which could be wrong.
@@ -122,7 +123,7 @@ impl<'a> Request<'a> {
     /// How much room it takes among others in one write.
     pub(super) fn size(&self) -> Size {
         Size {
-            commands: self.packed.count(),
+            commands: self.packed.weight(),
             bytes: self.packed.bytes(),
         }
     }
@@ -148,7 +149,10 @@ impl Again<'_> {
 impl Request<'_> {
     /// Whether this is a reply to the request.
     pub(super) fn accepts(&self, reply: &Reply) -> bool {
-        (self.rule.accepts)(reply, self.rule.number)
+        match self.rule {
+            Rule::Number(accepts, number) => accepts(reply, number),
+            Rule::Command(accepts) => accepts(reply, &self.packed),
+        }
     }
 
     /// The command for the first connection.
@@ -160,8 +164,8 @@ impl Request<'_> {
     pub(super) fn again(&self, now: Timestamp) -> Cow<'_, Packed> {
         match &self.kind {
             Kind::Acquire { again, .. } => again.pack(),
-            Kind::Listen { key, until, .. } => {
-                Cow::Owned(command::listen(key, until.saturating_since(now)))
+            Kind::Listen { bell, until, .. } => {
+                Cow::Owned(command::listen(bell, until.saturating_since(now)))
             }
             Kind::Extend
             | Kind::Release

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::command::Command;
+use super::command::{Command, Keys};
 use super::lanes::{Lanes, Size};
 use super::release::release_all;
 use super::{Node, Setup, lanes};
@@ -100,7 +100,7 @@ fn rounds(round_trips: [Duration; 3], closes_after: u32) -> (usize, Vec<bool>) {
     };
     let nodes = round_trips.map(node);
     let command = Command {
-        key: "job",
+        keys: &Keys::Lock("job".into()),
         value: b"token",
         fence: None,
     };

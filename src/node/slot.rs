@@ -244,8 +244,8 @@ impl OpenConnection {
             all.push(introduction.in_full());
         }
         for command in commands {
-            longest = longest.max(command.longest_reply());
-            for command in iter::once(command).chain(command.others()) {
+            for command in command.each() {
+                longest = longest.max(command.longest_reply());
                 all.push(bytes_for(command, &mut self.scripts));
                 self.in_flight = self.in_flight.saturating_add(1);
             }

@@ -23,15 +23,41 @@ pub(crate) struct LookReply {
     pub(crate) is_announced: bool,
     /// The slots of the semaphore that the node would grant.
     pub(crate) free: Vec<u32>,
+    /// Of several resources, the place of the one that this is about: the first that is not free.
+    pub(crate) place: usize,
 }
 
 /// What a client waits for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target<'t> {
-    /// Of the lock, or what the keys of all slots begin with.
-    pub(crate) key: &'t str,
-    /// How many slots the semaphore has, if it is one.
-    pub(crate) permits: Option<u32>,
+pub(crate) enum Target<'t> {
+    /// The lock with this key.
+    Lock(&'t str),
+    /// The lock with this key, as a reader.
+    Read(&'t str),
+    /// The lock with all of these keys.
+    All(&'t [String]),
+    /// A slot of the semaphore with so many permits. The keys of all slots begin with this.
+    Slots(&'t str, u32),
+}
+
+impl Target<'_> {
+    /// How many slots it has, if it is a semaphore.
+    fn permits(self) -> Option<u32> {
+        if let Self::Slots(_, permits) = self {
+            Some(permits)
+        } else {
+            None
+        }
+    }
+
+    /// The key of the bell that rings when it is free; of several resources, when the one at this place is.
+    pub(crate) fn bell(self, place: usize) -> String {
+        match self {
+            Self::All(keys) => command::bell(keys.get(place).map_or("", String::as_str)),
+            Self::Lock(key) | Self::Slots(key, _) => command::bell(key),
+            Self::Read(key) => command::readers_bell(key),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +110,7 @@ impl Node {
     /// zero announces nothing. A free lock is announced only by a client that yields. None if the node does not tell.
     pub(crate) fn look(
         &self,
-        Target { key, permits }: Target<'_>,
+        target: Target<'_>,
         span: Duration,
         when_free: WhenFree,
     ) -> Option<LookReply> {
@@ -92,7 +118,16 @@ impl Node {
             Duration::ZERO => span,
             span => span.saturating_add(self.timeout),
         };
-        let command = command::look(key, announced, when_free == WhenFree::Yield, permits);
+        let permits = target.permits();
+        let command = command::look(target, announced, when_free == WhenFree::Yield);
+        if let Target::All(keys) = target {
+            let accepts = |reply: &Reply, count: usize| {
+                matches!(reply, Reply::Error(_)) || look_at_all(reply, count).is_some()
+            };
+            let rule = Rule::new(accepts, keys.len());
+            let answer = exchange(self, &Request::new(&command, Kind::Brief, rule));
+            return look_at_all(&answer.result.ok()?, keys.len());
+        }
         // A server that refuses, or is loading, has answered.
         let accepts = |reply: &Reply, permits: usize| {
             let permits = u32::try_from(permits).ok().filter(|permits| *permits > 0);
@@ -106,11 +141,11 @@ impl Node {
 }
 
 impl Listener<'_> {
-    /// Waits for a release for `span`, for no longer than `longest` in all, and until the flag `given_up` is set. Keeps a
+    /// Waits until this bell rings for `span`, for no longer than `longest` in all, and until the flag `given_up` is set. Keeps a
     /// connection busy meanwhile.
     pub(crate) fn listen(
         &self,
-        key: &str,
+        bell: &str,
         span: Duration,
         longest: Duration,
         given_up: Option<&AtomicBool>,
@@ -120,9 +155,9 @@ impl Listener<'_> {
         }
         let until = self.node.now().saturating_add(span);
         let late = SERVER_TICK.saturating_add(self.node.timeout);
-        let command = command::listen(key, span);
+        let command = command::listen(bell, span);
         let kind = Kind::Listen {
-            key,
+            bell,
             until,
             patience: span.saturating_add(late).min(longest),
             given_up,
@@ -153,12 +188,30 @@ fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if matches!(error.code.as_str(), "NOPERM" | "ERR"))
 }
 
-/// Reads the reply of look.lua.
-fn look(reply: &Reply, permits: Option<u32>) -> Option<LookReply> {
+/// Reads the reply of `LOOK_ALL`: the place of a key, from 1, and what look.lua says of it.
+fn look_at_all(reply: &Reply, count: usize) -> Option<LookReply> {
     let Reply::Array(items) = reply else {
         return None;
     };
-    let [Reply::Int(left), Reply::Int(announced @ 0..=1), rest @ ..] = items.as_slice() else {
+    let (Reply::Int(place), look) = items.split_first()? else {
+        return None;
+    };
+    let place = usize::try_from(*place).ok()?.checked_sub(1)?;
+    let look = look_in(look, None)?;
+    (place < count).then_some(LookReply { place, ..look })
+}
+
+/// Reads the reply of look.lua.
+fn look(reply: &Reply, permits: Option<u32>) -> Option<LookReply> {
+    if let Reply::Array(items) = reply {
+        look_in(items, permits)
+    } else {
+        None
+    }
+}
+
+fn look_in(items: &[Reply], permits: Option<u32>) -> Option<LookReply> {
+    let [Reply::Int(left), Reply::Int(announced @ 0..=1), rest @ ..] = items else {
         return None;
     };
     let free = match (rest, permits) {
@@ -177,6 +230,7 @@ fn look(reply: &Reply, permits: Option<u32>) -> Option<LookReply> {
         state,
         is_announced: *announced == 1,
         free,
+        place: 0,
     })
 }
 

@@ -11,15 +11,17 @@ use crate::cluster::Cluster;
 use crate::contend::handover::Allowance;
 use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
+use crate::fencing::FencingToken;
 use crate::holder::Label;
 use crate::lease::state::{LeaseState, Tokens};
 use crate::lease::votes::Votes;
 use crate::node::acquire::{Attempt, acquire_all};
-use crate::node::command::Command;
+use crate::node::command::{Command, Keys};
 use crate::node::fence::Fence;
 use crate::node::release::release_all;
 use crate::node::{Ballot, Node};
 use crate::quorum::Term;
+use crate::subject::Subject;
 use crate::token::Token;
 use crate::value::Value;
 use crate::verdict::{self, Tally};
@@ -28,7 +30,8 @@ use crate::verdict::{self, Tally};
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) resource: &'a Arc<str>,
-    pub(crate) key: &'a str,
+    pub(crate) subject: &'a Subject,
+    pub(crate) keys: &'a Keys,
     pub(crate) term: Term,
     /// What the holder calls itself, if anything.
     pub(crate) label: Option<&'a Label>,
@@ -71,7 +74,10 @@ impl<'c> Bid<'c> {
             || Value::from(token),
             |label| Value::labelled(token, label, cluster.clock.wall_micros()),
         );
-        let (fence, handover) = propose(cluster, handover);
+        let (fence, handover) = match asked.subject {
+            Subject::Read => (without_token(cluster), None),
+            _ => propose(cluster, handover),
+        };
         Ok(Self {
             cluster,
             asked,
@@ -83,7 +89,7 @@ impl<'c> Bid<'c> {
 
     pub(super) fn command(&self) -> Command<'_> {
         Command {
-            key: self.asked.key,
+            keys: self.asked.keys,
             value: self.value.as_bytes(),
             fence: self.fence,
         }
@@ -109,6 +115,8 @@ impl<'c> Bid<'c> {
 
     fn won(&self, started: Timestamp, ballots: Vec<Ballot>) -> Won {
         let fence = self.fence;
+        // A reader has no number of its own.
+        let fence = fence.filter(|_| *self.asked.subject != Subject::Read);
         let tokens = Tokens {
             value: self.value.clone(),
             fencing: fence.map(|fence| fence.token.below(fence.reserve)),
@@ -118,7 +126,8 @@ impl<'c> Bid<'c> {
         let standings = ballots.iter().map(|ballot| ballot.trace.into()).collect();
         let (owner, resource) = (&self.cluster.owner, self.asked.resource);
         Won {
-            lease: LeaseState::new(owner, resource, tokens, standings, times),
+            lease: LeaseState::new(owner, resource, tokens, standings, times)
+                .on(self.asked.subject.clone()),
             votes: Votes::new(ballots.into_iter().map(|ballot| ballot.report).collect()),
             // The caller sets it, from when it has the lock.
             rests_until: None,
@@ -154,6 +163,16 @@ fn propose(
         handover.times = fence.reserve;
     }
     (fence, handover)
+}
+
+/// What a reader sends with the fenced protocol. It has no token.
+fn without_token(cluster: &Cluster) -> Option<Fence<'_>> {
+    let rules = cluster.rules.as_ref()?;
+    Some(Fence {
+        rules,
+        token: FencingToken::UNKNOWN,
+        reserve: 0,
+    })
 }
 
 /// Makes the next proposal one that these nodes can grant.
@@ -274,17 +293,16 @@ pub(super) fn cast(ballots: &mut [Ballot], place: usize, ballot: Option<Ballot>)
 /// to live.
 fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
     let mut report = ballot.report;
-    if matches!(report.vote, Vote::Held { .. }) {
+    // That a writer waits is what the release of a reader does not tell.
+    if matches!(report.vote, Vote::Held { .. }) && !report.vote.is_for_a_writer() {
         match released.vote {
             Vote::Held { .. } | Vote::Failed(NodeError::NotALock { .. }) => {
                 report.vote = released.vote;
             }
             Vote::Missing => {
-                report.vote = Vote::Held {
-                    remaining: Some(Duration::ZERO),
-                    holder: report.vote.holder().cloned(),
-                    resting: report.vote.is_resting(),
-                };
+                if let Vote::Held { remaining, .. } = &mut report.vote {
+                    *remaining = Some(Duration::ZERO);
+                }
             }
             Vote::Granted
             | Vote::Released

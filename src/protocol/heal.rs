@@ -31,8 +31,8 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
     let Some(heal) = healer.begin(&asked) else {
         return;
     };
-    let command = super::command(cluster, &extension.lease, &extension.key);
-    let attempt = Attempt::new(command, ttl(cluster, extension));
+    let command = super::command(cluster, &extension.lease, &extension.keys);
+    let attempt = Attempt::healing(command, ttl(cluster, extension));
     let nodes = cluster.each().zip(asked.iter().copied());
     let ballots = acquire_all(nodes, &attempt);
     let traces: Vec<_> = ballots
@@ -60,7 +60,8 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         .filter(|(report, asked)| **asked && report.vote.is_granted())
     {
         cluster.stats.healed.count();
-        log_lines::healed(&extension.lease.resource, &report.node);
+        let lock = log_lines::Lock(&extension.lease.resource, extension.lease.subject());
+        log_lines::healed(lock, &report.node);
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn pass(
 ) -> Result<Pass, Error> {
     let bid = Bid::new(cluster, asked, handover)?;
     let attempt = Attempt::new(bid.command(), asked.term.ttl);
-    let held = super::command(cluster, lease, asked.key);
+    let held = super::command(cluster, lease, asked.keys);
     let command = held.pass(&bid.command(), asked.term.ttl);
     let mut ballots = unasked(cluster);
     let standings = ended.iter().zip(&ballots);
@@ -58,7 +58,7 @@ pub(crate) fn pass(
     for (place, ballot) in answers.into_iter().enumerate() {
         cast(&mut ballots, place, ballot);
     }
-    let next = if released.has_woken {
+    let next = if released.woken.any() {
         bid.call_off(&ballots, &attempt);
         None
     } else {

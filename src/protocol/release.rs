@@ -8,11 +8,12 @@ use crate::fencing::FencingToken;
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
 use crate::node::Node;
-use crate::node::command::{self, Command};
+use crate::node::command::{self, Command, Keys};
 use crate::node::fence::Fence;
 use crate::node::inspect::{Found, find_all};
 use crate::node::release::{Released, release_all};
 use crate::shown;
+use crate::subject::Subject;
 use crate::value::Content;
 use crate::verdict;
 
@@ -21,9 +22,9 @@ pub(crate) fn release(
     cluster: &Cluster,
     lease: &LeaseState,
     ended: &[Standing],
-    (key, rest): (&str, Option<Duration>),
+    (keys, rest): (&Keys, Option<Duration>),
 ) -> Released {
-    let command = super::command(cluster, lease, key);
+    let command = super::command(cluster, lease, keys);
     let command = match rest {
         // The drift is added, so that the key does not end too early on a node whose clock runs fast.
         Some(left) => command.rest(cluster.options.ttl_for(left)),
@@ -43,7 +44,8 @@ pub(crate) fn release_by_token(
     token: &str,
 ) -> Result<(), Error> {
     cluster.checked_key(resource)?;
-    let key = cluster.key_in(resource, slot);
+    let subject = slot.map_or(Subject::Lock, Subject::Slot);
+    let keys = cluster.keys_of(resource, &subject);
     let value = shown::bytes(token).map_err(|reason| Error::InvalidToken { reason })?;
     let fence = cluster.rules.as_ref().map(|rules| Fence {
         rules,
@@ -52,13 +54,15 @@ pub(crate) fn release_by_token(
     });
     let started = cluster.clock.now_for_records();
     let everywhere = || cluster.each().map(|node| (node, true));
-    let values = match Content::read(&value) {
-        named if named.is_named_by(&named) => values_of(everywhere(), &key, (&named, value)),
-        Content::Held(_) | Content::Resting(_) | Content::Foreign => vec![value],
+    let (keys, values) = match Content::read(&value) {
+        named @ (Content::Held(_) | Content::Resting(_)) => {
+            values_of(everywhere(), keys, (&named, value))
+        }
+        Content::Foreign => (keys, vec![value]),
     };
     let command = |value: &Vec<u8>| {
-        let key = key.as_str();
-        Command { key, value, fence }.release()
+        let keys = &keys;
+        Command { keys, value, fence }.release()
     };
     let mut commands = values.iter().map(command);
     let Some(first) = commands.next() else {
@@ -71,17 +75,18 @@ pub(crate) fn release_by_token(
 }
 
 /// The values with a token, which stands for them: those that the nodes have, and the token itself where a node may have
-/// another one.
+/// another one. A whole value stands for itself. With them come the keys as they are released: as a reader's, if it is one.
 fn values_of<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
-    key: &str,
-    (named, token): (&Content, Vec<u8>),
-) -> Vec<Vec<u8>> {
-    let found = find_all(nodes, &command::inspect(key));
+    keys: Keys,
+    (named, given): (&Content, Vec<u8>),
+) -> (Keys, Vec<Vec<u8>>) {
+    let found = find_all(nodes, &command::find(keys.first(), &given));
     let is_silent = found.iter().any(|found| matches!(found, Found::Silence));
+    let is_read = found.iter().any(|found| matches!(found, Found::Reader(_)));
     let mut values = Vec::new();
     for found in found {
-        if let Found::Key(content) = found
+        if let Found::Key(content) | Found::Reader(content) = found
             && content.is_named_by(named)
             && let Some(value) = content.bytes()
             && !values.contains(&value)
@@ -89,8 +94,13 @@ fn values_of<'n>(
             values.push(value);
         }
     }
-    if (values.is_empty() || is_silent) && !values.contains(&token) {
-        values.push(token);
+    if (values.is_empty() || is_silent) && !values.contains(&given) {
+        values.push(given);
     }
-    values
+    let keys = if is_read {
+        Keys::Read(keys.first().to_owned())
+    } else {
+        keys
+    };
+    (keys, values)
 }

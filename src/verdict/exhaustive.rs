@@ -40,11 +40,7 @@ impl Says {
         match (self, place % 2) {
             (Ours, 0) => Vote::Granted,
             (Ours, _) => Vote::Released,
-            (Anothers, _) => Vote::Held {
-                remaining: None,
-                holder: None,
-                resting: false,
-            },
+            (Anothers, _) => Vote::held(None),
             (NoKey, _) => Vote::Missing,
             (Nothing, 0) => Vote::Failed(NodeError::TimedOut),
             (Nothing, _) => Vote::Failed(NodeError::PoolExhausted),
@@ -173,6 +169,28 @@ fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
         assert_eq!(is_held, is_majority(round, without_faults), "{round:?}");
         assert!(is_held || matches!(error, Error::Unavailable { .. }));
     });
+}
+
+#[test]
+fn where_a_writer_waits_a_reader_has_lost_whatever_the_other_nodes_say() {
+    let for_a_writer = || Vote::Held {
+        remaining: Some(Duration::from_secs(1)),
+        holder: None,
+        resting: false,
+        readers: None,
+        writer_waits: true,
+        resource: None,
+    };
+    each_round(&mut |round| {
+        for place in 0..round.len() {
+            let mut votes: Vec<Vote> = reports(round).into_iter().map(|node| node.vote).collect();
+            votes[place] = for_a_writer();
+            let tally = Tally::of(votes.iter());
+            assert!(!tally.is_won() && tally.is_lost() && !tally.is_open());
+        }
+    });
+    let votes = [for_a_writer(), Vote::NotAsked, Vote::NotAsked];
+    assert!(Tally::of(votes.iter()).is_taken());
 }
 
 #[test]

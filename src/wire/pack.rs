@@ -1,9 +1,12 @@
 //! Packs commands as arrays of bulk strings, in version 2 of the protocol of Redis.
 
 use std::borrow::Cow;
+use std::iter;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::scripts::Script;
+use crate::subject::Names;
 
 /// One word of a command.
 #[derive(Debug, Clone, Copy)]
@@ -41,10 +44,15 @@ pub(crate) struct Packed {
     others: Vec<Self>,
     /// The most bytes of a reply to it.
     longest_reply: usize,
+    /// The resources that it is about, if they are several.
+    several: Option<Names>,
 }
 
 /// The most bytes of a reply to most commands. No reply of a server comes near it.
 pub(crate) const LONGEST_REPLY: usize = 4 * 1024;
+
+/// The room for the reply about one of several resources: a value of this library, or an error.
+const LONGEST_OF_ONE: usize = 512;
 
 /// How a script is called by its digest.
 #[derive(Clone, Copy)]
@@ -64,6 +72,7 @@ impl Packed {
             call: None,
             others: Vec::new(),
             longest_reply: LONGEST_REPLY,
+            several: None,
         }
     }
 
@@ -84,6 +93,7 @@ impl Packed {
             }),
             others: Vec::new(),
             longest_reply: LONGEST_REPLY,
+            several: None,
         }
     }
 
@@ -102,6 +112,32 @@ impl Packed {
     pub(crate) fn with_replies_up_to(mut self, bytes: usize) -> Self {
         self.longest_reply = bytes;
         self
+    }
+
+    /// The command, which is about these resources, if they are several: its reply may tell of each.
+    pub(crate) fn about(mut self, names: Option<&Names>) -> Self {
+        if let Some(names) = names {
+            let of_each = names.len().saturating_mul(LONGEST_OF_ONE);
+            self.longest_reply = self.longest_reply.saturating_add(of_each);
+            self.several = Some(Arc::clone(names));
+        }
+        self
+    }
+
+    /// The resources that it is about, if they are several.
+    pub(crate) fn several(&self) -> Option<&Names> {
+        self.several.as_ref()
+    }
+
+    /// The command, and those that go behind it.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Self> {
+        iter::once(self).chain(&self.others)
+    }
+
+    /// How much a server has to do for it, in commands for one resource.
+    pub(crate) fn weight(&self) -> usize {
+        let of_one = |command: &Self| command.several.as_ref().map_or(1, |names| names.len());
+        self.each().map(of_one).fold(0, usize::saturating_add)
     }
 
     /// The most bytes of a reply to it.

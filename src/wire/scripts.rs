@@ -13,128 +13,213 @@ use std::sync::LazyLock;
 
 use super::resp::Reply;
 
+#[cfg(test)]
+mod cases;
+
+/// The texts of files of `scripts/`, one behind the other, and what stands between them.
+macro_rules! lua {
+    ($($part:tt)*) => { concat!($(lua_part!($part)),*) };
+}
+macro_rules! lua_part {
+    ([$code:literal]) => {
+        concat!($code, "\n")
+    };
+    ($file:ident) => {
+        include_str!(concat!("scripts/", stringify!($file), ".lua"))
+    };
+}
+
 /// Releases a lock: deletes the key only if it still holds our token, and wakes a waiting client. The wake-up is a hint, so
 /// nothing about it is an error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which
-/// gets an element for each release: several clients may have looked and not yet listen. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
+/// gets an element for each release: several clients may have looked and not yet listen. Where readers wait, it deletes the
+/// intent of a writer and rings their bell, which then has 16 elements: they come before the next writer, whose next look
+/// leaves an intent again. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
 /// a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a key of
-/// another type.
-pub(crate) const RELEASE: &str = concat!(
-    include_str!("scripts/give_back.lua"),
-    include_str!("scripts/release.lua")
-);
+/// another type. For a key that readers have, it returns the PTTL and how many of them are alive.
+pub(crate) const RELEASE: &str = lua!(refusal ring give_back release);
 /// Gives a lock back before its minimum is over, as [`RELEASE`] does, but so that nobody gets it yet: the key stays for a time,
 /// and `rest:` in front of its value makes it one that no other command of its holder knows. Wakes nobody. A
 /// server whose memory is used up refuses the SET. Then the key gets the time to live first: Redis refuses a SET for want of
 /// memory only as the first write of a script, and where another server refuses it again, the key stays for that time all the
 /// same.
-pub(crate) const REST: &str = concat!(
-    include_str!("scripts/rest.lua"),
-    include_str!("scripts/release.lua")
-);
+pub(crate) const REST: &str = lua!(refusal rest release);
 /// Releases a lock and sets it again with another token, in one step: what [`RELEASE`] and then [`RETAKE`] do. Returns a table
 /// of the two replies, or in their place: 2 when the release has woken a client, which comes first; and what a release
 /// returns for the key of another holder, where there is nothing to set. If the new value can't be set, the key is deleted.
-pub(crate) const PASS: &str = concat!(
-    include_str!("scripts/give_back.lua"),
-    include_str!("scripts/pass.lua"),
-    include_str!("scripts/release.lua")
-);
+pub(crate) const PASS: &str = lua!(refusal ring give_back pass release);
 /// Extends a lock: gives the key a longer time to live, never a shorter one, only if it still holds our token. Returns 1 when
 /// the key is ours, and otherwise what a release does.
-pub(crate) const EXTEND: &str = include_str!("scripts/extend.lua");
+pub(crate) const EXTEND: &str = lua!(refusal extend);
 /// Repeats an acquire whose connection broke before the reply came, so that nobody knows whether the first SET was executed.
 /// Replies as SET NX does, but a key with our own token counts as set.
-pub(crate) const RETAKE: &str = include_str!("scripts/retake.lua");
+pub(crate) const RETAKE: &str = lua!(retake);
 /// Looks at a lock, and changes nothing. Returns a table of the key's PTTL, the length of its value, and its first 512
-/// bytes, because a value of another program may be long. Without a value, -2 or -3 in a table, as a release does.
-pub(crate) const INSPECT: &str = include_str!("scripts/inspect.lua");
+/// bytes, because a value of another program may be long. Without a value, -2 or -3 in a table, as a release does. For a
+/// key that readers have: the PTTL, how many of them are alive, and for how long the one is that ends first.
+pub(crate) const INSPECT: &str = lua!(refusal inspect);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if
 /// the wait was announced, or else 0. With `in_any_case`, a free lock is announced as well. If its bell rang and no client has
-/// come for that, the script returns -3 and 0.
+/// come for that, the script returns -3 and 0. Where readers have the key, it leaves an intent for the time that is
+/// announced, which keeps new readers out.
 ///
 /// Looks at all slots of a semaphore at once: it has as many permits as the last argument says. In place of the lock's, the
 /// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each
 /// other.
-pub(crate) const LOOK: &str = include_str!("scripts/look.lua");
+pub(crate) const LOOK: &str = lua!(announce look);
+
+/// Takes all of several locks with one value, or none. Returns OK. Otherwise the place of the first key that is in the way, from
+/// 1, and behind it what a release returns for that key. With `again`, a key with our own value counts as set, and gets a
+/// longer time to live, never a shorter one; those that are missing are set. If a key can't be set, those that the script has set are deleted.
+pub(crate) const ACQUIRE_ALL: &str = lua!(refusal missing acquire_all);
+/// Does for each of several locks what [`RELEASE`] does, and returns a table of what it returns. An error at one key, in its
+/// place in the table, keeps no other key from its turn.
+pub(crate) const RELEASE_ALL: &str =
+    lua!(refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each);
+/// As [`RELEASE_ALL`], with [`REST`].
+pub(crate) const REST_ALL: &str =
+    lua!(refusal rest ["local function one(KEYS, ARGV)"] release ["end"] each);
+/// As [`RELEASE_ALL`], with [`EXTEND`].
+pub(crate) const EXTEND_ALL: &str =
+    lua!(refusal ["local function one(KEYS, ARGV)"] extend ["end"] each);
+/// Looks at several locks as [`LOOK`] does at one: at the first that is not free, or else at the first of all. Returns its
+/// place, from 1, and then what [`LOOK`] returns.
+pub(crate) const LOOK_ALL: &str =
+    lua!(announce ["local function look(KEYS, ARGV)"] look ["end"] look_all);
+
+/// Takes a lock as a reader, beside others. Readers are a sorted set under the key of the lock: each one's value, and
+/// until when it reads, in ms of the node's time. The key expires with the last of them. Those whose time is over are removed.
+/// A sorted set is one of readers if it expires, and its last member is a value of this crate that ends at a whole ms; no other
+/// one is changed. Returns OK, also if the value is there already; its time and that of the key never become shorter.
+/// Otherwise what a release returns for a key that readers don't have, or the time that is left of a writer's intent, and -1.
+/// With `again`, one that reads already is not kept out by an intent.
+pub(crate) const READ: &str = lua!(refusal readers read);
+/// Gives a reader's lock back. When the last one goes, it deletes the key, and wakes a client that waits to have the lock
+/// alone. Returns what [`RELEASE`] does, and -2 in a table if we don't read.
+pub(crate) const UNREAD: &str = lua!(refusal ring readers unread);
+/// Extends a reader's lock, and never makes it shorter. Returns what [`EXTEND`] does, and -2 in a table if we don't read.
+pub(crate) const REREAD: &str = lua!(refusal readers reread);
+/// As [`LOOK`], for a reader: a lock that others read is free, unless a writer has left an intent. Then the time is that of the
+/// intent.
+pub(crate) const LOOK_READ: &str = lua!(refusal announce look_read);
+/// Looks for a reader, and changes nothing. Returns how long it reads on, the length of its value and its value, or -2 in a
+/// table.
+pub(crate) const INSPECT_READ: &str = lua!(refusal inspect_read);
+
+/// Looks for the reader with a value, or with the value that begins with a token, and changes nothing. Returns a table of
+/// `READER` and the whole value, or -2 in a table; for a key that readers don't have, what [`INSPECT`] does. It goes through
+/// all readers, because they are not in the order of their tokens.
+pub(crate) const FIND: &str = lua!(refusal ["local function inspect(KEYS)"] inspect ["end"] find);
 
 /// Makes one step of a `SCAN`, and changes nothing. Returns a table of the next cursor, as text, and of the keys that may be
-/// locks: strings with a time to live and a value of no more than so many bytes, but none of the keys that the library keeps
-/// beside locks. Other keys cost a server one or two calls each. A table of long names is kept short by a shorter step. Servers
-/// before 6.0 don't know `TYPE`.
-pub(crate) const SCAN: &str = include_str!("scripts/scan.lua");
+/// locks: strings with a time to live and a value of no more than so many bytes, and sorted sets of readers, but none of the
+/// keys that the library keeps beside locks. Other keys cost a server one to three calls each. `SCAN` could leave out all but
+/// one type, and two scans would cost more than the calls. A table of long names is kept short by a shorter step.
+pub(crate) const SCAN: &str = lua!(refusal scan);
 
 /// Does nothing and returns 1. The reply shows that the server executes scripts.
 pub(crate) const PROBE: &str = "return 1";
 /// Asks for the run id. `INFO` itself may be longer than any reply that is read.
-pub(crate) const INTRODUCE: &str = concat!(
-    include_str!("scripts/server.lua"),
-    include_str!("scripts/introduce.lua")
-);
+pub(crate) const INTRODUCE: &str = lua!(server introduce);
 
 pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || digest(RELEASE));
 pub(crate) static PASS_SCRIPT: Script = Script::new(PASS, || digest(PASS));
 pub(crate) static REST_SCRIPT: Script = Script::new(REST, || digest(REST));
 pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || digest(EXTEND));
 pub(crate) static LOOK_SCRIPT: Script = Script::new(LOOK, || digest(LOOK));
+pub(crate) static ACQUIRE_ALL_SCRIPT: Script = Script::new(ACQUIRE_ALL, || digest(ACQUIRE_ALL));
+pub(crate) static RELEASE_ALL_SCRIPT: Script = Script::new(RELEASE_ALL, || digest(RELEASE_ALL));
+pub(crate) static REST_ALL_SCRIPT: Script = Script::new(REST_ALL, || digest(REST_ALL));
+pub(crate) static EXTEND_ALL_SCRIPT: Script = Script::new(EXTEND_ALL, || digest(EXTEND_ALL));
+pub(crate) static LOOK_ALL_SCRIPT: Script = Script::new(LOOK_ALL, || digest(LOOK_ALL));
+pub(crate) static READ_SCRIPT: Script = Script::new(READ, || digest(READ));
+pub(crate) static UNREAD_SCRIPT: Script = Script::new(UNREAD, || digest(UNREAD));
+pub(crate) static REREAD_SCRIPT: Script = Script::new(REREAD, || digest(REREAD));
+pub(crate) static LOOK_READ_SCRIPT: Script = Script::new(LOOK_READ, || digest(LOOK_READ));
 
 /// All scripts that are called by their digests.
-pub(crate) static SCRIPTS: [&Script; 10] = [
+pub(crate) static SCRIPTS: [&Script; 24] = [
     &RELEASE_SCRIPT,
     &PASS_SCRIPT,
     &REST_SCRIPT,
     &EXTEND_SCRIPT,
     &LOOK_SCRIPT,
+    &ACQUIRE_ALL_SCRIPT,
+    &RELEASE_ALL_SCRIPT,
+    &REST_ALL_SCRIPT,
+    &EXTEND_ALL_SCRIPT,
+    &LOOK_ALL_SCRIPT,
+    &READ_SCRIPT,
+    &UNREAD_SCRIPT,
+    &REREAD_SCRIPT,
+    &LOOK_READ_SCRIPT,
     &fenced::ACQUIRE_SCRIPT,
     &fenced::EXTEND_SCRIPT,
     &fenced::RELEASE_SCRIPT,
     &fenced::REST_SCRIPT,
     &fenced::PASS_SCRIPT,
+    &fenced::ACQUIRE_ALL_SCRIPT,
+    &fenced::RELEASE_ALL_SCRIPT,
+    &fenced::REST_ALL_SCRIPT,
+    &fenced::EXTEND_ALL_SCRIPT,
+    &fenced::READ_SCRIPT,
 ];
 
 /// The scripts of the fenced protocol.
 ///
 /// A script asks for the run id itself. The client can't tell, because a proxy may keep the connection when another process
 /// takes the place of the server.
+///
+/// The locks of a set stand in its keys with a counter behind each, and the marker comes last where there is one.
 pub(crate) mod fenced {
-    use super::Script;
+    use super::{Script, digest};
 
-    pub(crate) const ACQUIRE: &str = concat!(
-        include_str!("scripts/server.lua"),
-        include_str!("scripts/fenced_acquire.lua")
-    );
-    pub(crate) const EXTEND: &str = concat!(
-        include_str!("scripts/server.lua"),
-        include_str!("scripts/fenced_extend.lua")
-    );
-    pub(crate) const RELEASE: &str = concat!(
-        include_str!("scripts/give_back.lua"),
-        include_str!("scripts/fenced_release.lua")
-    );
-    pub(crate) const REST: &str = concat!(
-        include_str!("scripts/rest.lua"),
-        include_str!("scripts/fenced_release.lua")
-    );
+    /// Where the lock has a key that the `MGET` does not see, a sorted set or another type, the counter gets back what it had.
+    pub(crate) const ACQUIRE: &str = lua!(server refusal fenced_gate fenced_floor fenced_acquire);
+    pub(crate) const EXTEND: &str = lua!(server refusal fenced_extend);
+    pub(crate) const RELEASE: &str = lua!(refusal ring give_back fenced_release);
+    pub(crate) const REST: &str = lua!(refusal rest fenced_release);
     /// As [`super::PASS`]. No error of the acquire hides the reply of the release.
-    pub(crate) const PASS: &str = concat!(
-        include_str!("scripts/server.lua"),
-        include_str!("scripts/give_back.lua"),
-        "local function release(KEYS, ARGV)\n",
-        include_str!("scripts/fenced_release.lua"),
-        "end\nlocal function acquire(KEYS, ARGV)\n",
-        include_str!("scripts/fenced_acquire.lua"),
-        "end\n",
-        include_str!("scripts/fenced_pass.lua")
+    pub(crate) const PASS: &str = lua!(
+        server refusal ring give_back
+        ["local function release(KEYS, ARGV)"] fenced_release ["end"]
+        fenced_gate fenced_floor
+        ["local function acquire(KEYS, ARGV)"] fenced_acquire ["end"]
+        fenced_pass
     );
-    pub(crate) const OPEN: &str = concat!(
-        include_str!("scripts/server.lua"),
-        include_str!("scripts/open.lua")
+    pub(crate) const OPEN: &str = lua!(server open);
+
+    /// As [`super::ACQUIRE_ALL`], with one token that has to be larger than every counter. A proposal that is stale is told the
+    /// largest of them. What the node says of itself, or of a counter, is as in [`ACQUIRE`]; behind `COUNTER` is the place, from 1,
+    /// of the lock whose counter is none.
+    pub(crate) const ACQUIRE_ALL: &str =
+        lua!(server refusal fenced_gate fenced_floor missing fenced_acquire_all);
+    pub(crate) const RELEASE_ALL: &str = lua!(
+        refusal ring give_back
+        ["local function one(KEYS, ARGV)"] fenced_release ["end"] fenced_each
+    );
+    pub(crate) const REST_ALL: &str = lua!(
+        refusal rest ["local function one(KEYS, ARGV)"] fenced_release ["end"] fenced_each
+    );
+    pub(crate) const EXTEND_ALL: &str = lua!(
+        server refusal ["local function one(KEYS, ARGV)"] fenced_extend ["end"] fenced_each
     );
 
-    pub(crate) static ACQUIRE_SCRIPT: Script = Script::new(ACQUIRE, || super::digest(ACQUIRE));
-    pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || super::digest(EXTEND));
-    pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || super::digest(RELEASE));
-    pub(crate) static REST_SCRIPT: Script = Script::new(REST, || super::digest(REST));
-    pub(crate) static PASS_SCRIPT: Script = Script::new(PASS, || super::digest(PASS));
+    /// As [`super::READ`], at a node that would grant a lock: its marker is judged as in an [`ACQUIRE`]. The counter of the lock
+    /// goes up by one, so that no writer from before the reader sets its key again by an [`EXTEND`].
+    pub(crate) const READ: &str = lua!(
+        server refusal readers fenced_gate ["local function read(KEYS, ARGV)"] read ["end"] fenced_read
+    );
+
+    pub(crate) static ACQUIRE_SCRIPT: Script = Script::new(ACQUIRE, || digest(ACQUIRE));
+    pub(crate) static EXTEND_SCRIPT: Script = Script::new(EXTEND, || digest(EXTEND));
+    pub(crate) static RELEASE_SCRIPT: Script = Script::new(RELEASE, || digest(RELEASE));
+    pub(crate) static REST_SCRIPT: Script = Script::new(REST, || digest(REST));
+    pub(crate) static PASS_SCRIPT: Script = Script::new(PASS, || digest(PASS));
+    pub(crate) static ACQUIRE_ALL_SCRIPT: Script = Script::new(ACQUIRE_ALL, || digest(ACQUIRE_ALL));
+    pub(crate) static RELEASE_ALL_SCRIPT: Script = Script::new(RELEASE_ALL, || digest(RELEASE_ALL));
+    pub(crate) static REST_ALL_SCRIPT: Script = Script::new(REST_ALL, || digest(REST_ALL));
+    pub(crate) static EXTEND_ALL_SCRIPT: Script = Script::new(EXTEND_ALL, || digest(EXTEND_ALL));
+    pub(crate) static READ_SCRIPT: Script = Script::new(READ, || digest(READ));
 }
 
 /// A script that is called by its digest.

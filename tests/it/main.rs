@@ -88,6 +88,33 @@ mod semaphore {
     mod shown;
 }
 
+/// One lock on several resources.
+#[cfg(test)]
+mod several {
+    mod fenced;
+    mod keeping;
+    mod leases;
+    #[cfg(target_os = "linux")]
+    mod lines;
+    mod names;
+    mod on_servers;
+    mod waiting;
+}
+
+/// Read-write locks: many readers at a time, or one writer.
+#[cfg(test)]
+mod readers {
+    mod crowd;
+    mod fairness;
+    pub(super) mod on_servers;
+    mod own;
+    mod shown;
+    mod strangers;
+    #[cfg(target_os = "linux")]
+    mod trouble;
+    mod waiting;
+}
+
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {

@@ -91,7 +91,7 @@ fn packed() -> impl Strategy<Value = Vec<u8>> {
     (key(), token(), any::<Duration>(), 0..7).prop_map(|(key, token, ttl, kind)| {
         let (key, token) = (key.as_str(), token.as_bytes());
         let command = Command {
-            key,
+            keys: &crate::node::command::Keys::Lock(key.into()),
             value: token,
             fence: None,
         };
@@ -225,7 +225,7 @@ proptest! {
         late in vec(0..5, 1..10),
     ) {
         let ms = Duration::from_millis;
-        let command = Command { key: "k", value: token.as_bytes(), fence: None };
+        let command = Command { keys: &crate::node::command::Keys::Lock("k".into()), value: token.as_bytes(), fence: None };
         let mut store = Store::default();
         store.execute(&bytes(&command.acquire(ms(ttl))), NOW);
         prop_assert_eq!(store.execute(&bytes(&command.rest(ms(left))), NOW), Reply::Int(1));
@@ -268,7 +268,7 @@ proptest! {
         let mut store = Store::default();
         store.put("k", "t", until);
         for token in [b"t", b"u"] {
-            let command = Command { key: "k", value: token, fence: None };
+            let command = Command { keys: &crate::node::command::Keys::Lock("k".into()), value: token, fence: None };
             store.execute(&bytes(&command.extend(ttl)), at);
             store.execute(&bytes(&command.acquire(ttl)), later);
             store.execute(&bytes(&command.retake(ttl)), at);

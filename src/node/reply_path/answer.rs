@@ -180,6 +180,10 @@ impl Verb {
             _ if is_refusal => Some(Outcome::Refused),
             Self::Acquire => (reply == b"$-1\r\n" || reply == b"*-1\r\n").then_some(Outcome::Held),
             Self::Probe => None,
+            Self::Release | Self::Extend if let Some((pttl, readers)) = two_numbers(reply) => {
+                let are_whole = [pttl, readers].into_iter().all(is_whole_number);
+                are_whole.then_some(Outcome::Held)
+            }
             Self::Release | Self::Extend => {
                 let (line, has_value) = match second_line(reply) {
                     Some(line) => (line, true),
@@ -201,6 +205,31 @@ impl Verb {
             }
         }
     }
+}
+
+/// The lines of the numbers in an array of two, if these bytes begin as one does, and how long they are in all.
+fn numbers(bytes: &[u8]) -> Option<(&[u8], &[u8], usize)> {
+    let rest = bytes.strip_prefix(b"*2\r\n:")?;
+    let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
+    let (first, rest) = rest.split_at_checked(end)?;
+    let rest = rest.strip_prefix(b"\r\n:")?;
+    let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
+    let (second, _) = rest.split_at_checked(end)?;
+    let around = b"*2\r\n:\r\n:\r\n".len();
+    let length = around.checked_add(first.len())?.checked_add(second.len())?;
+    Some((first, second, length))
+}
+
+/// The lines of the numbers in an array of two.
+fn two_numbers(reply: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (first, second, length) = numbers(reply)?;
+    (length == reply.len()).then_some((first, second))
+}
+
+/// Whether this is a number of 64 bits from zero on, as Redis writes it.
+fn is_whole_number(line: &[u8]) -> bool {
+    let number = str::from_utf8(line).ok().and_then(|text| text.parse().ok());
+    number.is_some_and(|number: i64| number >= 0 && number.to_string().as_bytes() == line)
 }
 
 /// The number in an array of a number and a bulk string, if these bytes begin with one.
@@ -232,8 +261,11 @@ fn end_of_pair(bytes: &[u8]) -> Option<usize> {
     is_whole.then_some(after)
 }
 
-/// Where the first line ends, or the second if the first is the beginning of an array of one.
+/// Where the first line ends, or the second if the first is the beginning of an array of one, or that of a pair.
 fn end_of_reply(bytes: &[u8]) -> Option<usize> {
+    if let Some((_, _, length)) = numbers(bytes) {
+        return Some(length);
+    }
     if second_line(bytes).is_some() {
         return end_of_pair(bytes);
     }

@@ -4,8 +4,4 @@ if value == ARGV[1] then
   if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
   return 1
 end
-if type(value) == 'table' then
-  if string.find(value.err, 'WRONGTYPE', 1, true) then return {-3} end
-  return value
-end
-return {redis.call('PTTL', KEYS[1]), value and #value > 40 and #value < 274 and value or nil}
+return refusal(KEYS[1], value)

@@ -1,38 +1,24 @@
 -- KEYS: 1 lock 2 counter 3 marker   ARGV: 1 value 2 ttl_ms 3 token 4 quarantine_ms 5 idle_ms 6 config 7 again 8 reserve
-local run, why_not = process()
-if not run then return {'UNKNOWN', why_not} end
-local call, time = redis.call, redis.call('TIME')
-local now, span = time[1] * 1000000 + time[2], ARGV[4] * 1000
-local found, ours = call('MGET', KEYS[1], KEYS[2], KEYS[3]), run .. '|' .. ARGV[6] .. '|'
-local value, counter, marker = found[1], found[2], found[3]
-local open, why = nil, 'new'
-if marker then
-  if string.find(marker, ours, 1, true) == 1 then open, why = string.match(marker, '^(%d+)|(%l+)$', #ours + 1) end
-  if not open then
-    local config, at = string.match(marker, '^[^|]+|([^|]+)|(%d+)|%l+$')
-    if not config or #at > 16 then return {'MARKER'} end
-    if config ~= ARGV[6] then return {'CONFIG', string.sub(config, 1, 200)} end
-    why = 'reborn'
-  elseif #open > 16 then return {'MARKER'} end
-end
-if not open then
-  open = string.format('%.0f', now + span)
-  if not call('SET', KEYS[3], ours .. open .. '|' .. why, marker and 'XX' or 'NX') then return {'MARKER'} end
-end
-open = tonumber(open)
-if now < open then return {'CLOSED', open - now, why} end
+local lock, counter_key = KEYS[1], KEYS[2]
+local found = redis.call('MGET', lock, counter_key, KEYS[3])
+local value, counter = found[1], found[2]
+local closed, now, open = gate(KEYS[3], found[3], ARGV[4], ARGV[6])
+if closed then return closed end
 if value then
   if value == ARGV[1] and ARGV[7] == '1' then return redis.status_reply('OK') end
-  return {call('PTTL', KEYS[1]), #value > 40 and #value < 274 and value or nil}
+  return refusal(lock, value)
 end
-local token, floor = tonumber(ARGV[3]), now - ARGV[5] * 1000 + span
-if counter then
-  if #counter > 16 or not string.find(counter, '^%d+$') then return {'COUNTER'} end
-  floor = tonumber(counter)
-  if floor > now + span + 1 then return {'FUTURE', floor - now} end
+local floor, why_not = floor_of(counter, now, ARGV)
+why_not = why_not or stale(floor, now, open, ARGV)
+if not why_not and not redis.call('SET', counter_key, ARGV[3], 'PX', ARGV[5], counter and 'XX' or 'NX') then why_not = {'COUNTER'} end
+if not why_not then
+  local set = redis.call('SET', lock, ARGV[1], 'PX', ARGV[2], 'NX')
+  if set then return set end
+  if counter then
+    redis.call('SET', counter_key, counter, 'PX', ARGV[5])
+  else
+    redis.call('DEL', counter_key)
+  end
 end
-if token > now + span then return {'SKEW', now} end
-if floor < open then floor = open end
-if token - ARGV[8] <= floor then return {'STALE', floor} end
-if not call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5], counter and 'XX' or 'NX') then return {'COUNTER'} end
-return call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') or {-3}
+local other = refusal(lock, false)
+return other[1] == -2 and why_not or other

@@ -5,11 +5,7 @@ if value == ARGV[1] then
   redis.call('PEXPIRE', KEYS[2], ARGV[4])
   return 1
 end
-if type(value) == 'table' then
-  if string.find(value.err, 'WRONGTYPE', 1, true) then return {-3} end
-  return value
-end
-if value then return {redis.call('PTTL', KEYS[1]), #value > 40 and #value < 274 and value or nil} end
+if value then return refusal(KEYS[1], value) end
 if redis.pcall('GET', KEYS[2]) ~= ARGV[3] then return {-2} end
 local run, open = string.match(redis.call('GET', KEYS[3]) or '', '^([^|]+)|[^|]+|(%d+)|%l+$')
 if not run or run ~= process() or tonumber(open) >= tonumber(ARGV[3]) then return {-2} end

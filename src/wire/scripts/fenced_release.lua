@@ -5,8 +5,7 @@ local reply
 if value == ARGV[1] then
   reply = give_back(KEYS[1])
 else
-  local left = redis.call('PTTL', KEYS[1])
-  reply = {(value or left == -2) and left or -3, value and #value > 40 and #value < 274 and value or nil}
+  reply = refusal(KEYS[1], value)
 end
 local is_number = counter and string.find(counter, '^%d+$')
 if tombstone == 0 and value == ARGV[1] and is_number then tombstone = tonumber(counter) + 1 end

@@ -2,12 +2,12 @@ local function give_back(lock)
   redis.call('DEL', lock)
   local slot = string.find(lock, ':redlatch:slot:', 1, true)
   local name = slot and string.sub(lock, 1, slot - 1) or lock
-  if redis.pcall('EXISTS', name .. ':redlatch:waiting') ~= 1 then return 1 end
-  local bell = name .. ':redlatch:bell'
-  if slot or redis.pcall('EXISTS', bell) == 0 then
-    local length = redis.pcall('RPUSH', bell, '1')
-    if type(length) ~= 'number' then return 1 end
-    if length > 8 or redis.pcall('PEXPIRE', bell, '500') ~= 1 then redis.pcall('DEL', bell) end
+  local waiting = name .. ':redlatch:waiting'
+  if redis.pcall('EXISTS', waiting) ~= 1 then return 1 end
+  if not slot then
+    redis.pcall('DEL', name .. ':redlatch:intent')
+    local ones = {'1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1'}
+    if redis.pcall('SREM', waiting, 'r') == 1 and ring(name .. ':redlatch:bell:read', 16, unpack(ones)) == 2 then return 2 end
   end
-  return 2
+  return wake_one(name, slot)
 end

@@ -1,8 +1,10 @@
 -- KEYS: 1 lock
-local value = redis.pcall('GET', KEYS[1])
+local lock = KEYS[1]
+local value = redis.pcall('GET', lock)
 if not value then return {-2} end
-if type(value) == 'table' then
-  if string.find(value.err, 'WRONGTYPE', 1, true) then return {-3} end
-  return value
-end
-return {redis.call('PTTL', KEYS[1]), #value, string.sub(value, 1, 512)}
+if type(value) == 'string' then return {redis.call('PTTL', lock), #value, string.sub(value, 1, 512)} end
+local reply = refusal(lock, value)
+if not reply[2] then return reply end
+local now = now_ms()
+local first = redis.call('ZRANGEBYSCORE', lock, whole(now), '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+return first[2] and {reply[1], reply[2], first[2] - now} or {-2}

@@ -17,11 +17,11 @@ pub struct Command {
 pub enum Kind {
     /// The `SET` of an acquire.
     Set,
-    /// The script that takes a lock again with the token of a lease.
+    /// A script that takes a lock: again with the token of a lease, several at once, or as a reader.
     Retake,
-    /// The script that extends.
+    /// A script that extends.
     Extend,
-    /// The script that releases, or lets a lock rest.
+    /// A script that releases, or lets a lock rest.
     Release,
     /// The script that releases, and asks for the lock for the next thread.
     Pass,
@@ -42,12 +42,7 @@ impl Command {
         match self.words.first().map_or("", String::as_str) {
             "SET" => Kind::Set,
             "BLPOP" => Kind::Listen,
-            "EVAL" if script == "return 1" => Kind::Probe,
-            "EVAL" if script.contains("'SADD'") => Kind::Look,
-            "EVAL" if script.contains("then return 2 end") => Kind::Pass,
-            "EVAL" if script.contains("'DEL'") || self.is_rest() => Kind::Release,
-            "EVAL" if script.contains("'PEXPIRE'") => Kind::Extend,
-            "EVAL" if script.contains("'SET'") => Kind::Retake,
+            "EVAL" => kind_of_script(script),
             _ => Kind::Other,
         }
     }
@@ -96,5 +91,28 @@ impl Command {
             Kind::Look => b"*2\r\n:-2\r\n:0\r\n",
             Kind::Listen => b"*-1\r\n",
         }
+    }
+}
+
+/// Scripts are known by what only they have, the first of these that a text has.
+fn kind_of_script(text: &str) -> Kind {
+    let marks = [
+        ("'SADD'", Kind::Look),
+        ("next_token", Kind::Pass),
+        ("those of the acquire", Kind::Pass),
+        ("3 again", Kind::Retake),
+        ("7 again", Kind::Retake),
+        ("'SISMEMBER'", Kind::Release),
+        ("'ZADD'", Kind::Extend),
+        ("'DEL'", Kind::Release),
+        ("'rest:'", Kind::Release),
+        ("'PEXPIRE'", Kind::Extend),
+        ("'SET'", Kind::Retake),
+    ];
+    let mark = marks.iter().find(|(mark, _)| text.contains(mark));
+    match mark {
+        _ if text == "return 1" => Kind::Probe,
+        Some((_, kind)) => *kind,
+        None => Kind::Other,
     }
 }

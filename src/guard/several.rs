@@ -1,0 +1,20 @@
+//! The resources that a guard has.
+
+use super::LockGuard;
+
+impl LockGuard {
+    /// Returns the names of the locked resources in order, without the manager's key prefix: one, or each of those given to
+    /// [`LockManager::request_all`](crate::LockManager::request_all). Of a permit it is the name of the semaphore.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock_all(["account:2", "account:1"], Duration::from_secs(10))?;
+    /// assert_eq!(guard.resources(), ["account:1", "account:2"]);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn resources(&self) -> Vec<&str> {
+        self.names().iter().map(AsRef::as_ref).collect()
+    }
+}

@@ -1,0 +1,144 @@
+//! A call for a read lock: the first attempt in parallel with all others, then the line of those who have to wait.
+
+use super::LockManager;
+use super::acquire::{LockParams, is_worth_a_retry};
+use super::call_record::CallRecord;
+use super::turn::Start;
+use crate::contend::order::Order;
+use crate::contend::queue::Turn;
+use crate::contend::turns::Turns;
+use crate::error::{Error, NodeReport, Vote};
+use crate::fanout::Fanout;
+use crate::guard::{LockGuard, Received};
+
+/// What a reader may do when its wait in the line is over.
+pub(super) enum FromLine {
+    /// It waits at the nodes, for all that are in the line behind it.
+    Leads(Turn<LockGuard>),
+    /// One before it has got the lock, so it asks as well.
+    GoesAhead(Turn<LockGuard>),
+}
+
+impl LockManager {
+    /// Makes attempts until one succeeds or the time is over. Nothing that threads share is locked while the nodes are asked.
+    pub(super) fn read(
+        &self,
+        params: &LockParams,
+        record: &mut CallRecord<'_>,
+    ) -> Result<LockGuard, Error> {
+        let (clock, patience) = (&self.cluster().clock, &params.patience);
+        if patience.is_cancelled() {
+            return Err(record.refused(params.cancelled()));
+        }
+        let order = self.first_order(params);
+        let mut result = self.ask_to_read(params, order, record);
+        loop {
+            let error = match result {
+                Err(error) if is_worth_a_retry(&error) => error,
+                result => return result,
+            };
+            if patience.is_cancelled() {
+                return Err(record.refused(params.cancelled()));
+            }
+            if patience.left(clock).is_zero() {
+                return Err(error);
+            }
+            let turn = match self.wait_to_read(params, error, record)? {
+                FromLine::Leads(turn) => {
+                    let turns = Turns::one(Some(turn));
+                    let result = self.take(params, Start::Refused, &turns, record);
+                    if result.is_ok() {
+                        let_the_next_go(&turns);
+                    }
+                    return result;
+                }
+                FromLine::GoesAhead(turn) => Turns::one(Some(turn)),
+            };
+            // Before it asks itself, so that all of them ask at the same time.
+            let_the_next_go(&turn);
+            drop(turn);
+            result = self.ask_to_read(params, self.by_arbiter(), record);
+        }
+    }
+
+    /// Waits in the line of the readers that were refused. A thread whose time ends there gets the last error of the reader that
+    /// waits at the nodes, or else its own.
+    fn wait_to_read(
+        &self,
+        params: &LockParams,
+        refused: Error,
+        record: &mut CallRecord<'_>,
+    ) -> Result<FromLine, Error> {
+        match self.enter(params, &params.line, record) {
+            Ok((turn, Some(Received::GoAhead))) => Ok(FromLine::GoesAhead(turn)),
+            Ok((turn, _)) => Ok(FromLine::Leads(turn)),
+            Err(Error::Held { nodes, .. }) if nodes.iter().all(is_unasked) => {
+                Err(record.refused(refused))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes one attempt. Without time for a wait, the last word is that of all nodes: what the first one has may be a remainder
+    /// without a majority.
+    fn ask_to_read(
+        &self,
+        params: &LockParams,
+        order: Order,
+        record: &mut CallRecord<'_>,
+    ) -> Result<LockGuard, Error> {
+        let (cluster, courtesy) = (self.cluster(), &self.shared.courtesy);
+        let key = params.keys.first();
+        let result = self.ask_for(params, None, order, record);
+        match &result {
+            Ok(_) => {
+                if order.is_by_arbiter() {
+                    courtesy.note_nobody(key);
+                }
+            }
+            Err(Error::Held { nodes, .. }) => {
+                courtesy.note_holder(key);
+                let is_final = !order.is_by_arbiter()
+                    || nodes.iter().any(|report| report.vote.is_for_a_writer())
+                    || !params.patience.left(&cluster.clock).is_zero();
+                if !is_final {
+                    let all = Order::of(cluster.options.fanout);
+                    return self.ask_for(params, None, all, record);
+                }
+            }
+            Err(_) => {}
+        }
+        result
+    }
+
+    /// In which order the first attempt asks the nodes. If other clients may be there, the arbiter comes first, also where all
+    /// nodes could be asked at once: else a reader that is refused there would be in the way of a writer on the others.
+    fn first_order(&self, params: &LockParams) -> Order {
+        let fanout = self.cluster().options.fanout;
+        let key = params.keys.first();
+        if fanout == Fanout::Overlapped && self.shared.courtesy.is_contended(key) {
+            return self.by_arbiter();
+        }
+        Order::of(fanout)
+    }
+
+    fn by_arbiter(&self) -> Order {
+        Order::by_arbiter(self.cluster().options.fanout)
+    }
+}
+
+/// Lets the next reader of the line ask, and so on: each of them lets the one behind it go before it asks.
+fn let_the_next_go(turns: &Turns<LockGuard>) {
+    let Some(turn) = turns.only() else {
+        return;
+    };
+    while let Some(first) = turn.first() {
+        if turn.give_to(&first, Received::GoAhead).is_ok() {
+            return;
+        }
+    }
+}
+
+fn is_unasked(report: &NodeReport) -> bool {
+    matches!(report.vote, Vote::NotAsked)
+}

@@ -1,0 +1,258 @@
+//! Read-write locks: many readers at a time, or one writer.
+
+use std::time::{Duration, Instant};
+
+use super::LockManager;
+use super::request::LockRequest;
+use super::what::What;
+use crate::clock;
+use crate::contend::cancel::Cancel;
+use crate::error::Error;
+use crate::guard::LockGuard;
+use crate::renewal::KeepAlive;
+
+impl LockManager {
+    /// Starts a request for the lock on `name`, to read or to write: many readers share it, and a writer has it alone.
+    ///
+    /// [`write`](RwLock::write) takes the ordinary lock on that name, as [`lock`](Self::lock) does. So a writer excludes
+    /// readers, other writers and everybody who takes the plain lock, also with other implementations of Redlock; and so do
+    /// these exclude readers. Nothing is created, and one name can be locked in both ways.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use redlatch::Error;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(5);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    ///
+    /// let ledger = manager.rw_lock("ledger").ttl(Duration::from_secs(10));
+    /// let first = ledger.read()?;
+    /// let second = ledger.read()?;
+    /// assert!(matches!(ledger.try_write(), Err(Error::Held { .. })));
+    ///
+    /// drop((first, second));
+    /// let writer = ledger.write()?;
+    /// assert!(matches!(ledger.try_read(), Err(Error::Held { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn rw_lock<'a>(&'a self, name: &'a str) -> RwLock<'a> {
+        RwLock {
+            write: LockRequest::new(self, What::Lock(name)),
+            name,
+        }
+    }
+}
+
+/// A lock to be taken for reading or writing, made by [`LockManager::rw_lock`]. Its methods are those of
+/// `parking_lot::RwLock`, and each returns a [`LockGuard`].
+///
+/// It holds nothing itself: it can be used as often as you like, and from several threads.
+///
+/// # Readers
+///
+/// A reader has a lock of its own, with its own token and its own time to live, which it shares with other readers. A guard of a
+/// reader [is as any other](LockGuard): [`check`](LockGuard::check) it, [extend](LockGuard::extend) it, have it
+/// [kept alive](Self::keep_alive). That prolongs this reader's lock and no other one, and the loss of one says nothing of the
+/// others. A reader that dies is gone when its time to live ends, by the clock of each node. Reading needs a majority of the
+/// nodes, as writing does, so it costs the same round trips. Threads of one manager read in parallel.
+///
+/// A guard of a reader has no [fencing token](LockGuard::fencing_token), also with
+/// [`Protocol::Fenced`](crate::Protocol::Fenced): a reader changes nothing that could be refused by its number. All else of that
+/// protocol holds for readers too: a node that may have forgotten locks gives no vote to a reader.
+///
+/// # Fairness
+///
+/// A writer that waits says so at the first node that answers, and from then on no reader gets the lock. So it waits for the
+/// readers that are there, and not for those that come later. When a writer gives the lock back, readers that wait get it before
+/// the next writer does. So neither a stream of readers nor a stream of writers keeps the others out. A call that does not wait,
+/// such as [`try_write`](Self::try_write), says nothing to anybody. A writer that dies while it waits holds readers up for a
+/// [`retry_delay`](crate::Builder::retry_delay) and a node timeout at most.
+///
+/// The order is a courtesy among clients of this crate, and exclusion does not depend on it. Other implementations
+/// know nothing of it, and take the lock when it is free.
+///
+/// # There is no upgrade
+///
+/// No method makes a writer of a reader. Two readers that both did that would wait for each other for ever: each of them for the
+/// end of the other. Give the lock back, take it for writing, and look again at what you read: somebody else may have
+/// written in between.
+///
+/// ```compile_fail
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// let reader = manager.rw_lock("ledger").read()?;
+/// let writer = reader.upgrade()?;
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+///
+/// A thread that asks for the lock for writing while it reads waits for itself, and fails.
+#[derive(Debug, Clone)]
+#[must_use = "a lock is taken by one of the methods of this value"]
+pub struct RwLock<'a> {
+    /// The request for the ordinary lock.
+    write: LockRequest<'a>,
+    name: &'a str,
+}
+
+impl<'a> RwLock<'a> {
+    /// Sets the time to live, as [`LockRequest::ttl`] does.
+    ///
+    /// Defaults to the builder's `default_ttl` (30 s unless set), or to [`KeepAlive::max_hold`] if that is shorter.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.with(|request| request.ttl(ttl))
+    }
+
+    /// Renews the lock in the background, as [`LockRequest::keep_alive`] does. Of a reader it renews the lock of that reader and
+    /// no other.
+    ///
+    /// Defaults to a lock that ends with its time to live, unless it is extended.
+    pub fn keep_alive(self, keep_alive: KeepAlive) -> Self {
+        self.with(|request| request.keep_alive(keep_alive))
+    }
+
+    /// Keeps everybody else from the lock for this time from when a writer got it, as [`LockRequest::at_least`] does.
+    ///
+    /// It is for writers alone. To read with it is refused, as [`Error::InvalidAtLeast`]: readers share the lock, so none of them
+    /// can keep the others from it.
+    pub fn at_least(self, minimum: Duration) -> Self {
+        self.with(|request| request.at_least(minimum))
+    }
+
+    /// Lets another thread end the wait for the lock; see [`Cancel`].
+    ///
+    /// Defaults to a wait that only its timeout ends.
+    pub fn cancelled_by(self, cancel: &Cancel) -> Self {
+        self.with(|request| request.cancelled_by(cancel))
+    }
+
+    /// Says who takes the lock, as [`LockRequest::holder`] does.
+    pub fn holder(self, label: &str) -> Self {
+        self.with(|request| request.holder(label))
+    }
+
+    /// Takes the lock for reading, waiting for it up to the builder's `acquire_timeout` (10 s unless set).
+    ///
+    /// The first attempt is made at once, whatever other threads of this manager do. If a writer has the lock or waits for it, the
+    /// call waits as [`LockManager::lock`] does: the first such thread of a manager waits at one node, which wakes it, and when it
+    /// has the lock, the others ask as well, all at once.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LockRequest::lock`]. [`Error::Held`] says that somebody has the lock alone, or that a writer
+    /// [waits](crate::Vote::Held::writer_waits) for it, which comes first. [`Error::InvalidAtLeast`] where
+    /// [`at_least`](Self::at_least) was set.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let reader = manager.rw_lock("ledger").read()?;
+    /// assert!(reader.is_read());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn read(&self) -> Result<LockGuard, Error> {
+        self.read_for(self.write.acquire_timeout())
+    }
+
+    /// Takes the lock for reading if no writer has it or waits for it: one round over the nodes, and no waiting.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read); [`Error::Held`] is the normal "no".
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// use redlatch::Error;
+    ///
+    /// let ledger = manager.rw_lock("ledger");
+    /// let writer = ledger.write()?;
+    /// assert!(matches!(ledger.try_read(), Err(Error::Held { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn try_read(&self) -> Result<LockGuard, Error> {
+        self.read_for(Duration::ZERO)
+    }
+
+    /// Takes the lock for reading, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read).
+    pub fn try_read_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
+        self.read_for(timeout)
+    }
+
+    /// Takes the lock for reading, waiting for it until `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read).
+    pub fn try_read_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
+        self.read_for(clock::until_instant(deadline))
+    }
+
+    /// Takes the lock for writing: the ordinary lock on this name, as [`LockRequest::lock`] does.
+    ///
+    /// While others read, a writer that waits keeps further readers from the lock.
+    ///
+    /// # Errors
+    ///
+    /// As for [`LockRequest::lock`]. [`Error::Held`] says of each node [how many readers](crate::Vote::Held::readers) it has, if
+    /// it is they.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let writer = manager.rw_lock("ledger").write()?;
+    /// assert!(!writer.is_read());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn write(&self) -> Result<LockGuard, Error> {
+        self.write.lock()
+    }
+
+    /// Takes the lock for writing if it is free, as [`LockRequest::try_lock`] does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write); [`Error::Held`] is the normal "no".
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ledger = manager.rw_lock("ledger");
+    /// let reader = ledger.read()?;
+    /// let error = ledger.try_write().expect_err("it is read");
+    /// assert_eq!(error.readers(), Some(1));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn try_write(&self) -> Result<LockGuard, Error> {
+        self.write.try_lock()
+    }
+
+    /// Takes the lock for writing, waiting for it up to `timeout`, as [`LockRequest::try_lock_for`] does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    pub fn try_write_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
+        self.write.try_lock_for(timeout)
+    }
+
+    /// Takes the lock for writing, waiting for it until `deadline`, as [`LockRequest::try_lock_until`] does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`write`](Self::write).
+    pub fn try_write_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
+        self.write.try_lock_until(deadline)
+    }
+
+    fn with(mut self, set: impl FnOnce(LockRequest<'a>) -> LockRequest<'a>) -> Self {
+        self.write = set(self.write);
+        self
+    }
+
+    fn read_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
+        self.write.acquire(&What::Read(self.name), timeout)
+    }
+}

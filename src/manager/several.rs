@@ -1,0 +1,134 @@
+//! Locks on several resources at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquire::LockParams;
+use super::call_record::CallRecord;
+use super::what::What;
+use super::{LockManager, LockRequest};
+use crate::contend::turns::Turns;
+use crate::error::Error;
+use crate::guard::LockGuard;
+
+impl LockManager {
+    /// Takes the locks on all of these resources at once, or none of them, waiting up to the builder's `acquire_timeout`.
+    ///
+    /// It is [`request_all`](Self::request_all) with a `ttl`, and says more there.
+    ///
+    /// # Errors
+    ///
+    /// As for [`request_all`](Self::request_all).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock_all(["account:1", "account:2"], Duration::from_secs(10))?;
+    /// println!("the money moves between {}", guard.resource());
+    /// guard.unlock()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn lock_all<I>(&self, resources: I, ttl: Duration) -> Result<LockGuard, Error>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        self.request_all(resources).ttl(ttl).lock()
+    }
+
+    /// Starts a request for the locks on all of these resources at once: the guard has all of them, and nobody else has any.
+    ///
+    /// The request has the same options and methods as that for one lock, and the guard is the same: it is checked, extended,
+    /// kept alive, handed on as a lease and given back as a whole. Its [`resources`](LockGuard::resources) are the names in
+    /// order. The order in which they are given means nothing. 1 to 64 different names are allowed; one name is an ordinary
+    /// lock.
+    ///
+    /// Each key is an ordinary lock to every other client, with the same value under all of them. A node grants all keys or
+    /// none, in one step, so the call costs the round trips of one lock, and nobody has one part and waits for another. A node
+    /// votes for the lock if it has all its keys. So it is lost, and its guard says so, where a majority of the nodes lacks one
+    /// key or the other. With [`Protocol::Fenced`](crate::Protocol::Fenced) there is one fencing token, larger than the tokens of
+    /// all earlier guards of each of the resources, and each of them accepts it.
+    ///
+    /// # Waiting
+    ///
+    /// Threads of this manager that want several resources wait for them in the order of the names, so two of them never wait
+    /// for each other. Each resource has one line of threads, first in, first out, for those who want it alone and for those who
+    /// want others as well. While a thread waits for the second resource, it keeps its turn for the first one. So in each line
+    /// it waits only for the threads that were there when it entered that line; nobody who comes later is before it. For as long as it
+    /// waits, the threads behind it wait as well, also for resources that are free. A lock is never
+    /// [handed over](crate::Builder::local_handover) to or from a guard of several resources.
+    ///
+    /// While another process has one of the resources, the first thread waits at one node, which wakes it when that resource
+    /// is free. Among processes there is no order, as with one lock. A process that often takes one of the resources alone can
+    /// keep one waiting for long that needs all of them free at the same moment.
+    ///
+    /// A thread that has a guard and asks for more resources can wait for another thread that does the same, until one of
+    /// them gives up. Ask for all of them at once.
+    ///
+    /// # Errors
+    ///
+    /// The methods of the request fail as they do for one lock. [`Error::Held`] names the resource that was in the way; the
+    /// other errors have the first three names. [`Error::InvalidResource`] also if there is no name, more than 64, or one of
+    /// them twice.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use redlatch::Error;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(5);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    ///
+    /// let ttl = Duration::from_secs(30);
+    /// let _other = manager.lock("account:2", ttl)?;
+    /// let request = manager.request_all(["account:1", "account:2"]).ttl(ttl);
+    /// match request.try_lock() {
+    ///     Err(Error::Held { resource, .. }) => assert_eq!(&*resource, "account:2"),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// // It has not taken the other one meanwhile.
+    /// assert!(manager.try_lock("account:1", ttl).is_ok());
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn request_all<I>(&self, resources: I) -> LockRequest<'_>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let names = resources.into_iter().map(|name| Arc::from(name.as_ref()));
+        LockRequest::new(self, What::All(names.collect()))
+    }
+
+    /// Waits for the turn in the line of each of these resources, in their order. A thread that gives up in one of them gives
+    /// back the turns that it has.
+    pub(super) fn enter_all(
+        &self,
+        params: &LockParams,
+        names: &[Arc<str>],
+        record: &mut CallRecord<'_>,
+    ) -> Result<Turns<LockGuard>, Error> {
+        // Nothing but the turn is given to a thread that wants several resources, so there is no guard.
+        let turns = names.iter().map(|name| {
+            let (turn, _) = self.enter(params, name, record)?;
+            Ok(Some(turn))
+        });
+        turns.collect()
+    }
+
+    /// Takes the turns in those of these lines where nobody is.
+    pub(super) fn try_enter(&self, lines: &[Arc<str>]) -> Turns<LockGuard> {
+        let turns = lines.iter().map(|line| self.shared.queue.try_enter(line));
+        turns.collect()
+    }
+}
+
+impl LockParams {
+    /// The key of the resource that was in the way of an attempt.
+    pub(super) fn key_in_the_way(&self, error: &Error) -> &str {
+        let names = self.subject.names().map_or(&[][..], |names| names);
+        let place = names
+            .iter()
+            .position(|name| error.resource() == Some(&**name));
+        let key = place.and_then(|place| self.keys.each().get(place));
+        key.map_or(self.keys.first(), String::as_str)
+    }
+}

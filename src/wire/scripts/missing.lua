@@ -1,0 +1,28 @@
+local function missing(locks, value, again)
+  local free, ours = {}, {}
+  local is_free = redis.call('EXISTS', unpack(locks)) == 0
+  for i, lock in ipairs(locks) do
+    local found = not is_free and redis.pcall('GET', lock)
+    if is_free then
+      free[i] = i
+    elseif found ~= value or again ~= '1' then
+      local why_not = refusal(lock, found)
+      if why_not.err then return nil, why_not end
+      if why_not[1] ~= -2 then return nil, {i, why_not} end
+      free[#free + 1] = i
+    else
+      ours[#ours + 1] = lock
+    end
+  end
+  return free, ours
+end
+local function set_all(locks, value, ttl)
+  for i, lock in ipairs(locks) do
+    local set = redis.pcall('SET', lock, value, 'PX', ttl)
+    if set.err then
+      for before = 1, i - 1 do redis.call('DEL', locks[before]) end
+      return set
+    end
+  end
+  return redis.status_reply('OK')
+end

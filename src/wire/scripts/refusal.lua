@@ -1,0 +1,25 @@
+local function whole(number) return string.format('%.0f', number) end
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function last_end(lock)
+  local last = redis.pcall('ZRANGE', lock, '-1', '-1', 'WITHSCORES')
+  if last.err then return nil, string.find(last.err, 'WRONGTYPE', 1, true) and {-3} or last end
+  if not last[1] then return 0 end
+  local token, behind = string.match(last[1], '^(%x+)(.?)')
+  local is_reader = token and #token == 40 and (behind == '' or behind == ' ')
+  is_reader = is_reader and #last[2] < 16 and string.find(last[2], '^%d+$')
+  if is_reader and redis.call('PTTL', lock) >= 0 then return tonumber(last[2]) end
+  return nil, {-3}
+end
+local function refusal(lock, value)
+  if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
+  local left = redis.call('PTTL', lock)
+  if type(value) == 'string' then return {left, #value > 40 and #value < 274 and value or nil} end
+  if left == -2 then return {-2} end
+  local last, why_not = last_end(lock)
+  if not last then return why_not end
+  local count = redis.pcall('ZCOUNT', lock, whole(now_ms()), '+inf')
+  return type(count) == 'table' and count or {left, count}
+end

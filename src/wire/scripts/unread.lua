@@ -1,0 +1,14 @@
+-- KEYS: 1 lock   ARGV: 1 value
+local lock, value = KEYS[1], ARGV[1]
+local last, now, its = find(lock, value)
+if not last then return now end
+if its < now then return {-2} end
+redis.call('ZREM', lock, value)
+local next = redis.call('ZRANGE', lock, '-1', '-1', 'WITHSCORES')[2]
+if next and tonumber(next) >= now then
+  if tonumber(next) < last then redis.pcall('PEXPIREAT', lock, next) end
+  return 1
+end
+if next then redis.call('DEL', lock) end
+if redis.pcall('SISMEMBER', lock .. ':redlatch:waiting', '1') ~= 1 then return 1 end
+return wake_one(lock)
