@@ -118,6 +118,12 @@ impl Store {
         again: &str,
         now: Duration,
     ) -> Reply {
+        let is_text = |entry: &mut Entry| matches!(entry.content, Content::Text(_));
+        if self.get(lock, now).is_some_and(is_text)
+            && let Some(left) = self.intent(lock, now)
+        {
+            return Reply::Array(vec![Reply::Int(left), Reply::Int(-1)]);
+        }
         let mut reader = match self.find(lock, value, now) {
             Ok(reader) => reader,
             Err(refusal) => return refusal,
