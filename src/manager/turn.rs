@@ -48,13 +48,12 @@ impl LockManager {
         let (turn, guard) = self.enter(params, &params.line, record)?;
         let turns = Turns::one(Some(turn));
         let guard = match guard {
-            None => return Ok(FromQueue::Turns(turns, Start::Ask)),
+            // Only readers let others go ahead, in a line of their own.
+            None | Some(Received::GoAhead) => return Ok(FromQueue::Turns(turns, Start::Ask)),
             Some(Received::Passed(attempt)) => {
                 return Ok(FromQueue::Turns(turns, Start::Passed(attempt)));
             }
             Some(Received::CalledOff) => return Ok(FromQueue::Turns(turns, Start::CalledOff)),
-            // Only readers leave it, in a line of their own.
-            Some(Received::GoAhead) => return Ok(FromQueue::Turns(turns, Start::Ask)),
             Some(Received::HandedOver(guard)) => guard,
         };
         if let Some(keep_alive) = params.keep_alive {

@@ -92,6 +92,7 @@ mod semaphore {
 #[cfg(test)]
 mod readers {
     mod on_servers;
+    mod waiting;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.

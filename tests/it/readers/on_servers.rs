@@ -47,7 +47,7 @@ pub(super) fn assert_held(result: Result<LockGuard, Error>) {
     assert_eq!(error.readers(), None, "{error}");
 }
 
-const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
+pub(super) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 
 #[test]
 fn readers_share_and_a_writer_is_alone() {

@@ -1,0 +1,259 @@
+//! Waiting for a lock that others read, and for one that a writer has: at one node, with a bell for each kind.
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use redlatch::{Cancel, Error, LockGuard, LockManager, Protocol, Vote};
+use redlatch_testing::{Server, eventually, now, pause, side_by_side, within};
+
+use super::on_servers::{BOTH, assert_held, ledger};
+use crate::managers::PATIENCE;
+use crate::waiting::wake_up::{BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process};
+
+const INTENT: &str = "ledger:redlatch:intent";
+
+/// How somebody asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    ToRead,
+    ToWrite,
+}
+
+/// One who waits for "ledger" on a thread.
+pub(super) struct Waiting(JoinHandle<(Result<LockGuard, Error>, Instant)>);
+
+impl Waiting {
+    pub(super) fn begin(manager: &LockManager, asks: Asks) -> Self {
+        let manager = manager.clone();
+        Self(thread::spawn(move || {
+            let result = match asks {
+                Asks::ToRead => ledger(&manager).try_read_for(BOUND),
+                Asks::ToWrite => ledger(&manager).try_write_for(BOUND),
+            };
+            (result, now())
+        }))
+    }
+
+    /// The same, and returns once it listens at the server.
+    #[track_caller]
+    pub(super) fn listen(manager: &LockManager, asks: Asks, server: &Server) -> Self {
+        let already = server.blocked();
+        let waiting = Self::begin(manager, asks);
+        let listens = eventually(BOUND, || server.blocked() > already);
+        assert!(listens, "nobody listens at {}", server.name());
+        waiting
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    #[track_caller]
+    pub(super) fn end(self) -> (LockGuard, Instant) {
+        let (result, at) = within(BOUND * 2, || self.0.join().unwrap());
+        (result.unwrap(), at)
+    }
+}
+
+/// Managers of as many processes over the same servers, which look again only after a long time.
+#[track_caller]
+fn slow<const N: usize>(protocol: Protocol, servers: &[Server]) -> [LockManager; N] {
+    let manager = |_| {
+        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
+        builder.retry_delay(LONG, LONG).build().unwrap()
+    };
+    let managers = [(); N].map(manager);
+    if protocol == Protocol::Fenced {
+        managers[0].open_nodes().unwrap();
+    }
+    managers
+}
+
+#[test]
+fn the_last_reader_wakes_a_writer_that_waits() {
+    side_by_side(BOTH, |protocol| {
+        let servers = cluster(3);
+        let [one, two, three] = slow(protocol, &servers);
+        let readers = [&one, &two].map(|manager| ledger(manager).read().unwrap());
+        let writer = Waiting::listen(&three, Asks::ToWrite, &servers[0]);
+        let [first, last] = readers;
+        first.unlock().unwrap();
+        pause(Duration::from_millis(50));
+        assert!(!writer.is_over());
+        let released = now();
+        last.unlock().unwrap();
+        let (guard, at) = writer.end();
+        assert!(at - released < SOON, "{:?}", at - released);
+        assert!(!guard.is_read());
+    });
+}
+
+#[test]
+fn a_writer_wakes_the_readers_of_each_process_that_waits() {
+    side_by_side(BOTH, |protocol| {
+        let servers = cluster(3);
+        let [one, two, three] = slow(protocol, &servers);
+        let writer = ledger(&one).write().unwrap();
+        let readers =
+            [&two, &three].map(|manager| Waiting::listen(manager, Asks::ToRead, &servers[0]));
+        let released = now();
+        writer.unlock().unwrap();
+        let guards = readers.map(|reader| {
+            let (guard, at) = reader.end();
+            assert!(at - released < SOON, "{:?}", at - released);
+            guard
+        });
+        assert!(guards.iter().all(LockGuard::is_read));
+    });
+}
+
+#[test]
+fn no_reader_passes_a_writer_that_waits() {
+    side_by_side(BOTH, |protocol| {
+        let servers = cluster(3);
+        let [one, two, three] = slow(protocol, &servers);
+        let reader = ledger(&one).read().unwrap();
+        let writer = Waiting::listen(&two, Asks::ToWrite, &servers[0]);
+        for manager in [&one, &two, &three] {
+            {
+                let error = ledger(manager).try_read().unwrap_err();
+                let Error::Held { nodes, .. } = &error else {
+                    panic!("{error}");
+                };
+                assert!(
+                    matches!(
+                        nodes[0].vote,
+                        Vote::Held {
+                            writer_waits: true,
+                            remaining: Some(_),
+                            ..
+                        }
+                    ),
+                    "{error}"
+                );
+                assert!(
+                    error
+                        .to_string()
+                        .starts_with("a writer waits for the lock on \"ledger\""),
+                    "{error}"
+                );
+            }
+        }
+        // Whoever reads goes on, and its lock can be extended.
+        reader.extend(TTL).unwrap();
+        let late = Waiting::begin(&three, Asks::ToRead);
+        reader.unlock().unwrap();
+        let (guard, _) = writer.end();
+        guard.unlock().unwrap();
+        assert!(late.end().0.is_read());
+    });
+}
+
+#[test]
+fn the_intent_of_a_writer_that_died_ends_by_itself() {
+    let servers = cluster(3);
+    let [holder, late] = [(); 2].map(|()| process(&servers, Duration::from_millis(50)));
+    let reader = ledger(&holder).read().unwrap();
+    // As a writer leaves it, which then is killed.
+    servers[0].command(&["SET", INTENT, "1", "PX", "700"]);
+    let begun = now();
+    let (guard, at) = Waiting::begin(&late, Asks::ToRead).end();
+    assert!(at - begun >= Duration::from_millis(500), "{:?}", at - begun);
+    drop((reader, guard));
+    assert_nothing_is_left(&servers);
+}
+
+#[test]
+fn a_writer_that_gives_up_holds_readers_up_for_a_moment_only() {
+    let servers = cluster(3);
+    let delay = Duration::from_millis(200);
+    let timeout = Duration::from_millis(300);
+    let builder = || LockManager::builder().nodes(servers.iter().map(Server::url));
+    let [one, two] = [(); 2].map(|()| {
+        let builder = builder().node_timeout(timeout).retry_delay(delay, delay);
+        builder.build().unwrap()
+    });
+    let _reader = ledger(&one).read().unwrap();
+    let cancel = Cancel::new();
+    let writer = thread::spawn({
+        let (manager, cancel) = (two.clone(), cancel.clone());
+        move || ledger(&manager).cancelled_by(&cancel).try_write_for(BOUND)
+    });
+    let waits = eventually(BOUND, || servers[0].get(INTENT).is_some());
+    assert!(waits, "no writer waits");
+    assert!(servers[0].pttl(INTENT) <= 500);
+    assert_held(ledger(&one).try_read());
+    cancel.cancel();
+    let ended = within(BOUND, || writer.join().unwrap());
+    assert!(matches!(ended, Err(Error::Cancelled { .. })));
+    drop(Waiting::begin(&one, Asks::ToRead).end());
+}
+
+#[test]
+fn a_reader_that_waits_is_cancelled_and_one_whose_time_is_over_is_told_why() {
+    let servers = cluster(3);
+    let [one, two] = slow(Protocol::Classic, &servers);
+    let writer = ledger(&one).holder("web-3").write().unwrap();
+    let error = ledger(&two)
+        .try_read_for(Duration::from_millis(100))
+        .unwrap_err();
+    assert_eq!(
+        error.holder().map(|holder| &*holder.label),
+        Some("web-3"),
+        "{error}"
+    );
+    let cancel = Cancel::new();
+    let ask = |cancel: Cancel| {
+        let manager = two.clone();
+        thread::spawn(move || ledger(&manager).cancelled_by(&cancel).try_read_for(BOUND))
+    };
+    let already = servers[0].blocked();
+    // One at the server, and some in the line behind it.
+    let threads: Vec<_> = (0..4).map(|_| ask(cancel.clone())).collect();
+    assert!(eventually(BOUND, || servers[0].blocked() > already));
+    cancel.cancel();
+    for thread in threads {
+        let ended = within(BOUND, || thread.join().unwrap());
+        assert!(matches!(ended, Err(Error::Cancelled { .. })), "{ended:?}");
+    }
+    assert!(
+        ledger(&two)
+            .cancelled_by(&cancel)
+            .try_read()
+            .is_err_and(|error| matches!(error, Error::Cancelled { .. }))
+    );
+    writer.unlock().unwrap();
+    assert_nothing_is_left(&servers);
+}
+
+#[test]
+fn all_readers_of_a_process_that_wait_get_the_lock_at_the_same_time() {
+    side_by_side(BOTH, |protocol| {
+        let servers = cluster(3);
+        let [one, two] = slow(protocol, &servers);
+        let writer = ledger(&one).write().unwrap();
+        let threads: Vec<Waiting> = (0..16)
+            .map(|_| Waiting::begin(&two, Asks::ToRead))
+            .collect();
+        assert!(
+            eventually(BOUND, || two.stats().queued == 15),
+            "{:?}",
+            two.stats()
+        );
+        assert!(eventually(BOUND, || servers[0].blocked() == 1));
+        let released = now();
+        writer.unlock().unwrap();
+        let guards: Vec<LockGuard> = threads
+            .into_iter()
+            .map(|thread| {
+                let (guard, at) = thread.end();
+                assert!(at - released < SOON, "{:?}", at - released);
+                guard
+            })
+            .collect();
+        super::on_servers::assert_read_by(ledger(&one).try_write(), 16);
+        drop(guards);
+        drop(ledger(&one).try_write().unwrap());
+    });
+}
