@@ -32,32 +32,7 @@ impl Report {
     pub(crate) fn tell(&self, options: &Options) -> ExitCode {
         let verdict = self.witness.verdict();
         let (slowest, stuck) = self.recovery();
-        let counts = &self.witness.counts;
-        for (what, count) in counts {
-            println!("chaos: {count} {what}");
-        }
-        for kind in Kind::ALL {
-            println!(
-                "chaos: {} critical sections with {}",
-                verdict.of(kind),
-                kind.name()
-            );
-        }
-        println!(
-            "chaos: {} read locks that began while another reader had the resource",
-            verdict.together
-        );
-        println!("chaos: {} keys seen by sampling", self.samples);
-        println!(
-            "chaos: {} guards that were over when they were looked at first",
-            self.witness.late
-        );
-        if let Some(nanos) = verdict.closest {
-            let nanos = std::time::Duration::from_nanos(nanos);
-            println!(
-                "chaos: {nanos:.1?} at least from the end of a lease whose keys were left to expire to the next holder"
-            );
-        }
+        self.tell_counts(&verdict);
         for text in verdict.overlaps.iter().chain(&verdict.others).take(MOST) {
             println!("chaos: VIOLATION: {text}");
         }
@@ -95,6 +70,35 @@ impl Report {
             options.seed
         );
         ExitCode::FAILURE
+    }
+
+    fn tell_counts(&self, verdict: &Verdict) {
+        let counts = &self.witness.counts;
+        for (what, count) in counts {
+            println!("chaos: {count} {what}");
+        }
+        for kind in Kind::ALL {
+            println!(
+                "chaos: {} critical sections with {}",
+                verdict.of(kind),
+                kind.name()
+            );
+        }
+        println!(
+            "chaos: {} read locks that began while another reader had the resource",
+            verdict.together
+        );
+        println!("chaos: {} keys seen by sampling", self.samples);
+        println!(
+            "chaos: {} guards that were over when they were looked at first",
+            self.witness.late
+        );
+        if let Some(nanos) = verdict.closest {
+            let nanos = std::time::Duration::from_nanos(nanos);
+            println!(
+                "chaos: {nanos:.1?} at least from the end of a lease whose keys were left to expire to the next holder"
+            );
+        }
     }
 
     fn summary(&self, options: &Options, verdict: &Verdict, slowest: f64) -> String {

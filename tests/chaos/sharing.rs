@@ -78,6 +78,10 @@ fn readers() {
         &[TWICE],
         &[written("a", 100, 900), locked(0, "b", 500, 800)],
     );
+    of_many_readers();
+}
+
+fn of_many_readers() {
     // Each reader that comes is one.
     finds(
         &[ALONE_THEN_READ, ALONE_THEN_READ],

@@ -206,11 +206,13 @@ impl Worker {
             }
             Err(error) => {
                 tell(&Event::Refused(name(&error).to_owned()));
-                let is_wrong = match &error {
-                    Error::Held { resource, .. } => !names.iter().any(|name| **name == **resource),
-                    error => !matches!(name(error), "unavailable" | "too-slow"),
+                let is_expected = if let Error::Held { resource, .. } = &error {
+                    // It says which resource was in the way.
+                    names.iter().any(|name| **name == **resource)
+                } else {
+                    matches!(name(&error), "unavailable" | "too-slow")
                 };
-                if is_wrong {
+                if !is_expected {
                     tell(&Event::Wrong(format!("a lock on {on} failed as: {error}")));
                 }
                 pause(millis(rng, 15));
