@@ -252,9 +252,10 @@ fn seen(status: &LockStatus) -> String {
         } => format!("{holder} leads, for another {remaining:.1?} at least"),
         LockStatus::Held { .. } => "somebody leads who says no name".to_owned(),
         LockStatus::Free { .. } => "nobody leads".to_owned(),
-        LockStatus::Resting { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
-            status.to_string()
-        }
+        LockStatus::Read { .. }
+        | LockStatus::Resting { .. }
+        | LockStatus::Blocked { .. }
+        | LockStatus::Unknown { .. } => status.to_string(),
     }
 }
 

@@ -236,14 +236,11 @@ impl Error {
         in_the_way: &Arc<str>,
         asked: &Arc<str>,
     ) -> Option<Self> {
-        match &mut self {
-            Self::Held { resource, .. } if resource != in_the_way => return None,
-            Self::Unavailable { resource, .. } | Self::TooSlow { resource, .. } => {
-                *resource = Arc::clone(asked);
-            }
-            _ => {}
+        if let Self::Unavailable { resource, .. } | Self::TooSlow { resource, .. } = &mut self {
+            *resource = Arc::clone(asked);
         }
-        Some(self)
+        let is_about_another = self.resource().is_some_and(|name| name != &**in_the_way);
+        (!is_about_another).then_some(self)
     }
 
     /// Which resource is in the way, if this error is [`Held`](Self::Held).

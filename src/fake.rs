@@ -243,9 +243,9 @@ impl FakeNode {
     pub fn token_of(&self, resource: &str) -> Option<String> {
         let mut state = self.server.state.lock();
         let now = self.time(&state);
-        let entry = state.store.get(resource, now)?;
-        let content = Content::read(entry.value.as_bytes());
-        Some(content.token(|| entry.value.clone()))
+        let text = state.store.value(resource, now)?;
+        let content = Content::read(text.as_bytes());
+        Some(content.token(|| text.clone()))
     }
 
     /// Returns how long a key has left, if it is there and has not expired.

@@ -27,6 +27,7 @@ use crate::value::Value;
 /// [label](crate::Builder::holder), the text has it as well. A lock that was taken [for a time at
 /// least](crate::LockRequest::at_least) takes that along, by the wall clock, until that time is over. In both cases the text
 /// begins with `redlatch2:`, which older versions don't read.
+/// A lock on several resources, or of a reader, has that in the place of the name, where older versions don't read it either.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -79,9 +80,21 @@ impl Lease {
         }
     }
 
-    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix.
+    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix. Of several resources,
+    /// it is a text for messages, with the first of them; [`resources`](Self::resources) has all names.
     pub fn resource(&self) -> &str {
         &self.resource
+    }
+
+    /// Returns the names of all locked resources, in order: one, unless the lock was asked for with
+    /// [`request_all`](crate::LockManager::request_all).
+    pub fn resources(&self) -> Vec<&str> {
+        self.subject.resources(&self.resource)
+    }
+
+    /// Whether it is of a [reader](crate::LockManager::rw_lock), who shares the lock with other readers.
+    pub fn is_read(&self) -> bool {
+        self.subject == Subject::Read
     }
 
     /// Returns the slot of the semaphore, as [`LockGuard::slot`](crate::LockGuard::slot) does.

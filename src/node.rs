@@ -51,7 +51,7 @@ mod round;
 mod round_trips;
 pub(crate) mod scan;
 mod sent;
-mod several;
+pub(crate) mod several;
 mod slot;
 pub(crate) mod wait;
 

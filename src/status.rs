@@ -1,23 +1,23 @@
 //! `LockStatus`: who holds a lock, and what each node says about its key.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 mod listed;
 mod semaphore;
 #[cfg(feature = "serde")]
 mod serialise;
+mod view;
 
 pub use self::listed::ListedLock;
 pub use self::semaphore::SemaphoreStatus;
+pub use self::view::{NodeStatus, View};
 
-use crate::error::NodeError;
 use crate::holder::Holder;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
 ///
-/// There are exactly these five cases, so a `match` needs no further arm. Each case has the views of all nodes, which
+/// There are exactly these six cases, so a `match` needs no further arm. Each case has the views of all nodes, which
 /// [`nodes`](Self::nodes) returns.
 ///
 /// ```
@@ -30,6 +30,7 @@ use crate::holder::Holder;
 /// let guard = manager.lock("nightly-report", Duration::from_secs(30))?;
 /// match manager.status("nightly-report")? {
 ///     LockStatus::Held { token, remaining, .. } => println!("{token} has it for {remaining:.0?}"),
+///     LockStatus::Read { readers, last, .. } => println!("{readers} read it, for {last:.0?} at most"),
 ///     LockStatus::Resting { remaining, .. } => println!("done, and free in {remaining:.0?}"),
 ///     LockStatus::Free { .. } => println!("free"),
 ///     LockStatus::Blocked { nodes, .. } => println!("nobody's, and can't be locked: {nodes:?}"),
@@ -39,7 +40,8 @@ use crate::holder::Holder;
 /// ```
 #[derive(Debug, Clone)]
 pub enum LockStatus {
-    /// A majority of the nodes has the same token, each with a time to live.
+    /// A majority of the nodes has the same token, each with a time to live. The lock of a writer is an ordinary lock, and so
+    /// is that on each of several resources.
     #[non_exhaustive]
     Held {
         /// The holder's token, as in [`View::Held`]; equal to [`LockGuard::token`](crate::LockGuard::token) if the
@@ -56,6 +58,25 @@ pub enum LockStatus {
         remaining: Duration,
         /// Who has the lock, if the holder says so.
         holder: Option<Holder>,
+        /// What each node said, in the order in which they are asked to lock.
+        nodes: Vec<NodeStatus>,
+    },
+    /// A majority of the nodes has [readers](crate::LockManager::rw_lock) of the lock: further readers get it, and nobody else
+    /// does.
+    #[non_exhaustive]
+    Read {
+        /// How many readers there are: the number that a majority of the nodes reaches.
+        ///
+        /// A node tells how many it has, and not which ones. If each reader is on all nodes that answered, as they are
+        /// while no node fails, it is their number. Readers that are on a bare majority each, and on different ones, may
+        /// be more; and what attempts without a majority have left on single nodes may count as one.
+        readers: u64,
+        /// How long a majority of the nodes keeps all its readers, less the drift, as in [`Held`](Self::Held): until the
+        /// oldest of them ends, if nobody extends it or gives it back.
+        remaining: Duration,
+        /// How long until a majority of the nodes has no reader left, if none comes, extends its lock or gives it back. No
+        /// writer gets the lock before.
+        last: Duration,
         /// What each node said, in the order in which they are asked to lock.
         nodes: Vec<NodeStatus>,
     },
@@ -99,75 +120,12 @@ pub enum LockStatus {
     },
 }
 
-/// What one node said about the key of a lock.
-///
-/// ```
-/// # use std::time::Duration;
-/// use redlatch::View;
-/// # let nodes = redlatch::fake::FakeNode::cluster(3);
-/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-/// # nodes[1].refuse();
-///
-/// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-/// for node in manager.status("invoices")?.nodes() {
-///     if !matches!(node.view, View::Held { .. }) {
-///         println!("{node}");
-///     }
-/// }
-/// # Ok::<(), redlatch::Error>(())
-/// ```
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct NodeStatus {
-    /// The node as `host:port`, or as the path of its socket.
-    pub node: Arc<str>,
-    /// Its answer.
-    pub view: View,
-    /// The time from the beginning of the call to this node to its answer.
-    pub elapsed: Duration,
-    /// The run id of the server behind it, where that is known.
-    pub(crate) server: Option<Arc<str>>,
-}
-
-/// The key of a lock as one node sees it, or why the node does not say.
-///
-/// A token is the value of the key, without the [label](crate::Builder::holder) of a holder of this crate. Tokens of this
-/// crate are 40 hexadecimal characters. Values of other programs may be any bytes, and are shown as text, with what can't be printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`,
-/// and `\\` for a backslash). Equal texts mean equal tokens, and [`LockManager::release`](crate::LockManager::release)
-/// takes the token as shown.
-///
-/// A value of more than 256 bytes is unlikely to be a token, and may be private. Only its first 16 bytes and its length
-/// are shown (`{"user":"anna","… (9000 bytes)`). Values that are shown alike count as one token, and `release` refuses
-/// such a text.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum View {
-    /// The key is there, with a time to live.
-    #[non_exhaustive]
-    Held {
-        /// The token, or the value of another program.
-        token: String,
-        /// The time to live that the key has left on this node.
-        remaining: Duration,
-        /// Who has the lock, or had it last if it rests, if the holder says so.
-        holder: Option<Holder>,
-        /// Whether the lock rests: its value begins with `rest:`, whatever else is in it.
-        resting: bool,
-    },
-    /// There is no key.
-    Free,
-    /// The node could not be asked, or its answer does not describe a lock. Or it was left out
-    /// ([`NodeError::BreakerOpen`]), because it had failed a moment ago and the others were enough to tell.
-    ///
-    /// After [`NodeError::NotALock`], nobody gets the vote of this node until the key is deleted.
-    Failed(NodeError),
-}
-
 impl LockStatus {
     /// Returns what each node said, in the order in which they are asked to lock.
     pub fn nodes(&self) -> &[NodeStatus] {
         match self {
             Self::Held { nodes, .. }
+            | Self::Read { nodes, .. }
             | Self::Resting { nodes, .. }
             | Self::Free { nodes }
             | Self::Blocked { nodes }
@@ -179,20 +137,8 @@ impl LockStatus {
     pub(crate) fn is_decided(&self) -> bool {
         matches!(
             self,
-            Self::Held { .. } | Self::Resting { .. } | Self::Free { .. }
+            Self::Held { .. } | Self::Read { .. } | Self::Resting { .. } | Self::Free { .. }
         )
-    }
-}
-
-impl View {
-    /// Whether the node does not tell what is under the key.
-    pub(crate) fn is_silent(&self) -> bool {
-        matches!(self, Self::Failed(error) if !error.is_about_the_key())
-    }
-
-    /// Whether the node was not asked because it had failed a moment ago.
-    pub(crate) fn is_left_out(&self) -> bool {
-        matches!(self, Self::Failed(error) if error.is_left_out())
     }
 }
 
@@ -213,6 +159,15 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
+/// How many readers there are, and for how long the oldest of them.
+struct ReadBy(u64, Duration);
+
+impl fmt::Display for ReadBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "read by {}, oldest for another {:.1?}", self.0, self.1)
+    }
+}
+
 /// What a status says, without what each node said.
 struct Summary<'s>(&'s LockStatus);
 
@@ -228,6 +183,9 @@ impl fmt::Display for Summary<'_> {
                 let holder = Shown(token, holder.as_ref());
                 write!(f, "held by {holder}, for another {remaining:.1?}")
             }
+            LockStatus::Read {
+                readers, remaining, ..
+            } => write!(f, "{}", ReadBy(*readers, *remaining)),
             LockStatus::Resting {
                 remaining, holder, ..
             } => {
@@ -254,30 +212,5 @@ impl fmt::Display for LockStatus {
             write!(f, "{mark} {node}")?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for NodeStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.node, self.view)
-    }
-}
-
-impl fmt::Display for View {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Held {
-                token,
-                remaining,
-                holder,
-                resting,
-            } => {
-                let holder = Shown(token, holder.as_ref());
-                let how = if *resting { "rests as" } else { "held by" };
-                write!(f, "{how} {holder}, for another {remaining:.1?}")
-            }
-            Self::Free => f.write_str("no key"),
-            Self::Failed(error) => write!(f, "{error}"),
-        }
     }
 }

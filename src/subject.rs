@@ -2,6 +2,12 @@
 
 use std::sync::Arc;
 
+/// The most resources that one lock can be on. A script on 64 keys takes a server about as long as a renewal of 64 locks.
+pub(crate) const MOST_RESOURCES: usize = 64;
+
+/// How many names of several resources stand in messages.
+const MOST_NAMED: usize = 3;
+
 /// The names of several resources, in order.
 pub(crate) type Names = Arc<[Arc<str>]>;
 
@@ -37,4 +43,22 @@ impl Subject {
             None
         }
     }
+
+    /// The names of the resources, in order. `resource` is the name in the messages.
+    pub(crate) fn resources<'s>(&'s self, resource: &'s str) -> Vec<&'s str> {
+        match self {
+            Self::Several(names) => names.iter().map(|name| &**name).collect(),
+            Self::Lock | Self::Slot(_) | Self::Read => vec![resource],
+        }
+    }
+}
+
+/// The names of several resources as they stand in messages.
+pub(crate) fn shown(names: &[Arc<str>]) -> Arc<str> {
+    let (first, more) = names.split_at_checked(MOST_NAMED).unwrap_or((names, &[]));
+    let mut text = first.join(", ");
+    if !more.is_empty() {
+        text = format!("{text} and {} more", more.len());
+    }
+    text.into()
 }

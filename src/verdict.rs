@@ -112,7 +112,7 @@ pub(crate) fn attempt_error(
 
 /// Which of several resources most nodes name as the one in the way.
 fn in_the_way(nodes: &[NodeReport]) -> Option<&Arc<str>> {
-    most_named(nodes.iter().filter_map(|node| node.vote.resource()))
+    most_named(&nodes.iter().filter_map(|node| node.vote.resource()))
 }
 
 /// The holder that most nodes name; of several resources, of this one. A node may have the key of a contender that gets no
@@ -120,12 +120,12 @@ fn in_the_way(nodes: &[NodeReport]) -> Option<&Arc<str>> {
 fn named(nodes: &[NodeReport], resource: Option<&Arc<str>>) -> Option<Holder> {
     let votes = nodes.iter().map(|node| &node.vote);
     let votes = votes.filter(|vote| vote.resource() == resource);
-    most_named(votes.filter_map(Vote::holder)).cloned()
+    most_named(&votes.filter_map(Vote::holder)).cloned()
 }
 
 /// What is named most often, or the first of those.
 fn most_named<'n, T: PartialEq>(
-    all: impl DoubleEndedIterator<Item = &'n T> + Clone,
+    all: &(impl DoubleEndedIterator<Item = &'n T> + Clone),
 ) -> Option<&'n T> {
     let times = |one: &T| all.clone().filter(|other| *other == one).count();
     // The last of several maxima is returned, so the first ones come last.
@@ -225,12 +225,23 @@ pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Durat
             nodes,
         };
     }
+    let readers = readers(&nodes);
+    if let Some((count, first)) = of_a_majority(nodes.len(), &readers) {
+        let last = readers.iter().map(|of_node| of_node.2).collect();
+        return LockStatus::Read {
+            readers: count,
+            remaining: first.saturating_sub(drift(first)),
+            last: quorum::time_until_no_obstacle(nodes.len(), last),
+            nodes,
+        };
+    }
     if quorum::is_reached(nodes.len(), count(|view| matches!(view, View::Free))) {
         return LockStatus::Free { nodes };
     }
-    // In the best case, all silent nodes have the value that most other nodes have.
+    // In the best case, all silent nodes have the value that most other nodes have, or readers as most of them do.
     let most = keys(&nodes).map(|(key, _)| times(&nodes, key).len());
-    let best_case = count(View::is_silent).saturating_add(most.max().unwrap_or_default());
+    let most = most.max().unwrap_or_default().max(readers.len());
+    let best_case = count(View::is_silent).saturating_add(most);
     if quorum::is_reached(nodes.len(), best_case) {
         LockStatus::Unknown { nodes }
     } else {
@@ -278,6 +289,28 @@ fn keys(nodes: &[NodeStatus]) -> impl Iterator<Item = (Key<'_>, Duration)> {
 fn times(nodes: &[NodeStatus], key: Key<'_>) -> Vec<Duration> {
     let own = keys(nodes).filter(|(other, _)| *other == key);
     own.map(|(_, remaining)| remaining).collect()
+}
+
+/// Of each node that has readers: how many, for how long the first of them, and for how long the last.
+fn readers(nodes: &[NodeStatus]) -> Vec<(u64, Duration, Duration)> {
+    let of_node = |node: &NodeStatus| match node.view {
+        View::Read {
+            readers,
+            remaining,
+            last,
+        } => Some((readers, remaining, last)),
+        View::Held { .. } | View::Free | View::Failed(_) => None,
+    };
+    nodes.iter().filter_map(of_node).collect()
+}
+
+/// How many readers a majority of so many nodes reaches, and for how long a majority has all that it has.
+fn of_a_majority(nodes: usize, readers: &[(u64, Duration, Duration)]) -> Option<(u64, Duration)> {
+    let mut counts: Vec<u64> = readers.iter().map(|(count, ..)| *count).collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    let count = counts.get(quorum::quorum(nodes).checked_sub(1)?).copied()?;
+    let first = readers.iter().map(|(_, first, _)| *first).collect();
+    Some((count, quorum::time_of_a_majority(nodes, first)?))
 }
 
 #[cfg(test)]

@@ -206,6 +206,9 @@ fn leader(status: &LockStatus) -> String {
         LockStatus::Resting { remaining, .. } => {
             format!("nobody leads for another {}", durations::rough(*remaining))
         }
+        LockStatus::Read { readers, .. } => {
+            format!("nobody leads, and {readers} read what the leader would lock")
+        }
         LockStatus::Free { .. } => "nobody leads".to_owned(),
         LockStatus::Blocked { .. } => "nobody leads, and keys are left over".to_owned(),
         LockStatus::Unknown { .. } => "too few servers say who leads".to_owned(),

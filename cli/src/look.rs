@@ -62,7 +62,7 @@ fn show(
 /// The exit code for a lock, or for a slot.
 fn code(status: &LockStatus) -> u8 {
     match status {
-        LockStatus::Held { .. } => 0,
+        LockStatus::Held { .. } | LockStatus::Read { .. } => 0,
         LockStatus::Resting { .. } => RESTING,
         LockStatus::Free { .. } => FREE,
         LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => UNAVAILABLE,

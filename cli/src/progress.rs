@@ -130,6 +130,10 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
             let (holder, remaining) = (holder.unwrap_or_default(), durations::rough(*remaining));
             format!("{name} rests{holder}, free in {remaining}")
         }
+        LockStatus::Read { readers, last, .. } => {
+            let last = durations::rough(*last);
+            format!("{name} is read by {readers}, for another {last} at most")
+        }
         LockStatus::Free { .. } => {
             let free = count(&|view| matches!(view, View::Free));
             format!("{name} is free on {free} of {of} nodes")
@@ -152,7 +156,7 @@ fn unseen(name: &Name, error: &Error) -> String {
 fn is_taken(view: &View) -> bool {
     matches!(
         view,
-        View::Held { .. } | View::Failed(NodeError::NotALock { .. })
+        View::Held { .. } | View::Read { .. } | View::Failed(NodeError::NotALock { .. })
     )
 }
 

@@ -1,14 +1,16 @@
 //! The text of a lease, and back.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use super::Lease;
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::subject::Subject;
+use crate::subject::{MOST_RESOURCES, Names, Subject, shown};
 use crate::value::Value;
 
 /// The beginning of a text, and of one with a label or a time until which the lock has to rest. The first is read by all
@@ -19,8 +21,16 @@ const LATER_FORM: &str = "redlatch2";
 /// Between the end of the validity and that of the rest.
 const REST_MARK: char = '/';
 
-/// What stands between the name of a semaphore and the slot.
-const SLOT: char = '~';
+/// What stands behind a name that is not that of one lock. No name has this character as it is, so versions that know only a
+/// part of what follows refuse the rest.
+const MARK: char = '~';
+
+/// Behind the mark, for a reader. For a slot, there is its number.
+const READ: &str = "read";
+
+/// In front of each of several names, whose number comes first, so that no end of them is cut off unseen: `2~~a~~b`.
+/// Versions that know slots alone take what follows the first mark for a slot that is damaged, also where a name is a number.
+const AND: &str = "~~";
 
 /// Characters that a shell, a line of text or a log could change or misread.
 const ESCAPED: &AsciiSet = &CONTROLS
@@ -69,9 +79,18 @@ impl fmt::Display for Lease {
         for flag in &self.may_have_key {
             f.write_str(if *flag { "1" } else { "0" })?;
         }
+        if let Subject::Several(names) = &self.subject {
+            write!(f, ":{}", names.len())?;
+            let mut names = names.iter();
+            return names
+                .try_for_each(|name| write!(f, "{AND}{}", utf8_percent_encode(name, ESCAPED)));
+        }
         write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))?;
-        // No name has this character as it is, so earlier versions refuse a lease that they would take for a lock's.
-        self.slot().map_or(Ok(()), |slot| write!(f, "{SLOT}{slot}"))
+        match self.subject {
+            Subject::Lock | Subject::Several(_) => Ok(()),
+            Subject::Slot(slot) => write!(f, "{MARK}{slot}"),
+            Subject::Read => write!(f, "{MARK}{READ}"),
+        }
     }
 }
 
@@ -121,31 +140,57 @@ impl FromStr for Lease {
         let may_have_key: Option<Box<[bool]>> = may_have_key.collect();
         let may_have_key = may_have_key.filter(|flags| !flags.is_empty());
         let may_have_key = may_have_key.ok_or_else(|| invalid("its list of nodes is damaged"))?;
-        let mut name = next();
-        let mut slot = None;
-        if let Some((semaphore, number)) = name.split_once(SLOT) {
-            let number = decimal(number).and_then(|number| u32::try_from(number).ok());
-            slot = Some(number.ok_or_else(|| invalid("its slot is damaged"))?);
-            name = semaphore;
-        }
-        let resource = percent_decode_str(name).decode_utf8();
+        let (resource, subject) = named(next()).map_err(invalid)?;
         let lease = Self {
-            resource: resource
-                .map_err(|_| invalid("its resource is damaged"))?
-                .into_owned(),
-            subject: slot.map_or(Subject::Lock, Subject::Slot),
+            resource,
+            subject,
             value,
             fencing,
             may_have_key,
             expires_ms,
             rests_until_ms,
         };
+        if lease.is_read() && (fencing.is_some() || rests_until_ms.is_some()) {
+            return Err(invalid(
+                "a reader has neither a fencing token nor a minimum",
+            ));
+        }
         // Each lease has exactly one text. Any other text was changed on the way, and is refused.
         if lease.resource.is_empty() || lease.to_string() != text {
             return Err(invalid("its resource is damaged"));
         }
         Ok(lease)
     }
+}
+
+/// The name in messages, and what the lock is on.
+fn named(text: &str) -> Result<(String, Subject), &'static str> {
+    let decode = |name: &str| {
+        let name = percent_decode_str(name).decode_utf8();
+        name.map(Cow::into_owned)
+            .map_err(|_| "its resource is damaged")
+    };
+    if let Some((count, names)) = text.split_once(AND) {
+        let names = names.split(AND).map(|name| decode(name).map(Arc::from));
+        let names = names.collect::<Result<Names, _>>()?;
+        let is_whole = decimal(count) == u64::try_from(names.len()).ok();
+        let is_sound = (2..=MOST_RESOURCES).contains(&names.len());
+        let is_sound = is_sound && names.iter().all(|name| !name.is_empty());
+        // In the order of every lease, and none twice.
+        if !is_whole || !is_sound || !names.is_sorted_by(|a, b| a < b) {
+            return Err("its resources are damaged");
+        }
+        return Ok((String::from(&*shown(&names)), Subject::Several(names)));
+    }
+    let Some((name, what)) = text.split_once(MARK) else {
+        return Ok((decode(text)?, Subject::Lock));
+    };
+    if what == READ {
+        return Ok((decode(name)?, Subject::Read));
+    }
+    let slot = decimal(what).and_then(|number| u32::try_from(number).ok());
+    let slot = slot.ok_or("its slot is damaged")?;
+    Ok((decode(name)?, Subject::Slot(slot)))
 }
 
 /// The end of the validity, and that of the rest if the lease has one.
@@ -182,152 +227,4 @@ mod serialise {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::holder::Label;
-    use crate::token::Token;
-
-    fn lease(
-        resource: &str,
-        fencing: Option<u64>,
-        may_have_key: &[bool],
-        expires_ms: u64,
-    ) -> Lease {
-        Lease {
-            resource: resource.to_owned(),
-            subject: Subject::Lock,
-            value: Token::parse("00112233445566778899aabbccddeeff00112233")
-                .unwrap()
-                .into(),
-            fencing: fencing.map(FencingToken::new),
-            may_have_key: may_have_key.into(),
-            expires_ms,
-            rests_until_ms: None,
-        }
-    }
-
-    fn with_rest(mut lease: Lease, until_ms: Option<u64>) -> Lease {
-        lease.rests_until_ms = until_ms;
-        lease
-    }
-
-    #[test]
-    fn a_fencing_token_that_no_attempt_has_is_an_error() {
-        let good = lease("job", Some(1), &[true], 5).to_string();
-        assert!(good.parse::<Lease>().is_ok());
-        for number in ["0", "10000000000000000"] {
-            let bad = good.replace(":1:5:", &format!(":{number}:5:"));
-            let error = bad.parse::<Lease>().unwrap_err();
-            assert!(error.to_string().contains("fencing token"), "{error}");
-        }
-    }
-
-    #[test]
-    fn the_text_of_this_form_stays_as_it_is() {
-        let text = "redlatch1:00112233445566778899aabbccddeeff00112233:1700000000000001:1700000000000:11011:a%20b:%C3%A9";
-        let same = lease(
-            "a b:é",
-            Some(1_700_000_000_000_001),
-            &[true, true, false, true, true],
-            1_700_000_000_000,
-        );
-        assert_eq!(same.to_string(), text);
-        assert_eq!(text.parse::<Lease>().unwrap(), same);
-        let text = "redlatch2:00112233445566778899aabbccddeeff00112233:-:1700000000000/1700000600001:11011:a%20b:%C3%A9";
-        let flags = [true, true, false, true, true];
-        let same = lease("a b:é", None, &flags, 1_700_000_000_000);
-        let same = with_rest(same, Some(1_700_000_600_001));
-        assert_eq!(same.to_string(), text);
-        assert_eq!(text.parse::<Lease>().unwrap(), same);
-    }
-
-    #[test]
-    fn a_minimum_that_is_damaged_is_an_error() {
-        let good = with_rest(lease("job", None, &[true], 5), Some(7)).to_string();
-        assert!(good.parse::<Lease>().is_ok());
-        for (part, bad) in [
-            ("/7:", "/-:"),
-            ("/7:", "/07:"),
-            ("/7:", "/:"),
-            ("/7:", ":"),
-            ("redlatch2", "redlatch1"),
-        ] {
-            let bad = good.replace(part, bad);
-            assert!(bad.parse::<Lease>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn the_text_of_a_lease_with_a_label_has_the_label_and_stays_as_it_is() {
-        let text = "redlatch2:00112233445566778899aabbccddeeff00112233%20web-3%20%C3%A9%3A1%20since=2026-11-22T05%3A52%3A53Z:\
-                    -:1700000000000:111:job";
-        let mut same = lease("job", None, &[true; 3], 1_700_000_000_000);
-        same.value = labelled("web-3 \u{e9}:1");
-        assert_eq!(same.to_string(), text);
-        assert_eq!(text.parse::<Lease>().unwrap(), same);
-        assert_eq!(same.token(), "00112233445566778899aabbccddeeff00112233");
-
-        // Each lease has one text, so neither form takes what belongs into the other.
-        for bad in [
-            text.replace("redlatch2", "redlatch1"),
-            text.replace("%20web-3", "%0Aweb-3"),
-            text.replace("%20web-3", "%20%20web-3"),
-            text.replace("%20since", " since"),
-            lease("job", None, &[true], 5)
-                .to_string()
-                .replace("redlatch1", "redlatch2"),
-        ] {
-            bad.parse::<Lease>().unwrap_err();
-        }
-    }
-
-    fn labelled(label: &str) -> Value {
-        let token = Token::parse("00112233445566778899aabbccddeeff00112233").unwrap();
-        Value::labelled(token, &Label::new(label).unwrap(), 1_795_326_773_000_000)
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn every_lease_is_read_back_from_one_printable_word(
-            resource in "\\PC{1,20}|[\\x00-\\x7f]{1,20}",
-            fencing in proptest::option::of(1..=FencingToken::LARGEST),
-            may_have_key in proptest::collection::vec(any::<bool>(), 1..8),
-            expires_ms in any::<u64>(),
-            rests_until_ms in proptest::option::of(any::<u64>()),
-            label in "\\PC{0,20}",
-        ) {
-            let lease = lease(&resource, fencing, &may_have_key, expires_ms);
-            let mut lease = with_rest(lease, rests_until_ms);
-            if Label::new(&label).is_ok() {
-                lease.value = labelled(&label);
-            }
-            let text = lease.to_string();
-            prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{}", text);
-            prop_assert_eq!(text.parse::<Lease>().unwrap(), lease);
-        }
-
-        #[test]
-        fn a_text_with_a_change_is_an_error_or_another_lease(at in 0..90_usize, byte in 0..128_u8) {
-            let original = lease("the invoices", Some(5), &[true; 5], 1_700_000_000_000).to_string();
-            let mut bytes = original.clone().into_bytes();
-            prop_assume!(at < bytes.len() && bytes[at] != byte);
-            bytes[at] = byte;
-            let text = String::from_utf8(bytes).unwrap();
-            if let Ok(lease) = text.parse::<Lease>() {
-                prop_assert_eq!(lease.to_string(), text);
-            }
-            prop_assert!(original[..at].parse::<Lease>().is_err() || at > original.find("the").unwrap());
-        }
-
-        #[test]
-        fn any_other_text_is_an_error(text in "(redlatch[12]:)?\\PC{0,80}") {
-            if let Ok(lease) = text.parse::<Lease>() {
-                prop_assert_eq!(lease.to_string(), text);
-            }
-        }
-    }
-}
+mod tests;

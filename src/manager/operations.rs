@@ -22,6 +22,9 @@ impl LockManager {
     /// ([`NodeError::BreakerOpen`](crate::NodeError::BreakerOpen)) if the others are enough to tell who holds the lock
     /// or that it is free. Otherwise they are asked in a second round.
     ///
+    /// What readers share ([`rw_lock`](Self::rw_lock)) is [`LockStatus::Read`]: nodes tell how many readers they have. A lock
+    /// on several resources is an ordinary lock on each of them, so ask for each.
+    ///
     /// A key that never expires, or that holds another type, is no lock and counts for no holder. [`lock`](Self::lock)
     /// can't get a vote where there is such a key.
     ///

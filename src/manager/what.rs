@@ -7,13 +7,7 @@ use super::turn::{line_of_permits, line_of_readers};
 use crate::contend::slots::check_permits;
 use crate::error::Error;
 use crate::node::command::{Keys, KeysOfAll};
-use crate::subject::{Names, Subject};
-
-/// The most resources that one lock can be on. A script on 64 keys takes a server about as long as a renewal of 64 locks.
-const MOST_RESOURCES: usize = 64;
-
-/// How many names of several resources stand in messages.
-const MOST_NAMED: usize = 3;
+use crate::subject::{MOST_RESOURCES, Names, Subject, shown};
 
 /// What a call asks for, as the program says it.
 #[derive(Debug, Clone)]
@@ -120,14 +114,4 @@ fn in_order(names: &[Arc<str>]) -> Result<Vec<Arc<str>>, Error> {
 fn no_name() -> Error {
     let reason = String::from("there is no name; give the name of one resource at least");
     Error::InvalidResource { reason }
-}
-
-/// The names as they stand in messages.
-fn shown(names: &[Arc<str>]) -> Arc<str> {
-    let (named, more) = names.split_at_checked(MOST_NAMED).unwrap_or((names, &[]));
-    let mut text = named.join(", ");
-    if !more.is_empty() {
-        text = format!("{text} and {} more", more.len());
-    }
-    text.into()
 }

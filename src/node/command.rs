@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::fence::Fence;
 use super::wait::Target;
 use crate::subject::Names;
-use crate::wire::pack::{LONGEST_REPLY, Packed, Word, millis, whole_millis};
+use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, INSPECT, INTRODUCE, LOOK_READ_SCRIPT,
-    LOOK_SCRIPT, PASS_SCRIPT, PROBE, READ_SCRIPT, RELEASE_ALL_SCRIPT, RELEASE_SCRIPT,
-    REREAD_SCRIPT, REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN, Script, UNREAD_SCRIPT,
+    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, FIND, INSPECT, INSPECT_READ, INTRODUCE,
+    LOOK_ALL_SCRIPT, LOOK_READ_SCRIPT, LOOK_SCRIPT, PASS_SCRIPT, PROBE, READ_SCRIPT,
+    RELEASE_ALL_SCRIPT, RELEASE_SCRIPT, REREAD_SCRIPT, REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN,
+    Script, UNREAD_SCRIPT,
 };
 
 /// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
@@ -118,31 +119,23 @@ impl<'a> Command<'a> {
     }
 
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
-        match self.fence_of_key() {
-            Some(fence) => fence.extend((self.keys, self.value), ttl),
-            None => {
-                let script = match self.keys {
-                    Keys::Lock(_) => &EXTEND_SCRIPT,
-                    Keys::Read(_) => &REREAD_SCRIPT,
-                    Keys::All(_) => &EXTEND_ALL_SCRIPT,
-                };
-                self.call(("extend", script), &[self.value.into(), millis(ttl)])
-            }
-        }
+        let script = match (self.fence_of_key(), self.keys) {
+            (Some(fence), _) => return fence.extend((self.keys, self.value), ttl),
+            (None, Keys::Lock(_)) => &EXTEND_SCRIPT,
+            (None, Keys::Read(_)) => &REREAD_SCRIPT,
+            (None, Keys::All(_)) => &EXTEND_ALL_SCRIPT,
+        };
+        self.call(("extend", script), &[self.value.into(), millis(ttl)])
     }
 
     pub(crate) fn release(&self) -> Packed {
-        match self.fence_of_key() {
-            Some(fence) => fence.release((self.keys, self.value)),
-            None => {
-                let script = match self.keys {
-                    Keys::Lock(_) => &RELEASE_SCRIPT,
-                    Keys::Read(_) => &UNREAD_SCRIPT,
-                    Keys::All(_) => &RELEASE_ALL_SCRIPT,
-                };
-                self.call(("release", script), &[self.value.into()])
-            }
-        }
+        let script = match (self.fence_of_key(), self.keys) {
+            (Some(fence), _) => return fence.release((self.keys, self.value)),
+            (None, Keys::Lock(_)) => &RELEASE_SCRIPT,
+            (None, Keys::Read(_)) => &UNREAD_SCRIPT,
+            (None, Keys::All(_)) => &RELEASE_ALL_SCRIPT,
+        };
+        self.call(("release", script), &[self.value.into()])
     }
 
     /// Gives the lock back and asks for it again, in one step. `next` is of the same key. Our own key counts as a vote, so the
@@ -178,25 +171,22 @@ impl<'a> Command<'a> {
         arguments: &[Word<'_>],
     ) -> Packed {
         let keys = self.keys.each();
-        let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
         let mut words: Vec<Word<'_>> = Vec::with_capacity(8);
-        words.push(count.into());
+        words.push(count(keys).into());
         words.extend(keys.iter().map(|key| Word::from(key.as_str())));
         words.extend_from_slice(arguments);
-        let packed = Packed::call(name, script, &words);
-        let packed = packed.with_replies_up_to(longest_reply(self.keys));
-        packed.telling_of(self.keys.names())
+        Packed::call(name, script, &words).about(self.keys.names())
     }
+}
+
+/// The number of keys, as a word of a command.
+fn count(keys: &[String]) -> u64 {
+    u64::try_from(keys.len()).unwrap_or(u64::MAX)
 }
 
 /// A switch of a script.
 pub(super) fn flag(is_set: bool) -> Word<'static> {
     if is_set { "1" } else { "0" }.into()
-}
-
-/// The most bytes of a reply about these keys: each may have a value.
-pub(super) fn longest_reply(keys: &Keys) -> usize {
-    LONGEST_REPLY.saturating_mul(keys.each().len())
 }
 
 /// A plain `EVAL` of a script that is short, or rarely needed. The words behind the text are the number of keys, the keys
@@ -211,6 +201,20 @@ pub(super) fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Ve
 /// Asks what is under a key, and changes nothing.
 pub(crate) fn inspect(key: &str) -> Packed {
     Packed::new("inspect", &eval(INSPECT, ["1".into(), key.into()]))
+}
+
+/// Asks for the reader with this value, and changes nothing.
+pub(crate) fn inspect_read(key: &str, value: &[u8]) -> Packed {
+    let words = ["1".into(), key.into(), value.into()];
+    Packed::new("inspect", &eval(INSPECT_READ, words))
+}
+
+/// Asks what is under a key, and for the reader whose value this is, or begins with this token. Changes nothing.
+pub(crate) fn find(key: &str, value: &[u8]) -> Packed {
+    Packed::new(
+        "inspect",
+        &eval(FIND, ["1".into(), key.into(), value.into()]),
+    )
 }
 
 /// How many keys a server looks at in one step of a scan. It takes less than half a millisecond.
@@ -240,16 +244,29 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
 /// Asks for how long a client that waits for this has to wait, and announces for how long it does: for a free lock only
 /// `in_any_case`.
 pub(super) fn look(target: Target<'_>, announced: Duration, in_any_case: bool) -> Packed {
-    let (key, script, permits) = match target {
-        Target::Lock(key) => (key, &LOOK_SCRIPT, None),
-        Target::Read(key) => (key, &LOOK_READ_SCRIPT, None),
-        Target::All(keys) => (keys.first().map_or("", String::as_str), &LOOK_SCRIPT, None),
-        Target::Slots(key, permits) => (key, &LOOK_SCRIPT, Some(permits)),
+    let mut words: Vec<Word<'_>> = Vec::with_capacity(8);
+    let (script, permits) = match target {
+        Target::Lock(key) => {
+            words.extend([Word::from(1), key.into()]);
+            (&LOOK_SCRIPT, None)
+        }
+        Target::Read(key) => {
+            words.extend([Word::from(1), key.into()]);
+            (&LOOK_READ_SCRIPT, None)
+        }
+        Target::All(keys) => {
+            words.push(count(keys).into());
+            words.extend(keys.iter().map(|key| Word::from(key.as_str())));
+            (&LOOK_ALL_SCRIPT, None)
+        }
+        Target::Slots(key, permits) => {
+            words.extend([Word::from(1), key.into()]);
+            (&LOOK_SCRIPT, Some(permits))
+        }
     };
-    let in_any_case = Word::from(if in_any_case { "1" } else { "0" });
-    let mut rest = vec!["1".into(), key.into(), millis(announced), in_any_case];
-    rest.extend(permits.map(|permits| Word::from(u64::from(permits))));
-    Packed::call("look", script, &rest)
+    words.extend([millis(announced), flag(in_any_case)]);
+    words.extend(permits.map(|permits| Word::from(u64::from(permits))));
+    Packed::call("look", script, &words)
 }
 
 /// The shortest time for which a server can be asked to block. Zero would mean no bound.

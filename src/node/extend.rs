@@ -19,6 +19,9 @@ pub(crate) const MOST_BYTES: usize = 40 * 1024;
 /// The length of a packed extension without the name of its lock, in bytes: about the digest of the script and its arguments.
 pub(crate) const EXTENSION: usize = 300;
 
+/// What each of its keys takes beside the name: the prefix, the counter of the fenced protocol, and the lengths.
+pub(crate) const KEY: usize = 32;
+
 /// Sends the packed extensions of this number of locks to every node that is asked, before it reads any reply.
 ///
 /// Ignores breakers, and connects beside a pool that is used up. Returns for each lock a report of each node, in order.
@@ -96,7 +99,7 @@ impl Votes {
             return None;
         }
         let each = replies.iter().zip(command.each());
-        let votes = each.map(|(reply, command)| match command.tells_of() {
+        let votes = each.map(|(reply, command)| match command.several() {
             None => own_key_vote(reply),
             Some(names) => extension_of_all(reply, names),
         });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::command::{Keys, flag, longest_reply};
+use super::command::{Keys, flag};
 use crate::fencing::{FENCE_IDLE, FencingToken, Rules};
 use crate::wire::pack::{Packed, Word, millis};
 use crate::wire::scripts::{Script, fenced as scripts};
@@ -131,7 +131,7 @@ impl Fence<'_> {
             *first = count.into();
         }
         words.extend_from_slice(arguments);
-        Packed::call(name, script, &words).with_replies_up_to(longest_reply(keys))
+        Packed::call(name, script, &words).about(keys.names())
     }
 
     fn words_of_release<'a>(&self, value: &'a [u8]) -> [Word<'a>; 4] {

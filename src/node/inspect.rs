@@ -14,21 +14,11 @@ use crate::value::Content;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
-/// Sends a packed `inspect.lua` to every node that is asked, before it reads any reply: one round trip for all.
+/// Sends a packed `inspect.lua`, or several for as many locks, to every node that is asked, before it reads any reply: one
+/// round trip for all.
 ///
-/// Takes no connection beside a pool that is used up, but waits for one as an acquire does. Returns the views of the nodes
-/// that are asked, in order.
-pub(crate) fn inspect_all<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
-    command: &Packed,
-) -> Vec<Option<NodeStatus>> {
-    let answers = inspect_each(nodes, command).into_iter();
-    answers
-        .map(|answer| answer.and_then(|locks| locks.into_iter().next()))
-        .collect()
-}
-
-/// As [`inspect_all`], with commands for several locks. Returns the views of all locks for each node that is asked.
+/// Takes no connection beside a pool that is used up, but waits for one as an acquire does. Returns the views of all locks
+/// for each node that is asked, in order.
 pub(crate) fn inspect_each<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
@@ -49,14 +39,17 @@ pub(crate) fn inspect_each<'n>(
 }
 
 /// What one node has under a key.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Key(Content),
+    /// The reader that was looked for.
+    Reader(Content),
     NoKey,
     /// The node does not tell.
     Silence,
 }
 
-/// As [`inspect_all`], for the values alone.
+/// Sends a packed `find.lua` to every node that is asked, as [`inspect_each`] does. Returns what they have.
 pub(crate) fn find_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
     command: &Packed,
@@ -67,14 +60,29 @@ pub(crate) fn find_all<'n>(
     answers.into_iter().flatten().map(found).collect()
 }
 
+/// Reads the reply of find.lua: for a lock that is no reader's, that of inspect.lua.
 fn found(reply: &Reply) -> Option<Found> {
-    match (view(reply)?, reply) {
+    let items = match reply {
+        Reply::Array(items) => items.as_slice(),
+        Reply::Nil
+        | Reply::Okay
+        | Reply::Text(_)
+        | Reply::Int(_)
+        | Reply::Bulk(_)
+        | Reply::Error(_) => &[],
+    };
+    if let [Reply::Bulk(kind), Reply::Bulk(value)] = items {
+        return (kind == b"READER").then(|| Found::Reader(Content::read(value)));
+    }
+    match (view(reply)?, items) {
         (View::Failed(error), _) if !error.is_about_the_key() => Some(Found::Silence),
-        (View::Held { .. } | View::Failed(_), Reply::Array(items)) => match items.as_slice() {
-            [_, _, Reply::Bulk(value)] => Some(Found::Key(Content::read(value))),
-            _ => Some(Found::Key(Content::Foreign)),
-        },
-        _ => Some(Found::NoKey),
+        (View::Held { .. } | View::Failed(_), [_, _, Reply::Bulk(value)]) => {
+            Some(Found::Key(Content::read(value)))
+        }
+        (View::Held { .. } | View::Failed(_) | View::Read { .. }, _) => {
+            Some(Found::Key(Content::Foreign))
+        }
+        (View::Free, _) => Some(Found::NoKey),
     }
 }
 
@@ -84,33 +92,49 @@ fn views(reply: &Reply, locks: usize) -> Option<Vec<View>> {
     views.filter(|views| views.len() == locks)
 }
 
-/// As [`inspect_all`], with commands that ask for a counter of fencing tokens as well. The counter is `None` if the key
-/// holds no number.
-pub(crate) fn inspect_with_counter<'n>(
+/// The view of a lock, and the counter of its fencing tokens, if its key holds a number.
+pub(crate) type WithCounter = (NodeStatus, Option<u64>);
+
+/// As [`inspect_each`], where a command that asks for a counter of fencing tokens follows the one for each lock.
+pub(crate) fn inspect_with_counters<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
-) -> Vec<Option<(NodeStatus, Option<u64>)>> {
-    let rule = Rule::new(|reply, _| view_and_counter(reply).is_some(), 0);
+) -> Vec<Option<Vec<WithCounter>>> {
+    let commands = command.count();
+    let rule = Rule::new(
+        |reply, commands| views_and_counters(reply, commands).is_some(),
+        commands,
+    );
     let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Inspect, rule));
     let statuses = nodes.zip(answers).map(|((node, _), answer)| {
-        let answer = answer?.read(view_and_counter);
-        let (view, counter) = match answer.result {
-            Ok((view, counter)) => (view, counter),
-            Err(error) => (View::Failed(error), None),
+        let answer = answer?.read(|reply| views_and_counters(reply, commands));
+        let pairs = match answer.result {
+            Ok(pairs) => pairs,
+            Err(error) => vec![(View::Failed(error), None); commands / 2],
         };
-        Some((node.status(view, answer.elapsed, answer.server), counter))
+        let status = |(view, counter)| {
+            let status = node.status(view, answer.elapsed, answer.server.clone());
+            (status, counter)
+        };
+        Some(pairs.into_iter().map(status).collect())
     });
     statuses.collect()
 }
 
-fn view_and_counter(reply: &Reply) -> Option<(View, Option<u64>)> {
-    let Reply::Array(replies) = reply else {
+/// Reads the replies to pairs of commands, as many in all.
+fn views_and_counters(reply: &Reply, commands: usize) -> Option<Vec<(View, Option<u64>)>> {
+    let replies = reply.of_each(commands);
+    if replies.len() != commands {
         return None;
-    };
-    let [lock, counter] = replies.as_slice() else {
-        return None;
-    };
-    let counter = match counter {
+    }
+    let (pairs, rest) = replies.as_chunks::<2>();
+    let pair = |[lock, number]: &[Reply; 2]| Some((view(lock)?, counter(number)));
+    let pairs = pairs.iter().map(pair);
+    pairs.collect::<Option<_>>().filter(|_| rest.is_empty())
+}
+
+fn counter(reply: &Reply) -> Option<u64> {
+    match reply {
         Reply::Bulk(text) => str::from_utf8(text).ok().and_then(|text| text.parse().ok()),
         Reply::Nil
         | Reply::Okay
@@ -118,8 +142,7 @@ fn view_and_counter(reply: &Reply) -> Option<(View, Option<u64>)> {
         | Reply::Int(_)
         | Reply::Array(_)
         | Reply::Error(_) => None,
-    };
-    Some((view(lock)?, counter))
+    }
 }
 
 impl Node {
@@ -153,6 +176,15 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
             let length = whole(value, *length)?;
             Some(not_a_lock("never expires", Some(length)))
         }
+        [
+            Reply::Int(last @ 0..),
+            Reply::Int(readers @ 1..),
+            Reply::Int(first @ 0..),
+        ] => Some(View::Read {
+            readers: readers.unsigned_abs(),
+            remaining: Duration::from_millis(first.unsigned_abs()),
+            last: Duration::from_millis(last.unsigned_abs()),
+        }),
         [
             Reply::Int(pttl @ 0..),
             Reply::Int(length),
@@ -219,6 +251,14 @@ mod tests {
                 "held by \\xff\\n\u{2026} (9000 bytes), for another 1.5s",
             ),
             (
+                b"*3\r\n:9000\r\n:3\r\n:4000\r\n",
+                "read by 3, oldest for another 4.0s",
+            ),
+            (
+                b"*3\r\n:0\r\n:1\r\n:0\r\n",
+                "read by 1, oldest for another 0.0ns",
+            ),
+            (
                 b"-LOADING wait\r\n",
                 "the server answered LOADING wait (the server is loading its data: it votes once that is done)",
             ),
@@ -242,7 +282,12 @@ mod tests {
             b"*1\r\n$2\r\n-2\r\n",
             b"*2\r\n:1500\r\n$2\r\nme\r\n",
             b"*3\r\n:-2\r\n:2\r\n$2\r\nme\r\n",
-            b"*3\r\n:1500\r\n:2\r\n:2\r\n",
+            b"*3\r\n:1500\r\n:0\r\n:2\r\n",
+            b"*3\r\n:1500\r\n:-1\r\n:2\r\n",
+            b"*3\r\n:1500\r\n:2\r\n:-1\r\n",
+            b"*3\r\n:-1\r\n:2\r\n:2\r\n",
+            b"*3\r\n:-2\r\n:2\r\n:2\r\n",
+            b"*4\r\n:1500\r\n:2\r\n:2\r\n:2\r\n",
             b"*3\r\n:1500\r\n:2\r\n$-1\r\n",
             // More of the value than there is.
             b"*3\r\n:1500\r\n:1\r\n$2\r\nme\r\n",

@@ -110,7 +110,7 @@ fn release_replies(reply: &Reply, command: &Packed) -> Option<ReleaseReply> {
     }
     let mut telling: Option<ReleaseReply> = None;
     for (reply, command) in replies.iter().zip(command.each()) {
-        let reply = match command.tells_of() {
+        let reply = match command.several() {
             None => release_reply(reply)?,
             Some(names) => release_of_all(reply, names)?,
         };

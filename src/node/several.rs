@@ -7,27 +7,25 @@ use crate::error::Vote;
 use crate::subject::Names;
 use crate::wire::resp::Reply;
 
-/// Reads what ACQUIRE_ALL says of a key that is in the way: its place, from 1, and what a release returns for it.
+/// Reads what `ACQUIRE_ALL` says of a key that is in the way: its place, from 1, and what a release returns for it.
 pub(super) fn refusal(reply: &Reply, names: &Names) -> Option<Vote> {
     let (place, why_not) = parts(reply, names.len())?;
     Some(readers::refusal(why_not)?.about(names.get(place)?))
 }
 
-/// Whether this is a reply of ACQUIRE_ALL for so many resources. `is_of_node` says so of a reply that is about none of them.
+/// Whether this is a reply of `ACQUIRE_ALL` for so many resources. `is_of_node` says so of a reply that is about none of them.
 pub(super) fn is_acquire_reply(
     reply: &Reply,
     count: usize,
     is_of_node: fn(&Reply) -> bool,
 ) -> bool {
-    match reply {
-        Reply::Array(items) if matches!(items.first(), Some(Reply::Int(_))) => {
-            parts(reply, count).is_some_and(|(_, why_not)| readers::refusal(why_not).is_some())
-        }
-        _ => is_of_node(reply),
+    if matches!(reply, Reply::Array(items) if matches!(items.first(), Some(Reply::Int(_)))) {
+        return parts(reply, count).is_some_and(|(_, why_not)| readers::refusal(why_not).is_some());
     }
+    is_of_node(reply)
 }
 
-/// Reads what ACQUIRE_ALL says of no resource, with the classic protocol.
+/// Reads what `ACQUIRE_ALL` says of no resource, with the classic protocol.
 pub(super) fn plain_vote(reply: &Reply) -> Option<Vote> {
     match reply {
         Reply::Okay => Some(Vote::Granted),
@@ -101,7 +99,7 @@ fn of_each<'r>(reply: &'r Reply, names: &Names) -> Option<&'r [Reply]> {
 
 /// The vote of a node from its votes on each key. That another holder has one tells most, and that one is gone the least:
 /// where a key may be ours still, nothing is known for sure.
-fn one_vote(votes: Vec<Vote>, names: &Names) -> Option<Vote> {
+pub(crate) fn one_vote(votes: Vec<Vote>, names: &Names) -> Option<Vote> {
     let (mut telling, mut most) = (None, 0);
     for (vote, name) in votes.into_iter().zip(names.iter()) {
         let tells = match vote {

@@ -188,7 +188,7 @@ fn is_refusal(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(error) if matches!(error.code.as_str(), "NOPERM" | "ERR"))
 }
 
-/// Reads the reply of LOOK_ALL: the place of a key, from 1, and what look.lua says of it.
+/// Reads the reply of `LOOK_ALL`: the place of a key, from 1, and what look.lua says of it.
 fn look_at_all(reply: &Reply, count: usize) -> Option<LookReply> {
     let Reply::Array(items) = reply else {
         return None;

@@ -12,18 +12,21 @@ use crate::lease::Lease;
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
 use crate::lease::votes::Votes;
-use crate::node::command;
-use crate::node::inspect::{inspect_all, inspect_with_counter};
+use crate::node::command::{self, Keys};
+use crate::node::inspect::{inspect_each, inspect_with_counters};
+use crate::node::several::one_vote;
 use crate::status::{NodeStatus, View};
 use crate::value::Value;
 use crate::verdict;
+use crate::wire::pack::Packed;
 
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let resource: Arc<str> = lease.resource().into();
-    cluster.checked_key(&resource)?;
+    for name in lease.resources() {
+        cluster.checked_key(name)?;
+    }
     let keys = cluster.keys_of(&resource, lease.subject());
-    let key = keys.first();
     check_origin(cluster, lease)?;
     if lease.has_expired(cluster.clock.wall_micros()) {
         let cause = LossCause::Expired { nodes: Vec::new() };
@@ -32,9 +35,10 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
 
     let started = cluster.clock.now();
     let asked = cluster.each().zip(lease.may_have_key().iter().copied());
-    let answers = asked.zip(look_at(cluster, key, lease));
+    let answers = asked.zip(look_at(cluster, &keys, lease));
     let votes = answers.map(|((node, _), answer)| match answer {
-        Some(status) => vote(status, lease.value()),
+        Some(views) => vote(views, lease)
+            .unwrap_or_else(|| (node.unasked(Vote::NotAsked).report, Duration::ZERO)),
         // This node may have the key, but its release is under way, so it does not count.
         None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
     });
@@ -68,15 +72,22 @@ fn rests_until(cluster: &Cluster, lease: &Lease) -> Option<Timestamp> {
     Some(cluster.clock.now().saturating_add(left))
 }
 
-/// The status of the key on the nodes that may have the key of the lease.
-fn look_at(cluster: &Cluster, key: &str, lease: &Lease) -> Vec<Option<NodeStatus>> {
+/// The status of each key on the nodes that may have the keys of the lease.
+fn look_at(cluster: &Cluster, keys: &Keys, lease: &Lease) -> Vec<Option<Vec<NodeStatus>>> {
     let asked = cluster.each().zip(lease.may_have_key().iter().copied());
-    let command = command::inspect(key);
+    let commands = keys.each().iter().map(|key| match keys {
+        Keys::Read(_) => command::inspect_read(key, lease.value().as_bytes()),
+        Keys::Lock(_) | Keys::All(_) => command::inspect(key),
+    });
     let Some(token) = lease.fencing_token() else {
-        return inspect_all(asked, &command);
+        return inspect_each(asked, &together(commands));
     };
-    let command = command.followed_by(vec![command::get(&Rules::fence(key))]);
-    let answers = inspect_with_counter(asked, &command).into_iter();
+    let counters = keys
+        .each()
+        .iter()
+        .map(|key| command::get(&Rules::fence(key)));
+    let commands = commands.zip(counters);
+    let command = together(commands.flat_map(|(lock, counter)| [lock, counter]));
     let known = |(mut status, counter): (NodeStatus, Option<u64>)| {
         // This node has not granted the token of the lease, and it could grant later holders a smaller one.
         let is_forged = counter.is_none_or(|counter| counter < u64::from(token));
@@ -85,7 +96,18 @@ fn look_at(cluster: &Cluster, key: &str, lease: &Lease) -> Vec<Option<NodeStatus
         }
         status
     };
-    answers.map(|answer| answer.map(known)).collect()
+    let answers = inspect_with_counters(asked, &command).into_iter();
+    answers
+        .map(|answer| answer.map(|views| views.into_iter().map(known).collect()))
+        .collect()
+}
+
+/// Commands as one.
+fn together(mut commands: impl Iterator<Item = Packed>) -> Packed {
+    let first = commands.next();
+    first.map_or_else(command::probe, |first| {
+        first.followed_by(commands.collect())
+    })
 }
 
 /// Refuses a lease that can't be of these nodes.
@@ -101,47 +123,47 @@ fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
         (Some(_), None) => invalid(
             "it was taken with Protocol::Fenced; adopt it by a manager with that".to_owned(),
         ),
-        (None, Some(_)) => invalid(
+        // A reader has no token with either protocol.
+        (None, Some(_)) if !lease.is_read() => invalid(
             "it was taken with Protocol::Classic; adopt it by a manager with that".to_owned(),
         ),
-        (Some(_), Some(_)) | (None, None) => Ok(()),
+        (Some(_), Some(_)) | (None, _) => Ok(()),
     }
 }
 
-/// The vote of a node for the lock with this value, and for how long it will have the key.
-fn vote(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
-    let mut left = Duration::ZERO;
-    let vote = match status.view {
+/// The vote of a node from what is under each key of the lease, and for how long the node will have all of them.
+fn vote(views: Vec<NodeStatus>, lease: &Lease) -> Option<(NodeReport, Duration)> {
+    let of_each = views
+        .into_iter()
+        .map(|status| vote_on_key(status, lease.value()));
+    let (mut reports, times): (Vec<_>, Vec<_>) = of_each.unzip();
+    let left = times.into_iter().min()?;
+    let vote = match lease.subject().names() {
+        Some(names) => {
+            let votes = reports.iter().map(|report| report.vote.clone());
+            one_vote(votes.collect(), names)?
+        }
+        None => reports.first()?.vote.clone(),
+    };
+    let mut report = reports.pop()?;
+    report.vote = vote;
+    Some((report, left))
+}
+
+/// The vote on one key, and for how long the node will have it.
+fn vote_on_key(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
+    let left = match &status.view {
         View::Held {
             token,
             remaining,
             holder,
             ..
-        } if token == own.token() && holder == own.holder() => {
-            left = remaining;
-            Vote::Granted
-        }
-        View::Held {
-            remaining,
-            holder,
-            resting,
-            ..
-        } => Vote::Held {
-            remaining: Some(remaining),
-            holder,
-            resting,
-            resource: None,
-            readers: None,
-            writer_waits: false,
-        },
-        View::Free => Vote::Missing,
-        View::Failed(error) => Vote::Failed(error),
+        } if token == own.token() && *holder == own.holder() => Some(*remaining),
+        View::Held { .. } | View::Read { .. } | View::Free | View::Failed(_) => None,
     };
-    let report = NodeReport {
-        node: status.node,
-        vote,
-        elapsed: status.elapsed,
-        server: status.server,
-    };
-    (report, left)
+    let mut report = status.against();
+    if left.is_some() {
+        report.vote = Vote::Granted;
+    }
+    (report, left.unwrap_or_default())
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
-use crate::error::{Error, NodeReport, Vote};
+use crate::error::{Error, NodeReport};
 use crate::holder::Holder;
 use crate::node::Node;
 use crate::node::command::{inspect, slot_key};
 use crate::node::inspect::inspect_each;
-use crate::status::{LockStatus, NodeStatus, View};
+use crate::status::{LockStatus, NodeStatus};
 use crate::verdict;
 use crate::wire::pack::Packed;
 
@@ -39,33 +39,7 @@ pub(crate) fn holder(cluster: &Cluster, resource: &str) -> Option<(Holder, Vec<N
     else {
         return None;
     };
-    Some((holder, nodes.into_iter().map(vote).collect()))
-}
-
-/// The vote of a node for another holder than the one that it has.
-fn vote(status: NodeStatus) -> NodeReport {
-    NodeReport {
-        vote: match status.view {
-            View::Held {
-                remaining,
-                holder,
-                resting,
-                ..
-            } => Vote::Held {
-                remaining: Some(remaining),
-                holder,
-                resting,
-                resource: None,
-                readers: None,
-                writer_waits: false,
-            },
-            View::Free => Vote::Missing,
-            View::Failed(error) => Vote::Failed(error),
-        },
-        node: status.node,
-        elapsed: status.elapsed,
-        server: status.server,
-    }
+    Some((holder, nodes.into_iter().map(NodeStatus::against).collect()))
 }
 
 /// As [`status`], for each slot of a semaphore.

@@ -46,7 +46,6 @@ pub(crate) fn release_by_token(
     cluster.checked_key(resource)?;
     let subject = slot.map_or(Subject::Lock, Subject::Slot);
     let keys = cluster.keys_of(resource, &subject);
-    let key = keys.first();
     let value = shown::bytes(token).map_err(|reason| Error::InvalidToken { reason })?;
     let fence = cluster.rules.as_ref().map(|rules| Fence {
         rules,
@@ -55,9 +54,11 @@ pub(crate) fn release_by_token(
     });
     let started = cluster.clock.now_for_records();
     let everywhere = || cluster.each().map(|node| (node, true));
-    let values = match Content::read(&value) {
-        named if named.is_named_by(&named) => values_of(everywhere(), key, (&named, value)),
-        Content::Held(_) | Content::Resting(_) | Content::Foreign => vec![value],
+    let (keys, values) = match Content::read(&value) {
+        named @ (Content::Held(_) | Content::Resting(_)) => {
+            values_of(everywhere(), keys, (&named, value))
+        }
+        Content::Foreign => (keys, vec![value]),
     };
     let command = |value: &Vec<u8>| {
         let keys = &keys;
@@ -74,17 +75,18 @@ pub(crate) fn release_by_token(
 }
 
 /// The values with a token, which stands for them: those that the nodes have, and the token itself where a node may have
-/// another one.
+/// another one. A whole value stands for itself. With them come the keys as they are released: as a reader's, if it is one.
 fn values_of<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)>,
-    key: &str,
-    (named, token): (&Content, Vec<u8>),
-) -> Vec<Vec<u8>> {
-    let found = find_all(nodes, &command::inspect(key));
+    keys: Keys,
+    (named, given): (&Content, Vec<u8>),
+) -> (Keys, Vec<Vec<u8>>) {
+    let found = find_all(nodes, &command::find(keys.first(), &given));
     let is_silent = found.iter().any(|found| matches!(found, Found::Silence));
+    let is_read = found.iter().any(|found| matches!(found, Found::Reader(_)));
     let mut values = Vec::new();
     for found in found {
-        if let Found::Key(content) = found
+        if let Found::Key(content) | Found::Reader(content) = found
             && content.is_named_by(named)
             && let Some(value) = content.bytes()
             && !values.contains(&value)
@@ -92,8 +94,13 @@ fn values_of<'n>(
             values.push(value);
         }
     }
-    if (values.is_empty() || is_silent) && !values.contains(&token) {
-        values.push(token);
+    if (values.is_empty() || is_silent) && !values.contains(&given) {
+        values.push(given);
     }
-    values
+    let keys = if is_read {
+        Keys::Read(keys.first().to_owned())
+    } else {
+        keys
+    };
+    (keys, values)
 }

@@ -12,7 +12,7 @@ use crate::error::{Error, LossCause, NodeReport};
 use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::node::Node;
-use crate::node::extend::{EXTENSION, MOST_AT_ONCE, MOST_BYTES};
+use crate::node::extend::{EXTENSION, KEY, MOST_AT_ONCE, MOST_BYTES};
 use crate::protocol::extend::{Extension, ask};
 use crate::protocol::heal::{heal, is_wanted};
 use crate::verdict::Verdict;
@@ -194,12 +194,15 @@ fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> 
     let counted = locks.first()?.counted();
     let (mut count, mut bytes) = (0_usize, 0_usize);
     let fits = |lease: &mut Arc<LeaseState>| {
-        if count >= MOST_AT_ONCE || (count > 0 && bytes >= MOST_BYTES) || lease.counted() != counted
-        {
+        let names = lease.names();
+        let after = count.saturating_add(names.len());
+        let is_full = count > 0 && (after > MOST_AT_ONCE || bytes >= MOST_BYTES);
+        if is_full || lease.counted() != counted {
             return false;
         }
-        count = count.saturating_add(1);
-        bytes = bytes.saturating_add(EXTENSION.saturating_add(lease.resource.len()));
+        count = after;
+        let of_names = names.iter().map(|name| name.len().saturating_add(KEY));
+        bytes = of_names.fold(bytes.saturating_add(EXTENSION), usize::saturating_add);
         true
     };
     Some(locks.extract_if(.., fits).collect())

@@ -50,17 +50,17 @@ impl fmt::Display for ListedLock {
 }
 
 impl ListedLock {
-    /// How many nodes have the key of the holder, or any key where it is unknown who that is.
+    /// How many nodes have the key of the holder, or of readers, or any key where it is unknown who has the lock.
     fn nodes_with_it(&self) -> usize {
-        let holder = match &self.status {
-            LockStatus::Held { token, .. } | LockStatus::Resting { token, .. } => Some(token),
-            LockStatus::Free { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
-                None
-            }
-        };
-        let has_it = |view: &View| match view {
-            View::Held { token, .. } => holder.is_none_or(|holder| holder == token),
-            View::Free | View::Failed(_) => false,
+        let has_it = |view: &View| match (view, &self.status) {
+            (
+                View::Held { token, .. },
+                LockStatus::Held { token: holder, .. } | LockStatus::Resting { token: holder, .. },
+            ) => holder == token,
+            (View::Read { .. }, LockStatus::Held { .. } | LockStatus::Resting { .. })
+            | (View::Held { .. }, LockStatus::Read { .. })
+            | (View::Free | View::Failed(_), _) => false,
+            (View::Held { .. } | View::Read { .. }, _) => true,
         };
         let nodes = self.status.nodes().iter();
         nodes.filter(|node| has_it(&node.view)).count()

@@ -28,15 +28,22 @@ impl Serialize for LockStatus {
                 let remaining = milliseconds(*remaining);
                 ("resting", Some(token), Some(remaining), holder.as_ref())
             }
+            Self::Read { remaining, .. } => ("read", None, Some(milliseconds(*remaining)), None),
             Self::Free { .. } => ("free", None, None, None),
             Self::Blocked { .. } => ("blocked", None, None, None),
             Self::Unknown { .. } => ("unknown", None, None, None),
         };
-        let mut status = serializer.serialize_struct("LockStatus", 5)?;
+        let read = if let Self::Read { readers, last, .. } = self {
+            Some((*readers, *last))
+        } else {
+            None
+        };
+        let mut status = serializer.serialize_struct("LockStatus", 7)?;
         status.serialize_field("state", state)?;
         status.serialize_field("token", &token)?;
         status.serialize_field("remaining_ms", &remaining)?;
         status.serialize_field("holder", &holder)?;
+        serialize_readers(&mut status, read)?;
         status.serialize_field("nodes", self.nodes())?;
         status.end()
     }
@@ -54,6 +61,7 @@ impl Serialize for SemaphoreStatus {
 
 impl Serialize for NodeStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut read = None;
         let (view, key, error) = match &self.view {
             View::Held {
                 token,
@@ -62,7 +70,15 @@ impl Serialize for NodeStatus {
                 resting,
             } => {
                 let view = if *resting { "resting" } else { "held" };
-                (view, Some((token, remaining, holder.as_ref())), None)
+                (view, Some((Some(token), remaining, holder.as_ref())), None)
+            }
+            View::Read {
+                readers,
+                remaining,
+                last,
+            } => {
+                read = Some((*readers, *last));
+                ("read", Some((None, remaining, None)), None)
             }
             View::Free => ("free", None, None),
             View::Failed(error) => {
@@ -70,20 +86,30 @@ impl Serialize for NodeStatus {
                 (view, None, error)
             }
         };
-        let token = key.map(|(token, ..)| token);
+        let token = key.and_then(|(token, ..)| token);
         let remaining = key.map(|(_, remaining, _)| milliseconds(*remaining));
         let holder = key.and_then(|(.., holder)| holder);
         let elapsed = u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX);
-        let mut node = serializer.serialize_struct("NodeStatus", 7)?;
+        let mut node = serializer.serialize_struct("NodeStatus", 9)?;
         node.serialize_field("node", &*self.node)?;
         node.serialize_field("view", view)?;
         node.serialize_field("token", &token)?;
         node.serialize_field("remaining_ms", &remaining)?;
         node.serialize_field("holder", &holder)?;
+        serialize_readers(&mut node, read)?;
         node.serialize_field("error", &error)?;
         node.serialize_field("elapsed_us", &elapsed)?;
         node.end()
     }
+}
+
+/// How many readers there are, and when the last of them ends.
+fn serialize_readers<S: SerializeStruct>(
+    fields: &mut S,
+    read: Option<(u64, Duration)>,
+) -> Result<(), S::Error> {
+    fields.serialize_field("readers", &read.map(|(readers, _)| readers))?;
+    fields.serialize_field("last_ms", &read.map(|(_, last)| milliseconds(last)))
 }
 
 /// The name of a failure, and its text if the name does not tell everything.

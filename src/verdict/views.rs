@@ -13,12 +13,14 @@ const MOST_NODES: usize = 7;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
     Key(char, u64),
+    /// How many readers, for how long the first and the last of them.
+    Readers(u64, u64, u64),
     NoKey,
     NoLock,
     Nothing,
 }
 
-use Says::{Key, NoKey, NoLock, Nothing};
+use Says::{Key, NoKey, NoLock, Nothing, Readers};
 
 /// The key with this token is of a lock that rests.
 const RESTING: char = 'r';
@@ -36,6 +38,11 @@ impl Says {
                 remaining: Duration::from_secs(seconds),
                 holder: None,
                 resting: token == RESTING,
+            },
+            (Readers(readers, first, last), _) => View::Read {
+                readers,
+                remaining: Duration::from_secs(first),
+                last: Duration::from_secs(last),
             },
             (NoKey, _) => View::Free,
             (NoLock, 0) => View::Failed(NodeError::NotALock {
@@ -100,6 +107,9 @@ fn holds(round: &[Says], token: char, after: u64) -> bool {
 enum Expected {
     /// By whom, and for how many seconds.
     Held(char, u64),
+    /// How many readers more than half of the nodes have at least, for how many seconds more than half have all their
+    /// readers, and for how many no majority is without any.
+    Read(u64, u64, u64),
     /// For how many seconds no majority is without the key.
     Resting(u64),
     Free,
@@ -111,10 +121,12 @@ fn expected(round: &[Says]) -> Expected {
     let of_some = |token| {
         let best_case = round.iter().map(|says| match says {
             Nothing => Key(token, u64::MAX),
-            Key(..) | NoKey | NoLock => *says,
+            Key(..) | Readers(..) | NoKey | NoLock => *says,
         });
         holds(&best_case.collect::<Vec<_>>(), token, 0)
     };
+    let has_readers = |says: &Says| matches!(says, Readers(..));
+    let may_be_read = is_majority(round, |says| has_readers(says) || *says == Nothing);
     // Somebody of whom nothing was heard is `z`.
     let candidates = ['a', 'b', RESTING, 'z'];
     let rests_after = |second: &u64| {
@@ -130,14 +142,38 @@ fn expected(round: &[Says]) -> Expected {
         let ended = |second: &u64| !holds(round, holder, *second);
         return Expected::Held(holder, (0..=9).find(ended).unwrap());
     }
+    if is_majority(round, has_readers) {
+        return expected_readers(round);
+    }
     if is_majority(round, |says| *says == NoKey) {
         return Expected::Free;
     }
-    if candidates.into_iter().any(of_some) {
+    if may_be_read || candidates.into_iter().any(of_some) {
         Expected::Unknown
     } else {
         Expected::Blocked
     }
+}
+
+fn expected_readers(round: &[Says]) -> Expected {
+    let has = |count: u64| is_majority(round, |says| matches!(says, Readers(n, ..) if *n >= count));
+    let keeps_all = |second: u64| {
+        is_majority(
+            round,
+            |says| matches!(says, Readers(_, first, _) if *first > second),
+        )
+    };
+    let is_free = |second: u64| {
+        is_majority(
+            round,
+            |says| !matches!(says, Readers(_, _, last) if *last > second),
+        )
+    };
+    Expected::Read(
+        (0..=9).rev().find(|count| has(*count)).unwrap(),
+        (0..=9).find(|second| !keeps_all(*second)).unwrap(),
+        (0..=9).find(|second| is_free(*second)).unwrap(),
+    )
 }
 
 fn is_as_expected(status: &LockStatus, expected: &Expected) -> bool {
@@ -151,6 +187,22 @@ fn is_as_expected(status: &LockStatus, expected: &Expected) -> bool {
         (LockStatus::Resting { remaining, .. }, Expected::Resting(seconds)) => {
             *remaining == Duration::from_secs(*seconds)
         }
+        (
+            LockStatus::Read {
+                readers,
+                remaining,
+                last,
+                ..
+            },
+            Expected::Read(count, first_ends, last_ends),
+        ) => {
+            (*readers, *remaining, *last)
+                == (
+                    *count,
+                    Duration::from_secs(*first_ends),
+                    Duration::from_secs(*last_ends),
+                )
+        }
         (LockStatus::Free { .. }, Expected::Free)
         | (LockStatus::Blocked { .. }, Expected::Blocked)
         | (LockStatus::Unknown { .. }, Expected::Unknown) => true,
@@ -159,7 +211,7 @@ fn is_as_expected(status: &LockStatus, expected: &Expected) -> bool {
 }
 
 fn assert_all_rounds(most_nodes: usize, answers: &[Says]) {
-    let mut seen = [0; 5];
+    let mut seen = [0; 6];
     for nodes in 1..=most_nodes {
         each_round(nodes, answers, &mut |round| {
             let expected = expected(round);
@@ -175,12 +227,15 @@ fn assert_all_rounds(most_nodes: usize, answers: &[Says]) {
                 Expected::Blocked => 2,
                 Expected::Unknown => 3,
                 Expected::Resting(_) => 4,
+                Expected::Read(..) => 5,
             }] += 1;
         });
     }
     let (all, rests) = (&seen[..4], answers.iter().any(|says| says.rests()));
     assert!(all.iter().all(|rounds| *rounds > 100), "{seen:?}");
     assert_eq!(seen[4] > 100, rests, "{seen:?}");
+    let reads = answers.iter().any(|says| matches!(says, Readers(..)));
+    assert_eq!(seen[5] > 100, reads, "{seen:?}");
 }
 
 #[test]
@@ -233,13 +288,42 @@ fn a_lock_rests_until_a_majority_of_the_nodes_is_free_of_its_key() {
 }
 
 #[test]
+fn so_many_read_as_a_majority_of_the_nodes_reaches() {
+    assert_all_rounds(
+        5,
+        &[
+            Key('a', 2),
+            Readers(1, 4, 4),
+            Readers(1, 6, 6),
+            Readers(2, 3, 8),
+            Readers(4, 1, 5),
+            NoKey,
+            NoLock,
+            Nothing,
+        ],
+    );
+    assert_all_rounds(
+        MOST_NODES,
+        &[
+            Key('a', 2),
+            Readers(1, 4, 4),
+            Readers(3, 2, 9),
+            NoKey,
+            Nothing,
+        ],
+    );
+}
+
+#[test]
 fn two_majorities_never_contradict_each_other() {
-    let answers = [Key('a', 2), Key('b', 3), NoKey, NoLock, Nothing];
+    let told = [Key('a', 2), Key('b', 3), Readers(2, 3, 4), NoKey, NoLock];
+    let answers = [&told[..], &[Nothing]].concat();
     for nodes in 1..=MOST_NODES {
         each_round(nodes, &answers, &mut |round| {
             let claims = [
                 holds(round, 'a', 0),
                 holds(round, 'b', 0),
+                is_majority(round, |says| matches!(says, Readers(..))),
                 is_majority(round, |says| *says == NoKey),
             ];
             assert!(claims.into_iter().filter(|claim| *claim).count() <= 1);
@@ -249,7 +333,8 @@ fn two_majorities_never_contradict_each_other() {
 
 #[test]
 fn one_more_answer_never_takes_back_what_was_told() {
-    let answers = [Key('a', 2), Key('b', 3), NoKey, NoLock, Nothing];
+    let told = [Key('a', 2), Key('b', 3), Readers(2, 3, 4), NoKey, NoLock];
+    let answers = [&told[..], &[Nothing]].concat();
     let kind = |round: &[Says]| std::mem::discriminant(&status(round, |_| Duration::ZERO));
     let unknown = kind(&[Nothing]);
     let blocked = kind(&[NoLock]);
@@ -257,7 +342,7 @@ fn one_more_answer_never_takes_back_what_was_told() {
         each_round(nodes, &answers, &mut |round| {
             let before = kind(round);
             for place in (0..nodes).filter(|place| round[*place] == Nothing) {
-                for says in [Key('a', 2), Key('b', 3), NoKey, NoLock] {
+                for says in told {
                     let mut round = round.to_vec();
                     round[place] = says;
                     let after = kind(&round);
@@ -301,6 +386,11 @@ fn each_kind_is_told_in_one_line() {
          n2: left out, it failed a moment ago: down"
     );
     assert_eq!(line(&[NoKey]), "free: n0: no key");
+    assert_eq!(
+        line(&[Readers(3, 4, 9), Readers(3, 5, 9), NoKey]),
+        "read by 3, oldest for another 4.0s: n0: read by 3, oldest for another 4.0s; \
+         n1: read by 3, oldest for another 5.0s; n2: no key"
+    );
     assert_eq!(
         line(&[NoLock, NoLock]),
         "held by nobody, and no majority is possible: \

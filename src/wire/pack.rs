@@ -44,8 +44,8 @@ pub(crate) struct Packed {
     others: Vec<Self>,
     /// The most bytes of a reply to it.
     longest_reply: usize,
-    /// The reply is an array with a reply for each of these resources.
-    tells_of: Option<Names>,
+    /// The resources that it is about, if they are several.
+    several: Option<Names>,
 }
 
 /// The most bytes of a reply to most commands. No reply of a server comes near it.
@@ -72,7 +72,7 @@ impl Packed {
             call: None,
             others: Vec::new(),
             longest_reply: LONGEST_REPLY,
-            tells_of: None,
+            several: None,
         }
     }
 
@@ -93,7 +93,7 @@ impl Packed {
             }),
             others: Vec::new(),
             longest_reply: LONGEST_REPLY,
-            tells_of: None,
+            several: None,
         }
     }
 
@@ -114,19 +114,19 @@ impl Packed {
         self
     }
 
-    /// The command, whose reply is an array with a reply for each of these resources, if it is about several.
-    pub(crate) fn telling_of(mut self, names: Option<&Names>) -> Self {
+    /// The command, which is about these resources, if they are several: its reply may tell of each.
+    pub(crate) fn about(mut self, names: Option<&Names>) -> Self {
         if let Some(names) = names {
             let of_each = names.len().saturating_mul(LONGEST_OF_ONE);
             self.longest_reply = self.longest_reply.saturating_add(of_each);
-            self.tells_of = Some(Arc::clone(names));
+            self.several = Some(Arc::clone(names));
         }
         self
     }
 
-    /// The resources of each of which its reply tells, if it is about several.
-    pub(crate) fn tells_of(&self) -> Option<&Names> {
-        self.tells_of.as_ref()
+    /// The resources that it is about, if they are several.
+    pub(crate) fn several(&self) -> Option<&Names> {
+        self.several.as_ref()
     }
 
     /// The command, and those that go behind it.
@@ -136,7 +136,7 @@ impl Packed {
 
     /// How much a server has to do for it, in commands for one resource.
     pub(crate) fn weight(&self) -> usize {
-        let of_one = |command: &Self| command.tells_of.as_ref().map_or(1, |names| names.len());
+        let of_one = |command: &Self| command.several.as_ref().map_or(1, |names| names.len());
         self.each().map(of_one).fold(0, usize::saturating_add)
     }
 

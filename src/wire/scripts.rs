@@ -105,11 +105,16 @@ pub(crate) const LOOK_READ: &str = lua!(refusal announce look_read);
 /// table.
 pub(crate) const INSPECT_READ: &str = lua!(refusal inspect_read);
 
+/// Looks for the reader with a value, or with the value that begins with a token, and changes nothing. Returns a table of
+/// `READER` and the whole value, or -2 in a table; for a key that readers don't have, what [`INSPECT`] does. It goes through
+/// all readers, because they are not in the order of their tokens.
+pub(crate) const FIND: &str = lua!(refusal ["local function inspect(KEYS)"] inspect ["end"] find);
+
 /// Makes one step of a `SCAN`, and changes nothing. Returns a table of the next cursor, as text, and of the keys that may be
-/// locks: strings with a time to live and a value of no more than so many bytes, but none of the keys that the library keeps
-/// beside locks. Other keys cost a server one or two calls each. A table of long names is kept short by a shorter step. Servers
-/// before 6.0 don't know `TYPE`.
-pub(crate) const SCAN: &str = lua!(scan);
+/// locks: strings with a time to live and a value of no more than so many bytes, and sorted sets of readers, but none of the
+/// keys that the library keeps beside locks. Other keys cost a server one to three calls each. `SCAN` could leave out all but
+/// one type, and two scans would cost more than the calls. A table of long names is kept short by a shorter step.
+pub(crate) const SCAN: &str = lua!(refusal scan);
 
 /// Does nothing and returns 1. The reply shows that the server executes scripts.
 pub(crate) const PROBE: &str = "return 1";

@@ -88,9 +88,18 @@ mod semaphore {
     mod shown;
 }
 
+/// One lock on several resources.
+#[cfg(test)]
+mod several {
+    #[cfg(target_os = "linux")]
+    mod lines;
+    mod names;
+}
+
 /// Read-write locks: many readers at a time, or one writer.
 #[cfg(test)]
 mod readers {
+    mod fairness;
     mod on_servers;
     mod waiting;
 }

@@ -48,6 +48,7 @@ impl Worker {
                 let enough = !has_all || *remaining + Duration::from_millis(1) >= mine;
                 ("looked: held", is_mine && enough)
             }
+            LockStatus::Read { .. } => ("looked: read", false),
             LockStatus::Resting { .. } => ("looked: resting", false),
             LockStatus::Free { .. } => ("looked: free", false),
             LockStatus::Blocked { .. } => ("looked: blocked", false),

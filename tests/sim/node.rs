@@ -160,8 +160,8 @@ impl Node {
     /// The token that the key has.
     pub(crate) fn value(&mut self, key: &str, now: Nanos) -> Option<String> {
         let time = self.time(now);
-        let entry = self.store.get(key, time)?;
-        Some(token_of(&entry.value).to_owned())
+        let value = self.store.value(key, time)?;
+        Some(token_of(&value).to_owned())
     }
 
     /// The true time at which the key with this token expires, if it is there.
@@ -170,7 +170,7 @@ impl Node {
         let entry = self
             .store
             .get(key, time)
-            .filter(|entry| token_of(&entry.value) == token)?;
+            .filter(|entry| entry.text().is_some_and(|value| token_of(value) == token))?;
         let until = u64::try_from(entry.until.as_nanos()).unwrap();
         Some(self.clock.when(until))
     }

@@ -18,6 +18,7 @@ use proptest::test_runner::TestRunner;
 use redis::{Connection, ConnectionLike, RedisResult, Value};
 use redlatch_testing::Server;
 
+use super::entry::integer;
 use super::frame::pack;
 use super::properties::{config, ttl_text};
 use super::*;
@@ -186,7 +187,7 @@ impl Pair {
             let left = entry.as_ref().map_or(-2, |entry| {
                 i64::try_from(entry.until.saturating_sub(now).as_millis()).unwrap()
             });
-            let value = entry.map(|entry| entry.value.clone());
+            let value = entry.and_then(|entry| entry.text().map(str::to_owned));
             assert_eq!(Ok(value), get, "{step:?}: {key:?}");
             self.compare_pttl(left, pttl.unwrap(), step);
         }

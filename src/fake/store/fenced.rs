@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use super::{Entry, Store, error, integer, until, why_not};
+use super::Store;
+use super::entry::{Entry, error, integer, until, why_not};
 use crate::wire::resp::Reply;
-use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, PASS, RELEASE, REST};
+use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, PASS, READ, RELEASE, REST};
 
+mod acquire;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod sequences;
+mod several;
 
 /// No number that the protocol writes is longer.
 const LONGEST_NUMBER: usize = 16;
@@ -87,10 +90,13 @@ impl Store {
                 let asked = self.fenced_acquire([*lock, *counter, *marker], new, now);
                 released.zip(asked).map(|(a, b)| Reply::Array(vec![a, b]))
             }
+            ["EVAL", script, "3", lock, counter, marker, rest @ ..] if *script == READ => {
+                self.fenced_read([*lock, *counter, *marker], rest, now)
+            }
             ["EVAL", script, "1", marker, rest @ ..] if *script == OPEN => {
                 self.open(marker, rest, now)
             }
-            _ => return None,
+            other => return self.execute_fenced_for_several(other, now),
         };
         Some(reply.unwrap_or_else(bad_arguments))
     }
@@ -100,93 +106,12 @@ impl Store {
         i64::try_from(self.process.wall_micros(now)).unwrap_or(i64::MAX)
     }
 
-    fn value(&mut self, key: &str, now: Duration) -> Option<String> {
-        self.get(key, now).map(|entry| entry.value.clone())
-    }
-
     fn set_marker(&mut self, key: &str, (run_id, config): (&str, &str), open: i64, why: &str) {
         self.put(
             key,
             &format!("{run_id}|{config}|{open}|{why}"),
             Entry::NEVER,
         );
-    }
-
-    #[expect(
-        clippy::too_many_lines,
-        reason = "in the order of the script that it plays"
-    )]
-    fn fenced_acquire(
-        &mut self,
-        [lock, counter_key, marker_key]: [&str; 3],
-        arguments: &[&str],
-        now: Duration,
-    ) -> Option<Reply> {
-        let [value, ttl, token, quarantine, idle, config, again, reserve] = arguments else {
-            return None;
-        };
-        let (wall, span) = (self.wall(now), micros(quarantine)?);
-        let run_id = self.process.run_id();
-        let (token, idle_micros) = (number(token)?, micros(idle)?);
-        let lowest = token.checked_sub(number(reserve)?)?;
-
-        let written = self.value(marker_key, now);
-        let marker = match &written {
-            None => None,
-            Some(text) => match Marker::read(text) {
-                None => return Some(answer("MARKER", [])),
-                Some(marker) if marker.config != *config => {
-                    return Some(answer("CONFIG", [bulk(marker.config)]));
-                }
-                marker => marker,
-            },
-        };
-        let (open, why) = match marker {
-            Some(marker) if marker.run_id == run_id => (marker.open_at, marker.why),
-            other => {
-                let why = if other.is_some() { "reborn" } else { "new" };
-                let open = wall.checked_add(span)?;
-                self.set_marker(marker_key, (&run_id, config), open, why);
-                (open, why)
-            }
-        };
-        if wall < open {
-            let left = Reply::Int(open.saturating_sub(wall));
-            return Some(answer("CLOSED", [left, bulk(why)]));
-        }
-        if let Some(entry) = self.get(lock, now) {
-            return Some(if entry.value == *value && *again == "1" {
-                Reply::Okay
-            } else {
-                entry.why_not(now)
-            });
-        }
-        let floor = match self.value(counter_key, now) {
-            None => wall.saturating_sub(idle_micros).saturating_add(span),
-            Some(text) => match number(&text) {
-                None => return Some(answer("COUNTER", [])),
-                Some(counter) if counter > wall.saturating_add(span).saturating_add(1) => {
-                    let ahead = counter.saturating_sub(wall);
-                    return Some(answer("FUTURE", [Reply::Int(ahead)]));
-                }
-                Some(counter) => counter,
-            },
-        };
-        if token > wall.saturating_add(span) {
-            return Some(answer("SKEW", [Reply::Int(wall)]));
-        }
-        let floor = floor.max(open);
-        if lowest <= floor {
-            return Some(answer("STALE", [Reply::Int(floor)]));
-        }
-        let ends = until(idle, now, "set").and_then(|idle| Ok((idle, until(ttl, now, "set")?)));
-        let (idle, ttl) = match ends {
-            Ok(ends) => ends,
-            Err(refusal) => return Some(refusal),
-        };
-        self.put(counter_key, &token.to_string(), idle);
-        self.put(lock, value, ttl);
-        Some(Reply::Okay)
     }
 
     fn fenced_extend(
@@ -261,6 +186,7 @@ impl Store {
         let is_late = tombstone > latest.saturating_add(1);
         match counter {
             _ if tombstone == 0 => (),
+            None if self.get(counter_key, now).is_some() => (),
             None => {
                 let floor = if is_late { floor } else { floor.max(tombstone) };
                 self.put(counter_key, &floor.to_string(), keep);

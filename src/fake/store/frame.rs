@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::wire::resp::Reply;
 use redis::Value;
 
-use super::Store;
+use super::{Entry, Store};
 use crate::wire::scripts::{EXTEND, INSPECT, PROBE, RELEASE, REST, RETAKE};
 
 /// The keys with their values and ends.
@@ -14,7 +14,11 @@ pub(super) type State = BTreeMap<String, (String, Duration)>;
 
 pub(super) fn state(store: &Store) -> State {
     let keys = store.keys.iter();
-    keys.map(|(key, entry)| (key.clone(), (entry.value.clone(), entry.until)))
+    let content = |entry: &Entry| match entry.text() {
+        Some(text) => text.to_owned(),
+        None => format!("{:?}", entry.content),
+    };
+    keys.map(|(key, entry)| (key.clone(), (content(entry), entry.until)))
         .collect()
 }
 

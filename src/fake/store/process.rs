@@ -47,6 +47,13 @@ impl Process {
         self.epoch_us.saturating_add(micros(now))
     }
 
+    /// When this ms of the wall clock is over, on the node's own clock.
+    pub(super) fn after(&self, wall_ms: i64) -> Duration {
+        let next = u64::try_from(wall_ms).unwrap_or(0).saturating_add(1);
+        let since_epoch = next.saturating_mul(1000);
+        Duration::from_micros(since_epoch.saturating_sub(self.epoch_us))
+    }
+
     pub(super) fn time(&self, now: Duration) -> Reply {
         let wall = Duration::from_micros(self.wall_micros(now));
         let parts = [wall.as_secs(), u64::from(wall.subsec_micros())];

@@ -80,7 +80,7 @@ fn may_be_lock(key: &str, entry: &Entry, longest: usize, now: Duration) -> bool 
         && key.len() <= LONGEST_KEY
         && entry.until > now
         && entry.until != Entry::NEVER
-        && entry.value.len() <= longest
+        && entry.text().is_some_and(|text| text.len() <= longest)
 }
 
 /// What the keys begin with that match a pattern of a list.

@@ -2,6 +2,8 @@
 //!
 //! The fake store plays the same scripts, and is compared with a server by random commands beside it.
 
+mod looks;
+
 use redis::{Connection, ConnectionLike};
 use redlatch_testing::Server;
 
@@ -74,7 +76,7 @@ fn shown(reply: &Reply) -> String {
     match reply {
         Reply::Nil => "nil".into(),
         Reply::Okay => "OK".into(),
-        Reply::Text(text) => text.to_string(),
+        Reply::Text(text) => text.clone(),
         Reply::Int(58_000..=60_000) => "minute".into(),
         Reply::Int(3_500_000..=3_600_000) => "hour".into(),
         Reply::Int(number @ ..=100) => number.to_string(),

@@ -3,5 +3,6 @@ local found = redis.call('MGET', KEYS[2], KEYS[3])
 local closed = gate(KEYS[3], found[2], ARGV[4], ARGV[5])
 if closed then return closed end
 local reply = read(KEYS, ARGV)
-if reply.ok and found[1] and string.find(found[1], '^[1-9]%d*$') then redis.call('INCR', KEYS[2]) end
+local counter = found[1] or ''
+if reply.ok and #counter < 17 and string.find(counter, '^[1-9]%d*$') then redis.call('INCR', KEYS[2]) end
 return reply

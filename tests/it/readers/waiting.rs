@@ -8,7 +8,9 @@ use redlatch_testing::{Server, eventually, now, pause, side_by_side, within};
 
 use super::on_servers::{BOTH, assert_held, ledger};
 use crate::managers::PATIENCE;
-use crate::waiting::wake_up::{BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process};
+use crate::waiting::wake_up::{
+    BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process_with,
+};
 
 const INTENT: &str = "ledger:redlatch:intent";
 
@@ -153,7 +155,8 @@ fn no_reader_passes_a_writer_that_waits() {
 #[test]
 fn the_intent_of_a_writer_that_died_ends_by_itself() {
     let servers = cluster(3);
-    let [holder, late] = [(); 2].map(|()| process(&servers, Duration::from_millis(50)));
+    let (delay, timeout) = (Duration::from_millis(50), Duration::from_millis(300));
+    let [holder, late] = [(); 2].map(|()| process_with(&servers, delay, timeout));
     let reader = ledger(&holder).read().unwrap();
     // As a writer leaves it, which then is killed.
     servers[0].command(&["SET", INTENT, "1", "PX", "700"]);
@@ -169,11 +172,7 @@ fn a_writer_that_gives_up_holds_readers_up_for_a_moment_only() {
     let servers = cluster(3);
     let delay = Duration::from_millis(200);
     let timeout = Duration::from_millis(300);
-    let builder = || LockManager::builder().nodes(servers.iter().map(Server::url));
-    let [one, two] = [(); 2].map(|()| {
-        let builder = builder().node_timeout(timeout).retry_delay(delay, delay);
-        builder.build().unwrap()
-    });
+    let [one, two] = [(); 2].map(|()| process_with(&servers, delay, timeout));
     let _reader = ledger(&one).read().unwrap();
     let cancel = Cancel::new();
     let writer = thread::spawn({

@@ -70,7 +70,7 @@ impl Pair {
             .unwrap();
         let entry = self.store.get(key, now);
         let left = entry.as_ref().map_or(-2, |entry| entry.pttl(now));
-        let value = entry.map(|entry| entry.value.clone());
+        let value = entry.and_then(|entry| entry.text().map(str::to_owned));
         let is_same = match (&value, &get) {
             // Each has an id of its own.
             (Some(fake), Some(real)) => {
