@@ -91,9 +91,13 @@ mod semaphore {
 /// One lock on several resources.
 #[cfg(test)]
 mod several {
+    mod fenced;
+    mod keeping;
     #[cfg(target_os = "linux")]
     mod lines;
     mod names;
+    mod on_servers;
+    mod waiting;
 }
 
 /// Read-write locks: many readers at a time, or one writer.

@@ -271,7 +271,9 @@ fn in_each_line_only_those_are_before_it_who_were_there_before() {
     ];
     assert!(order.lock().is_empty());
     drop(b);
-    threads.map(got);
+    for thread in threads {
+        got(thread);
+    }
     let order = order.lock().clone();
     assert_eq!(order[..2], ["first of b", "both"], "{order:?}");
 }
