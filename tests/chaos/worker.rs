@@ -141,6 +141,10 @@ impl Worker {
         let mut calm: Vec<On> = (0..RESOURCES)
             .flat_map(|i| [Kind::Lock, Kind::Write, Kind::Read].map(|kind| On::one(kind, i)))
             .collect();
+        calm.extend((1..RESOURCES).map(|i| On {
+            kind: Kind::Several,
+            resources: vec![i - 1, i],
+        }));
         rng.shuffle(&mut calm);
         Self {
             manager: builder.build().unwrap(),
