@@ -39,6 +39,7 @@ mod supervise;
 mod term;
 mod terminal;
 mod waiting;
+mod wanted;
 mod watchdog;
 
 #[cfg(not(unix))]

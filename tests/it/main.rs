@@ -93,6 +93,7 @@ mod semaphore {
 mod several {
     mod fenced;
     mod keeping;
+    mod leases;
     #[cfg(target_os = "linux")]
     mod lines;
     mod names;
@@ -103,8 +104,14 @@ mod several {
 /// Read-write locks: many readers at a time, or one writer.
 #[cfg(test)]
 mod readers {
+    mod crowd;
     mod fairness;
-    mod on_servers;
+    pub(super) mod on_servers;
+    mod own;
+    mod shown;
+    mod strangers;
+    #[cfg(target_os = "linux")]
+    mod trouble;
     mod waiting;
 }
 

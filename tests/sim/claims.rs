@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+mod crafted;
+
+use super::access::Access;
 use super::clocks::{MILLI, Nanos};
 use super::handing::{Asked, Beginning, Left};
 use super::plan::{Kind, nanos};
 use super::returned::Returned;
+use super::sharing::Did;
 use super::world::{State, World};
 use crate::LossCause;
 use crate::guard::LockGuard;
@@ -15,7 +19,7 @@ use crate::lease::LeaseWatch;
 pub(crate) struct Claim {
     pub(super) id: u64,
     pub(super) client: usize,
-    pub(super) resource: usize,
+    pub(super) on: Access,
     pub(super) token: String,
     /// Since when this lock is out, by this guard or by those that it was adopted from.
     pub(super) since: Nanos,
@@ -74,7 +78,8 @@ impl State {
     fn has_changed(&mut self, i: usize, deadline: Nanos) {
         let now = self.now;
         let claim = &self.witness.guards[i];
-        let (id, client, resource, limit) = (claim.id, claim.client, claim.resource, claim.limit);
+        let (id, client, limit) = (claim.id, claim.client, claim.limit);
+        let on = claim.on.clone();
         let (before, old, since) = (claim.deadline, claim.until, claim.since);
         let may_end_sooner = claim.may_end_sooner;
         let clock = self.clients[client].clock;
@@ -96,45 +101,43 @@ impl State {
             // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
             let is_due = before.saturating_sub(shown) <= NOTICE;
             let forgets = self.plan.kind == Kind::Fenced;
-            self.note(|| format!("c{client} HAS LOST r{resource}"));
+            self.note(|| format!("c{client} HAS LOST {on}"));
+            self.counts(&on, Did::Lose);
             return self.require(is_due || forgets || may_end_sooner, || {
-                format!("c{client} was told that r{resource} is lost while its lease lasted")
+                format!("c{client} was told that {on} is lost while its lease lasted")
             });
         }
         self.note(|| {
             format!(
-                "c{client} HAS r{resource} now to {}",
+                "c{client} HAS {on} now to {}",
                 Duration::from_nanos(until).as_secs_f64()
             )
         });
         if self.is_in_background() {
             self.count("renewed in the background");
+            self.counts(&on, Did::Renew);
         }
         if before <= shown {
-            self.fail(format!(
-                "c{client} revived its expired lease of r{resource}"
-            ));
+            self.fail(format!("c{client} revived its expired lease of {on}"));
         }
-        let next = self.next_holder_after(resource, id, since);
+        let next = self.next_holder_after(&on, id, since);
         self.require(!next, || {
-            format!(
-                "c{client} revived its lease of r{resource}, which another client has had since"
-            )
+            format!("c{client} revived its lease of {on}, which another client has had since")
         });
         if limit.is_some_and(|limit| until > limit) {
-            self.fail(format!(
-                "c{client} has r{resource} for longer than max_hold"
-            ));
+            self.fail(format!("c{client} has {on} for longer than max_hold"));
         }
         if deadline < before && !may_end_sooner {
-            self.fail(format!("c{client} shortened its lease of r{resource}"));
+            self.fail(format!("c{client} shortened its lease of {on}"));
         }
         self.check_exclusion(id);
         self.check_claims();
     }
 
-    pub(super) fn next_holder_after(&self, resource: usize, id: u64, since: Nanos) -> bool {
-        self.witness.last[resource].is_some_and(|(last, at)| last != id && at > since)
+    /// Whether somebody whom this one excludes has had a resource since then.
+    pub(super) fn next_holder_after(&self, on: &Access, id: u64, since: Nanos) -> bool {
+        let mut resources = on.resources().iter();
+        resources.any(|resource| self.witness.last[*resource].excludes_since(on, id, since))
     }
 
     pub(super) fn claim(&mut self, id: u64) -> Option<&mut Claim> {
@@ -157,7 +160,7 @@ impl State {
     fn claims(
         &mut self,
         id: u64,
-        (client, resource): (usize, usize),
+        (client, on): (usize, &Access),
         (since, got, left): (Nanos, Nanos, Option<Left>),
         guard: &LockGuard,
     ) {
@@ -167,19 +170,17 @@ impl State {
         let until = self.clients[client].clock.when(deadline);
         let span = Duration::from_nanos(until.saturating_sub(now));
         let number = self.witness.number(guard.token());
-        self.note(|| format!("c{client} HOLDS r{resource} t{number} for {span:?}"));
+        self.note(|| format!("c{client} HOLDS {on} t{number} for {span:?}"));
         if self.is_over {
             return;
         }
         if until <= now {
-            self.fail(format!(
-                "c{client} was given r{resource} when it had expired"
-            ));
+            self.fail(format!("c{client} was given {on} when it had expired"));
         }
         self.witness.guards.push(Claim {
             id,
             client,
-            resource,
+            on: on.clone(),
             token: guard.token().to_owned(),
             since,
             until,
@@ -201,7 +202,7 @@ impl World {
     pub(crate) fn acquired(
         &self,
         client: usize,
-        resource: usize,
+        on: &Access,
         guard: &LockGuard,
         asked: Asked,
     ) -> u64 {
@@ -211,10 +212,14 @@ impl World {
         state.witness.next += 1;
         state.witness.acquired += 1;
         let id = state.witness.next;
-        let Beginning { began, left } = state.begins((client, resource), guard, asked);
-        state.claims(id, (client, resource), (now, began, left), guard);
-        state.check_order((client, resource), began, guard);
-        state.witness.last[resource] = Some((id, now));
+        let Beginning { began, left } = state.begins((client, on), guard, asked);
+        state.claims(id, (client, on), (now, began, left), guard);
+        state.check_order((client, on), began, guard);
+        state.passes_nobody(client, on, guard.token());
+        state.counts(on, Did::Take);
+        for resource in on.resources() {
+            state.witness.last[*resource].is_had(on, id, now);
+        }
         id
     }
 
@@ -226,13 +231,14 @@ impl World {
             return;
         };
         state.witness.handed.remove(guard.token());
-        let (resource, since) = (claim.resource, claim.since);
-        let next = state.next_holder_after(resource, handed.id, since);
+        let (on, since) = (&claim.on, claim.since);
+        let next = state.next_holder_after(on, handed.id, since);
         state.require(!next, || {
-            format!("c{client} adopted r{resource}, which another client has had since")
+            format!("c{client} adopted {on}, which another client has had since")
         });
         let now = state.now;
-        state.claims(handed.id, (client, resource), (since, now, None), guard);
+        state.claims(handed.id, (client, on), (since, now, None), guard);
+        state.counts(on, Did::Adopt);
     }
 
     /// During a call, the guard may end before its validity does: it is given a limit, or handed on.

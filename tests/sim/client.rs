@@ -4,14 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::access::Access;
 use super::clocks::MILLI;
 use super::dialer::Dialer;
-use super::exclusion::resource_of;
+use super::exclusion::given;
 use super::keeping::Keeping;
 use super::plan::{Kind, Labels, Plan, nanos, pick};
 use super::process::ClientTime;
 use super::returned::Returned;
-use super::witness::key;
+use super::sharing::{Did, Way};
+use super::wish::Wish;
 use super::world::World;
 use crate::clock::Clock;
 use crate::wire::transport::Connect;
@@ -88,6 +90,9 @@ impl Worker {
         if self.keeps_throughout() {
             self.keep_throughout();
         }
+        if self.plan.streams {
+            self.streams();
+        }
         while self.is_stormy() {
             self.work();
             let usual = self.ttl() / 4;
@@ -137,37 +142,31 @@ impl Worker {
         if self.crowds() || self.hurries() || (self.rng.u8(0..3) == 0 && self.take_over()) {
             return;
         }
-        let (resource, ttl) = (self.usual_resource(), self.ttl());
+        let ((way, on), ttl) = (self.draw_wanted(), self.ttl());
         let timeout = match self.rng.u8(0..4) {
             0 | 1 => Duration::ZERO,
             2 => ttl,
             _ => ttl * 3,
         };
-        let name = key(resource);
         let keeping = self.draw_keeping(ttl);
-        let (id, manager) = (self.id, self.manager.clone());
+        let id = self.id;
         let words =
-            || format!("c{id} wants {name} for {ttl:?}, and waits for {timeout:?}; {keeping:?}");
+            || format!("c{id} wants {on} for {ttl:?}, and waits for {timeout:?}; {keeping:?}");
         self.world.state().note(words);
-        self.look(resource, None);
-        let minimum = self.draw_minimum(ttl);
-        let mut request = self.plan.request(id, &manager, &name).ttl(ttl);
-        if let Some(keeping) = keeping {
-            request = request.keep_alive(keeping.keep_alive);
-        }
-        if let Some(minimum) = minimum {
-            request = request.at_least(minimum);
-        }
-        if let (Labels::Thread, Some(label)) = (self.plan.labels[self.id], self.label()) {
-            request = request.holder(&label);
-        }
-        let call = || request.try_lock_for(timeout);
-        match self.world.while_asking(resource, call) {
+        self.look(&on, None);
+        let minimum = self.draw_minimum(ttl).filter(|_| way != Way::Read);
+        let wish = Wish {
+            keeping,
+            minimum,
+            label: self.own_label(),
+            ..Wish::new(ttl, timeout)
+        };
+        match self.ask((way, &on), &wish) {
             Ok(guard) => {
                 self.is_named_as(&guard);
-                let resource = resource_of(&guard, resource);
+                let on = given(&guard, &on);
                 let asked = (ttl, keeping);
-                let claim = self.world.acquired(self.id, resource, &guard, asked);
+                let claim = self.world.acquired(self.id, &on, &guard, asked);
                 if let Some(keeping) = keeping {
                     self.is_kept(claim, keeping);
                 }
@@ -175,9 +174,12 @@ impl Worker {
                 if let Some(minimum) = minimum {
                     self.world.has_a_minimum(self.id, claim, &guard, minimum);
                 }
-                self.hold(resource, claim, guard, keeping);
+                self.hold(&on, claim, guard, keeping);
             }
-            Err(error) => self.refused(&error),
+            Err(error) => {
+                self.world.state().counts(&on, Did::Refused);
+                self.refused(&error);
+            }
         }
     }
 
@@ -189,6 +191,12 @@ impl Worker {
             Labels::Client => Some(format!("c{id}")),
             Labels::Thread => Some(format!("c{id} thread {number}")),
         }
+    }
+
+    /// What this worker is called in place of its client.
+    pub(super) fn own_label(&self) -> Option<String> {
+        let is_named = self.plan.labels[self.id] == Labels::Thread;
+        self.label().filter(|_| is_named)
     }
 
     /// Nobody else is named as the holder of what this worker was given, also where another thread has handed it over.
@@ -223,7 +231,7 @@ impl Worker {
 
     pub(super) fn hold(
         &mut self,
-        resource: usize,
+        on: &Access,
         claim: u64,
         guard: LockGuard,
         mut keeping: Option<Keeping>,
@@ -241,7 +249,7 @@ impl Worker {
             // A kept lock is held for several ttls.
             let work = self.some_time(if keeping.is_some() { ttl * 3 } else { ttl });
             self.work_under(claim, &guard, work);
-            self.look(resource, Some(&guard));
+            self.look(on, Some(&guard));
             if self.depth == 1 && self.plan.resources > 1 && self.rng.u8(0..4) == 0 {
                 self.work();
             }
@@ -257,17 +265,18 @@ impl Worker {
         match self.rng.u8(0..10) {
             // One that is kept would be for ever.
             0 if !self.plan.lossless && keeping.is_none() => self.abandoned.push(guard),
-            0 | 1 => self.hand_on(claim, guard),
+            // TODO: all, when S is merged
+            0 | 1 if on.only().is_some() => self.hand_on(claim, guard),
             _ if self.ends_at_once() => self.unlock_now(claim, guard),
             2..=4 => {
-                self.world.is_to_rest(self.id, resource, &guard);
+                self.world.is_to_rest(self.id, on, &guard);
                 let watch = guard.watch();
                 let mut returned = self.world.gives_back(claim);
                 drop(guard);
                 self.is_over(&mut returned, &watch);
             }
             _ => {
-                self.world.is_to_rest(self.id, resource, &guard);
+                self.world.is_to_rest(self.id, on, &guard);
                 let token = guard.token().to_owned();
                 if self.unlock(claim, guard) {
                     self.world.has_rested(&token);
@@ -338,18 +347,17 @@ impl Worker {
             longest.max(second)
         };
         let id = self.id;
-        let (name, manager) = (key(resource), self.manager.clone());
+        let (way, on) = self.draw_wanted_of(resource);
         let keeping = self.draw_keeping(ttl);
-        let mut request = self.plan.request(id, &manager, &name).ttl(ttl);
-        if let Some(keeping) = keeping {
-            request = request.keep_alive(keeping.keep_alive);
-        }
-        let call = || request.try_lock_for(ttl.max(second) * 5);
-        match self.world.while_asking(resource, call) {
+        let wish = Wish {
+            keeping,
+            ..Wish::new(ttl, ttl.max(second) * 5)
+        };
+        match self.ask((way, &on), &wish) {
             Ok(guard) => {
-                let resource = resource_of(&guard, resource);
+                let on = given(&guard, &on);
                 let asked = (ttl, keeping);
-                let claim = self.world.acquired(id, resource, &guard, asked);
+                let claim = self.world.acquired(id, &on, &guard, asked);
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
                 self.sleep(work);
                 // There may be little left of one that was handed over.
@@ -365,10 +373,10 @@ impl Worker {
             }
         }
         self.world.nothing_is_left();
-        let request = self.plan.request(id, &manager, &name).ttl(ttl);
-        if let Ok(guard) = request.try_lock() {
-            let resource = resource_of(&guard, resource);
-            let claim = self.world.acquired(id, resource, &guard, (ttl, None));
+        let wish = Wish::new(ttl, Duration::ZERO);
+        if let Ok(guard) = self.ask((way, &on), &wish) {
+            let on = given(&guard, &on);
+            let claim = self.world.acquired(id, &on, &guard, (ttl, None));
             self.unlock(claim, guard);
         }
         self.world.nothing_is_left();

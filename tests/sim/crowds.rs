@@ -8,7 +8,7 @@ use super::half_the_seeds;
 use super::plan::{Kind, Plan, nanos, pick};
 use super::run::{Until, replay_text, run_many};
 use super::trouble::{Episode, Trouble};
-use super::witness::key;
+use super::wish::Wish;
 
 /// A crowd begins at a multiple of this time.
 const SPAN: Nanos = 50 * MILLI;
@@ -74,16 +74,16 @@ impl Worker {
     }
 
     fn takes_its_own_lock(&mut self) {
-        let resource = self.id * self.plan.workers + self.number;
-        let (name, ttl, manager) = (key(resource), self.ttl(), self.manager.clone());
-        let request = manager.request(&name).ttl(ttl);
-        let call = || self.world.despite_death(|| request.try_lock());
-        let Some(result) = self.world.while_asking(resource, call) else {
+        let own = self.id * self.plan.workers + self.number;
+        let ((way, on), ttl) = (self.draw_wanted_in_a_crowd(own), self.ttl());
+        let wish = Wish::new(ttl, Duration::ZERO);
+        let call = || self.world.despite_death(|| self.call((way, &on), &wish));
+        let Some(result) = self.world.while_asking_for(&on, wish.timeout, call) else {
             return;
         };
         match result {
             Ok(guard) => {
-                let claim = self.world.acquired(self.id, resource, &guard, (ttl, None));
+                let claim = self.world.acquired(self.id, &on, &guard, (ttl, None));
                 if self.rng.u8(0..4) == 0 {
                     let result = guard.extend(ttl);
                     self.was_extended(claim, &guard, result);

@@ -3,6 +3,8 @@
 //! In a run with a semaphore each slot is what a lock is in another run: a resource, whose holders exclude each other. The
 //! clients ask for any of them.
 
+use super::access::Access;
+use super::claims::Claim;
 use super::permits::Permits;
 use super::plan::{Plan, pick};
 use super::witness::key;
@@ -75,11 +77,21 @@ impl Plan {
     }
 }
 
-/// Which of the slots a guard has; or the lock that was asked for.
-pub(super) fn resource_of(guard: &LockGuard, asked: usize) -> usize {
-    guard
-        .slot()
-        .map_or(asked, |slot| usize::try_from(slot).unwrap())
+/// Which of the slots a guard has; or what was asked for.
+pub(super) fn given(guard: &LockGuard, asked: &Access) -> Access {
+    guard.slot().map_or_else(
+        || asked.clone(),
+        |slot| Access::to(usize::try_from(slot).unwrap()),
+    )
+}
+
+fn two_holders(a: &Claim, b: &Claim, resource: usize) -> String {
+    let (first, second) = (a.client, b.client);
+    match (a.on.is_read(), b.on.is_read()) {
+        (true, _) => format!("two holders: c{first} reads r{resource}, which c{second} has"),
+        (_, true) => format!("two holders: c{second} reads r{resource}, which c{first} has"),
+        _ => format!("two holders: c{first} and c{second} both have r{resource}"),
+    }
 }
 
 impl State {
@@ -89,13 +101,22 @@ impl State {
         let Some(mine) = self.witness.guards.iter().find(|claim| claim.id == id) else {
             return;
         };
-        let other =
-            self.witness.guards.iter().find(|other| {
-                other.id != id && other.resource == mine.resource && other.until > now
-            });
-        if let Some(other) = other.filter(|_| mine.until > now) {
-            let (a, b, resource) = (mine.client, other.client, mine.resource);
-            return self.fail(format!("two holders: c{a} and c{b} both have r{resource}"));
+        let mut others = self.witness.guards.iter();
+        let other = others.find_map(|other| {
+            let resource = other.on.excludes(&mine.on)?;
+            (other.id != id && other.until > now).then_some((other, resource))
+        });
+        let mut others = self.witness.guards.iter();
+        let is_shared = others.any(|other| {
+            let is_same = other.on == mine.on && mine.on.is_read();
+            other.id != id && is_same && other.until > now
+        });
+        if let Some((other, resource)) = other.filter(|_| mine.until > now) {
+            let words = two_holders(mine, other, resource);
+            return self.fail(words);
+        }
+        if is_shared {
+            self.count("readers at the same time");
         }
         self.check_rests();
         self.check_permits();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::access::Access;
 use super::claims::Claim;
 use super::clocks::Nanos;
 use super::keeping::Keeping;
@@ -46,10 +47,11 @@ impl Before {
     /// None where the next one may not have it.
     pub(super) fn of(claim: &Claim, now: Nanos) -> Option<Self> {
         let left = claim.left.filter(|_| claim.is_known_to_last())?;
+        let resource = claim.on.only()?;
         Some(Self {
             id: claim.id,
             client: claim.client,
-            resource: claim.resource,
+            resource,
             since: claim.since,
             left,
             at: now,
@@ -73,7 +75,7 @@ impl State {
     /// A guard is returned to whoever asked for its lock: it was taken from the nodes, or handed over.
     pub(super) fn begins(
         &mut self,
-        (client, resource): (usize, usize),
+        (client, on): (usize, &Access),
         guard: &LockGuard,
         (ttl, keeping): Asked,
     ) -> Beginning {
@@ -82,18 +84,17 @@ impl State {
         let deadline = guard.watch().deadline().as_nanos();
         let validity = nanos(ttl.saturating_sub(quorum::drift(ttl, 0.01)));
         if deadline > clock.shows(self.now) + validity && !self.is_over {
-            self.fail(format!(
-                "c{client} has r{resource} for longer than it asked for"
-            ));
+            self.fail(format!("c{client} has {on} for longer than it asked for"));
         }
         let task = self.task();
         if !self.witness.is_returned_again(value, task) {
-            self.count_expired(client, resource);
+            self.count_expired(client, on);
             if self.witness.was_passed(value) {
                 self.count("passed to the next thread");
             }
             let began = self.witness.began(value);
-            let left = self.plan.handovers[client].map(|(times, time)| Left {
+            let handover = self.plan.handovers[client].filter(|_| on.only().is_some());
+            let left = handover.map(|(times, time)| Left {
                 times,
                 until: clock.when(clock.shows(began) + nanos(time)),
             });
@@ -104,9 +105,9 @@ impl State {
         let before = self.witness.given_back.remove(value);
         let left = before.and_then(|before| {
             let is_in_bounds = before.left.times > 0 && before.at < before.left.until;
-            let is_same = (before.client, before.resource) == (client, resource);
+            let is_same = (before.client, Some(before.resource)) == (client, on.only());
             let is_longer = keeping.is_none() && deadline > before.last;
-            let is_disputed = self.next_holder_after(resource, before.id, before.since);
+            let is_disputed = self.next_holder_after(on, before.id, before.since);
             let is_early = self.was_to_rest(value, before.at);
             (is_in_bounds && is_same && !is_longer && !is_disputed && !is_early).then(|| Left {
                 times: before.left.times - 1,
@@ -115,17 +116,17 @@ impl State {
         });
         if left.is_none() && !self.is_over {
             self.fail(format!(
-                "c{client} was handed r{resource}, which was over, or not for so often or so long"
+                "c{client} was handed {on}, which was over, or not for so often or so long"
             ));
         }
         Beginning { began: now, left }
     }
 
     /// Counts the locks of this client that are taken although a guard is out.
-    fn count_expired(&mut self, client: usize, resource: usize) {
+    fn count_expired(&mut self, client: usize, on: &Access) {
         let guards = self.witness.guards.iter();
         let mut in_line = guards.filter(|claim| claim.has_a_turn());
-        if in_line.any(|claim| (claim.client, claim.resource) == (client, resource)) {
+        if in_line.any(|claim| claim.client == client && claim.on.excludes(on).is_some()) {
             self.count("taken over from one that has expired");
         }
     }
@@ -145,10 +146,12 @@ impl State {
 
 impl World {
     /// Calls for a lock, of which the witness knows meanwhile.
-    pub(super) fn while_asking<T>(&self, resource: usize, call: impl FnOnce() -> T) -> T {
+    pub(super) fn while_asking<T>(&self, on: &Access, call: impl FnOnce() -> T) -> T {
         let mut state = self.state();
         let task = state.task();
-        state.witness.asking.insert(task, resource);
+        if let Some(resource) = on.only() {
+            state.witness.asking.insert(task, resource);
+        }
         drop(state);
         let result = call();
         self.state().witness.asking.remove(&task);

@@ -2,17 +2,24 @@
 
 use std::time::Duration;
 
+use super::access::Access;
 use super::client::Worker;
 use super::witness::key;
 use crate::{Finding, LockGuard, LockStatus, View};
 
 impl Worker {
     /// Looks at a lock, if the plan says so: its own if there is a guard. That it changes nothing, the witness sees.
-    pub(super) fn look(&self, resource: usize, guard: Option<&LockGuard>) {
+    pub(super) fn look(&self, on: &Access, guard: Option<&LockGuard>) {
         if !self.plan.looks {
             return;
         }
         self.look_at_the_nodes();
+        for resource in on.resources() {
+            self.look_at(*resource, guard);
+        }
+    }
+
+    fn look_at(&self, resource: usize, guard: Option<&LockGuard>) {
         let end = || guard.map_or(0, |guard| guard.watch().deadline().as_nanos());
         let before = end();
         let Ok(status) = self.manager.status(&key(resource)) else {

@@ -62,8 +62,8 @@ impl Worker {
         let mut state = self.world.state();
         let now = state.now;
         let has_it = |node: &mut Node| {
-            let token = node.value(lease.resource(), now);
-            token.as_deref() == Some(lease.token())
+            let contents = node.contents(lease.resource(), now);
+            contents.has(lease.token())
         };
         let left = state
             .nodes
@@ -104,7 +104,7 @@ impl Worker {
                         .broken_promise(format!("{} was adopted with another token", mail.text));
                 }
                 if let Some(claim) = &mail.handed.claim {
-                    self.hold(claim.resource, mail.handed.id, guard, None);
+                    self.hold(&claim.on, mail.handed.id, guard, None);
                 }
             }
             Err(error) => self.not_adopted(mail, &error),

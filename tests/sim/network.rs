@@ -180,11 +180,10 @@ impl State {
         let connection = &mut self.network.connections[id];
         let (client, node) = (connection.client, connection.node);
         let reply = connection.inbox.pop_front();
-        let read = connection.unread.reads(reply.as_ref());
-        if let Err(what) = read
-            && !self.is_over
-        {
-            self.fail(format!("c{client} reads from n{node} {what}"));
+        match connection.unread.reads(reply.as_ref()) {
+            Ok(asked) => self.is_answered(asked, reply.as_ref()),
+            Err(_) if self.is_over => {}
+            Err(what) => self.fail(format!("c{client} reads from n{node} {what}")),
         }
         reply
     }

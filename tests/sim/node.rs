@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::wire::resp::Reply;
 
 use super::clocks::{Clockwork, Nanos};
+use super::contents::{Contents, Entry};
 use super::plan::Plan;
 use super::wire::{Message, token_of};
 use crate::clock::VIRTUAL_EPOCH_US;
@@ -29,11 +30,12 @@ pub(crate) struct Node {
     backlog: VecDeque<(usize, Message)>,
 }
 
-/// What a command did to the key that it was about.
+/// What a command did to the keys that it was about.
 pub(crate) struct Executed {
     pub(crate) reply: Reply,
-    pub(crate) before: Option<String>,
-    pub(crate) after: Option<String>,
+    /// Of each key.
+    pub(crate) before: Vec<Contents>,
+    pub(crate) after: Vec<Contents>,
 }
 
 impl Node {
@@ -146,10 +148,10 @@ impl Node {
     }
 
     pub(crate) fn execute(&mut self, message: &Message, now: Nanos) -> Executed {
-        let before = self.value(&message.key, now);
+        let before = self.contents_of(&message.keys, now);
         let time = self.time(now);
         let reply = self.store.execute(&message.bytes, time);
-        let after = self.value(&message.key, now);
+        let after = self.contents_of(&message.keys, now);
         Executed {
             reply,
             before,
@@ -157,21 +159,40 @@ impl Node {
         }
     }
 
-    /// The token that the key has.
-    pub(crate) fn value(&mut self, key: &str, now: Nanos) -> Option<String> {
-        let time = self.time(now);
-        let value = self.store.value(key, time)?;
-        Some(token_of(&value).to_owned())
+    fn contents_of(&mut self, keys: &[String], now: Nanos) -> Vec<Contents> {
+        keys.iter().map(|key| self.contents(key, now)).collect()
     }
 
-    /// The true time at which the key with this token expires, if it is there.
+    /// What is under the key.
+    pub(crate) fn contents(&mut self, key: &str, now: Nanos) -> Contents {
+        let time = self.time(now);
+        let until = self.store.get(key, time).map(|entry| entry.until);
+        let Some(until) = until else {
+            return Contents::default();
+        };
+        if let Some(readers) = self.store.readers(key, time) {
+            let entries = readers.map(|(value, until)| Entry {
+                token: token_of(value).to_owned(),
+                until,
+            });
+            return Contents::readers(entries.collect(), until);
+        }
+        let value = self.store.value(key, time).unwrap_or_default();
+        Contents::value(token_of(&value), until)
+    }
+
+    /// The true time at which this token has the key no longer, if it has it.
     pub(crate) fn expiry(&mut self, key: &str, token: &str, now: Nanos) -> Option<Nanos> {
         let time = self.time(now);
-        let entry = self
-            .store
-            .get(key, time)
-            .filter(|entry| entry.text().is_some_and(|value| token_of(value) == token))?;
-        let until = u64::try_from(entry.until.as_nanos()).unwrap();
-        Some(self.clock.when(until))
+        let entry = self.store.get(key, time)?;
+        let until = match entry.text() {
+            Some(value) => Some(entry.until).filter(|_| token_of(value) == token),
+            None => {
+                let mut readers = self.store.readers(key, time)?;
+                let own = readers.find(|(value, _)| token_of(value) == token);
+                own.map(|(_, until)| until)
+            }
+        };
+        Some(self.clock.when(u64::try_from(until?.as_nanos()).unwrap()))
     }
 }

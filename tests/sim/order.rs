@@ -2,6 +2,7 @@
 
 use crate::wire::resp::Reply;
 
+use super::access::Access;
 use super::clocks::Nanos;
 use super::world::State;
 use crate::guard::LockGuard;
@@ -30,24 +31,29 @@ impl State {
     /// No two guards have the same fencing token, and who began when another had been returned has the larger one.
     pub(super) fn check_order(
         &mut self,
-        (client, resource): (usize, usize),
+        (client, on): (usize, &Access),
         began: Nanos,
         guard: &LockGuard,
     ) {
         let Some(token) = guard.fencing_token() else {
             return;
         };
-        let before = &self.witness.fencing[resource];
+        if on.is_read() {
+            return self.fail(format!("c{client} reads with the fencing token {token}"));
+        }
+        let resources = on.resources().iter();
+        let mut before = resources.flat_map(|resource| &self.witness.fencing[*resource]);
         let wrong = before
-            .iter()
             .find(|(returned, other)| *other == token || (*returned <= began && *other > token));
         if let Some((_, other)) = wrong {
             let other = *other;
             self.require(false, || {
-                format!("c{client} has r{resource} with the fencing token {token}, and {other} was before")
+                format!("c{client} has {on} with the fencing token {token}, and {other} was before")
             });
         }
         let now = self.now;
-        self.witness.fencing[resource].push((now, token));
+        for resource in on.resources() {
+            self.witness.fencing[*resource].push((now, token));
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::episodes::{Fleet, episodes};
 use super::permits::Permits;
+use super::sharing::Sharing;
 use super::trouble::Episode;
 use crate::Fanout;
 use crate::fencing::Rules;
@@ -78,6 +79,10 @@ pub(crate) struct Plan {
     pub(crate) resources: usize,
     /// If they are the slots of a semaphore.
     pub(crate) permits: Option<Permits>,
+    /// If they are not only locked.
+    pub(crate) sharing: Option<Sharing>,
+    /// Whether one client writes and all others read, without a pause.
+    pub(crate) streams: bool,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
@@ -177,6 +182,8 @@ impl Plan {
             workers,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
             permits: None,
+            sharing: None,
+            streams: false,
             node_timeout,
             retry: (
                 Duration::from_millis(retry_min),

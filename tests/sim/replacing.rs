@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::access::Access;
 use super::client::Worker;
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::plan::{Plan, SHORTEST_DELAY, nanos};
@@ -97,11 +98,12 @@ impl Worker {
     fn takes_lock_after_lock(&mut self, until: Nanos) {
         let (resource, ttl) = (self.plan.resources - 1, self.ttl());
         let (name, manager) = (key(resource), self.manager.clone());
+        let on = Access::to(resource);
         let request = manager.request(&name).ttl(ttl);
         while self.is_stormy() && self.world.state().now < until {
-            match self.world.while_asking(resource, || request.try_lock()) {
+            match self.world.while_asking(&on, || request.try_lock()) {
                 Ok(guard) => {
-                    let claim = self.world.acquired(self.id, resource, &guard, (ttl, None));
+                    let claim = self.world.acquired(self.id, &on, &guard, (ttl, None));
                     self.unlock(claim, guard);
                 }
                 Err(error) => {

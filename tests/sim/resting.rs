@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use super::access::Access;
 use super::client::Worker;
 use super::clocks::Nanos;
 use super::node::Executed;
@@ -17,13 +18,35 @@ pub(super) type Rests = HashMap<String, Rest>;
 
 pub(super) struct Rest {
     client: usize,
-    resource: usize,
+    on: Access,
     /// Until when nobody may have the lock.
     until: Nanos,
     /// When the validity of the guard would have ended.
     valid_until: Nanos,
-    /// Where it has begun.
-    nodes: HashSet<usize>,
+    /// Where it has begun: the place of each resource among those of the guard, and the node.
+    begun: HashSet<(usize, usize)>,
+}
+
+impl Rest {
+    /// On how many nodes the resource at this place rests.
+    fn nodes(&self, place: usize) -> usize {
+        self.begun.iter().filter(|(its, _)| *its == place).count()
+    }
+
+    /// Whether all resources rest on a majority.
+    fn is_whole(&self, majority: usize) -> bool {
+        (0..self.on.resources().len()).all(|place| self.nodes(place) >= majority)
+    }
+
+    /// The resources that nobody may have now.
+    fn resting(&self, majority: usize, now: Nanos) -> Vec<usize> {
+        if self.until <= now {
+            return Vec::new();
+        }
+        let resources = self.on.resources().iter().enumerate();
+        let resting = resources.filter(|(place, _)| self.nodes(*place) >= majority);
+        resting.map(|(_, resource)| *resource).collect()
+    }
 }
 
 /// In front of the value of a lock that rests.
@@ -75,7 +98,7 @@ impl World {
     }
 
     /// The guard ends now, and its lock rests if its minimum is not over.
-    pub(super) fn is_to_rest(&self, client: usize, resource: usize, guard: &LockGuard) {
+    pub(super) fn is_to_rest(&self, client: usize, on: &Access, guard: &LockGuard) {
         let Some(until) = guard.rests_until() else {
             return;
         };
@@ -84,10 +107,10 @@ impl World {
         let clock = state.clients[client].clock;
         let rest = Rest {
             client,
-            resource,
+            on: on.clone(),
             until: clock.when(until.as_nanos()),
             valid_until: clock.when(valid_until),
-            nodes: HashSet::new(),
+            begun: HashSet::new(),
         };
         if rest.until > state.now {
             state.witness.rests.insert(guard.token().to_owned(), rest);
@@ -99,7 +122,7 @@ impl World {
         let mut state = self.state();
         let (majority, now) = (state.majority(), state.now);
         let rest = state.witness.rests.get(token);
-        let is_short = rest.is_some_and(|rest| rest.until > now && rest.nodes.len() < majority);
+        let is_short = rest.is_some_and(|rest| rest.until > now && !rest.is_whole(majority));
         state.require(!is_short, || {
             "a lock rests on fewer nodes than a majority, and nothing was said".to_owned()
         });
@@ -129,45 +152,54 @@ impl State {
         let now = self.now;
         let rest = self.witness.rests.get(token);
         if let Some(rest) = rest.filter(|rest| rest.until.min(rest.valid_until) > now) {
-            let (client, resource) = (rest.client, rest.resource);
-            self.fail(format!("c{client} releases r{resource} before its minimum"));
+            let (client, on) = (rest.client, rest.on.clone());
+            self.fail(format!("c{client} releases {on} before its minimum"));
         }
     }
 
     /// A node has executed the command by which a lock rests.
     pub(super) fn lets_rest(&mut self, node: usize, message: &Message, executed: &Executed) {
-        if executed.before.as_ref() != Some(&message.token) {
-            return;
-        }
         let value = format!("{MARK}{}", message.token);
         let (now, majority) = (self.now, self.majority());
         let until = self.witness.rests.get(&message.token);
         let until = until.map_or(0, |rest| rest.until);
-        let end = self.nodes[node].expiry(&message.key, &value, now);
-        if end.is_none_or(|end| end < until) {
-            return self.fail(format!("a lock rests for too short a time on n{node}"));
-        }
-        let Some(rest) = self.witness.rests.get_mut(&message.token) else {
-            return;
-        };
-        rest.nodes.insert(node);
-        if rest.nodes.len() == majority && rest.until > now {
-            self.count("a lock rests");
+        for (place, (key, before)) in message.keys.iter().zip(&executed.before).enumerate() {
+            if !before.has(&message.token) {
+                continue;
+            }
+            let end = self.nodes[node].expiry(key, &value, now);
+            if end.is_none_or(|end| end < until) {
+                return self.fail(format!("a lock rests for too short a time on n{node}"));
+            }
+            let Some(rest) = self.witness.rests.get_mut(&message.token) else {
+                return;
+            };
+            rest.begun.insert((place, node));
+            if rest.nodes(place) == majority && rest.until > now {
+                let is_of_several = rest.on.resources().len() > 1;
+                self.count("a lock rests");
+                if is_of_several {
+                    self.count("a lock on several resources rests");
+                }
+            }
         }
     }
 
     /// Nobody has a lock that rests on a majority.
     pub(super) fn check_rests(&mut self) {
         let (now, majority) = (self.now, self.majority());
-        let is_on = |rest: &Rest| rest.until > now && rest.nodes.len() >= majority;
-        let mut rests = self.witness.rests.iter().filter(|(_, rest)| is_on(rest));
+        let mut rests = self.witness.rests.iter();
         let found = rests.find_map(|(token, rest)| {
-            let mut guards = self.witness.guards.iter();
-            let holder = guards.find(|claim| {
-                claim.resource == rest.resource && claim.until > now && claim.token != *token
+            let resources = rest.resting(majority, now);
+            let others = self.witness.guards.iter();
+            let mut others = others.filter(|claim| claim.until > now && claim.token != *token);
+            let (holder, resource) = others.find_map(|claim| {
+                let mut resources = resources.iter();
+                let resource = resources.find(|resource| claim.on.resources().contains(resource));
+                Some((claim.client, *resource?))
             })?;
             let left = Duration::from_nanos(rest.until - now);
-            Some((holder.client, rest.client, rest.resource, left))
+            Some((holder, rest.client, resource, left))
         });
         if let Some((holder, client, resource, left)) = found {
             self.require(false, || {
@@ -180,7 +212,7 @@ impl State {
     pub(super) fn is_refused_by_a_rest(&mut self, error: &Error) {
         let (now, majority) = (self.now, self.majority());
         let mut rests = self.witness.rests.values();
-        let is_one = rests.any(|rest| rest.until > now && rest.nodes.len() >= majority);
+        let is_one = rests.any(|rest| !rest.resting(majority, now).is_empty());
         if is_one && matches!(error, Error::Held { .. }) {
             self.count("refused by a rest");
         }

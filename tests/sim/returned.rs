@@ -1,5 +1,6 @@
 //! Guards that are given back: what they claimed last, and what their clients are told of it.
 
+use super::access::Access;
 use super::claims::NOTICE;
 use super::clocks::Nanos;
 use super::handing::Before;
@@ -17,7 +18,7 @@ pub(crate) struct Returned {
 /// What it claimed last.
 pub(crate) struct Last {
     client: usize,
-    pub(super) resource: usize,
+    pub(super) on: Access,
     /// Whether another has had it since.
     is_disputed: bool,
     pub(super) since: Nanos,
@@ -37,16 +38,16 @@ impl World {
             let before = Before::of(claim, now).map(|before| (claim.token.clone(), before));
             (
                 before,
-                (claim.client, claim.resource, claim.since, claim.last),
+                (claim.client, claim.on.clone(), claim.since, claim.last),
             )
         });
-        let claim = claim.map(|(before, (client, resource, since, last))| {
+        let claim = claim.map(|(before, (client, on, since, last))| {
             state.witness.given_back.extend(before);
-            state.note(|| format!("c{client} gives r{resource} back"));
+            state.note(|| format!("c{client} gives {on} back"));
             Last {
                 client,
-                resource,
-                is_disputed: state.next_holder_after(resource, id, since),
+                is_disputed: state.next_holder_after(&on, id, since),
+                on,
                 since,
                 until: state.clients[client].clock.when(last),
             }
@@ -74,8 +75,11 @@ impl World {
     pub(crate) fn unlocked(&self, returned: &Returned) {
         if let Some(claim) = &returned.claim {
             self.state().require(!claim.is_disputed, || {
-                let (client, resource) = (claim.client, claim.resource);
-                format!("c{client} was told that it had r{resource} up to {:?}, and another had it before", returned.at)
+                let (client, on) = (claim.client, &claim.on);
+                format!(
+                    "c{client} was told that it had {on} up to {:?}, and another had it before",
+                    returned.at
+                )
             });
         }
     }
@@ -93,10 +97,8 @@ impl World {
             let has_ended = claim.until <= state.now.max(soon);
             let forgets = state.plan.kind == Kind::Fenced;
             state.require(has_ended || forgets, || {
-                let (client, resource) = (claim.client, claim.resource);
-                format!(
-                    "c{client} gave r{resource} back or on, and it was lost while its lease lasted"
-                )
+                let (client, on) = (claim.client, &claim.on);
+                format!("c{client} gave {on} back or on, and it was lost while its lease lasted")
             });
         }
     }

@@ -3,17 +3,19 @@
 
 use std::time::Duration;
 
+use super::access::Access;
 use super::client::Worker;
 use super::clocks::{MILLI, SECOND};
 use super::fewer_seeds;
 use super::keeping::Keeping;
 use super::plan::{Kind, Plan, Restarts};
 use super::run::{Until, run_many};
+use super::sharing::Way;
 use super::trouble::{Episode, Trouble};
-use super::witness::key;
+use super::wish::Wish;
 use crate::Error;
 
-/// The lock that is kept all the time.
+/// The lock that is kept all the time, or the first of its resources.
 const KEPT: usize = 0;
 
 impl Plan {
@@ -61,22 +63,30 @@ impl Worker {
         self.plan.restarts == Restarts::InTurn && self.id == 0
     }
 
+    /// A lock; or, where the plan has that, a read lock or one on several resources.
+    fn wanted_throughout(&self) -> (Way, Access) {
+        match (self.plan.sharing, self.plan.seed % 4) {
+            (None, _) => (Way::Lock, Access::to(KEPT)),
+            (Some(_), 0 | 3) => (Way::Read, Access::to_read(KEPT)),
+            (Some(_), _) => (Way::All, Access::to_all([KEPT, KEPT + 1])),
+        }
+    }
+
     /// Keeps the lock until all servers have been restarted twice.
     pub(super) fn keep_throughout(&mut self) {
         let ttl = Duration::from_nanos(self.plan.longest_ttl());
         let keeping = Keeping::unbounded();
-        let (name, manager) = (key(KEPT), self.manager.clone());
-        let request = manager.request(&name).ttl(ttl);
-        let request = request.keep_alive(keeping.keep_alive);
-        let guard = match self
-            .world
-            .while_asking(KEPT, || request.try_lock_for(ttl * 20))
-        {
+        let (way, on) = self.wanted_throughout();
+        let wish = Wish {
+            keeping: Some(keeping),
+            ..Wish::new(ttl, ttl * 20)
+        };
+        let guard = match self.ask((way, &on), &wish) {
             Ok(guard) => guard,
             Err(error) => return self.refused(&error),
         };
         let asked = (ttl, Some(keeping));
-        let claim = self.world.acquired(self.id, KEPT, &guard, asked);
+        let claim = self.world.acquired(self.id, &on, &guard, asked);
         self.is_kept(claim, keeping);
         while self.is_stormy() {
             self.sleep(ttl / 5);
@@ -89,9 +99,29 @@ impl Worker {
                 break;
             }
         }
-        self.world.counts_copies(guard.token());
+        self.world.counts_copies(&on, guard.token());
         self.unlock(claim, guard);
     }
+}
+
+/// The same with a read lock, and with a lock on several resources, among readers and others.
+#[test]
+fn a_kept_read_lock_and_one_on_several_resources_outlive_the_restart_of_every_server() {
+    let total = run_many(fewer_seeds(), Until::Broken, |seed| {
+        let plan = Plan::rolling(seed, Kind::Sound, if seed % 2 == 0 { 5 } else { 3 });
+        Plan {
+            resources: 2,
+            rests: false,
+            looks: false,
+            ..plan.with_sharing()
+        }
+    });
+    println!("rolling, shared: {total}");
+    assert!(total.violations.is_empty(), "{:?}", total.violations);
+    let healed = total.tally.get("a key set again").copied();
+    assert!(healed >= Some(5 * total.runs), "{total}");
+    let everywhere = total.tally.get("kept throughout, on all nodes").copied();
+    assert!(everywhere > Some(total.runs / 2), "{total}");
 }
 
 /// Servers without persistence are restarted one after the other, each away for longer than every ttl. A lock that is kept

@@ -17,16 +17,19 @@
 
 use std::ops::Range;
 
+mod access;
 mod asking;
 mod claims;
 mod client;
 mod clocks;
+mod contents;
 mod crowds;
 mod dialer;
 mod episodes;
 mod exclusion;
 mod handing;
 mod hooks;
+mod in_time;
 mod keeping;
 mod line;
 mod looks;
@@ -43,10 +46,14 @@ mod resting;
 mod returned;
 mod rolling;
 mod run;
+mod sharing;
+mod stream;
 mod trace;
 mod trouble;
 mod unread;
+mod waiting;
 mod wire;
+mod wish;
 mod witness;
 mod world;
 
@@ -70,6 +77,12 @@ fn seeds() -> Range<u64> {
 fn half_the_seeds() -> Range<u64> {
     let Range { start, end } = seeds();
     start..(start + (end - start).div_ceil(2)).max(USUAL_SEEDS.end)
+}
+
+/// A third of them, but no fewer than usual.
+fn a_third_of_the_seeds() -> Range<u64> {
+    let Range { start, end } = seeds();
+    start..(start + (end - start).div_ceil(3)).max(USUAL_SEEDS.end)
 }
 
 /// A tenth of them, but no fewer than usual.
@@ -345,8 +358,10 @@ fn replay() {
     let seed = seed.parse().unwrap();
     let mut plan = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
         Ok("crowd") => Plan::crowd(seed),
+        Ok("shared") => Plan::shared(seed),
+        Ok("stream") => Plan::stream(seed),
         _ => Plan::draw(seed, kind),
     };
-    plan.rests = std::env::var("REDLATCH_SIM_RESTS").is_ok();
+    plan.rests |= std::env::var("REDLATCH_SIM_RESTS").is_ok();
     println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
 }

@@ -58,22 +58,23 @@ impl Unread {
         message.verb == Verb::Release && before.any(|sent| sent.asks && sent.token == message.token)
     }
 
-    /// The next reply is read, or none has come in time.
-    pub(super) fn reads(&mut self, reply: Option<&Reply>) -> Result<(), &'static str> {
+    /// The next reply is read, or none has come in time. Returns the token of the attempt that it answers, if it answers one.
+    pub(super) fn reads(&mut self, reply: Option<&Reply>) -> Result<Option<String>, &'static str> {
         if self.is_spent {
             return Err("after a reading that failed");
         }
         let Some(reply) = reply else {
             self.is_spent = true;
-            return Ok(());
+            return Ok(None);
         };
         self.is_introduced = true;
         let Some(sent) = self.commands.pop_front() else {
             return Err("a reply to nothing");
         };
+        let asked = sent.asks.then(|| sent.token.clone());
         if matches!(reply, Reply::Error(error) if error.code == "NOSCRIPT") {
             self.refused.push(sent.token);
         }
-        Ok(())
+        Ok(asked)
     }
 }

@@ -4,7 +4,8 @@ use crate::wire::resp;
 
 use crate::wire::scripts::fenced;
 use crate::wire::scripts::{
-    EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCRIPTS,
+    ACQUIRE_ALL, EXTEND, EXTEND_ALL, INSPECT, INSPECT_READ, INTRODUCE, LOOK, LOOK_ALL, LOOK_READ,
+    PASS, PROBE, READ, RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, SCRIPTS, UNREAD,
 };
 
 /// A command on its way.
@@ -12,7 +13,7 @@ use crate::wire::scripts::{
 pub(crate) struct Message {
     pub(crate) bytes: Vec<u8>,
     pub(crate) verb: Verb,
-    pub(crate) key: String,
+    pub(crate) keys: Vec<String>,
     pub(crate) token: String,
     /// Of the lock that is given back with it, if it is a pass.
     pub(crate) released: Option<String>,
@@ -84,85 +85,84 @@ impl Message {
             let script = SCRIPTS.iter().find(|script| script.digest() == *digest);
             (*name, *digest) = ("EVAL", script.unwrap().text());
         }
-        if let Some(pass) = Self::pass(bytes, &words) {
-            return pass;
-        }
-        let (verb, key, token, ttl) = match words.as_slice() {
-            ["EVAL", PROBE, "0"] => (Verb::Probe, "", "", ""),
-            ["EVAL", INTRODUCE, "0"] | ["INFO", _] | ["TIME"] => (Verb::Ask, "", "", ""),
-            ["GET", key] => (Verb::Ask, *key, "", ""),
-            ["SET", key, token, "NX", "PX", ttl] => (Verb::Set, *key, *token, *ttl),
-            [
-                "EVAL",
-                fenced::ACQUIRE,
-                "3",
-                key,
-                _,
-                _,
-                value,
-                ttl,
-                rest @ ..,
-            ] => {
-                let is_again = rest.get(4) == Some(&"1");
-                let verb = if is_again { Verb::Retake } else { Verb::Set };
-                (verb, *key, *value, *ttl)
+        let message = match words.as_slice() {
+            ["EVAL", script, count, rest @ ..] => {
+                let (keys, arguments) = rest.split_at(count.parse().unwrap());
+                Self::by_script(script, keys, arguments)
             }
-            ["EVAL", fenced::EXTEND, "3", key, _, _, value, ttl, ..] => {
-                (Verb::Extend, *key, *value, *ttl)
-            }
-            ["EVAL", fenced::RELEASE, "2", key, _, value, ..] => (Verb::Release, *key, *value, ""),
-            ["EVAL", fenced::REST, "2", key, _, value, .., ttl] => (Verb::Rest, *key, *value, *ttl),
-            ["EVAL", INSPECT, "1", key] => (Verb::Inspect, *key, "", ""),
-            ["EVAL", LOOK, "1", key, _, _, ..] => (Verb::Look, *key, "", ""),
-            ["EVAL", script, "1", key, token, rest @ ..] => {
-                let verb = match *script {
-                    RETAKE => Verb::Retake,
-                    EXTEND => Verb::Extend,
-                    RELEASE => Verb::Release,
-                    REST => Verb::Rest,
-                    other => panic!("an unknown script: {other}"),
-                };
-                (verb, *key, *token, rest.first().copied().unwrap_or(""))
-            }
+            ["SET", key, token, "NX", "PX", ttl] => Self::new(Verb::Set, &[key], &[token, ttl]),
+            ["INFO", _] | ["TIME"] => Self::new(Verb::Ask, &[], &[]),
+            ["GET", key] => Self::new(Verb::Ask, &[key], &[]),
             other => panic!("an unknown command: {other:?}"),
         };
         Self {
             bytes: bytes.to_vec(),
-            verb,
-            key: key.to_owned(),
-            token: token_of(token).to_owned(),
-            released: None,
-            ttl: ttl.to_owned(),
+            ..message
         }
     }
 
-    fn pass(bytes: &[u8], words: &[&str]) -> Option<Self> {
-        let (["EVAL", PASS, "1", key, old, new, ttl]
-        | [
-            "EVAL",
-            fenced::PASS,
-            "3",
-            key,
-            _,
-            _,
-            old,
-            _,
-            _,
-            _,
-            new,
-            ttl,
-            ..,
-        ]) = words
-        else {
-            return None;
+    /// The arguments are a value, and a time to live behind it, as far as the command has them.
+    fn new(verb: Verb, keys: &[&str], arguments: &[&str]) -> Self {
+        let argument = |place| arguments.get(place).copied().unwrap_or("");
+        Self {
+            bytes: Vec::new(),
+            verb,
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            token: token_of(argument(0)).to_owned(),
+            released: None,
+            ttl: argument(1).to_owned(),
+        }
+    }
+
+    fn by_script(script: &str, keys: &[&str], arguments: &[&str]) -> Self {
+        let asks = |again: usize| match arguments.get(again) {
+            Some(&"1") => Verb::Retake,
+            _ => Verb::Set,
         };
-        Some(Self {
-            bytes: bytes.to_vec(),
-            verb: Verb::Pass,
-            key: (*key).to_owned(),
-            token: token_of(new).to_owned(),
+        match script {
+            PROBE => Self::new(Verb::Probe, keys, &[]),
+            INTRODUCE => Self::new(Verb::Ask, keys, &[]),
+            INSPECT | INSPECT_READ => Self::new(Verb::Inspect, keys, &[]),
+            LOOK | LOOK_ALL | LOOK_READ => Self::new(Verb::Look, keys, &[]),
+            RETAKE => Self::new(Verb::Retake, keys, arguments),
+            ACQUIRE_ALL | READ => Self::new(asks(2), keys, arguments),
+            EXTEND | EXTEND_ALL | REREAD => Self::new(Verb::Extend, keys, arguments),
+            RELEASE | RELEASE_ALL | UNREAD => Self::new(Verb::Release, keys, arguments),
+            REST | REST_ALL => Self::new(Verb::Rest, keys, arguments),
+            PASS => Self::pass(keys, arguments[0], &arguments[1..]),
+            _ => Self::by_fenced_script(script, keys, arguments),
+        }
+    }
+
+    fn by_fenced_script(script: &str, keys: &[&str], arguments: &[&str]) -> Self {
+        // A counter stands behind each lock, and behind the last one perhaps the marker.
+        let locks: Vec<&str> = keys.chunks_exact(2).map(|pair| pair[0]).collect();
+        let locks = locks.as_slice();
+        let asks = |again: usize| match arguments.get(again) {
+            Some(&"1") => Verb::Retake,
+            _ => Verb::Set,
+        };
+        match script {
+            fenced::ACQUIRE | fenced::ACQUIRE_ALL => Self::new(asks(6), locks, arguments),
+            fenced::READ => Self::new(asks(2), locks, arguments),
+            fenced::EXTEND | fenced::EXTEND_ALL => Self::new(Verb::Extend, locks, arguments),
+            fenced::RELEASE | fenced::RELEASE_ALL => {
+                Self::new(Verb::Release, locks, &arguments[..1])
+            }
+            fenced::REST | fenced::REST_ALL => {
+                let left = arguments[arguments.len() - 1];
+                Self::new(Verb::Rest, locks, &[arguments[0], left])
+            }
+            fenced::PASS => Self::pass(locks, arguments[0], &arguments[4..]),
+            other => panic!("an unknown script: {other}"),
+        }
+    }
+
+    /// A release of the lock with the first value, and an acquire.
+    fn pass(keys: &[&str], old: &str, arguments: &[&str]) -> Self {
+        Self {
             released: Some(token_of(old).to_owned()),
-            ttl: (*ttl).to_owned(),
-        })
+            ..Self::new(Verb::Pass, keys, arguments)
+        }
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
+use super::access::{Access, Had};
 use super::claims::Claim;
 use super::clocks::Nanos;
+use super::contents::Own;
 use super::handing::Before;
 use super::hooks::Hook;
 use super::node::Executed;
@@ -19,8 +21,8 @@ pub(crate) struct Witness {
     /// The guards that are out, whether their leases have ended or not.
     pub(super) guards: Vec<Claim>,
     pub(super) next: u64,
-    /// Who had each resource last, by the number of the claim, and since when.
-    pub(super) last: Vec<Option<(u64, Nanos)>>,
+    /// Who had each resource last.
+    pub(super) last: Vec<Had>,
     /// What is to be called when a lock is lost.
     pub(super) hooks: Vec<Hook>,
     /// The tokens of the leases that nobody has adopted.
@@ -29,9 +31,11 @@ pub(crate) struct Witness {
     pub(super) given_back: HashMap<String, Before>,
     /// The locks that are to rest.
     pub(super) rests: Rests,
-    /// The resource that each task is asking for.
+    /// The resource that each task is asking for, where a lock can be passed to it.
     pub(super) asking: HashMap<usize, usize>,
     pub(super) tokens: HashMap<String, Token>,
+    /// The attempts of readers that were told that a writer waits.
+    pub(super) held_back: HashSet<String>,
     /// The task that asked for a lock with this token; another one may have sent it.
     pub(super) made_by: HashMap<String, usize>,
     /// The tokens that were sent again to each node, to heal their locks.
@@ -81,7 +85,7 @@ pub(crate) fn key(resource: usize) -> String {
 impl Witness {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            last: vec![None; plan.resources],
+            last: vec![Had::default(); plan.resources],
             is_one_of_many: plan.nodes > 2,
             fencing: vec![Vec::new(); plan.resources],
             ..Self::default()
@@ -175,7 +179,8 @@ impl Witness {
 
     /// Tokens are random; a trace that can be compared with another has numbers.
     pub(crate) fn describe(&self, message: &Message) -> String {
-        let Message { verb, key, ttl, .. } = message;
+        let Message { verb, ttl, .. } = message;
+        let key = message.keys.join("+");
         match self.tokens.get(&message.token) {
             Some(token) => format!("{verb:?} {key} t{} {ttl}", token.number),
             None => format!("{verb:?}"),
@@ -206,26 +211,31 @@ impl State {
 
     /// A node has executed a command.
     pub(crate) fn executed(&mut self, node: usize, message: &Message, executed: &Executed) {
-        if let Some(before) = &executed.before
-            && *before != message.token
-            && message.released.as_ref() != Some(before)
-            && executed.after.as_ref() != Some(before)
-        {
+        let own = Own {
+            token: &message.token,
+            ends: message.releases().map(String::as_str),
+        };
+        let mut changes = executed.before.iter().zip(&executed.after);
+        if let Some(what) = changes.find_map(|(before, after)| after.wrong_since(before, own)) {
             let words = self.witness.describe(message);
-            self.fail(format!("{words} touched another holder's key on n{node}"));
+            self.fail(format!("{words} {what} on n{node}"));
         }
         if message.asks() {
             self.count_answer(&executed.reply);
         }
-        if message.verb == Verb::Extend && executed.before.is_none() && executed.after.is_some() {
+        let mut changes = executed.before.iter().zip(&executed.after);
+        let is_new =
+            changes.any(|(before, after)| !before.has(&message.token) && after.has(&message.token));
+        if message.verb == Verb::Extend && is_new {
             self.count("a healed key");
         }
-        if message.asks()
-            && executed.before.is_none()
-            && executed.after.as_ref() == Some(&message.token)
-            && self.witness.is_out(&message.token)
-        {
+        if message.asks() && is_new && self.witness.is_out(&message.token) {
             self.count("a key set again");
+        }
+        let has_all = executed.after.iter().all(|after| after.has(&message.token));
+        if message.asks() && is_new && !has_all {
+            let words = self.witness.describe(message);
+            self.fail(format!("{words} set some keys and not all on n{node}"));
         }
         if message.verb == Verb::Rest {
             self.lets_rest(node, message, executed);
@@ -239,7 +249,8 @@ impl State {
         }
         let is_look = matches!(message.verb, Verb::Inspect | Verb::Look | Verb::Ask);
         if is_look && executed.before != executed.after {
-            self.fail(format!("a look at {} changed it on n{node}", message.key));
+            let keys = message.keys.join("+");
+            self.fail(format!("a look at {keys} changed it on n{node}"));
         }
         self.check_rests();
         self.check_claims();
@@ -257,11 +268,14 @@ impl State {
             if claim.until <= now {
                 continue;
             }
-            let key = self.plan.key(claim.resource);
-            let mut ends: Vec<Nanos> = self
-                .nodes
-                .iter_mut()
-                .filter_map(|node| node.expiry(&key, &claim.token, now))
+            let keys = claim.on.keys(&self.plan);
+            // On each node, when the first key of several goes, if all are there.
+            let nodes = self.nodes.iter_mut();
+            let mut ends: Vec<Nanos> = nodes
+                .filter_map(|node| {
+                    let ends = keys.iter().map(|key| node.expiry(key, &claim.token, now));
+                    ends.min_by_key(|end| end.unwrap_or(0)).flatten()
+                })
                 .collect();
             ends.sort_unstable();
             let majority = self.plan.nodes / 2 + 1;
@@ -270,6 +284,7 @@ impl State {
                 let says = Duration::from_nanos(claim.until - now);
                 let is = Duration::from_nanos(truth.saturating_sub(now));
                 let (client, held) = (claim.client, ends.len());
+                let key = keys.join("+");
                 self.fail(format!(
                     "c{client} says that {key} is its for {says:?}, and it is for {is:?}: {held} nodes have its key"
                 ));
@@ -307,8 +322,8 @@ impl State {
         for resource in 0..self.plan.resources {
             for (i, node) in self.nodes.iter_mut().enumerate() {
                 let key = self.plan.key(resource);
-                if let Some(token) = node.value(&key, self.now) {
-                    keys.push((i, key, token));
+                for entry in node.contents(&key, self.now).entries() {
+                    keys.push((i, key.clone(), entry.token.clone()));
                 }
             }
         }
@@ -317,15 +332,15 @@ impl State {
 }
 
 impl World {
-    /// Counts whether all nodes have this value under some key.
-    pub(super) fn counts_copies(&self, value: &str) {
+    /// Counts whether all nodes have this value under all keys.
+    pub(super) fn counts_copies(&self, on: &Access, value: &str) {
         let mut state = self.state();
         let copies = state
             .keys()
             .iter()
             .filter(|(_, _, other)| other == value)
             .count();
-        if copies == state.plan.nodes {
+        if copies == state.plan.nodes * on.resources().len() {
             state.count("kept throughout, on all nodes");
         }
     }
@@ -338,16 +353,16 @@ impl World {
             for node in 0..state.plan.nodes {
                 let now = state.now;
                 let key = state.plan.key(resource);
-                let Some(value) = state.nodes[node].value(&key, now) else {
-                    continue;
-                };
+                let contents = state.nodes[node].contents(&key, now);
                 let witness = &state.witness;
-                let is_held = witness.guards.iter().any(|claim| claim.token == value);
-                let is_its = witness
-                    .tokens
-                    .get(&value)
-                    .is_some_and(|token| token.task == task);
-                if is_its && !is_held && !witness.is_on_its_way(&value, resource, task) {
+                let is_left = contents.entries().iter().any(|entry| {
+                    let value = &entry.token;
+                    let is_held = witness.guards.iter().any(|claim| claim.token == *value);
+                    let token = witness.tokens.get(value);
+                    let is_its = token.is_some_and(|token| token.task == task);
+                    is_its && !is_held && !witness.is_on_its_way(value, resource, task)
+                });
+                if is_left {
                     state.fail(format!(
                         "c{client} left a key of r{resource} on n{node} in calm weather"
                     ));

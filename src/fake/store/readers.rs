@@ -54,6 +54,22 @@ impl Store {
         last.filter(|_| !is_for_ever).ok_or(why_not(-3))
     }
 
+    /// The readers of a lock that have not ended, and when each does, on the node's own clock. None if it is not read.
+    #[cfg(test)]
+    pub(crate) fn readers(
+        &mut self,
+        lock: &str,
+        now: Duration,
+    ) -> Option<impl Iterator<Item = (&str, Duration)>> {
+        let now_ms = self.wall_ms(now);
+        self.get(lock, now)?;
+        let Content::Sorted(readers) = &self.keys.get(lock)?.content else {
+            return None;
+        };
+        let readers = readers.0.iter().filter(move |(_, end)| **end >= now_ms);
+        Some(readers.map(|(value, end)| (value.as_str(), self.process.after(*end))))
+    }
+
     /// What the scripts reply about a key that is not the caller's.
     pub(super) fn refusal(&mut self, lock: &str, now: Duration) -> Reply {
         let now_ms = self.wall_ms(now);

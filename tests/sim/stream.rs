@@ -1,0 +1,112 @@
+//! Readers without a pause, and writers among them: neither waits for long.
+
+use std::time::Duration;
+
+use super::access::Access;
+use super::client::Worker;
+use super::clocks::{MICRO, MILLI, SECOND};
+use super::fewer_seeds;
+use super::plan::{Kind, Plan, pick};
+use super::run::{Until, replay_text, run_many};
+use super::sharing::Way;
+use super::wish::Wish;
+
+/// How long each reads, or writes.
+const SECTION: Duration = Duration::from_millis(100);
+
+/// For how long anybody waits who is not starved: the section that is under way, one of the other kind, and another.
+const LONGEST_WAIT: Duration = Duration::from_millis(300);
+
+/// Of the resource that all want.
+const STREAM: usize = 0;
+
+impl Plan {
+    /// One thread writes now and then, and those of all clients read again and again. Nothing goes wrong.
+    pub(super) fn stream(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x57_2ea3);
+        let rng = &mut rng;
+        let (nodes, clients) = (pick(rng, &[5, 5, 3, 1]), rng.usize(1..=4));
+        let kind = pick(rng, &[Kind::Sound, Kind::Sound, Kind::Fenced]);
+        let mut plan = Self::with(seed, kind, (nodes, clients, 3), rng.fork());
+        plan.streams = true;
+        plan.resources = 1;
+        plan.lossless = kind == Kind::Sound;
+        plan.handovers.fill(None);
+        plan.client_lags.fill(0);
+        (plan.replaced, plan.episodes) = (Vec::new(), Vec::new());
+        plan.ttls = vec![SECTION * 20];
+        plan.node_timeout = SECTION / 2;
+        plan.retry = (SECTION / 20, SECTION / 10);
+        plan.weather.delay = (20 * MICRO, rng.u64(30 * MICRO..=2 * MILLI));
+        plan.weather.tail = 0;
+        (plan.weather.lost_request, plan.weather.lost_reply) = (0, 0);
+        (plan.weather.stuck, plan.weather.stumble, plan.weather.pause) = (0, 0, 0);
+        plan.storm = 10 * SECOND;
+        plan
+    }
+}
+
+impl Worker {
+    /// Reads or writes until the end.
+    pub(super) fn streams(&mut self) {
+        let writes = (self.id, self.number) == (0, 0);
+        while self.is_stormy() {
+            let (way, on) = if writes {
+                (Way::Write, Access::to(STREAM))
+            } else {
+                (Way::Read, Access::to_read(STREAM))
+            };
+            self.takes_part((way, &on));
+            if writes {
+                let pause = self.some_time(SECTION * 2);
+                self.sleep(pause);
+            }
+        }
+    }
+
+    fn takes_part(&self, (way, on): (Way, &Access)) {
+        let ttl = self.plan.ttls[0];
+        let wish = Wish {
+            label: self.own_label(),
+            ..Wish::new(ttl, SECTION * 50)
+        };
+        let began = self.world.state().now;
+        let guard = match self.ask((way, on), &wish) {
+            Ok(guard) => guard,
+            Err(error) => {
+                let id = self.id;
+                let why = format!("c{id} did not get {on} among others: {error}");
+                return self.world.broken_promise(why);
+            }
+        };
+        let waited = Duration::from_nanos(self.world.state().now - began);
+        let claim = self.world.acquired(self.id, on, &guard, (ttl, None));
+        if waited > LONGEST_WAIT {
+            let id = self.id;
+            let why = format!("c{id} waited for {on} for {waited:?} among others");
+            self.world.broken_promise(why);
+        }
+        self.sleep(SECTION);
+        self.unlock(claim, guard);
+    }
+}
+
+/// The writer waits for the readers that were there before it, and new readers wait for the writer.
+#[test]
+fn neither_readers_nor_writers_wait_for_long() {
+    let total = run_many(fewer_seeds(), Until::Broken, Plan::stream);
+    println!("a stream of readers: {total}");
+    if let Some((seed, what)) = total.violations.first() {
+        panic!(
+            "seed {seed}: {what}\n{}",
+            replay_text(&Plan::stream(*seed), 80)
+        );
+    }
+    assert!(total.acquired > 100 * total.runs, "{total}");
+    for seen in [
+        "a reader is held back for a writer",
+        "readers at the same time",
+    ] {
+        assert!(total.tally.contains_key(seen), "no {seen}: {total}");
+    }
+}
