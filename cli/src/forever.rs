@@ -14,6 +14,7 @@ use crate::job::Job;
 use crate::notify::Notifier;
 use crate::output;
 use crate::pauses::Pauses;
+use crate::refusal::refusal;
 use crate::term::Term;
 use crate::waiting::{self, Attempt, Request};
 
@@ -86,7 +87,7 @@ impl Service<'_> {
             });
             if left.is_some_and(|left| left.is_zero()) || !is_passing(&error) {
                 let wait = self.job.arguments.lock.wait;
-                return Err(waiting::refusal(&Request { wait, ..request }, error));
+                return Err(refusal(&Request { wait, ..request }, error));
             }
             self.stand_by(&error);
             wait = Some(left.map_or(LOOK, |left| left.min(LOOK)));

@@ -34,6 +34,7 @@ mod plan;
 mod process_table;
 mod progress;
 mod record;
+mod refusal;
 mod run;
 mod supervise;
 mod term;

@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use log::info;
-use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, Vote};
+use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 
 use crate::arguments::Lock;
@@ -16,6 +16,7 @@ use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system};
 use crate::hold_time::HoldTime;
 use crate::progress::Progress;
+use crate::refusal::refusal;
 use crate::terminal;
 use crate::wanted::{Kind, Wanted};
 
@@ -256,79 +257,4 @@ impl Asked {
         let max_hold = self.hold_time.max_hold;
         max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold)
     }
-}
-
-pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
-    if let Error::InvalidTtl { reason, .. } = &error
-        && request.hold_time.ttl_is_from_max_hold
-    {
-        return Failure::usage(format!(
-            "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
-            durations::exact(request.hold_time.ttl)
-        ));
-    }
-    if let Error::InvalidAtLeast {
-        at_least, reason, ..
-    } = &error
-    {
-        let at_least = durations::exact(*at_least);
-        return Failure::usage(format!("--at-least {at_least} can't be used: {reason}"));
-    }
-    let Error::Held {
-        resource,
-        nodes,
-        holder,
-        ..
-    } = &error
-    else {
-        return error.into();
-    };
-    let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
-    let count = nodes.iter().filter(|report| is_held(&report.vote)).count();
-    let is_intent = |vote: &Vote| {
-        matches!(
-            vote,
-            Vote::Held {
-                writer_waits: true,
-                ..
-            }
-        )
-    };
-    let waited = request.wait.map_or(String::new(), |wait| {
-        format!(", after {} of waiting", durations::exact(wait))
-    });
-    let advice = if request.wait.is_some() {
-        "wait longer with --wait"
-    } else {
-        "wait with --wait"
-    };
-    let (name, of) = (request.wanted.named(resource), nodes.len());
-    let done_by = holder
-        .as_ref()
-        .map(|holder| format!(" by {}", holder.label));
-    let done_by = done_by.unwrap_or_default();
-    let holder = match holder {
-        Some(holder) => holder.to_string(),
-        None => "another holder".to_owned(),
-    };
-    let has = match error.readers() {
-        Some(1) => "a reader has".to_owned(),
-        Some(readers) => format!("{readers} readers have"),
-        None if nodes.iter().any(|report| is_intent(&report.vote)) => {
-            "one who waits to have it alone comes first at".to_owned()
-        }
-        None => format!("{holder} has"),
-    };
-    let message = match request.wanted.permits() {
-        None if error.is_resting() => format!(
-            "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; see 'redlatch status {name}' for when that is"
-        ),
-        None => format!(
-            "{has} the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status {name}'"
-        ),
-        Some(permits) => format!(
-            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
-        ),
-    };
-    Failure::new(request.held_code, message)
 }
