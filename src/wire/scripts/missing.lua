@@ -1,6 +1,6 @@
 local function missing(locks, value, again)
   local free, ours = {}, {}
-  local is_free = redis.call('EXISTS', unpack(locks)) == 0
+  local is_free = redis.pcall('EXISTS', unpack(locks)) == 0
   for i, lock in ipairs(locks) do
     local found = not is_free and redis.pcall('GET', lock)
     if is_free then
