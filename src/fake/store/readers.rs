@@ -247,7 +247,9 @@ impl Store {
         if let Some(readers) = entry.sorted() {
             readers.0.insert(value.to_owned(), ends);
         }
-        self.set_end(lock, ends.max(reader.last), now);
+        if ends > reader.last {
+            self.set_end(lock, ends, now);
+        }
         Ok(())
     }
 
