@@ -8,6 +8,13 @@ use super::{Store, looks};
 use crate::wire::resp::Reply;
 use crate::wire::scripts::{INSPECT_READ, LOOK_READ, READ, REREAD, UNREAD};
 
+#[cfg(test)]
+pub(super) mod differential;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod steps;
+
 /// A reader, or one that wants to be one.
 pub(super) struct Reader {
     /// The largest end of all readers; 0 where nobody reads.
