@@ -200,6 +200,7 @@ mod operations {
     mod logs;
     mod open_metrics;
     mod page;
+    mod page_shared;
     mod secrets;
     #[cfg(feature = "tracing")]
     mod spans;
