@@ -262,7 +262,7 @@ mod tests {
             Reply::Array(vec![word("COUNTER")]),
             Reply::Array(vec![word("COUNTER"), Reply::Int(2)]),
         ];
-        assert!(good.iter().all(|reply| is_fenced_reply(reply)));
+        assert!(good.iter().all(is_fenced_reply));
         for bad in [
             Reply::Nil,
             Reply::Int(1),

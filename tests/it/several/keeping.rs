@@ -122,10 +122,9 @@ fn a_lock_that_is_kept_outlives_the_restart_of_every_server() {
         .ttl(ttl)
         .keep_alive(KeepAlive::unbounded());
     let guard = request.lock().unwrap();
-    for place in 0..servers.len() {
-        servers[place].kill();
-        servers[place].restart();
-        let server = &servers[place];
+    for server in &mut servers {
+        server.kill();
+        server.restart();
         let is_back = || {
             NAMES
                 .iter()

@@ -220,7 +220,9 @@ fn overtaken(manager: &LockManager, rounds: usize) -> Vec<usize> {
     let waits = waits.collect();
     over.store(true, Ordering::SeqCst);
     within(BOUND, || {
-        crowd.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in crowd {
+            thread.join().unwrap();
+        }
     });
     waits
 }
@@ -310,9 +312,9 @@ fn sixty_four_threads_with_resources_at_random_in_any_order_all_come_to_an_end()
     });
     let threads: Vec<_> = threads.collect();
     within(BOUND * 3, || {
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap())
+        for thread in threads {
+            thread.join().unwrap();
+        }
     });
     assert!(held.lock().is_empty());
 }
