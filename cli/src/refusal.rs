@@ -4,7 +4,7 @@ use redlatch::{Error, NodeReport, Vote};
 
 use crate::durations;
 use crate::failure::Failure;
-use crate::waiting::Request;
+use crate::request::Request;
 
 /// Why the request has failed with this error.
 pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
