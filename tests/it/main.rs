@@ -208,6 +208,7 @@ mod operations {
     pub(crate) mod logs;
     mod open_metrics;
     mod page;
+    mod page_shared;
     mod secrets;
     #[cfg(feature = "tracing")]
     mod spans;
