@@ -3,27 +3,53 @@
 //! A resource is quoted and escaped, so that no name can look like another line. No line has a token or a password in
 //! it.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::time::Duration;
 
 use crate::foreign::despite_panics;
 use crate::holder::Holder;
+use crate::subject::Subject;
 
 const LOCK: &str = "redlatch::lock";
 const NODE: &str = "redlatch::node";
 
-pub(crate) fn acquired(resource: &str, waited: Duration) {
-    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} acquired in {waited:.1?}"));
+/// A lock as a line names it.
+#[derive(Clone, Copy)]
+pub(crate) struct Lock<'a>(pub(crate) &'a str, pub(crate) &'a Subject);
+
+impl Display for Lock<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(resource, Subject::Read) => write!(f, "read lock {resource:?}"),
+            Self(resource, _) => write!(f, "lock {resource:?}"),
+        }
+    }
+}
+
+pub(crate) fn acquired(lock: Lock<'_>, waited: Duration) {
+    despite_panics(|| log::debug!(target: LOCK, "{lock} acquired in {waited:.1?}"));
 }
 
 /// Instead of [`acquired`], after more than one attempt.
-pub(crate) fn waited(resource: &str, waited: Duration, attempts: u32) {
+pub(crate) fn waited(lock: Lock<'_>, waited: Duration, attempts: u32) {
     despite_panics(|| {
         log::debug!(
             target: LOCK,
-            "lock {resource:?} acquired after {waited:.1?}, attempts: {attempts}"
+            "{lock} acquired after {waited:.1?}, attempts: {attempts}"
         );
     });
+}
+
+/// Instead of [`contended`], where readers have the lock.
+pub(crate) fn read_by(resource: &str, readers: u64) {
+    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} is read by {readers}"));
+}
+
+/// Instead of [`contended`], where a reader meets no holder.
+pub(crate) fn kept_for_a_writer(resource: &str) {
+    despite_panics(
+        || log::debug!(target: LOCK, "lock {resource:?} is kept for a writer that waits"),
+    );
 }
 
 pub(crate) fn contended(resource: &str, holder: Option<&Holder>) {
@@ -33,17 +59,17 @@ pub(crate) fn contended(resource: &str, holder: Option<&Holder>) {
     });
 }
 
-pub(crate) fn lost(resource: &str, cause: &dyn Display) {
-    despite_panics(|| log::warn!(target: LOCK, "lock {resource:?} lost: {cause}"));
+pub(crate) fn lost(lock: Lock<'_>, cause: &dyn Display) {
+    despite_panics(|| log::warn!(target: LOCK, "{lock} lost: {cause}"));
 }
 
-pub(crate) fn released(resource: &str, held: Duration) {
-    despite_panics(|| log::debug!(target: LOCK, "lock {resource:?} released after {held:.1?}"));
+pub(crate) fn released(lock: Lock<'_>, held: Duration) {
+    despite_panics(|| log::debug!(target: LOCK, "{lock} released after {held:.1?}"));
 }
 
-pub(crate) fn healed(resource: &str, node: &str) {
+pub(crate) fn healed(lock: Lock<'_>, node: &str) {
     despite_panics(
-        || log::debug!(target: LOCK, "lock {resource:?} set again on node {node}, which had no key of it"),
+        || log::debug!(target: LOCK, "{lock} set again on node {node}, which had no key of it"),
     );
 }
 

@@ -234,6 +234,9 @@ impl LockManager {
     /// is valid for as long as a majority of them keeps it, less the drift; [extend](LockGuard::extend) it, or have it
     /// [kept alive](LockGuard::keep_alive). Its [`votes`](LockGuard::votes) are what the nodes said now.
     ///
+    /// A lock on several resources is adopted whole: a node counts if it has the token on each of them, and until the first of
+    /// these keys ends. A lock of a reader is adopted as that of a reader.
+    ///
     /// Only one process may adopt a lease. Nothing tells two processes apart that adopt the same lease, so both would
     /// hold the lock.
     ///
@@ -273,6 +276,10 @@ impl LockManager {
         let guard = LockGuard::new(&self.shared, won);
         cluster.stats.adopted.count();
         guard.count();
+        if guard.is_read() {
+            // The line is that of the threads that want the lock alone.
+            return Ok(guard);
+        }
         // Where another thread of this manager is asking for the lock, that thread keeps its turn.
         let turns = self.try_enter(guard.names());
         Ok(guard.with_turns(turns))

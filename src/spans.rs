@@ -69,14 +69,19 @@ mod chosen {
     impl LockSpan {
         pub(crate) fn enter(resource: &str, ttl: Duration) -> Self {
             let span = Guarded::new(|| {
-                let (ttl, held_by, outcome) = (debug(ttl), Empty, Empty);
-                tracing::info_span!(target: "redlatch::lock", "redlatch.lock", resource, ttl, held_by, outcome)
+                let (ttl, read, held_by, outcome) = (debug(ttl), Empty, Empty, Empty);
+                tracing::info_span!(target: "redlatch::lock", "redlatch.lock", resource, ttl, read, held_by, outcome)
             });
             span.enter();
             Self {
                 span,
                 _not_send: PhantomData,
             }
+        }
+
+        /// The lock is wanted to read.
+        pub(crate) fn reads(&self) {
+            self.span.record("read", true);
         }
 
         pub(crate) fn held_by(&self, holder: &Holder) {
@@ -147,6 +152,8 @@ mod chosen {
         pub(crate) fn enter(_resource: &str, _ttl: Duration) -> Self {
             Self
         }
+
+        pub(crate) fn reads(&self) {}
 
         pub(crate) fn held_by(&self, _holder: &Holder) {}
 

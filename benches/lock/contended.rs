@@ -135,12 +135,16 @@ impl Locker for Redlatch {
 
 /// The commands that all servers together have executed, those of scripts among them.
 fn commands(servers: &[Server]) -> f64 {
+    executed(servers, "total_commands_processed")
+}
+
+/// A figure of `INFO stats`, of all servers together.
+pub(crate) fn executed(servers: &[Server], figure: &str) -> f64 {
     let of = |server: &Server| {
         let info = server.info("stats");
-        let line = info
-            .lines()
-            .find_map(|line| line.strip_prefix("total_commands_processed:"));
-        line.unwrap().parse::<f64>().unwrap()
+        let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = lines.find(|(name, _)| *name == figure).unwrap();
+        value.parse::<f64>().unwrap()
     };
     servers.iter().map(of).sum()
 }

@@ -127,7 +127,8 @@ pub(crate) fn child(locker: &dyn Locker, span: Duration, witness: &Path) {
     output.flush().unwrap();
 }
 
-fn spawn(arguments: &[String]) -> Child {
+/// Starts this program again.
+pub(crate) fn spawn(arguments: &[String]) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(arguments)
         .stdin(Stdio::piped())

@@ -34,6 +34,9 @@ mod mode;
 mod pairs;
 mod processor;
 mod raw;
+mod readers;
+mod several;
+mod streams;
 mod syscalls;
 mod table;
 mod throughput;
@@ -49,7 +52,12 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
-    if contended::is_contender() || held::is_holder() || syscalls::is_traced() {
+    if contended::is_contender()
+        || held::is_holder()
+        || readers::is_reader()
+        || streams::is_of_stream()
+        || syscalls::is_traced()
+    {
         return;
     }
     let effort = Effort::from_arguments();
@@ -75,7 +83,7 @@ fn main() {
 
 type Section = fn(&mut Table, &[Server], Effort);
 
-const SECTIONS: [(&str, Section); 10] = [
+const SECTIONS: [(&str, Section); 12] = [
     ("healthy", healthy::latency),
     ("fenced", fenced::latency),
     ("labelled", labelled::latency),
@@ -85,6 +93,8 @@ const SECTIONS: [(&str, Section); 10] = [
     ("kept", kept::all),
     ("throughput", throughput::uncontended),
     ("contended", contended::all),
+    ("several", several::all),
+    ("readers", readers::all),
     ("syscalls", syscalls::count),
 ];
 

@@ -14,6 +14,7 @@ use rustix::process::Pid;
 use crate::children;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
 use crate::nodes;
+use crate::wanted::{Kind, Wanted};
 
 /// Checks that the command can be executed, before a lock is taken for it.
 pub(crate) fn check(program: &OsStr) -> Result<(), Failure> {
@@ -58,7 +59,7 @@ fn not_executable(path: &Path) -> Failure {
 /// waits for its end.
 pub(crate) fn spawn(
     words: &[OsString],
-    name: &str,
+    wanted: Wanted<'_>,
     held: &LockGuard,
     group: Pid,
     hidden: &[&str],
@@ -70,16 +71,20 @@ pub(crate) fn spawn(
     command
         .args(arguments)
         .process_group(group.as_raw_nonzero().get())
-        .env("REDLATCH_RESOURCE", name)
+        .env("REDLATCH_RESOURCE", wanted.name.as_str())
         .env("REDLATCH_TOKEN", held.token())
         .env_remove("REDLATCH_FENCING_TOKEN")
         .env_remove("REDLATCH_SLOT")
+        .env_remove("REDLATCH_RESOURCES")
         .env_remove(nodes::PASSWORD);
     if let Some(token) = held.fencing_token() {
         command.env("REDLATCH_FENCING_TOKEN", token.to_string());
     }
     if let Some(slot) = held.slot() {
         command.env("REDLATCH_SLOT", slot.to_string());
+    }
+    if let Kind::Also(_) = wanted.kind {
+        command.env("REDLATCH_RESOURCES", held.resources().join("\n"));
     }
     for variable in hidden {
         command.env_remove(variable);

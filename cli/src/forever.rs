@@ -14,6 +14,7 @@ use crate::job::Job;
 use crate::notify::Notifier;
 use crate::output;
 use crate::pauses::Pauses;
+use crate::refusal::refusal;
 use crate::term::Term;
 use crate::waiting::{self, Attempt, Request};
 
@@ -86,7 +87,7 @@ impl Service<'_> {
             });
             if left.is_some_and(|left| left.is_zero()) || !is_passing(&error) {
                 let wait = self.job.arguments.lock.wait;
-                return Err(waiting::refusal(&Request { wait, ..request }, error));
+                return Err(refusal(&Request { wait, ..request }, error));
             }
             self.stand_by(&error);
             wait = Some(left.map_or(LOOK, |left| left.min(LOOK)));
@@ -95,7 +96,7 @@ impl Service<'_> {
 
     /// Shows who leads, when that has changed.
     fn stand_by(&self, error: &Error) {
-        let name = self.job.request.name;
+        let name = self.job.request.wanted;
         let state = match (error, self.leaders()) {
             (Error::Held { .. }, Ok(Some(leaders))) => format!("standby: {leaders}"),
             // Given back meanwhile, so the next attempt tells more.
@@ -118,17 +119,15 @@ impl Service<'_> {
     /// Who leads; none if there is room for another.
     fn leaders(&self) -> Result<Option<String>, Error> {
         let Request {
-            manager,
-            name,
-            permits,
-            ..
+            manager, wanted, ..
         } = self.job.request;
         let is_free = |status: &LockStatus| matches!(status, LockStatus::Free { .. });
-        let Some(permits) = permits else {
-            let status = manager.status(name.as_str())?;
+        let Some(permits) = wanted.permits() else {
+            let (_, status) = wanted.status(manager);
+            let status = status?;
             return Ok((!is_free(&status)).then(|| leader(&status)));
         };
-        let status = manager.semaphore_status(name.as_str(), permits)?;
+        let status = manager.semaphore_status(wanted.name.as_str(), permits)?;
         let is_full = !status.slots.iter().any(is_free);
         Ok(is_full.then(|| format!("{} of {permits} lead", status.held())))
     }
@@ -139,7 +138,7 @@ impl Service<'_> {
             None => short(held.token()),
         };
         self.show(None, &format!("leads ({token})"));
-        output::complain(&format!("{}: leads ({token})", self.job.request.name));
+        output::complain(&format!("{}: leads ({token})", self.job.request.wanted));
         self.had_hangup.set(false);
     }
 
@@ -152,7 +151,7 @@ impl Service<'_> {
         };
         let next = format!("campaigns again in {}", durations::exact(pause));
         self.show(None, &format!("{why}; {next}"));
-        output::complain(&format!("{}: {why}; {next}", self.job.request.name));
+        output::complain(&format!("{}: {why}; {next}", self.job.request.wanted));
     }
 
     /// A signal was forwarded to the command.
@@ -185,7 +184,7 @@ impl Service<'_> {
     fn show(&self, assignment: Option<&str>, state: &str) {
         state.clone_into(&mut self.shown.borrow_mut());
         self.notifier
-            .tell(assignment, &format!("{}: {state}", self.job.request.name));
+            .tell(assignment, &format!("{}: {state}", self.job.request.wanted));
     }
 }
 

@@ -3,8 +3,8 @@
 use log::info;
 use redlatch::{Error, LockGuard};
 
-use crate::name::Name;
 use crate::output;
+use crate::wanted::Wanted;
 
 /// What the servers say of a lock that was ours as far as was known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Ending {
 }
 
 /// Gives the lock back.
-pub(crate) fn give_back(name: &Name, held: LockGuard, ending: Ending) -> GivenBack {
+pub(crate) fn give_back(name: &Wanted<'_>, held: LockGuard, ending: Ending) -> GivenBack {
     match ending.of(held) {
         Ok(()) => {
             info!("gave the lock {name} back");

@@ -53,7 +53,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
     // This process may have been stopped up to now.
     held.check()?;
     let printed = output::print(&announcement(arguments, &held));
-    let name = &arguments.lock.name;
+    let name = request.wanted;
     if printed.is_ok()
         && let Some(cause) = until_the_end(&events)
     {
@@ -64,7 +64,7 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
         held.unlock().ok();
         return Ok(LOST);
     }
-    let given_back = give_back(name, held, Ending::AtOnce);
+    let given_back = give_back(&name, held, Ending::AtOnce);
     printed?;
     Ok(match given_back {
         GivenBack::Ours => 0,

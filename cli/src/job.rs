@@ -74,7 +74,7 @@ impl Job<'_> {
             terminal.hand_to(group.group());
         }
         let task = Task {
-            name: &arguments.lock.name,
+            wanted: self.request.wanted,
             held,
             loss_policy: LossPolicy {
                 on_loss: arguments.on_loss,
@@ -89,7 +89,7 @@ impl Job<'_> {
         let started = held.check().map_err(Failure::from).and_then(|()| {
             command::spawn(
                 &arguments.command,
-                arguments.lock.name.as_str(),
+                self.request.wanted,
                 held,
                 supervisor.group(),
                 if arguments.forever {
@@ -128,7 +128,7 @@ impl Job<'_> {
         let (code, is_lost) = match end {
             End::Guarded(code) => {
                 let ending = self.ending(code);
-                let given_back = give_back(&self.arguments.lock.name, held, ending);
+                let given_back = give_back(&self.request.wanted, held, ending);
                 (code, given_back == GivenBack::Lost)
             }
             End::Unguarded(code) => {

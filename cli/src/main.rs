@@ -34,11 +34,13 @@ mod plan;
 mod process_table;
 mod progress;
 mod record;
+mod refusal;
 mod run;
 mod supervise;
 mod term;
 mod terminal;
 mod waiting;
+mod wanted;
 mod watchdog;
 
 #[cfg(not(unix))]

@@ -12,14 +12,13 @@ use crate::clock;
 use crate::durations;
 use crate::name::Name;
 use crate::output;
+use crate::wanted::Wanted;
 
 /// How often the nodes are asked for the display.
 const FRESH: Duration = Duration::from_secs(1);
 
 pub(crate) struct Progress<'a> {
-    name: &'a Name,
-    /// How many permits the semaphore has, if it is one.
-    permits: Option<u32>,
+    wanted: Wanted<'a>,
     started: Instant,
     /// Only on a terminal, from the first display on.
     bar: Option<ProgressBar>,
@@ -28,10 +27,9 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(name: &'a Name, permits: Option<u32>, started: Instant) -> Self {
+    pub(crate) fn new(wanted: Wanted<'a>, started: Instant) -> Self {
         Self {
-            name,
-            permits,
+            wanted,
             started,
             bar: None,
             last: None,
@@ -66,10 +64,11 @@ impl<'a> Progress<'a> {
 
     /// The line without the time waited.
     fn describe(&self, manager: &LockManager) -> String {
-        let name = self.name;
-        let Some(permits) = self.permits else {
-            return describe(name, &manager.status(name.as_str()));
+        let Some(permits) = self.wanted.permits() else {
+            let (name, status) = self.wanted.status(manager);
+            return describe(name, &status);
         };
+        let name = self.wanted.name;
         match manager.semaphore_status(name.as_str(), permits) {
             Ok(status) => format!("{} of {permits} permits of {name} are held", status.held()),
             Err(error) => unseen(name, &error),

@@ -25,6 +25,11 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     let manager = nodes::holder(&arguments.servers, &config, (&arguments.lock, protocol))?;
     let mut request = Request::new(&arguments.lock, &config, &manager)?;
     request.at_least = arguments.at_least;
+    request.wanted = if arguments.shared {
+        request.wanted.shared()
+    } else {
+        request.wanted.also(&arguments.also)?
+    };
     if let Some(program) = arguments.command.first() {
         command::check(program)?;
     }

@@ -12,15 +12,16 @@ use crate::arguments::OnLoss;
 use crate::clock;
 use crate::durations;
 use crate::event::Event;
-use crate::name::Name;
 use crate::output;
 use crate::plan::{LossPolicy, Plan};
 use crate::terminal::{self, Terminal};
+use crate::wanted::Wanted;
 use crate::watchdog::Watchdog;
 
 /// The lock of the command, and what to do on a loss.
 pub(crate) struct Task<'a> {
-    pub(crate) name: &'a Name,
+    /// What is locked.
+    pub(crate) wanted: Wanted<'a>,
     pub(crate) held: &'a LockGuard,
     pub(crate) loss_policy: LossPolicy,
     /// Called for each signal that may end the command, once the command was sent it.
@@ -229,7 +230,9 @@ impl<'a> Supervisor<'a> {
         self.is_lost = true;
         self.tell_at = None;
         let Task {
-            name, loss_policy, ..
+            wanted: name,
+            loss_policy,
+            ..
         } = self.task;
         match loss_policy.on_loss {
             OnLoss::Term => {
@@ -264,7 +267,7 @@ impl<'a> Supervisor<'a> {
         if is_to_end && test_kill_process(command) == Err(Errno::PERM) {
             output::complain(&format!(
                 "the command may not be sent signals and runs on without the lock {}; end it as its user (process {})",
-                self.task.name,
+                self.task.wanted,
                 command.as_raw_nonzero()
             ));
         }

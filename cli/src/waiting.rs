@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use log::info;
-use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager, Vote};
+use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 
 use crate::arguments::Lock;
@@ -15,9 +15,10 @@ use crate::durations;
 use crate::event::{Event, code_of_signal};
 use crate::failure::{Failure, no_system};
 use crate::hold_time::HoldTime;
-use crate::name::Name;
 use crate::progress::Progress;
+use crate::refusal::refusal;
 use crate::terminal;
+use crate::wanted::{Kind, Wanted};
 
 /// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
 /// waits for less gives up although nobody has the lock any more, and a job that is started once a day is skipped.
@@ -30,9 +31,7 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) manager: &'a LockManager,
-    pub(crate) name: &'a Name,
-    /// How many permits the semaphore has, if it is one.
-    pub(crate) permits: Option<u32>,
+    pub(crate) wanted: Wanted<'a>,
     pub(crate) hold_time: HoldTime,
     /// For how long nobody else may have the lock.
     pub(crate) at_least: Option<Duration>,
@@ -85,7 +84,7 @@ pub(crate) fn attempt(
     let started = clock::now();
     let cancel = Cancel::new();
     let caller = request.call(&cancel, sender)?;
-    let mut progress = Progress::new(request.name, request.permits, started);
+    let mut progress = Progress::new(request.wanted, started);
     let mut interrupted = None;
     loop {
         match events.recv_timeout(TICK) {
@@ -124,7 +123,7 @@ pub(crate) fn attempt(
         Err(error) => return Ok(Attempt::Refused(error)),
     };
     let waited = durations::rough(clock::now().saturating_duration_since(started));
-    info!("got the lock {} after {waited}", request.name);
+    info!("got the lock {} after {waited}", request.wanted);
     Ok(Attempt::Held(held))
 }
 
@@ -170,8 +169,7 @@ impl<'a> Request<'a> {
         let unsaid = hold_time.ttl.saturating_add(BEYOND_TTL);
         Ok(Self {
             manager,
-            name: &lock.name,
-            permits: lock.max,
+            wanted: Wanted::one(&lock.name, lock.max),
             hold_time,
             at_least: None,
             wait: (!lock.no_wait).then(|| lock.wait.or(config.wait).unwrap_or(unsaid)),
@@ -182,26 +180,26 @@ impl<'a> Request<'a> {
 
     /// Calls the library on a thread, which sends an event when the call has ended. The lock is renewed from then on.
     fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
-        let (manager, name) = (self.manager.clone(), self.name.clone());
-        let (HoldTime { ttl, max_hold, .. }, wait) = (self.hold_time, self.wait);
-        let (permits, at_least) = (self.permits, self.at_least);
-        let cancel = cancel.clone();
-        let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
+        let asked = Asked {
+            names: self
+                .wanted
+                .names()
+                .map(|name| name.as_str().to_owned())
+                .collect(),
+            permits: self.wanted.permits(),
+            hold_time: self.hold_time,
+            at_least: self.at_least,
+            wait: self.wait,
+            cancel: cancel.clone(),
+        };
+        let is_shared = matches!(self.wanted.kind, Kind::Shared);
+        let manager = self.manager.clone();
         let call = move || {
-            let request = match permits {
-                Some(permits) => manager.semaphore(name.as_str(), permits),
-                None => manager.request(name.as_str()),
-            };
-            let request = request.ttl(ttl);
-            let request = request.keep_alive(keep_alive).cancelled_by(&cancel);
-            let request = match at_least {
-                Some(minimum) => request.at_least(minimum),
-                None => request,
-            };
             let _end = Announced(events);
-            match wait {
-                Some(wait) => request.try_lock_for(wait),
-                None => request.try_lock(),
+            if is_shared {
+                asked.to_read(&manager)
+            } else {
+                asked.to_lock(&manager)
             }
         };
         let thread = thread::Builder::new().name("waiting".into());
@@ -211,54 +209,52 @@ impl<'a> Request<'a> {
     }
 }
 
-pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
-    if let Error::InvalidTtl { reason, .. } = &error
-        && request.hold_time.ttl_is_from_max_hold
-    {
-        return Failure::usage(format!(
-            "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
-            durations::exact(request.hold_time.ttl)
-        ));
+/// What the library is asked for, on the thread that waits.
+struct Asked {
+    /// One at least.
+    names: Vec<String>,
+    permits: Option<u32>,
+    hold_time: HoldTime,
+    at_least: Option<Duration>,
+    wait: Option<Duration>,
+    cancel: Cancel,
+}
+
+impl Asked {
+    fn to_lock(&self, manager: &LockManager) -> Result<LockGuard, Error> {
+        let request = match (self.names.as_slice(), self.permits) {
+            ([name], Some(permits)) => manager.semaphore(name, permits),
+            ([name], None) => manager.request(name),
+            (names, _) => manager.request_all(names),
+        };
+        let request = request
+            .ttl(self.hold_time.ttl)
+            .keep_alive(self.keep_alive());
+        let request = request.cancelled_by(&self.cancel);
+        let request = match self.at_least {
+            Some(minimum) => request.at_least(minimum),
+            None => request,
+        };
+        match self.wait {
+            Some(wait) => request.try_lock_for(wait),
+            None => request.try_lock(),
+        }
     }
-    if let Error::InvalidAtLeast {
-        at_least, reason, ..
-    } = &error
-    {
-        let at_least = durations::exact(*at_least);
-        return Failure::usage(format!("--at-least {at_least} can't be used: {reason}"));
+
+    fn to_read(&self, manager: &LockManager) -> Result<LockGuard, Error> {
+        let name = self.names.first().map_or("", String::as_str);
+        let request = manager.rw_lock(name).ttl(self.hold_time.ttl);
+        let request = request
+            .keep_alive(self.keep_alive())
+            .cancelled_by(&self.cancel);
+        match self.wait {
+            Some(wait) => request.try_read_for(wait),
+            None => request.try_read(),
+        }
     }
-    let Error::Held { nodes, holder, .. } = &error else {
-        return error.into();
-    };
-    let is_held = |vote: &Vote| matches!(vote, Vote::Held { .. });
-    let count = nodes.iter().filter(|report| is_held(&report.vote)).count();
-    let waited = request.wait.map_or(String::new(), |wait| {
-        format!(", after {} of waiting", durations::exact(wait))
-    });
-    let advice = if request.wait.is_some() {
-        "wait longer with --wait"
-    } else {
-        "wait with --wait"
-    };
-    let (name, of) = (request.name, nodes.len());
-    let done_by = holder
-        .as_ref()
-        .map(|holder| format!(" by {}", holder.label));
-    let done_by = done_by.unwrap_or_default();
-    let holder = match holder {
-        Some(holder) => holder.to_string(),
-        None => "another holder".to_owned(),
-    };
-    let message = match request.permits {
-        None if error.is_resting() => format!(
-            "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; see 'redlatch status {name}' for when that is"
-        ),
-        None => format!(
-            "{holder} has the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status {name}'"
-        ),
-        Some(permits) => format!(
-            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
-        ),
-    };
-    Failure::new(request.held_code, message)
+
+    fn keep_alive(&self) -> KeepAlive {
+        let max_hold = self.hold_time.max_hold;
+        max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold)
+    }
 }

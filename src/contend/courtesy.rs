@@ -10,6 +10,9 @@ use crate::node::wait::WhenFree;
 /// How long after a release a client that asks again is polite.
 const POLITE_FOR: Duration = Duration::from_millis(5);
 
+/// How long after they have met a writer readers ask the first node alone.
+const WARY_FOR: Duration = Duration::from_secs(1);
+
 /// The locks that were released a moment ago, and whose release woke another client. A thread that asks for one of them
 /// again lets that client have it first.
 pub(crate) struct Courtesy {
@@ -20,6 +23,8 @@ pub(crate) struct Courtesy {
     until: [AtomicU64; 64],
     /// Whether other clients may be waiting, by the same part.
     is_contended: [AtomicBool; 64],
+    /// Until when readers expect a writer, by the same part.
+    wary_until: [AtomicU64; 64],
 }
 
 impl Default for Courtesy {
@@ -28,6 +33,7 @@ impl Default for Courtesy {
             hasher: BuildHasherDefault::default(),
             until: [const { AtomicU64::new(0) }; 64],
             is_contended: [const { AtomicBool::new(false) }; 64],
+            wary_until: [const { AtomicU64::new(0) }; 64],
         }
     }
 }
@@ -37,6 +43,7 @@ impl Courtesy {
     pub(crate) fn note_release(&self, key: &str, has_woken: bool, now: Timestamp) {
         self.contended(key).store(has_woken, Ordering::Relaxed);
         if has_woken {
+            self.note_writer(key, now);
             let until = now.saturating_add(POLITE_FOR).as_nanos();
             self.place(key).store(until, Ordering::Relaxed);
         }
@@ -47,9 +54,16 @@ impl Courtesy {
         self.contended(key).store(true, Ordering::Relaxed);
     }
 
-    /// Notes that nobody is there but readers, who share the lock.
-    pub(crate) fn note_nobody(&self, key: &str) {
-        self.contended(key).store(false, Ordering::Relaxed);
+    /// Notes that a reader has met one who has the lock alone, or who waits for that.
+    pub(crate) fn note_writer(&self, key: &str, now: Timestamp) {
+        let until = now.saturating_add(WARY_FOR).as_nanos();
+        self.part_of(&self.wary_until, key)
+            .store(until, Ordering::Relaxed);
+    }
+
+    /// Whether readers of this manager have met a writer lately.
+    pub(crate) fn has_met_a_writer(&self, key: &str, now: Timestamp) -> bool {
+        self.part_of(&self.wary_until, key).load(Ordering::Relaxed) > now.as_nanos()
     }
 
     /// Whether other clients may be waiting for the lock: another one had it, and no release since then has shown that
@@ -67,12 +81,15 @@ impl Courtesy {
     }
 
     fn place(&self, key: &str) -> &AtomicU64 {
-        let [first, others @ ..] = &self.until;
-        others.get(self.part(key)).unwrap_or(first)
+        self.part_of(&self.until, key)
     }
 
     fn contended(&self, key: &str) -> &AtomicBool {
-        let [first, others @ ..] = &self.is_contended;
+        self.part_of(&self.is_contended, key)
+    }
+
+    fn part_of<'c, T>(&self, all: &'c [T; 64], key: &str) -> &'c T {
+        let [first, others @ ..] = all;
         others.get(self.part(key)).unwrap_or(first)
     }
 
@@ -106,6 +123,21 @@ mod tests {
         courtesy.note_release("job", true, now);
         let late = now.saturating_add(POLITE_FOR);
         assert_eq!(courtesy.when_free("job", late), WhenFree::Take);
+    }
+
+    #[test]
+    fn readers_that_have_met_a_writer_are_wary_for_a_while() {
+        let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
+        assert!(!courtesy.has_met_a_writer("job", now));
+        courtesy.note_writer("job", now);
+        assert!(courtesy.has_met_a_writer("job", now));
+        let over = now.saturating_add(WARY_FOR);
+        assert!(!courtesy.has_met_a_writer("job", over));
+        // As the last reader of all, which a writer has waited for.
+        courtesy.note_release("job", true, over);
+        assert!(courtesy.has_met_a_writer("job", over));
+        courtesy.note_release("other", false, over);
+        assert!(!courtesy.has_met_a_writer("other", over));
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(crate) struct TurnNumbers {
 /// Of each resource in order, its turn if there is one.
 impl<T: Tenant> FromIterator<Option<Turn<T>>> for Turns<T> {
     fn from_iter<I: IntoIterator<Item = Option<Turn<T>>>>(turns: I) -> Self {
-        let mut turns = turns.into_iter();
+        // Fused, because a thread that gave up in one line must not enter the next one.
+        let mut turns = turns.into_iter().fuse();
         Self {
             first: turns.next().flatten(),
             others: turns.collect(),

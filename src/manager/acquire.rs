@@ -101,7 +101,7 @@ impl LockManager {
                 cancel: options.cancel.clone(),
             },
         };
-        let mut record = CallRecord::begin(cluster, &params.resource, ttl);
+        let mut record = CallRecord::begin(cluster, (&params.resource, &params.subject), ttl);
         if params.subject == Subject::Read {
             let result = self.read(&params, &mut record);
             return result.map_err(|error| self.named(&params, error));

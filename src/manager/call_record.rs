@@ -6,13 +6,15 @@ use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport, Vote};
 use crate::guard::LockGuard;
-use crate::log_lines;
+use crate::log_lines::{self, Lock};
 use crate::spans::LockSpan;
+use crate::subject::Subject;
 
 /// The record of a call that is under way. Its drop counts how the call ended: by default, as its last attempt did.
 pub(super) struct CallRecord<'a> {
     cluster: &'a Cluster,
     resource: &'a str,
+    subject: &'a Subject,
     started: Timestamp,
     attempts: u32,
     is_contended: bool,
@@ -34,16 +36,25 @@ enum CallOutcome {
 }
 
 impl<'a> CallRecord<'a> {
-    pub(super) fn begin(cluster: &'a Cluster, resource: &'a str, ttl: Duration) -> Self {
+    pub(super) fn begin(
+        cluster: &'a Cluster,
+        (resource, subject): (&'a str, &'a Subject),
+        ttl: Duration,
+    ) -> Self {
+        let span = LockSpan::enter(resource, ttl);
+        if *subject == Subject::Read {
+            span.reads();
+        }
         Self {
             cluster,
             resource,
+            subject,
             started: cluster.clock.now_for_records(),
             attempts: 0,
             is_contended: false,
             is_queued: false,
             outcome: CallOutcome::Failed,
-            span: LockSpan::enter(resource, ttl),
+            span,
         }
     }
 
@@ -87,10 +98,11 @@ impl<'a> CallRecord<'a> {
         recorder.waits.record(waited);
         guard.count();
         self.outcome = CallOutcome::Acquired;
+        let lock = Lock(self.resource, self.subject);
         if self.attempts <= 1 {
-            log_lines::acquired(self.resource, waited);
+            log_lines::acquired(lock, waited);
         } else {
-            log_lines::waited(self.resource, waited, self.attempts);
+            log_lines::waited(lock, waited, self.attempts);
         }
     }
 
@@ -122,7 +134,13 @@ impl<'a> CallRecord<'a> {
             self.is_contended = true;
             self.cluster.stats.contended.count();
             let resource = error.resource().unwrap_or(self.resource);
-            log_lines::contended(resource, error.holder());
+            match error.readers() {
+                _ if nodes.iter().any(|report| report.vote.is_for_a_writer()) => {
+                    log_lines::kept_for_a_writer(resource);
+                }
+                Some(readers) => log_lines::read_by(resource, readers),
+                None => log_lines::contended(resource, error.holder()),
+            }
             if let Some(holder) = error.holder() {
                 self.span.held_by(holder);
             }

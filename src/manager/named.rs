@@ -89,6 +89,7 @@ fn is_told(report: &NodeReport) -> bool {
         report.vote,
         Vote::Held {
             remaining: Some(_),
+            writer_waits: false,
             ..
         }
     )

@@ -87,39 +87,42 @@ impl LockManager {
         order: Order,
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
-        let (cluster, courtesy) = (self.cluster(), &self.shared.courtesy);
-        let key = params.keys.first();
+        let clock = &self.cluster().clock;
         let result = self.ask_for(params, None, order, record);
-        match &result {
-            Ok(_) => {
-                if order.is_by_arbiter() {
-                    courtesy.note_nobody(key);
-                }
-            }
-            Err(Error::Held { nodes, .. }) => {
-                courtesy.note_holder(key);
-                let is_final = !order.is_by_arbiter()
-                    || nodes.iter().any(|report| report.vote.is_for_a_writer())
-                    || !params.patience.left(&cluster.clock).is_zero();
-                if !is_final {
-                    let all = Order::of(cluster.options.fanout);
-                    return self.ask_for(params, None, all, record);
-                }
-            }
-            Err(_) => {}
+        let is_refused = |vote: &Vote| matches!(vote, Vote::Held { .. });
+        let has_met_a_writer = match &result {
+            Ok(guard) => guard.each_vote().any(is_refused),
+            Err(error) => matches!(error, Error::Held { .. }),
+        };
+        if has_met_a_writer {
+            let courtesy = &self.shared.courtesy;
+            courtesy.note_writer(params.keys.first(), clock.now());
         }
-        result
+        match &result {
+            Err(Error::Held { nodes, .. })
+                if order.is_by_arbiter()
+                    && params.patience.left(clock).is_zero()
+                    && !nodes.iter().any(|report| report.vote.is_for_a_writer()) =>
+            {
+                let all = Order::of(self.cluster().options.fanout);
+                self.ask_for(params, None, all, record)
+            }
+            _ => result,
+        }
     }
 
-    /// In which order the first attempt asks the nodes. If other clients may be there, the arbiter comes first, also where all
-    /// nodes could be asked at once: else a reader that is refused there would be in the way of a writer on the others.
+    /// In which order the first attempt asks the nodes. Where a writer may be, the arbiter comes first, also if all nodes can be asked
+    /// at once: else a reader that is refused there would be in the way of the writer on the others.
     fn first_order(&self, params: &LockParams) -> Order {
-        let fanout = self.cluster().options.fanout;
+        let cluster = self.cluster();
+        let (fanout, now) = (cluster.options.fanout, cluster.clock.now());
         let key = params.keys.first();
-        if fanout == Fanout::Overlapped && self.shared.courtesy.is_contended(key) {
-            return self.by_arbiter();
+        match fanout {
+            Fanout::Overlapped if self.shared.courtesy.has_met_a_writer(key, now) => {
+                self.by_arbiter()
+            }
+            Fanout::Overlapped | Fanout::Sequential => Order::of(fanout),
         }
-        Order::of(fanout)
     }
 
     fn by_arbiter(&self) -> Order {

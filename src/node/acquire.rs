@@ -12,7 +12,6 @@ use super::round::{exchange, exchange_all};
 use super::several::{self, is_acquire_reply};
 use super::{Ballot, Node, refused};
 use crate::error::Vote;
-use crate::fencing::Rules;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
@@ -90,12 +89,12 @@ impl<'a> Attempt<'a> {
                 Keys::All(_) => several::plain_vote(reply),
             };
         };
-        let counter = Rules::fence(self.command.keys.first());
         let why_not = match self.command.keys {
             Keys::Read(_) => refusal_of_a_reader,
             Keys::Lock(_) | Keys::All(_) => refusal,
         };
-        node.fenced_vote(reply, fence.rules, counter, why_not)
+        let locks = self.command.keys.each();
+        node.fenced_vote(reply, fence.rules, locks, why_not)
     }
 }
 

@@ -57,8 +57,7 @@ pub(crate) fn open_all<'n>(
     let answers = exchange_all(all, &request);
     let reports = nodes.zip(answers.into_iter().flatten());
     let reports = reports.map(|(node, answer)| {
-        let answer =
-            answer.read(|reply| node.fenced_vote(reply, rules, rules.marker.clone(), refusal));
+        let answer = answer.read(|reply| node.fenced_vote(reply, rules, &[], refusal));
         let vote = answer.result.unwrap_or_else(Vote::Failed);
         node.report(vote, answer.elapsed, answer.server)
     });
@@ -69,17 +68,17 @@ pub(crate) fn open_all<'n>(
 
 impl Node {
     /// Reads a reply of the fenced protocol, as the rules and the wall clock of this client take it, and a refusal as `why_not`
-    /// does.
+    /// does. It is about these keys of locks.
     pub(super) fn fenced_vote(
         &self,
         reply: &Reply,
         rules: &Rules,
-        counter: String,
+        locks: &[String],
         why_not: WhyNot,
     ) -> Option<Vote> {
         let client = Client {
             rules,
-            counter,
+            locks,
             wall_micros: self.clock.wall_micros(),
         };
         read_reply(reply, why_not).map(|reply| client.vote(reply))
@@ -96,7 +95,8 @@ enum FencedReply {
     /// The lock is held, or its key is no lock.
     Taken(Vote),
     Marker,
-    Counter,
+    /// The counter of the lock at this place is none.
+    Counter(usize),
     Config(String),
     Closed(u64, QuarantineCause),
     Future(u64),
@@ -134,7 +134,11 @@ fn read_reply(reply: &Reply, why_not: WhyNot) -> Option<FencedReply> {
     let (word, rest) = items.split_first()?;
     match (bytes(word)?, rest) {
         (b"MARKER", []) => Some(FencedReply::Marker),
-        (b"COUNTER", []) => Some(FencedReply::Counter),
+        (b"COUNTER", []) => Some(FencedReply::Counter(0)),
+        (b"COUNTER", [place]) => {
+            let place = usize::try_from(number(place)?).ok()?;
+            Some(FencedReply::Counter(place.checked_sub(1)?))
+        }
         (b"SERVING", []) => Some(FencedReply::Serving),
         (b"UNKNOWN", [reason]) => {
             let reason = String::from_utf8_lossy(bytes(reason)?);
@@ -177,8 +181,8 @@ fn number(value: &Reply) -> Option<u64> {
 /// A client, as far as the meaning of a reply depends on it.
 struct Client<'a> {
     rules: &'a Rules,
-    /// The key of the counter that the reply is about.
-    counter: String,
+    /// The keys of the locks that the reply is about.
+    locks: &'a [String],
     wall_micros: u64,
 }
 
@@ -199,8 +203,8 @@ impl Client<'_> {
                 key: self.rules.marker.clone(),
                 reason: "it is not a marker of the fenced protocol",
             },
-            FencedReply::Counter => NodeError::InvalidKey {
-                key: self.counter,
+            FencedReply::Counter(place) => NodeError::InvalidKey {
+                key: Rules::fence(self.locks.get(place).map_or("", String::as_str)),
                 reason: "it is not a counter of fencing tokens",
             },
             FencedReply::Config(theirs) => NodeError::ConfigMismatch {
@@ -255,8 +259,10 @@ mod tests {
             Reply::Array(vec![Reply::Int(5), Reply::Int(5)]),
             Reply::Array(vec![word("CLOSED"), Reply::Int(5), word("new")]),
             Reply::Array(vec![word("STALE"), Reply::Int(5)]),
+            Reply::Array(vec![word("COUNTER")]),
+            Reply::Array(vec![word("COUNTER"), Reply::Int(2)]),
         ];
-        assert!(good.iter().all(|reply| is_fenced_reply(reply)));
+        assert!(good.iter().all(is_fenced_reply));
         for bad in [
             Reply::Nil,
             Reply::Int(1),
@@ -275,6 +281,8 @@ mod tests {
             Reply::Array(vec![word("STALE"), word("5")]),
             Reply::Array(vec![word("CLOSED"), Reply::Int(5)]),
             Reply::Array(vec![word("MARKER"), Reply::Int(5)]),
+            Reply::Array(vec![word("COUNTER"), Reply::Int(0)]),
+            Reply::Array(vec![word("COUNTER"), word("2")]),
         ] {
             assert!(!is_fenced_reply(&bad), "{bad:?}");
         }

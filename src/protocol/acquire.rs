@@ -76,7 +76,7 @@ impl<'c> Bid<'c> {
         );
         let (fence, handover) = match asked.subject {
             Subject::Read => (without_token(cluster), None),
-            _ => propose(cluster, handover),
+            Subject::Lock | Subject::Slot(_) | Subject::Several(_) => propose(cluster, handover),
         };
         Ok(Self {
             cluster,

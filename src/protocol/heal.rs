@@ -60,7 +60,8 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         .filter(|(report, asked)| **asked && report.vote.is_granted())
     {
         cluster.stats.healed.count();
-        log_lines::healed(&extension.lease.resource, &report.node);
+        let lock = log_lines::Lock(&extension.lease.resource, extension.lease.subject());
+        log_lines::healed(lock, &report.node);
     }
 }
 

@@ -189,7 +189,8 @@ pub(crate) mod fenced {
     pub(crate) const OPEN: &str = lua!(server open);
 
     /// As [`super::ACQUIRE_ALL`], with one token that has to be larger than every counter. A proposal that is stale is told the
-    /// largest of them. What the node says of itself, or of a counter, is as in [`ACQUIRE`].
+    /// largest of them. What the node says of itself, or of a counter, is as in [`ACQUIRE`]; behind `COUNTER` is the place, from 1,
+    /// of the lock whose counter is none.
     pub(crate) const ACQUIRE_ALL: &str =
         lua!(server refusal fenced_gate fenced_floor missing fenced_acquire_all);
     pub(crate) const RELEASE_ALL: &str = lua!(

@@ -91,17 +91,35 @@ mod semaphore {
 /// One lock on several resources.
 #[cfg(test)]
 mod several {
+    mod fenced;
+    mod keeping;
+    mod leases;
     #[cfg(target_os = "linux")]
     mod lines;
     mod names;
+    mod on_servers;
+    mod waiting;
 }
 
 /// Read-write locks: many readers at a time, or one writer.
 #[cfg(test)]
 mod readers {
+    mod crowd;
     mod fairness;
-    mod on_servers;
+    pub(super) mod on_servers;
+    mod own;
+    mod shown;
+    mod strangers;
+    #[cfg(target_os = "linux")]
+    mod trouble;
     mod waiting;
+}
+
+/// Other implementations of Redlock on the same keys.
+#[cfg(test)]
+mod interop {
+    mod port;
+    mod refused;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.

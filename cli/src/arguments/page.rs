@@ -18,7 +18,7 @@ pub(crate) const COMMON_CODES: [Entry; 3] = [
     ("74", "The output can't be written."),
 ];
 
-pub(crate) const ENVIRONMENT: [Entry; 8] = [
+pub(crate) const ENVIRONMENT: [Entry; 9] = [
     (
         "REDLATCH_NODES",
         "The URLs of the servers, separated by commas or white space. They count where there is no --node. The command \
@@ -38,12 +38,17 @@ pub(crate) const ENVIRONMENT: [Entry; 8] = [
         "For the command of run: the name of the lock.",
     ),
     (
+        "REDLATCH_RESOURCES",
+        "For the command of run with --also: all names, each on a line, in the order of their bytes.",
+    ),
+    (
         "REDLATCH_TOKEN",
         "For the command of run: the token that the lock is held with.",
     ),
     (
         "REDLATCH_FENCING_TOKEN",
-        "For the command of run with --fenced: the number that grows from holder to holder, for the resource to compare.",
+        "For the command of run with --fenced: the number that grows from holder to holder, for the resource to compare. A \
+         run that is --shared has none.",
     ),
     (
         "REDLATCH_SLOT",

@@ -10,6 +10,7 @@ use super::lock::Lock;
 use super::page::{Entry, closing_words};
 use super::servers::Servers;
 use crate::durations;
+use crate::name::Name;
 
 pub(crate) const EXIT_CODES: [Entry; 8] = [
     (
@@ -40,7 +41,7 @@ pub(crate) const EXIT_CODES: [Entry; 8] = [
     ("74", "The file of --metrics can't be written. Nothing ran."),
 ];
 
-pub(crate) const EXAMPLES: [Entry; 6] = [
+pub(crate) const EXAMPLES: [Entry; 8] = [
     (
         "redlatch run --no-wait nightly-report -- /usr/local/bin/report --all",
         "Runs the report, unless another machine does.",
@@ -62,6 +63,14 @@ pub(crate) const EXAMPLES: [Entry; 6] = [
         "Lets three exports run at a time, whichever machines they are on, each with a folder of its own.",
     ),
     (
+        "redlatch run --also account:2 account:1 -- transfer --from account:1 --to account:2",
+        "Locks two accounts at once, so that two transfers never wait for each other.",
+    ),
+    (
+        "redlatch run --shared ledger -- report --from-ledger",
+        "Makes a report beside other reports, and never while 'redlatch run ledger' writes.",
+    ),
+    (
         "redlatch run --forever scheduler -- /usr/local/bin/scheduler",
         "Runs the scheduler on one machine at a time: when that one fails, another one takes over.",
     ),
@@ -69,8 +78,8 @@ pub(crate) const EXAMPLES: [Entry; 6] = [
 
 /// Runs a command under a lock, which is renewed until the command has ended.
 ///
-/// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN, with --max REDLATCH_SLOT, and with --fenced
-/// REDLATCH_FENCING_TOKEN in its environment. It runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is released when the
+/// The command gets REDLATCH_RESOURCE, REDLATCH_TOKEN, with --max REDLATCH_SLOT, with --also REDLATCH_RESOURCES, and with
+/// --fenced REDLATCH_FENCING_TOKEN in its environment. It runs in a process group of its own, to which INT, TERM, HUP and QUIT are forwarded. The lock is released when the
 /// command has ended, even if processes that it has started still run. If redlatch is killed, the group is killed too.
 /// If redlatch is stopped, the group is ended before the lock is.
 #[derive(Debug, Args)]
@@ -81,6 +90,16 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     pub(crate) lock: Lock,
+
+    /// Locks this name as well: all or none, in one step, and never two runs that wait for each other. Each name is an
+    /// ordinary lock to everybody else. May be given several times, for up to 64 names in all
+    #[arg(long, value_name = "NAME", value_parser = Name::parse, conflicts_with = "max")]
+    pub(crate) also: Vec<Name>,
+
+    /// Shares the lock with all who share it too, as a reader of a read-write lock. Who takes it without --shared has it
+    /// alone: neither runs while the other does, and the one that waits is not passed by those who come later to share
+    #[arg(long, conflicts_with_all = ["also", "max", "at_least", "forever"])]
+    pub(crate) shared: bool,
 
     /// Keeps the lock from everybody for this long from its acquisition, also if the command ends sooner: the lock rests.
     /// For a job that another machine would start again because its clock is late. At most max_ttl

@@ -8,7 +8,10 @@ use super::servers::{Form, Servers};
 use crate::name::Name;
 
 pub(crate) const EXIT_CODES: [Entry; 4] = [
-    ("0", "The lock is held; with --max, all permits are."),
+    (
+        "0",
+        "The lock is held, or shared by readers; with --max, all permits are held.",
+    ),
     ("1", "The lock is free; with --max, a permit is."),
     (
         "3",

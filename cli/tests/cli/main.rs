@@ -42,6 +42,10 @@ mod resting;
 #[cfg(test)]
 mod settings;
 #[cfg(test)]
+mod several;
+#[cfg(test)]
+mod shared;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod stopped;

@@ -134,12 +134,19 @@ impl Pair {
     fn compare(&mut self, fake: &Reply, real: &Reply, step: &Step) {
         match (fake, real) {
             (Reply::Error(fake), Reply::Error(real)) => {
+                // Before Redis 7, an error within a script has the script's name for its code.
+                if real.code == "@user_script:" {
+                    return;
+                }
                 assert_eq!(fake.code, real.code, "{step:?}");
                 // A script adds its name and line.
                 let (fake, real) = (&fake.message, &real.message);
                 let is_of_lua = real.contains("attempt to compare");
+                // Before Redis 7, the text names the script first, and the command without quotes.
+                let is_of_old = real.contains("@user_script");
+                let is_of_old = is_of_old || real.starts_with("invalid expire time in");
                 assert!(
-                    is_of_lua || real.starts_with(fake.as_str()),
+                    is_of_lua || is_of_old || real.starts_with(fake.as_str()),
                     "{step:?}: {real}"
                 );
             }

@@ -65,7 +65,9 @@ impl Entry {
     /// refuses numbers that Redis does not take for a time to live (`1e3`).
     pub(super) fn extend(&mut self, ttl: &str, now: Duration) -> Result<(), Reply> {
         let left_ms = self.until.saturating_sub(now).as_millis();
-        let is_longer = |ttl_ms: i64| u128::try_from(ttl_ms).is_ok_and(|ttl_ms| left_ms < ttl_ms);
+        let is_endless = self.until == Self::NEVER;
+        let is_longer =
+            |ttl_ms: i64| u128::try_from(ttl_ms).is_ok_and(|ttl_ms| is_endless || left_ms < ttl_ms);
         if integer(ttl).is_none_or(is_longer) {
             self.until = until(ttl, now, "pexpire")?;
         }
@@ -93,7 +95,7 @@ impl Sorted {
         let hex = member.bytes().take_while(u8::is_ascii_hexdigit).count();
         let behind = member.as_bytes().get(hex);
         let is_value = hex == Token::HEX_LEN && matches!(behind, None | Some(b' '));
-        (is_value && (0..TOO_LATE).contains(&score)).then_some(score)
+        (is_value && (1..TOO_LATE).contains(&score)).then_some(score)
     }
 }
 

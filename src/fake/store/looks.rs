@@ -17,7 +17,7 @@ pub(super) fn intent(lock: &str) -> String {
 }
 
 /// The key that is there while a reader waits. Real servers have a set in it, for writers as well.
-fn waiting(lock: &str) -> String {
+pub(super) fn waiting(lock: &str) -> String {
     format!("{lock}:redlatch:waiting")
 }
 

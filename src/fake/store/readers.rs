@@ -8,6 +8,13 @@ use super::{Store, looks};
 use crate::wire::resp::Reply;
 use crate::wire::scripts::{INSPECT_READ, LOOK_READ, READ, REREAD, UNREAD};
 
+#[cfg(test)]
+pub(super) mod differential;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod steps;
+
 /// A reader, or one that wants to be one.
 pub(super) struct Reader {
     /// The largest end of all readers; 0 where nobody reads.
@@ -113,6 +120,12 @@ impl Store {
         again: &str,
         now: Duration,
     ) -> Reply {
+        let is_text = |entry: &mut Entry| matches!(entry.content, Content::Text(_));
+        if self.get(lock, now).is_some_and(is_text)
+            && let Some(left) = self.intent(lock, now)
+        {
+            return Reply::Array(vec![Reply::Int(left), Reply::Int(-1)]);
+        }
         let mut reader = match self.find(lock, value, now) {
             Ok(reader) => reader,
             Err(refusal) => return refusal,

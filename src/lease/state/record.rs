@@ -35,7 +35,8 @@ impl LeaseState {
         }
         self.owner.stats.released.count();
         let now = self.owner.clock.now_for_records();
-        log_lines::released(&self.resource, now.saturating_since(self.since));
+        let lock = log_lines::Lock(&self.resource, self.subject());
+        log_lines::released(lock, now.saturating_since(self.since));
     }
 
     /// Records that the guard was turned into a lease, unless a loss was recorded before.
@@ -54,7 +55,8 @@ impl LeaseState {
         if take(&mut state.is_counted) {
             self.owner.stats.lost.count();
             // Without the mutex, because the program's logger may use this lock.
-            MutexGuard::unlocked(state, || log_lines::lost(&self.resource, cause));
+            let lock = log_lines::Lock(&self.resource, self.subject());
+            MutexGuard::unlocked(state, || log_lines::lost(lock, cause));
         }
     }
 }

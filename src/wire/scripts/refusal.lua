@@ -9,7 +9,7 @@ local function last_end(lock)
   if not last[1] then return 0 end
   local token, behind = string.match(last[1], '^(%x+)(.?)')
   local is_reader = token and #token == 40 and (behind == '' or behind == ' ')
-  is_reader = is_reader and #last[2] < 16 and string.find(last[2], '^%d+$')
+  is_reader = is_reader and #last[2] < 16 and string.find(last[2], '^[1-9]%d*$')
   if is_reader and redis.call('PTTL', lock) >= 0 then return tonumber(last[2]) end
   return nil, {-3}
 end

@@ -14,7 +14,7 @@ pub(super) fn ledger(manager: &LockManager) -> RwLock<'_> {
 
 /// Two processes over three servers, with either protocol.
 #[track_caller]
-pub(super) fn processes(protocol: Protocol) -> (Vec<Server>, [LockManager; 2]) {
+pub(crate) fn processes(protocol: Protocol) -> (Vec<Server>, [LockManager; 2]) {
     let servers = cluster(3);
     let manager = || match protocol {
         Protocol::Classic => patient(servers.iter().map(Server::url)),
@@ -47,7 +47,7 @@ pub(super) fn assert_held(result: Result<LockGuard, Error>) {
     assert_eq!(error.readers(), None, "{error}");
 }
 
-pub(super) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
+pub(crate) const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 
 #[test]
 fn readers_share_and_a_writer_is_alone() {

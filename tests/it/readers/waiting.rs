@@ -12,7 +12,8 @@ use crate::waiting::wake_up::{
     BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process_with,
 };
 
-const INTENT: &str = "ledger:redlatch:intent";
+/// Where a writer that waits says so.
+pub(super) const INTENT: &str = "ledger:redlatch:intent";
 
 /// How somebody asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Waiting {
 /// Managers of as many processes over the same servers, which look again only after a long time.
 #[track_caller]
 fn slow<const N: usize>(protocol: Protocol, servers: &[Server]) -> [LockManager; N] {
-    let manager = |_| {
+    let manager = |()| {
         let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
         let builder = builder.node_timeout(PATIENCE).protocol(protocol);
         builder.retry_delay(LONG, LONG).build().unwrap()

@@ -9,11 +9,15 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{ACQUIRE, EXTEND, OPEN, PASS, RELEASE, REST};
+use super::{ACQUIRE, EXTEND, OPEN, PASS, READ, RELEASE, REST};
+use crate::wire::scripts::fenced::{ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL, REST_ALL};
+use crate::wire::scripts::{REREAD, UNREAD};
 
 pub(super) const KEYS: [&str; 5] = ["a", "a:fence", "b", "b:fence", "m"];
 /// A value that is told to those who meet it.
 const LABELLED: &str = "00112233445566778899aabbccddeeff00112233 web-3 since=2026-11-22T05:52:53Z";
+/// The values of readers.
+const READERS: [&str; 2] = [LABELLED, "00112233445566778899aabbccddeeff00112234"];
 pub(super) const MINUTE_MICROS: i64 = 60_000_000;
 
 /// Words in which a number of minutes stands for a token that is as far from the beginning.
@@ -123,6 +127,68 @@ pub(super) fn step() -> impl Strategy<Value = Vec<Word>> {
         let head = ["EVAL", OPEN, "1", "m"].map(Text);
         [&head[..], &[action, quarantine, config]].concat()
     });
+    let all = (
+        option::of(prop::bool::ANY),
+        one(&["v1", "v2"]),
+        (ttl(), token(), quarantine(), idle()),
+        (config(), one(&["0", "1"]), reserve()),
+        select(vec![
+            ACQUIRE_ALL,
+            ACQUIRE_ALL,
+            EXTEND_ALL,
+            RELEASE_ALL,
+            RELEASE_ALL,
+            REST_ALL,
+        ]),
+    );
+    let all = all.prop_map(
+        |(only, value, (ttl, token, quarantine, idle), (config, again, reserve), script)| {
+            let keys: &[&str] = match only {
+                None => &["a", "a:fence", "b", "b:fence"],
+                Some(true) => &["a", "a:fence"],
+                Some(false) => &["b", "b:fence"],
+            };
+            let has_marker = [ACQUIRE_ALL, EXTEND_ALL].contains(&script);
+            let count = match (keys.len(), has_marker) {
+                (4, true) => "5",
+                (4, false) => "4",
+                (_, true) => "3",
+                (_, false) => "2",
+            };
+            let head = ["EVAL", script, count].map(Text).into_iter();
+            let keys = keys.iter().map(|key| Text(key));
+            let marker = has_marker.then_some(Text("m"));
+            let rest = match script {
+                ACQUIRE_ALL => {
+                    let token = Token(token);
+                    vec![value, ttl, token, quarantine, idle, config, again, reserve]
+                }
+                EXTEND_ALL => vec![value, ttl, Token(token), idle],
+                RELEASE_ALL => vec![value, Tombstone(token), quarantine, idle],
+                _ => vec![value, Tombstone(token), quarantine, idle, ttl],
+            };
+            head.chain(keys).chain(marker).chain(rest).collect()
+        },
+    );
+    let reader = || one(&READERS);
+    let read = (
+        lock(),
+        reader(),
+        ttl(),
+        one(&["0", "1"]),
+        quarantine(),
+        config(),
+    );
+    let read = read.prop_map(|(lock, value, ttl, again, quarantine, config)| {
+        let head = ["EVAL", READ, "3", lock.0, lock.1, "m"].map(Text);
+        [&head[..], &[value, ttl, again, quarantine, config]].concat()
+    });
+    let reader = (lock(), reader(), option::of(ttl()));
+    let reader = reader.prop_map(|(lock, value, ttl)| {
+        let script = if ttl.is_some() { REREAD } else { UNREAD };
+        let head = ["EVAL", script, "1", lock.0].map(Text);
+        head.into_iter().chain([value]).chain(ttl).collect()
+    });
     // What another program may have put there; NX, so that it is seldom.
     let garbage = (
         select(KEYS.to_vec()),
@@ -164,5 +230,5 @@ pub(super) fn step() -> impl Strategy<Value = Vec<Word>> {
         let head = [Text("SET"), Text("m"), marker];
         head.into_iter().chain(rest).collect()
     });
-    prop_oneof![6 => acquire, 2 => marker, 3 => extend, 4 => release, 3 => pass, 3 => open, 1 => garbage, 2 => counter]
+    prop_oneof![6 => acquire, 2 => marker, 3 => extend, 4 => release, 3 => pass, 3 => open, 1 => garbage, 2 => counter, 5 => all, 5 => read, 4 => reader]
 }

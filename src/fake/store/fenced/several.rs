@@ -64,15 +64,20 @@ impl Store {
             Ok(asked) => asked.free,
             Err(refusal) => return Some(refusal),
         };
-        let free: Vec<[&str; 2]> = free
+        let free: Vec<(usize, [&str; 2])> = free
             .iter()
-            .filter_map(|(at, _)| pairs.get(*at).copied())
+            .filter_map(|(at, _)| Some((*at, pairs.get(*at).copied()?)))
             .collect();
         if free.is_empty() {
             return Some(Reply::Okay);
         }
         Some(match self.count_all(&free, open, &ask, now) {
-            Ok(()) => self.set_all(free.iter().map(|[lock, _]| *lock), ask.value, ask.ttl, now),
+            Ok(()) => self.set_all(
+                free.iter().map(|(_, [lock, _])| *lock),
+                ask.value,
+                ask.ttl,
+                now,
+            ),
             Err(answer) => answer,
         })
     }
@@ -80,21 +85,37 @@ impl Store {
     /// Sets all counters to the token, if it is larger than every one.
     fn count_all(
         &mut self,
-        free: &[[&str; 2]],
+        free: &[(usize, [&str; 2])],
         open: i64,
         ask: &Ask<'_>,
         now: Duration,
     ) -> Result<(), Reply> {
         let mut largest = 0;
-        for [_, counter] in free {
-            largest = self.floor(counter, ask, now)?.max(largest);
+        for (at, [_, counter]) in free {
+            let floor = self.floor(counter, ask, now);
+            largest = floor
+                .map_err(|answer| counter_at(*at, answer))?
+                .max(largest);
         }
         self.judge(largest, open, ask, now)?;
-        for [_, counter] in free {
-            self.count(counter, ask, now)?;
+        for (at, [_, counter]) in free {
+            let counted = self.count(counter, ask, now);
+            counted.map_err(|answer| counter_at(*at, answer))?;
         }
         Ok(())
     }
+}
+
+/// The answer, which says of a counter that is none which one it is.
+fn counter_at(at: usize, answer: Reply) -> Reply {
+    let Reply::Array(mut items) = answer else {
+        return answer;
+    };
+    if items == [Reply::Bulk(b"COUNTER".to_vec())] {
+        let place = at.saturating_add(1);
+        items.push(Reply::Int(i64::try_from(place).unwrap_or(i64::MAX)));
+    }
+    Reply::Array(items)
 }
 
 fn each<'k>(

@@ -1,0 +1,84 @@
+//! What people are told when there is no lock.
+
+use redlatch::{Error, NodeReport, Vote};
+
+use crate::durations;
+use crate::failure::Failure;
+use crate::waiting::Request;
+
+/// Why the request has failed with this error.
+pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
+    match &error {
+        Error::InvalidTtl { reason, .. } if request.hold_time.ttl_is_from_max_hold => {
+            Failure::usage(format!(
+                "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
+                durations::exact(request.hold_time.ttl)
+            ))
+        }
+        Error::InvalidAtLeast {
+            at_least, reason, ..
+        } => {
+            let at_least = durations::exact(*at_least);
+            Failure::usage(format!("--at-least {at_least} can't be used: {reason}"))
+        }
+        Error::Held {
+            resource, nodes, ..
+        } => Failure::new(request.held_code, held(request, &error, (resource, nodes))),
+        _ => error.into(),
+    }
+}
+
+/// Who is in the way, and what to do.
+fn held(request: &Request<'_>, error: &Error, (resource, nodes): (&str, &[NodeReport])) -> String {
+    let waited = request.wait.map_or(String::new(), |wait| {
+        format!(", after {} of waiting", durations::exact(wait))
+    });
+    let advice = if request.wait.is_some() {
+        "wait longer with --wait"
+    } else {
+        "wait with --wait"
+    };
+    let name = request.wanted.named(resource);
+    match request.wanted.permits() {
+        None if error.is_resting() => {
+            let done_by = error.holder().map(|holder| format!(" by {}", holder.label));
+            let done_by = done_by.unwrap_or_default();
+            format!(
+                "the lock {name} rests: the work was done{done_by}, and nobody gets the lock before its --at-least is over{waited}; see 'redlatch status {name}' for when that is"
+            )
+        }
+        None => {
+            let is_held = |report: &&NodeReport| matches!(report.vote, Vote::Held { .. });
+            let (has, of) = (who_has(error, nodes), nodes.len());
+            let count = nodes.iter().filter(is_held).count();
+            format!(
+                "{has} the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status {name}'"
+            )
+        }
+        Some(permits) => format!(
+            "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
+        ),
+    }
+}
+
+/// The subject of the sentence, and its verb.
+fn who_has(error: &Error, nodes: &[NodeReport]) -> String {
+    let is_intent = |report: &NodeReport| {
+        matches!(
+            report.vote,
+            Vote::Held {
+                writer_waits: true,
+                ..
+            }
+        )
+    };
+    match (error.holder(), error.readers()) {
+        (Some(holder), _) => format!("{holder} has"),
+        (None, Some(1)) => "a reader has".to_owned(),
+        (None, Some(readers)) => format!("{readers} readers have"),
+        (None, None) if nodes.iter().any(is_intent) => {
+            "one who waits to have it alone comes first at".to_owned()
+        }
+        (None, None) => "another holder has".to_owned(),
+    }
+}

@@ -1,0 +1,159 @@
+//! The wait at one node, over fakes.
+
+use super::*;
+use crate::fake::{FakeClock, FakeNode};
+use crate::{Fanout, LockManager};
+
+const DELAY: Duration = Duration::from_millis(100);
+
+const FOREVER: Patience = Patience {
+    end: None,
+    cancel: None,
+};
+
+struct World {
+    clock: FakeClock,
+    nodes: Vec<FakeNode>,
+    manager: LockManager,
+}
+
+fn world() -> World {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.retry_delay(DELAY, DELAY).build().unwrap();
+    World {
+        clock,
+        nodes,
+        manager,
+    }
+}
+
+impl World {
+    fn begin(&self) -> Wait<'_> {
+        self.begin_for(Target::Lock("job"))
+    }
+
+    fn begin_for<'w>(&'w self, target: Target<'w>) -> Wait<'w> {
+        let wanted = Wanted {
+            target,
+            semaphore: None,
+        };
+        Wait::new(self.manager.cluster(), wanted, &FOREVER)
+    }
+
+    fn wait(&self, wait: &mut Wait<'_>, when_free: WhenFree, end: Option<Duration>) -> Order {
+        let now = self.manager.cluster().clock.now();
+        let end = end.map(|end| now.saturating_add(end));
+        let patience = Patience { end, cancel: None };
+        let mut same = Wait {
+            patience: &patience,
+            ..*wait
+        };
+        let round = same.wait(when_free).unwrap();
+        wait.hints = same.hints;
+        round.order
+    }
+
+    /// Gives the lock to another holder on all nodes, for `ttl`.
+    fn hold(&self, ttl: Duration) {
+        for node in &self.nodes {
+            node.hold("job", "another", ttl);
+        }
+    }
+}
+
+fn hinted() -> Order {
+    Order::by_arbiter(Fanout::Sequential)
+}
+
+fn full() -> Order {
+    Order::of(Fanout::Sequential)
+}
+
+#[test]
+fn hints_that_come_to_nothing_are_heeded_three_times_and_then_slept_on() {
+    let world = world();
+    let mut wait = world.begin();
+    for round in 1..=4 {
+        for _ in 0..MOST_HINTS {
+            assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+        }
+        assert_eq!(world.clock.elapsed(), DELAY * (round - 1));
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
+        assert_eq!(world.clock.elapsed(), DELAY * round);
+    }
+}
+
+#[test]
+fn a_reader_heeds_more_of_them() {
+    let world = world();
+    let mut wait = world.begin_for(Target::Read("job"));
+    for _ in 0..MOST_HINTS_TO_READ {
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    }
+    assert_eq!(world.clock.elapsed(), Duration::ZERO);
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
+    assert_eq!(world.clock.elapsed(), DELAY);
+}
+
+#[test]
+fn hints_with_some_time_between_them_are_all_heeded() {
+    let world = world();
+    let mut wait = world.begin();
+    for _ in 0..MOST_HINTS * 3 {
+        world.hold(DELAY / 2);
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    }
+}
+
+#[test]
+fn the_first_node_that_does_not_fail_is_asked_and_no_other() {
+    let world = world();
+    world.hold(DELAY * 2 + DELAY / 2);
+    world.nodes[0].refuse();
+    // That would show if it were asked.
+    world.nodes[2].hang();
+    assert_eq!(
+        world.wait(&mut world.begin(), WhenFree::Take, None),
+        hinted()
+    );
+    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+}
+
+#[test]
+fn one_whose_time_is_over_looks_at_no_further_node() {
+    let world = world();
+    for node in &world.nodes {
+        node.hang();
+    }
+    let end = Some(Duration::from_millis(10));
+    assert_eq!(world.wait(&mut world.begin(), WhenFree::Take, end), full());
+    let timeout = world.manager.cluster().options.node_timeout;
+    assert_eq!(world.clock.elapsed(), timeout);
+}
+
+#[test]
+fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
+    let world = world();
+    world.hold(DELAY * 100);
+    let mut wait = world.begin();
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
+    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
+    let end = DELAY * 2 + DELAY / 2;
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(end)), full());
+    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
+    assert_eq!(
+        world.wait(&mut wait, WhenFree::Take, Some(Duration::ZERO)),
+        full()
+    );
+    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
+}
+
+#[test]
+fn one_who_is_polite_waits_a_little_for_a_lock_that_is_free() {
+    let world = world();
+    let mut wait = world.begin();
+    assert_eq!(world.wait(&mut wait, WhenFree::Yield, None), hinted());
+    assert_eq!(world.clock.elapsed(), POLITENESS);
+}
