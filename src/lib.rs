@@ -24,8 +24,8 @@
 //!
 //! # What is guaranteed
 //!
-//! - **Exclusion.** No two guards for one resource are valid at the same time, in whichever threads, processes and
-//!   machines they are. A guard is valid while [`remaining`](LockGuard::remaining) is more than zero. This holds as
+//! - **Exclusion.** No two guards for one resource are valid at the same time, unless both are of readers, in whichever threads,
+//!   processes and machines they are. A guard is valid while [`remaining`](LockGuard::remaining) is more than zero. This holds as
 //!   long as all clients name the same nodes, the nodes don't forget keys, and the clocks of clients and nodes run at
 //!   the same rate within the drift (1 % of the time to live, and 2 ms).
 //! - **Every lock ends.** The lock of a process that crashed is free when its time to live ends.
@@ -86,6 +86,12 @@
 //!
 //! **Semaphores.** [`LockManager::semaphore`] is for work that at most so many may do at a time, whichever machines they
 //! are on. Each holder has a [slot](LockGuard::slot) of its own. Everything else is as with a lock.
+//!
+//! **Several resources.** [`LockManager::request_all`] locks up to 64 resources together: all or none. Each of them is an ordinary lock
+//! to everybody else.
+//!
+//! **Readers and writers.** [`LockManager::rw_lock`] gives a name many readers at a time, or one writer, which is an ordinary lock on
+//! the name. Neither starves. There is no upgrade from a read lock to a write lock.
 //!
 //! **Handing over.** [`LockGuard::into_lease`] turns a guard into a [`Lease`] without releasing the lock. A lease is a
 //! line of text, for an environment variable or a queue. [`LockManager::adopt`] makes a guard of it again, in another

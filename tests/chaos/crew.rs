@@ -13,9 +13,9 @@ use redlatch_testing::{eventually, tell_reaper};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::event::Event;
+use crate::held::ABRUPT;
 use crate::plan::WORKERS;
 use crate::witness::Witness;
-use crate::worker::ABRUPT;
 
 /// All workers. They end when it is dropped, and also when this process is killed.
 pub(crate) struct Crew {

@@ -10,19 +10,20 @@ use redlatch_testing::{Server, eventually, free_port, now, pause};
 
 use crate::crew::Crew;
 use crate::event::clock;
+use crate::keys::{self, HINT_MS, Key};
 use crate::options::{CALM, Options};
-use crate::plan::{self, Class, Episode, LONGEST_TTL_MS, SERVERS};
+use crate::plan::{self, Class, Episode, SERVERS};
 use crate::proxy::{Mode, Proxy};
 use crate::report::Report;
 use crate::witness::Witness;
 
 /// How often the keys of a server are looked at.
 const SAMPLE: Duration = Duration::from_millis(100);
-/// For bytes that are on their way through the proxy when the last worker says that it has released everything.
-const GRACE: Duration = Duration::from_millis(50);
-/// What is in the keys of those who wait for a lock. The last of them ends by itself half a second after the release.
-const HINTS: &str = ":redlatch:";
-const HINTS_END: Duration = Duration::from_millis(600);
+/// For bytes that are on their way through the proxy when the last worker says that it has released everything. The last
+/// locks have a longer ttl, so a key that was not given back is still there then.
+const GRACE: Duration = Duration::from_secs(2);
+/// Within this time, the keys of those who wait for a lock end by themselves.
+const HINTS_END: Duration = Duration::from_millis(HINT_MS + 100);
 
 /// Something that has to be done at some time.
 struct Step {
@@ -234,15 +235,14 @@ impl Site {
         seen
     }
 
-    /// Looks at all keys of the servers that answer: each has to expire, within the longest ttl.
+    /// Looks at all keys of the servers that answer: each has to expire, within the longest ttl, and to be what its name says.
     fn sample(&self) -> u64 {
         let mut seen = 0;
         for (server, _) in self.servers.iter().zip(&self.up).filter(|(_, up)| **up) {
-            for (key, pttl) in keys(server) {
+            for key in keys::all(server) {
                 seen += 1;
-                if !(0..=i64::try_from(LONGEST_TTL_MS).unwrap()).contains(&pttl) {
-                    let name = server.name();
-                    let text = format!("{key} has a time to live of {pttl} ms on {name}");
+                if let Some(fault) = key.fault() {
+                    let text = format!("{} on {} {fault}", key.name, server.name());
                     self.witness.lock().wrong(text);
                 }
             }
@@ -254,32 +254,22 @@ impl Site {
     fn end(&mut self) -> Vec<String> {
         self.crew.tell("stop");
         self.crew.wait_until_done(1);
-        // These are quick, so that a key that was not given back is still there.
         self.crew.tell("last");
         self.crew.wait_until_done(2);
-        let is_lock = |(key, _): &(String, i64)| !key.contains(HINTS);
-        let left = |server: &Server| format!("{}: {:?} (name, PTTL)", server.name(), keys(server));
         let mut leaked = Vec::new();
-        for server in &self.servers {
-            if !eventually(GRACE, || !keys(server).iter().any(is_lock)) {
-                leaked.push(left(server));
+        let mut expect = |limit, is_over: &dyn Fn(&[Key]) -> bool| {
+            for server in &self.servers {
+                let mut left = Vec::new();
+                if !eventually(limit, || {
+                    left = keys::all(server);
+                    is_over(&left)
+                }) {
+                    leaked.push(format!("{}: {left:?}", server.name()));
+                }
             }
-        }
-        for server in &self.servers {
-            if !eventually(HINTS_END, || server.keys() == 0) {
-                leaked.push(left(server));
-            }
-        }
+        };
+        expect(GRACE, &|left| left.iter().all(Key::is_hint));
+        expect(HINTS_END, &<[Key]>::is_empty);
         leaked
     }
-}
-
-/// All keys and their times to live, as of one moment.
-fn keys(server: &Server) -> Vec<(String, i64)> {
-    let script = "local all = {} \
-                  for _, key in ipairs(redis.call('KEYS', '*')) do \
-                    all[#all + 1] = {key, redis.call('PTTL', key)} \
-                  end \
-                  return all";
-    redis::from_redis_value(server.command(&["EVAL", script, "0"])).unwrap()
 }

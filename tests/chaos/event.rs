@@ -6,6 +6,8 @@ use std::time::Duration;
 use redlatch::{Error, LockGuard, LossCause};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::on::On;
+
 /// A claim that is known this well is taken at its upper end: less than the drift (2 ms and 1 % of the ttl) that lies
 /// between the end of every lease and the expiry of its keys.
 const SHARP: u64 = 1_000_000;
@@ -77,7 +79,7 @@ impl Claim {
 pub(crate) enum Event {
     /// `lock` has returned a guard: the clock right after, and the guard's claim unless it was over by then.
     Locked {
-        resource: u32,
+        on: On,
         /// For one who was handed the lock, with its number behind a dot: another one had the token before.
         token: String,
         ttl_ms: u64,
@@ -121,7 +123,7 @@ impl Event {
         let pair = |claim: &Option<Claim>| claim.map_or((0, 0), |claim| (claim.low, claim.high));
         match self {
             Self::Locked {
-                resource,
+                on,
                 token,
                 ttl_ms,
                 returned,
@@ -131,7 +133,7 @@ impl Event {
                 let (low, high) = pair(claim);
                 write!(
                     line,
-                    "L {resource} {token} {ttl_ms} {returned} {spent} {low} {high}"
+                    "L {on} {token} {ttl_ms} {returned} {spent} {low} {high}"
                 )
             }
             Self::Refused(why) => write!(line, "N {why}"),
@@ -175,7 +177,7 @@ impl Event {
         };
         Some(match *words.first()? {
             "L" => Self::Locked {
-                resource: u32::try_from(number(1)?).ok()?,
+                on: On::from_word(words.get(1)?)?,
                 token: text(2)?,
                 ttl_ms: number(3)?,
                 returned: number(4)?,

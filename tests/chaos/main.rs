@@ -10,14 +10,15 @@
 //! algorithm asks), stops and kills workers, and lets a proxy on loopback part two groups of workers from servers,
 //! delay bytes, lose them, reset and refuse connections. In the last seconds all is calm.
 //!
-//! The workers tell each critical section with its times to a witness, which must find none that overlaps another one
-//! on the same resource; see `witness.rs` for what else must not be. In the end no server may have a key left, and each
+//! The workers take locks, write locks, read locks and locks on several resources, in a mixture that the seed decides. They tell
+//! each critical section with its times to a witness, which must find none that overlaps another one on the same resource, but
+//! for readers with each other; see `witness.rs` for what else must not be. In the end no server may have a key left, and each
 //! resource must have been acquired again soon after the last fault. That the witness can fail is shown at the start of
 //! each run on crafted records, and by `--forget`: there a majority of the servers, at least, is killed and comes back
 //! at once without memory, which no Redlock can survive, and the exit code is 0 only if overlaps were found.
 //!
 //! The exit code is 1 after a violation, a leaked key or a resource that was not acquired again, and also when the run
-//! was vacuous: too few critical sections, or from 60 s on a kind of fault that never came.
+//! was vacuous: too few critical sections, or none of one kind, or from 60 s on a kind of fault that never came.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -27,13 +28,23 @@
 #[cfg(test)]
 mod connection;
 #[cfg(test)]
+mod crafted;
+#[cfg(test)]
 mod crew;
 #[cfg(test)]
 mod driver;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
+mod held;
+#[cfg(test)]
+mod keys;
+#[cfg(test)]
+mod on;
+#[cfg(test)]
 mod options;
+#[cfg(test)]
+mod pipe;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
@@ -42,6 +53,8 @@ mod proxy;
 mod report;
 #[cfg(test)]
 mod self_check;
+#[cfg(test)]
+mod sharing;
 #[cfg(test)]
 mod start;
 #[cfg(test)]

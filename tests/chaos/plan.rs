@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 pub(crate) const SERVERS: usize = 5;
 pub(crate) const WORKERS: usize = 6;
-pub(crate) const RESOURCES: u32 = 3;
+pub(crate) const RESOURCES: u32 = 4;
 /// The times to live that workers ask for, in milliseconds.
 pub(crate) const TTL_MS: RangeInclusive<u64> = 300..=1_000;
 pub(crate) const LONGEST_TTL_MS: u64 = 1_000;

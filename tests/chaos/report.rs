@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use crate::on::{Kind, Sharing};
 use crate::options::Options;
 use crate::plan::{Class, LONGEST_TTL_MS, RESOURCES, WORKERS};
 use crate::witness::{Verdict, Witness};
@@ -31,21 +32,7 @@ impl Report {
     pub(crate) fn tell(&self, options: &Options) -> ExitCode {
         let verdict = self.witness.verdict();
         let (slowest, stuck) = self.recovery();
-        let counts = &self.witness.counts;
-        for (what, count) in counts {
-            println!("chaos: {count} {what}");
-        }
-        println!("chaos: {} keys seen by sampling", self.samples);
-        println!(
-            "chaos: {} guards that were over when they were looked at first",
-            self.witness.late
-        );
-        if let Some(nanos) = verdict.closest {
-            let nanos = std::time::Duration::from_nanos(nanos);
-            println!(
-                "chaos: {nanos:.1?} at least from the end of a lease whose keys were left to expire to the next holder"
-            );
-        }
+        self.tell_counts(&verdict);
         for text in verdict.overlaps.iter().chain(&verdict.others).take(MOST) {
             println!("chaos: VIOLATION: {text}");
         }
@@ -85,15 +72,47 @@ impl Report {
         ExitCode::FAILURE
     }
 
+    fn tell_counts(&self, verdict: &Verdict) {
+        let counts = &self.witness.counts;
+        for (what, count) in counts {
+            println!("chaos: {count} {what}");
+        }
+        for kind in Kind::ALL {
+            println!(
+                "chaos: {} critical sections with {}",
+                verdict.of(kind),
+                kind.name()
+            );
+        }
+        println!(
+            "chaos: {} read locks that began while another reader had the resource",
+            verdict.together
+        );
+        println!("chaos: {} keys seen by sampling", self.samples);
+        println!(
+            "chaos: {} guards that were over when they were looked at first",
+            self.witness.late
+        );
+        if let Some(nanos) = verdict.closest {
+            let nanos = std::time::Duration::from_nanos(nanos);
+            println!(
+                "chaos: {nanos:.1?} at least from the end of a lease whose keys were left to expire to the next holder"
+            );
+        }
+    }
+
     fn summary(&self, options: &Options, verdict: &Verdict, slowest: f64) -> String {
         let mut line = format!(
-            "chaos: seed {}, {} s: {} critical sections by {WORKERS} workers in {} group{} on {RESOURCES} resources; \
-             faults:",
+            "chaos: seed {}, {} s: {} critical sections by {WORKERS} workers in {} group{} on {RESOURCES} resources \
+             ({}); faults:",
             options.seed,
             options.length.as_secs(),
             verdict.sections,
             self.groups,
             if self.groups == 1 { "" } else { "s" },
+            Kind::ALL
+                .map(|kind| format!("{} {}", verdict.of(kind), kind.name()))
+                .join(", "),
         );
         for (class, count) in &self.faults {
             write!(line, " {count} {},", class.name()).unwrap();
@@ -116,16 +135,19 @@ impl Report {
         let first = self.witness.acquired_after(self.calm);
         let mut slowest = 0.0_f64;
         let mut stuck = Vec::new();
-        for resource in 0..RESOURCES {
-            let Some(&time) = first.get(&resource) else {
-                stuck.push(format!("resource {resource} was never acquired again"));
+        for what in (0..RESOURCES).flat_map(|i| [(i, Sharing::Alone), (i, Sharing::Read)]) {
+            let (resource, sharing) = what;
+            let Some(&time) = first.get(&what) else {
+                stuck.push(format!(
+                    "resource {resource} was never acquired again, {sharing:?}"
+                ));
                 continue;
             };
             let seconds = std::time::Duration::from_nanos(time - self.calm);
             slowest = slowest.max(seconds.as_secs_f64());
             if seconds > std::time::Duration::from_millis(5 * LONGEST_TTL_MS) {
                 stuck.push(format!(
-                    "resource {resource} was acquired after {seconds:?}"
+                    "resource {resource} was acquired after {seconds:?}, {sharing:?}"
                 ));
             }
         }
@@ -140,6 +162,11 @@ impl Report {
         if u64::try_from(verdict.sections).unwrap() < least {
             missing.push(format!("fewer than {least} critical sections"));
         }
+        for kind in Kind::ALL {
+            if verdict.of(kind) == 0 {
+                missing.push(format!("no {}", kind.name()));
+            }
+        }
         // The system may hold a process up between the return of a guard and the first look at it, but not as a rule.
         if self.witness.late * 20 > verdict.sections {
             missing.push(format!(
@@ -151,6 +178,9 @@ impl Report {
             missing.push("no key was ever seen by sampling".to_owned());
         }
         if seconds >= 60 {
+            if verdict.together == 0 {
+                missing.push("no two readers at a time".to_owned());
+            }
             for class in Class::ALL {
                 if !self.faults.contains_key(&class) {
                     missing.push(format!("no {}", class.name()));

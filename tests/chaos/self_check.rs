@@ -1,69 +1,21 @@
 //! Shows at the start of every run that the witness can fail: crafted records, and what it must make of them.
 
+use crate::crafted::{MS, extended, locked, releasing, sharp, taken, unlocked, verdict};
 use crate::event::{Claim, Event};
+use crate::keys::{HINT_MS, Key};
+use crate::on::{Kind, On};
 use crate::plan::{self, Class};
-use crate::witness::{Verdict, Witness};
-
-const MS: u64 = 1_000_000;
+use crate::sharing::{self, on_all};
 
 /// Panics if the witness misses something, or sees what is not there.
 pub(crate) fn run() {
     overlaps();
     what_is_none();
     other_violations();
+    sharing::check();
+    keys();
     lines();
     plans();
-}
-
-fn locked(resource: u32, token: &str, start_ms: u64, until_ms: u64) -> Event {
-    Event::Locked {
-        resource,
-        token: token.to_owned(),
-        ttl_ms: 1_000,
-        returned: start_ms * MS,
-        spent: 0,
-        claim: Some(sharp(until_ms)),
-    }
-}
-
-fn sharp(until_ms: u64) -> Claim {
-    Claim {
-        low: until_ms * MS,
-        high: until_ms * MS + 1,
-    }
-}
-
-fn releasing(token: &str, at_ms: u64) -> Event {
-    Event::Releasing {
-        token: token.to_owned(),
-        at: at_ms * MS,
-    }
-}
-
-fn extended(token: &str, returned_ms: u64, until_ms: u64) -> Event {
-    Event::Extended {
-        token: token.to_owned(),
-        ttl_ms: 1_000,
-        returned: returned_ms * MS,
-        claim: Some(sharp(until_ms)),
-    }
-}
-
-fn unlocked(token: &str, returned_ms: u64, outcome: &str) -> Event {
-    Event::Unlocked {
-        token: token.to_owned(),
-        returned: returned_ms * MS,
-        outcome: outcome.to_owned(),
-    }
-}
-
-/// The verdict on events that two workers told in turn.
-fn verdict(events: &[Event]) -> Verdict {
-    let mut witness = Witness::default();
-    for (worker, event) in [1, 2].into_iter().cycle().zip(events) {
-        witness.hear(worker, event.clone());
-    }
-    witness.verdict()
 }
 
 fn overlaps() {
@@ -151,7 +103,7 @@ fn what_is_none() {
     none(&[locked(0, "a", 100, 900), extended("a", 150, 900)]);
     // The worker was stopped while it looked at its guard, so that only the lower bound is sure.
     let blurred = Event::Locked {
-        resource: 0,
+        on: On::one(Kind::Lock, 0),
         token: "a".to_owned(),
         ttl_ms: 1_000,
         returned: 100 * MS,
@@ -179,7 +131,7 @@ fn other_violations() {
     );
     // A claim that is counted from the last reply.
     let slow = Event::Locked {
-        resource: 0,
+        on: On::one(Kind::Lock, 0),
         token: "a".to_owned(),
         ttl_ms: 1_000,
         returned: 100 * MS,
@@ -209,10 +161,54 @@ fn other_violations() {
     assert_eq!(found(&[Event::Wrong("a worker says so".to_owned())]), 1);
 }
 
+/// What the keys of a server may be, and what not.
+fn keys() {
+    let key = |name: &str, kind: &str, pttl| Key {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        pttl,
+        ends: None,
+    };
+    let read = |expires, last| Key {
+        ends: Some((expires, last)),
+        ..key("chaos:1", "zset", 700)
+    };
+    let longest = i64::try_from(plan::LONGEST_TTL_MS).unwrap();
+    let hint = i64::try_from(HINT_MS).unwrap();
+    let good = [
+        key("chaos:1", "string", longest),
+        key("chaos:1", "zset", 0),
+        read(5_000, 5_000),
+        key("chaos:1:redlatch:intent", "string", 40),
+        key("chaos:1:redlatch:waiting", "set", 40),
+        key("chaos:1:redlatch:bell", "list", hint),
+        key("chaos:1:redlatch:bell:read", "list", hint),
+    ];
+    for key in good {
+        assert_eq!(key.fault(), None, "{key:?}");
+    }
+    let bad = [
+        key("chaos:1", "string", -1),
+        key("chaos:1", "zset", longest + 1),
+        key("chaos:1", "list", 700),
+        // The key outlives its last reader, or a reader its key.
+        read(5_001, 5_000),
+        read(5_000, 5_001),
+        key("chaos:1:redlatch:intent", "string", hint + 1),
+        key("chaos:1:redlatch:intent", "set", 40),
+        key("chaos:1:redlatch:waiting", "set", -1),
+        key("chaos:1:redlatch:bell:read", "string", 40),
+        key("chaos:1:redlatch:other", "string", 40),
+    ];
+    for key in bad {
+        assert!(key.fault().is_some(), "{key:?}");
+    }
+}
+
 /// Every event survives the pipe; what a kill cut off does not count.
 fn lines() {
     let late = Event::Locked {
-        resource: 2,
+        on: On::one(Kind::Write, 2),
         token: "c".to_owned(),
         ttl_ms: 300,
         returned: 7,
@@ -226,6 +222,8 @@ fn lines() {
     };
     let events = [
         locked(1, "a", 100, 900),
+        taken(On::one(Kind::Read, 3), "b", 100, 900),
+        taken(on_all(&[0, 2, 3]), "d", 100, 900),
         late,
         Event::Refused("held".to_owned()),
         extended("a", 5, 10),

@@ -1,5 +1,7 @@
 //! The witness: makes critical sections of what the workers told, and says what must not have been.
 //!
+//! Sections of readers may overlap each other. Any other section has each of its resources alone.
+//!
 //! A critical section begins at a reading of the clock after `lock` returned, and ends at a reading before the release
 //! was called or at the end of the lease, whichever comes first. The first two err towards a shorter section, by the
 //! time between two instructions (or for as long as the process was stopped there, when it could do no harm either).
@@ -10,6 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use crate::event::{Claim, Event};
+use crate::on::{Kind, On, Sharing};
 
 /// Everything that the workers told.
 #[derive(Default)]
@@ -27,7 +30,7 @@ pub(crate) struct Witness {
 #[derive(Clone, Debug)]
 struct Section {
     worker: u32,
-    resource: u32,
+    on: On,
     token: String,
     ttl_ms: u64,
     start: u64,
@@ -41,11 +44,41 @@ struct Section {
 /// What a run amounts to.
 pub(crate) struct Verdict {
     pub(crate) sections: usize,
+    by_kind: BTreeMap<Kind, usize>,
+    /// Sections of readers that began while another reader had the resource.
+    pub(crate) together: usize,
     pub(crate) overlaps: Vec<String>,
     /// Everything else that must not be.
     pub(crate) others: Vec<String>,
     /// The least time between a lease whose keys were left to expire and the next holder.
     pub(crate) closest: Option<u64>,
+}
+
+/// Those sections of one resource that end last so far.
+#[derive(Default)]
+struct Latest<'w> {
+    /// Of those who had it alone.
+    alone: Option<&'w Section>,
+    reader: Option<&'w Section>,
+}
+
+impl<'w> Latest<'w> {
+    /// Those that have to be over when this one begins.
+    fn in_the_way_of(&self, section: &Section) -> impl Iterator<Item = &'w Section> + use<'w> {
+        let reader = self.reader.filter(|_| !section.on.is_read());
+        self.alone.into_iter().chain(reader)
+    }
+
+    fn add(&mut self, section: &'w Section) {
+        let latest = if section.on.is_read() {
+            &mut self.reader
+        } else {
+            &mut self.alone
+        };
+        if latest.is_none_or(|former| section.end() > former.end()) {
+            *latest = Some(section);
+        }
+    }
 }
 
 impl Section {
@@ -65,7 +98,7 @@ impl Witness {
     pub(crate) fn hear(&mut self, worker: u32, event: Event) {
         match event {
             Event::Locked {
-                resource,
+                on,
                 token,
                 ttl_ms,
                 returned,
@@ -77,6 +110,11 @@ impl Witness {
                 }
                 if token.contains('.') {
                     self.count("locks handed over");
+                    if !on.is_ordinary() {
+                        self.wrong(format!(
+                            "worker {worker}, token {token}: {on} was handed over"
+                        ));
+                    }
                 }
                 // A process can be stopped after the guard was returned, so this is none of the lock's doing.
                 let Some(claim) = claim else {
@@ -94,7 +132,7 @@ impl Witness {
                 self.by_token.insert(token.clone(), self.sections.len());
                 self.sections.push(Section {
                     worker,
-                    resource,
+                    on,
                     token,
                     ttl_ms,
                     start: returned,
@@ -152,12 +190,15 @@ impl Witness {
         }
     }
 
-    /// When each of the resources was acquired first after `time`.
-    pub(crate) fn acquired_after(&self, time: u64) -> BTreeMap<u32, u64> {
+    /// When each of the resources was first taken after `time`, by readers and by those who have it alone.
+    pub(crate) fn acquired_after(&self, time: u64) -> BTreeMap<(u32, Sharing), u64> {
         let mut first = BTreeMap::new();
         for section in self.sections.iter().filter(|s| s.start >= time) {
-            let earliest = first.entry(section.resource).or_insert(section.start);
-            *earliest = section.start.min(*earliest);
+            for &resource in &section.on.resources {
+                let what = (resource, section.on.sharing());
+                let earliest = first.entry(what).or_insert(section.start);
+                *earliest = section.start.min(*earliest);
+            }
         }
         first
     }
@@ -165,34 +206,30 @@ impl Witness {
     pub(crate) fn verdict(&self) -> Verdict {
         let mut sections: Vec<&Section> = self.sections.iter().filter(|s| !s.is_empty()).collect();
         sections.sort_by_key(|section| section.start);
-        // The section of each resource that ends last so far.
-        let mut last: HashMap<u32, &Section> = HashMap::new();
-        let mut overlaps = Vec::new();
-        let mut closest = None;
-        for &section in &sections {
-            if let Some(former) = last.get(&section.resource) {
-                if section.start < former.end() {
-                    overlaps.push(format!(
-                        "resource {} was held twice for {} ns:\n    {former}\n    {section}",
-                        section.resource,
-                        former.end().min(section.end()) - section.start
-                    ));
-                } else if former.released.is_none_or(|at| at > section.start) {
-                    let gap = section.start - former.end();
-                    closest = Some(closest.map_or(gap, |least: u64| least.min(gap)));
-                }
-            }
-            let latest = last.entry(section.resource).or_insert(section);
-            if section.end() > latest.end() {
-                *latest = section;
-            }
-        }
-        Verdict {
+        let mut verdict = Verdict {
             sections: sections.len(),
-            overlaps,
+            by_kind: BTreeMap::new(),
+            together: 0,
+            overlaps: Vec::new(),
             others: self.found.clone(),
-            closest,
+            closest: None,
+        };
+        let mut all: HashMap<u32, Latest<'_>> = HashMap::new();
+        for section in sections {
+            *verdict.by_kind.entry(section.on.kind).or_default() += 1;
+            for &resource in &section.on.resources {
+                let latest = all.entry(resource).or_default();
+                for former in latest.in_the_way_of(section) {
+                    verdict.compare(resource, former, section);
+                }
+                let reader = latest.reader.filter(|_| section.on.is_read());
+                if reader.is_some_and(|reader| reader.end() > section.start) {
+                    verdict.together += 1;
+                }
+                latest.add(section);
+            }
         }
+        verdict
     }
 
     /// Takes the word that a lock is lost, which must not be before its lease has ended: its quorum keeps the keys.
@@ -229,6 +266,31 @@ impl Witness {
     }
 }
 
+impl Verdict {
+    /// How many sections were of this kind.
+    pub(crate) fn of(&self, kind: Kind) -> usize {
+        self.by_kind.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// Takes two sections on one resource that must not overlap; the former one began first.
+    fn compare(&mut self, resource: u32, former: &Section, section: &Section) {
+        if section.start < former.end() {
+            let what = match (former.on.sharing(), section.on.sharing()) {
+                (Sharing::Alone, Sharing::Read) => "was read by one while another had it alone",
+                (Sharing::Read, _) => "was taken by one alone while another read it",
+                (Sharing::Alone, Sharing::Alone) => "was held twice",
+            };
+            self.overlaps.push(format!(
+                "resource {resource} {what}, for {} ns:\n    {former}\n    {section}",
+                former.end().min(section.end()) - section.start
+            ));
+        } else if former.released.is_none_or(|at| at > section.start) {
+            let gap = section.start - former.end();
+            self.closest = Some(self.closest.map_or(gap, |least| least.min(gap)));
+        }
+    }
+}
+
 /// A lease is the ttl less the drift, 1 % and 2 ms, and begins before `lock` or `extend` returns.
 fn longest_end(returned: u64, ttl_ms: u64) -> u64 {
     (returned + ttl_ms * 990_000).saturating_sub(2_000_000)
@@ -243,9 +305,10 @@ impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "worker {}, token {}, ttl {} ms: locked at {}, claimed until {} ({} ns sharp), released {}, lost {}",
+            "worker {}, token {}, on {}, ttl {} ms: locked at {}, claimed until {} ({} ns sharp), released {}, lost {}",
             self.worker,
             self.token,
+            self.on,
             self.ttl_ms,
             at(self.start),
             at(self.claim.end()),

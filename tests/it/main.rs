@@ -115,6 +115,13 @@ mod readers {
     mod waiting;
 }
 
+/// Other implementations of Redlock on the same keys.
+#[cfg(test)]
+mod interop {
+    mod port;
+    mod refused;
+}
+
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {

@@ -1,4 +1,7 @@
-//! The fenced protocol, model-checked: every order of events in a small world, and in every state what it promises.
+//! The protocols, model-checked: every order of events in small worlds, and in every state what is promised.
+//!
+//! In `terms` locks are valid for a time; it is about who has a lock, with either protocol. All else is about the tokens and
+//! counters of the fenced protocol, without any clock. In both, clients want one resource, or two, or to read.
 //!
 //! ```text
 //! cargo test --locked --release -p redlatch-model --test model -- --nocapture --test-threads 1
@@ -14,6 +17,13 @@
 //! - No two winners have the same token.
 //! - Whoever begins when another has returned gets the larger token.
 //! - When a newer holder has returned, no extension that an older one begins gets a quorum.
+//!
+//! Of clients that share a resource, that is. A reader has no token. It is newer than a writer that had returned when it began,
+//! and older than one that began when it had returned. A node that lets a reader in raises its counter by one, so that no
+//! extension of an earlier writer makes its key again. That is enough if each holder extends only where it has counted a vote
+//! (`Variant::ExtendsByVotes`), and not if an acquire may arrive when its attempt has returned: the reader does not know how far
+//! to raise the counter. The library sends an undo where no reply comes, and extends at no such node. But where a connection
+//! breaks before the reply, there is no undo. So what is promised of writers and readers rests on validity, as in `terms`.
 //!
 //! # What can happen
 //!
@@ -56,15 +66,21 @@ mod checks;
 #[cfg(test)]
 mod fails;
 #[cfg(test)]
-mod healing;
-#[cfg(test)]
 mod holds;
 #[cfg(test)]
 mod node;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod several;
+#[cfg(test)]
+mod shared;
+#[cfg(test)]
 mod state;
+#[cfg(test)]
+mod subject;
+#[cfg(test)]
+mod terms;
 #[cfg(test)]
 mod variant;
 #[cfg(test)]

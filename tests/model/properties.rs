@@ -6,9 +6,9 @@ use stateright::Property;
 
 use crate::node::Renewal;
 use crate::state::{Extension, Phase, State};
-use crate::world::{Answers, Loss, World};
+use crate::world::{Answers, Loss, Network, World};
 
-pub(crate) const UNIQUE: &str = "no two winners have the same token";
+pub(crate) const UNIQUE: &str = "no two winners of a resource have the same token";
 pub(crate) const REAL_TIME: &str = "who began when another had returned has the larger token";
 pub(crate) const NO_REVIVAL: &str =
     "no extension succeeds that began when a newer holder had returned";
@@ -24,7 +24,7 @@ pub(crate) fn of(world: &World) -> Vec<Property<World>> {
     let mut properties = vec![
         Property::always(UNIQUE, |_, state| tokens_are_unique(state)),
         Property::always(REAL_TIME, |_, state| tokens_follow_real_time(state)),
-        Property::always(NO_REVIVAL, |_, state| nothing_is_revived(state)),
+        Property::always(NO_REVIVAL, nothing_is_revived),
         Property::sometimes(SUCCESSION, |_, state| is_won_again(state)),
     ];
     if world.attempts > 1 {
@@ -38,26 +38,38 @@ pub(crate) fn of(world: &World) -> Vec<Property<World>> {
             is_extended(state, Renewal::Recreated)
         }));
     }
-    if world.loss != Loss::Never {
+    let writers = world.subjects[..world.clients * world.attempts]
+        .iter()
+        .filter(|subject| !subject.is_reader());
+    if world.loss != Loss::Never && writers.count() > 1 {
         properties.push(Property::sometimes(REBORN, |_, state| is_reborn(state)));
     }
     properties
 }
 
 fn tokens_are_unique(state: &State) -> bool {
+    let winners = state.attempts.iter().filter(|attempt| attempt.won());
+    let writers = winners.filter(|winner| !winner.subject.is_reader());
+    let mut tokens = writers.flat_map(|winner| {
+        let resources = winner.subject.resources();
+        resources.map(|resource| (resource, winner.token))
+    });
     let mut seen = HashSet::new();
-    let mut winners = state.attempts.iter().filter(|attempt| attempt.won());
-    winners.all(|winner| seen.insert(winner.token))
+    tokens.all(|token| seen.insert(token))
 }
 
 fn tokens_follow_real_time(state: &State) -> bool {
     let mut winners = state.attempts.iter().filter(|attempt| attempt.won());
-    winners.all(|winner| winner.token > winner.behind)
+    winners.all(|winner| winner.subject.is_reader() || winner.token > winner.behind)
 }
 
-fn nothing_is_revived(state: &State) -> bool {
+/// A reader leaves no tombstone, so this is promised to it only where no acquire arrives twice.
+fn nothing_is_revived(world: &World, state: &State) -> bool {
     let attempts = state.attempts.iter().enumerate();
-    let mut late = attempts.filter(|(_, attempt)| attempt.extension == Extension::Late);
+    let mut late = attempts.filter(|(_, attempt)| {
+        let is_promised = !attempt.subject.is_reader() || world.network == Network::Once;
+        is_promised && attempt.extension == Extension::Late
+    });
     !late.any(|(id, _)| state.is_extended(id))
 }
 
@@ -88,7 +100,7 @@ fn is_extended(state: &State, at_best: Renewal) -> bool {
 fn is_reborn(state: &State) -> bool {
     let mut nodes = state.nodes.iter().filter(|node| node.open_at > Some(0));
     nodes.any(|node| {
-        let holder = node.key.map(|id| state.attempts[id]);
+        let holder = node.locks[0].key.map(|id| state.attempts[id]);
         holder.is_some_and(|holder| holder.won() && Some(holder.token) > node.open_at)
     })
 }

@@ -1,6 +1,7 @@
 //! The state of everything: nodes, attempts, and what is on the way between them.
 
-use crate::node::{AttemptId, MOST_ATTEMPTS, Node, Renewal, Token};
+use crate::node::{AttemptId, AttemptSet, MOST_ATTEMPTS, Node, Renewal, Token};
+use crate::subject::Subject;
 use crate::variant::Variant;
 
 pub(crate) const NODES: usize = 3;
@@ -20,12 +21,18 @@ pub(crate) struct State {
 /// One attempt of a client to get the lock, and the guard that it may have led to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Attempt {
+    pub(crate) subject: Subject,
     pub(crate) phase: Phase,
-    /// What it proposed, and from its win on its token.
+    /// What it proposed, and from its win on its token. A reader has none.
     pub(crate) token: Token,
     /// The largest token that had been returned to anyone when it began. Its proposal, if that is no larger: then it
     /// must not win, by however much it is too small. 0 if it is larger, so that it may win.
     pub(crate) behind: Token,
+    /// While it is asking: the guards that there were when it began, and that it excludes. Only if it is a reader, or they
+    /// are; of writers, the tokens say who is newer.
+    pub(crate) newer_than: AttemptSet,
+    /// Whether one of these attempts has been returned since.
+    pub(crate) is_overtaken: bool,
     pub(crate) extension: Extension,
 }
 
@@ -47,9 +54,9 @@ pub(crate) enum Phase {
 pub(crate) enum Extension {
     #[default]
     None,
-    /// It began while no larger token had been returned.
+    /// It began while no newer guard had been returned.
     Timely,
-    /// It began when a larger token had been returned, so it must never get a quorum.
+    /// It began when a newer guard had been returned, so it must never get a quorum.
     Late,
 }
 
@@ -64,38 +71,62 @@ impl Attempt {
 }
 
 impl State {
-    pub(crate) fn new(losses: u8) -> Self {
+    pub(crate) fn new(subjects: [Subject; MOST_ATTEMPTS], losses: u8) -> Self {
         Self {
             nodes: Default::default(),
-            attempts: Default::default(),
+            attempts: subjects.map(|subject| Attempt {
+                subject,
+                ..Attempt::default()
+            }),
             losses,
             now: 0,
         }
     }
 
     pub(crate) fn begin(&mut self, id: AttemptId, proposal: Token) {
-        let newest = self.largest_returned();
+        let subject = self.attempts[id].subject;
+        let newest = self.largest_returned(subject);
+        let mut newer_than = AttemptSet::default();
+        for (other, attempt) in self.attempts.iter().enumerate() {
+            let one_reads = subject.is_reader() || attempt.subject.is_reader();
+            if attempt.phase == Phase::Holding && one_reads && subject.excludes(attempt.subject) {
+                newer_than.insert(other);
+            }
+        }
         self.attempts[id] = Attempt {
+            subject,
             phase: Phase::Asking,
             token: proposal,
             behind: match proposal {
+                _ if subject.is_reader() => 0,
                 0 => newest,
                 _ if proposal > newest => 0,
                 _ => proposal,
             },
-            extension: Extension::None,
+            newer_than,
+            ..Attempt::default()
         };
         for node in &mut self.nodes {
             node.acquires.insert(id);
         }
     }
 
-    pub(crate) fn return_guard(&mut self, id: AttemptId) {
+    pub(crate) fn return_guard(&mut self, rules: Variant, id: AttemptId) {
         let token = self.votes(id).max().unwrap_or(0);
         let attempt = &mut self.attempts[id];
         attempt.phase = Phase::Holding;
-        attempt.token = token;
+        if !attempt.subject.is_reader() {
+            attempt.token = token;
+        }
+        let overtakes = std::mem::take(&mut attempt.newer_than);
+        for (other, attempt) in self.attempts.iter_mut().enumerate() {
+            let is_held = attempt.phase == Phase::Holding;
+            attempt.is_overtaken |= is_held && overtakes.contains(other);
+        }
         for node in &mut self.nodes {
+            if node.votes[id] > 0 && rules == Variant::ExtendsByVotes {
+                node.voters.insert(id);
+            }
             node.votes[id] = 0;
         }
     }
@@ -114,7 +145,12 @@ impl State {
             Phase::Failed
         };
         attempt.extension = Extension::None;
+        (attempt.newer_than, attempt.is_overtaken) = Default::default();
+        for attempt in &mut self.attempts {
+            attempt.newer_than.remove(id);
+        }
         for node in &mut self.nodes {
+            node.voters.remove(id);
             node.releases.insert(id);
             node.votes[id] = 0;
             node.renewals[id] = Renewal::None;
@@ -122,9 +158,10 @@ impl State {
     }
 
     pub(crate) fn extend(&mut self, rules: Variant, id: AttemptId) {
-        let newest = self.largest_returned();
+        let newest = self.largest_returned(self.attempts[id].subject);
         let attempt = &mut self.attempts[id];
-        attempt.extension = if newest > attempt.token {
+        let has_smaller_token = newest > attempt.token && !attempt.subject.is_reader();
+        attempt.extension = if has_smaller_token || attempt.is_overtaken {
             Extension::Late
         } else {
             Extension::Timely
@@ -137,8 +174,10 @@ impl State {
         }
     }
 
-    fn largest_returned(&self) -> Token {
+    /// The largest token that was returned for a resource that such an attempt wants.
+    fn largest_returned(&self, subject: Subject) -> Token {
         let winners = self.attempts.iter().filter(|attempt| attempt.won());
+        let winners = winners.filter(|winner| winner.subject.excludes(subject));
         winners.map(|attempt| attempt.token).max().unwrap_or(0)
     }
 
@@ -172,7 +211,11 @@ impl State {
     fn renumbered(&self, numbers: &[AttemptId; MOST_ATTEMPTS]) -> Self {
         let mut new = self.clone();
         for (old, number) in numbers.iter().enumerate() {
-            new.attempts[*number] = self.attempts[old];
+            let attempt = self.attempts[old];
+            new.attempts[*number] = Attempt {
+                newer_than: attempt.newer_than.renumbered(numbers),
+                ..attempt
+            };
         }
         for (new, old) in new.nodes.iter_mut().zip(&self.nodes) {
             *new = old.renumbered(numbers);

@@ -1,6 +1,7 @@
 //! The protocol, and what becomes of it when one rule is another.
 
-use crate::node::{AttemptId, Node, Token};
+use crate::node::{AttemptId, Lock, Node, Token};
+use crate::state::Attempt;
 
 /// Which rules the nodes follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,16 @@ pub(crate) enum Variant {
     UndoneIsExtended,
     /// An extension makes a key again without a look at the marker.
     RecreationWithoutFloor,
+    /// A reader does not raise the counter.
+    ReadersDontCount,
+    /// A reader is let in while a lock key is there.
+    ReadsPastWriters,
+    /// A holder extends only on nodes whose votes it counted. This is no fault, but more than the protocol asks for.
+    ExtendsByVotes,
+    /// A node grants several resources if one of them is free.
+    SetOnHalf,
+    /// A token for several resources is larger than the counter of one of them.
+    AboveOneCounter,
 }
 
 impl Variant {
@@ -36,17 +47,21 @@ impl Variant {
 
     /// What a node whose lock is free answers to an acquire: the vote, which is the proposal or what stands in for
     /// it, and the new counter.
-    pub(crate) fn grant(self, node: &Node, proposal: Token) -> Option<(Token, Token)> {
-        let open_at = node.open_at?;
-        let floor = if self == Self::FloorOfMissingCounters && node.counter > 0 {
-            node.counter
+    pub(crate) fn grant(
+        self,
+        open_at: Token,
+        counter: Token,
+        proposal: Token,
+    ) -> Option<(Token, Token)> {
+        let floor = if self == Self::FloorOfMissingCounters && counter > 0 {
+            counter
         } else {
-            node.counter.max(open_at)
+            counter.max(open_at)
         };
         if self == Self::CountPerNode {
             Some((floor + 1, floor + 1))
         } else if self == Self::NoWriteBack {
-            Some((floor + 1, node.counter))
+            Some((floor + 1, counter))
         } else {
             let large_enough = proposal > floor || self == Self::EqualIsEnough && proposal == floor;
             large_enough.then_some((proposal, proposal))
@@ -54,16 +69,21 @@ impl Variant {
     }
 
     /// Whether an extension may make a key again that is gone: if the node granted nothing since, and lost nothing.
-    pub(crate) fn may_recreate(self, node: &Node, token: Token) -> bool {
-        self == Self::BlindExtension
-            || node.counter == token
-                && (self == Self::RecreationWithoutFloor || is_above_open_at(node, token))
+    pub(crate) fn may_recreate(self, open_at: Option<Token>, lock: Lock, attempt: Attempt) -> bool {
+        // The marker is of this process, and the token can't be from before a loss of data.
+        let is_above_open_at = open_at.is_some_and(|open_at| attempt.token > open_at);
+        !attempt.subject.is_reader()
+            && (self == Self::BlindExtension
+                || lock.counter == attempt.token
+                    && (self == Self::RecreationWithoutFloor || is_above_open_at))
     }
 
     /// Whether a holder sends its extension to this node.
     pub(crate) fn extends_at(self, node: &Node, attempt: AttemptId) -> bool {
         // While an attempt has a guard, its only releases are undos, and they stay where messages are repeated.
-        self == Self::UndoneIsExtended || !node.releases.contains(attempt)
+        let is_undone = node.releases.contains(attempt) && self != Self::UndoneIsExtended;
+        let has_voted = node.voters.contains(attempt) || self != Self::ExtendsByVotes;
+        has_voted && !is_undone
     }
 
     /// What a release makes the counter, unless it is larger.
@@ -90,9 +110,4 @@ impl Variant {
             node.granted
         }
     }
-}
-
-/// Whether the marker is of this process, and the token can't be from before a loss of data.
-fn is_above_open_at(node: &Node, token: Token) -> bool {
-    node.open_at.is_some_and(|open_at| token > open_at)
 }

@@ -7,6 +7,7 @@ use stateright::{Model, Property};
 use crate::node::{AttemptId, MOST_ATTEMPTS, Node, Renewal, Token};
 use crate::properties;
 use crate::state::{Extension, Phase, QUORUM, State, numberings};
+use crate::subject::Subject;
 use crate::variant::Variant;
 
 /// What happens, and how often, so that there is an end.
@@ -17,6 +18,8 @@ pub(crate) struct World {
     pub(crate) loss: Loss,
     pub(crate) answers: Answers,
     pub(crate) clients: usize,
+    /// What each attempt wants: the same for all of a client.
+    pub(crate) subjects: [Subject; MOST_ATTEMPTS],
     /// How often each client tries to get the lock, one attempt after the other.
     pub(crate) attempts: usize,
     /// Every proposal is any number from 1 to this, whatever the client has seen: a clock that is wrong and a memory
@@ -94,8 +97,8 @@ pub(crate) enum Action {
     AcquireArrives(AttemptId, usize),
     ExtensionArrives(AttemptId, usize),
     ReleaseArrives(AttemptId, usize),
-    /// The lock key of a node ends, early or late: no clock has a say.
-    Expire(usize),
+    /// The key of an attempt, or its entry, ends on a node, early or late: no clock has a say.
+    Expire(AttemptId, usize, usize),
     /// What the node has now is on its disk.
     Save(usize),
     LoseData(usize),
@@ -116,7 +119,7 @@ impl Model for World {
             Loss::Never => 0,
             Loss::Everything(times) | Loss::TheLatest(times) => times,
         };
-        vec![State::new(losses)]
+        vec![State::new(self.subjects, losses)]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -152,12 +155,22 @@ impl World {
             loss: Loss::Never,
             answers: Answers::ToLateExtensions,
             clients,
+            subjects: Default::default(),
             attempts,
             largest_proposal,
             undo: Undo::Never,
             clocks: None,
             numberings: numberings(clients, attempts),
         }
+    }
+
+    /// The same, with these clients.
+    pub(crate) fn of(mut self, subjects: &[Subject]) -> Self {
+        assert_eq!(subjects.len(), self.clients);
+        for (attempts, subject) in self.subjects.chunks_mut(self.attempts).zip(subjects) {
+            attempts.fill(*subject);
+        }
+        self
     }
 
     /// The state that stands for all that differ from this one by the names of nodes and clients only.
@@ -170,14 +183,14 @@ impl World {
         let mut state = last.clone();
         match action {
             Action::Begin(id, token) => state.begin(id, token),
-            Action::Return(id) => state.return_guard(id),
+            Action::Return(id) => state.return_guard(self.rules, id),
             Action::GiveUp(id) => state.give_up(id),
             Action::Extend(id) => state.extend(self.rules, id),
             Action::AcquireArrives(id, place) => self.acquire_arrives(&mut state, id, place),
             Action::ExtensionArrives(id, place) => self.extension_arrives(&mut state, id, place),
             Action::ReleaseArrives(id, place) => {
                 let node = &mut state.nodes[place];
-                node.release(self.rules, id, state.attempts[id].token);
+                node.release(self.rules, id, state.attempts[id]);
                 if self.network == Network::Once {
                     node.releases.remove(id);
                     if !state.attempts[id].is_over() {
@@ -186,13 +199,13 @@ impl World {
                     }
                 }
             }
-            Action::Expire(place) => state.nodes[place].expire(),
+            Action::Expire(id, place, resource) => state.nodes[place].expire(id, resource),
             Action::Undo(id, place) => state.undo(id, place),
             Action::Reopen(place) => self.reopen(&mut state.nodes[place]),
             Action::Tick => state.now += 1,
             Action::Save(place) => {
                 let node = &mut state.nodes[place];
-                node.saved = Some((node.key, node.counter));
+                node.saved = Some(node.locks);
             }
             Action::LoseData(place) => {
                 state.losses -= 1;
@@ -215,7 +228,7 @@ impl World {
     fn acquire_arrives(&self, state: &mut State, id: AttemptId, place: usize) {
         let attempt = state.attempts[id];
         let node = &mut state.nodes[place];
-        node.acquire(self.rules, id, attempt.token);
+        node.acquire(self.rules, id, attempt, self.largest_proposal + 1);
         if attempt.phase != Phase::Asking || node.releases.contains(id) {
             // It left a key behind, but nobody counts it any more.
             node.votes[id] = 0;
@@ -228,7 +241,7 @@ impl World {
     fn extension_arrives(&self, state: &mut State, id: AttemptId, place: usize) {
         let attempt = state.attempts[id];
         let node = &mut state.nodes[place];
-        node.extend(self.rules, id, attempt.token);
+        node.extend(self.rules, id, attempt);
         node.renewals[id] = match (attempt.extension, self.answers) {
             (Extension::Timely | Extension::Late, Answers::All) => node.renewals[id],
             (Extension::Late, Answers::ToLateExtensions) => node.renewals[id].min(Renewal::Renewed),
@@ -243,8 +256,8 @@ impl World {
         0..self.clients * self.attempts
     }
 
-    fn proposals(&self, now: Token) -> RangeInclusive<Token> {
-        if self.rules.proposes() {
+    fn proposals(&self, subject: Subject, now: Token) -> RangeInclusive<Token> {
+        if self.rules.proposes() && !subject.is_reader() {
             let latest = self.clocks.map_or(Token::MAX, |clocks| now + clocks.lead);
             1..=self.largest_proposal.min(latest)
         } else {
@@ -258,7 +271,7 @@ impl World {
         match attempt.phase {
             Phase::NotBegun => {
                 if id.is_multiple_of(self.attempts) || state.attempts[id - 1].is_over() {
-                    let proposals = self.proposals(state.now);
+                    let proposals = self.proposals(attempt.subject, state.now);
                     actions.extend(proposals.map(|token| Action::Begin(id, token)));
                 }
             }
@@ -298,8 +311,12 @@ impl World {
                 actions.push(Action::ReleaseArrives(id, place));
             }
         }
-        if node.key.is_some() {
-            actions.push(Action::Expire(place));
+        for (resource, lock) in node.locks.iter().enumerate() {
+            for id in self.ids() {
+                if lock.key == Some(id) || lock.readers.contains(id) {
+                    actions.push(Action::Expire(id, place, resource));
+                }
+            }
         }
         let is_over = |clocks: Clocks| state.now >= node.lost_at + clocks.quarantine;
         if node.open_at.is_none() && self.clocks.is_none_or(is_over) {

@@ -108,7 +108,7 @@ fn packed() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Times of the node's clock, which a test may move anywhere.
-fn now() -> impl Strategy<Value = Duration> {
+pub(super) fn now() -> impl Strategy<Value = Duration> {
     let edges = [
         Duration::ZERO,
         Duration::MAX,

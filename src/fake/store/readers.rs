@@ -11,6 +11,8 @@ use crate::wire::scripts::{INSPECT_READ, LOOK_READ, READ, REREAD, UNREAD};
 #[cfg(test)]
 pub(super) mod differential;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod steps;
 
 /// A reader, or one that wants to be one.

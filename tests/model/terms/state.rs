@@ -1,12 +1,13 @@
 //! The state of everything: nodes, clients, and what is on the way between them.
 
-use super::{Action, Rule};
+use super::node::{Answer, Link, Node, Standing};
+use super::{Action, Rule, World};
 
 pub(crate) const NODES: usize = 3;
 pub(crate) const QUORUM: usize = 2;
-/// The holder and the contender.
-pub(crate) const CLIENTS: usize = 2;
-pub(crate) const CONTENDER: Client = 1;
+/// The holder, and those who are there to get what they must not get.
+pub(crate) const CLIENTS: usize = 3;
+pub(crate) const HOLDER: Client = 0;
 
 pub(crate) type Client = usize;
 
@@ -18,62 +19,6 @@ pub(crate) struct State {
     /// In no order: of all states that differ by the names of nodes only, one is looked at.
     pub(crate) nodes: [Node; NODES],
     pub(crate) holders: [Holder; CLIENTS],
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Node {
-    pub(crate) key: Option<Key>,
-    pub(crate) links: [Link; CLIENTS],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Key {
-    pub(crate) client: Client,
-    /// It expires after the end of this term.
-    pub(crate) term: Term,
-}
-
-/// What is between a client and a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a fact of its own, and the states of a model are all their combinations"
-)]
-pub(crate) struct Link {
-    pub(crate) standing: Standing,
-    /// The answer to the last command but releases, if it was given. It is another question whether it was read.
-    pub(crate) answer: Option<Answer>,
-    /// The messages that may yet arrive: a SET for a term; an undo behind it, or one whose SET has arrived; an extension for
-    /// a term; a release.
-    pub(crate) set: Option<Term>,
-    pub(crate) undo_is_behind: bool,
-    pub(crate) undo_arrives: bool,
-    pub(crate) extension: Option<Term>,
-    pub(crate) release: bool,
-    /// A heal is under way whose guard has ended.
-    pub(crate) is_orphan: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Standing {
-    /// Before the attempt.
-    #[default]
-    None,
-    /// Nothing was sent to it.
-    Untouched,
-    /// A SET was sent, and its reply was not read.
-    Waiting,
-    MayHaveKey,
-    Undone,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Answer {
-    Granted,
-    /// There is no key.
-    Missing,
-    /// There is another client's key, or to a SET any key.
-    Held,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -112,11 +57,16 @@ impl State {
         holder.phase == Phase::Holding && holder.confirmed > holder.ended
     }
 
-    pub(crate) fn has_its_majority(&self, client: Client) -> bool {
+    pub(crate) fn has_its_majority(&self, world: &World, client: Client) -> bool {
         let confirmed = self.holders[client].confirmed;
-        let keys = self.nodes.iter().filter_map(|node| node.key);
-        let own = keys.filter(|key| key.client == client && key.term >= confirmed);
+        let nodes = self.nodes.iter();
+        let own = nodes.filter(|node| node.has_all(world, client, confirmed));
         !self.is_valid(client) || own.count() >= QUORUM
+    }
+
+    pub(crate) fn is_whole(&self, world: &World, client: Client) -> bool {
+        let has_a_part = |node: &Node| node.has_any(client) && !node.has_all(world, client, 1);
+        self.holders[client].ended > 0 || !self.nodes.iter().any(has_a_part)
     }
 
     pub(crate) fn has_left_nothing(&self, client: Client) -> bool {
@@ -124,25 +74,20 @@ impl State {
         let is_quiet = |link: &Link| {
             link.set.is_none() && !link.undo_arrives && !link.release && !link.is_orphan
         };
-        !is_over
-            || self.nodes.iter().all(|node| {
-                let is_own = node.key.is_some_and(|key| key.client == client);
-                !(is_own && is_quiet(&node.links[client]))
-            })
+        let mut nodes = self.nodes.iter();
+        !is_over || nodes.all(|node| !(node.has_any(client) && is_quiet(&node.links[client])))
     }
 
     /// Whether every node has the client's key of its last term, no renewal is half done, and nothing is under way that
     /// deletes a key.
-    pub(crate) fn is_healed(&self, client: Client) -> bool {
+    pub(crate) fn is_healed(&self, world: &World, client: Client) -> bool {
         let last = self.holders[client].begun;
         self.is_valid(client)
             && self.nodes.iter().all(|node| {
-                let key = node
-                    .key
-                    .filter(|key| key.client == client && key.term >= last);
                 let link = &node.links[client];
                 let counts = link.standing == Standing::MayHaveKey;
-                key.is_some() && counts && !link.undo_arrives && !link.release
+                let is_safe = counts && !link.undo_arrives && !link.release;
+                is_safe && node.has_all(world, client, last)
             })
     }
 
@@ -161,10 +106,11 @@ impl State {
             .map(move |node| &mut node.links[client])
     }
 
-    pub(crate) fn take(&mut self, rule: Rule, action: Action) {
+    pub(crate) fn take(&mut self, world: &World, action: Action) {
+        let rule = world.rule;
         match action {
             Action::Begin(client, left_out) => self.begin(client, left_out),
-            Action::Return(client) => self.returns(client),
+            Action::Return(client) => self.returns(world, client),
             Action::Fail(client) => self.release(client),
             Action::Extend(client) => self.extend(client),
             Action::Heal(client, place) => {
@@ -196,28 +142,78 @@ impl State {
                     link.release = true;
                 }
             }
-            Action::EndTerm(client) => self.holders[client].ended += 1,
-            Action::SetArrives(client, place) => self.nodes[place].set(rule, client),
-            Action::ExtensionArrives(client, place) => self.nodes[place].extend(client),
+            Action::EndTerm(client) => {
+                self.holders[client].ended += 1;
+            }
+            Action::SetArrives(client, place) => self.nodes[place].set(world, client),
+            Action::ExtensionArrives(client, place) => self.nodes[place].extend(world, client),
             Action::UndoArrives(client, place) => {
                 self.nodes[place].links[client].undo_arrives = false;
-                self.nodes[place].delete(client);
+                self.nodes[place].delete(world, client);
             }
             Action::ReleaseArrives(client, place) => {
                 self.nodes[place].links[client].release = false;
-                self.nodes[place].delete(client);
+                self.nodes[place].delete(world, client);
             }
-            Action::Expire(place) | Action::Restart(place) => self.nodes[place].key = None,
+            Action::Expire(client, place, resource) => {
+                self.nodes[place].locks[resource].keys[client] = None;
+            }
+            Action::Restart(place) => {
+                let begun = self.holders.each_ref().map(|holder| holder.begun);
+                self.nodes[place].restart(world, begun);
+            }
         }
     }
 
-    fn returns(&mut self, client: Client) {
+    fn returns(&mut self, world: &World, client: Client) {
         let holder = &mut self.holders[client];
         (holder.phase, holder.confirmed) = (Phase::Holding, 1);
         for (other, holder) in self.holders.iter_mut().enumerate() {
-            holder.had_a_successor |= other != client && holder.phase == Phase::Holding;
+            let is_other = other != client && holder.phase == Phase::Holding;
+            let excludes = world.subjects[client].excludes(world.subjects[other]);
+            holder.had_a_successor |= is_other && excludes;
         }
         self.forget_answers(client);
+    }
+
+    /// Forgets what makes no difference any more, so that fewer states are looked at.
+    pub(crate) fn forget(&mut self) {
+        for client in 0..CLIENTS {
+            let is_valid = self.is_valid(client);
+            let holder = &mut self.holders[client];
+            if holder.phase == Phase::Holding && !is_valid && !holder.is_extending {
+                // It will not be valid again.
+                (holder.needed_a_heal, holder.had_a_successor) = (false, false);
+            }
+            if holder.phase != Phase::Over {
+                continue;
+            }
+            self.nodes.iter_mut().for_each(|node| node.forget(client));
+            let mut links = self.nodes.iter().map(|node| node.links[client]);
+            if links.all(|link| link == Link::default()) {
+                self.holders[client] = Holder {
+                    phase: Phase::Over,
+                    ..Holder::default()
+                };
+                let closed = self
+                    .nodes
+                    .iter_mut()
+                    .filter_map(|node| node.closed_until.as_mut());
+                closed.for_each(|terms| terms[client] = 0);
+            }
+        }
+        self.open_nodes();
+    }
+
+    /// Opens the nodes that lost their data and have waited until all that they may have granted has ended. A node that opens
+    /// later is one that does not answer until then.
+    fn open_nodes(&mut self) {
+        let ended = self.holders.each_ref().map(|holder| holder.ended);
+        for node in &mut self.nodes {
+            node.closed_until = node
+                .closed_until
+                .filter(|terms| terms.iter().zip(ended).any(|(term, ended)| ended < *term));
+        }
     }
 
     fn give_back(&mut self, rule: Rule, client: Client) {
@@ -301,63 +297,5 @@ impl State {
         for link in self.links(client) {
             link.release |= link.standing == Standing::MayHaveKey;
         }
-    }
-}
-
-impl Link {
-    /// Sends an undo behind the SET, on the same connection.
-    fn undo(&mut self) {
-        if self.set.is_some() {
-            self.undo_is_behind = true;
-        } else {
-            self.undo_arrives = true;
-        }
-    }
-}
-
-impl Node {
-    fn set(&mut self, rule: Rule, client: Client) {
-        let link = &mut self.links[client];
-        let Some(term) = link.set.take() else {
-            return;
-        };
-        link.undo_arrives |= std::mem::take(&mut link.undo_is_behind);
-        let is_heal = term > 1;
-        let is_free = self.key.is_none() || (is_heal && rule == Rule::HealsTaken);
-        if is_free {
-            self.key = Some(Key { client, term });
-        }
-        if link.standing == Standing::Waiting {
-            let answer = if is_free {
-                Answer::Granted
-            } else {
-                Answer::Held
-            };
-            link.answer = Some(answer);
-            if client == CONTENDER {
-                // Whether it has read the reply changes nothing for it.
-                link.standing = Standing::MayHaveKey;
-            }
-        }
-    }
-
-    fn extend(&mut self, client: Client) {
-        let link = &mut self.links[client];
-        let Some(term) = link.extension.take() else {
-            return;
-        };
-        let answer = match &mut self.key {
-            None => Answer::Missing,
-            Some(key) if key.client == client => {
-                key.term = key.term.max(term);
-                Answer::Granted
-            }
-            Some(_) => Answer::Held,
-        };
-        link.answer = Some(answer);
-    }
-
-    fn delete(&mut self, client: Client) {
-        self.key = self.key.filter(|key| key.client != client);
     }
 }

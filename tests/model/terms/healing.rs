@@ -1,23 +1,29 @@
 //! The rule holds in small worlds, and without any part of it a promise is broken.
 
-use super::{EXCLUSION, MAJORITY, NO_REVIVAL, NOTHING_LEFT, Restarts, Rule, World};
+use super::{
+    EXCLUSION, MAJORITY, NO_REVIVAL, NOTHING_LEFT, Patience, Protocol, Restarts, Rule, Start, World,
+};
 use crate::checks::{check_any, shortest_of};
+use crate::subject::Subject;
 
 /// A holder with this number of terms, and a contender that asks once.
 fn world(rule: Rule, restarts: Restarts, terms: u8) -> World {
     World {
+        protocol: Protocol::Classic,
         rule,
         restarts,
-        terms: [terms, 1],
+        subjects: [Subject::Lock; 3],
+        patience: Patience::GivesUp,
+        start: Start::Free,
+        terms: [terms, 1, 0],
     }
 }
 
 /// A holder alone, with one extension more.
 fn alone(rule: Rule, restarts: Restarts) -> World {
     World {
-        rule,
-        restarts,
-        terms: [3, 0],
+        terms: [3, 0, 0],
+        ..world(rule, restarts, 3)
     }
 }
 

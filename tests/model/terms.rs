@@ -1,47 +1,100 @@
-//! The classic protocol with extensions that heal, model-checked: every order of events in a small world.
+//! Locks with a validity, model-checked: every order of events in a small world.
 //!
-//! A holder extends its lock, and sets its key again on nodes that have none. A contender tries to get the lock.
+//! A holder extends its lock. With the classic protocol it also sets its key again on nodes that have none. Contenders try to
+//! get locks. Each client wants to write one resource, to read it, or to lock two resources at once.
 //!
 //! # What is promised
 //!
-//! - No two clients have valid locks at the same time.
-//! - No lock is valid that another client has had since it was acquired.
-//! - As long as a lock is valid, a majority of the nodes has its key, and keeps it for as long.
-//! - When a lock was given back and nothing is on the way any more, no node has its key.
+//! - No two clients have valid locks at the same time, unless they share no resource, or both are readers.
+//! - No lock is valid that such another client has had since it was acquired.
+//! - As long as a lock is valid, a majority of the nodes has its keys, and keeps them for as long. (Not where nodes may lose
+//!   their data.)
+//! - A node has all keys of a lock on two resources, or none, until the first term has ended.
+//! - When a lock was given back and nothing is on the way any more, no node has its key. So no two clients are in each other's
+//!   way for ever with a half of what they want.
 //!
 //! # What can happen
 //!
 //! Three nodes, of which two are a quorum. There is no clock. Each acquisition and each extension is a *term*. The end of a
 //! term comes at any time after its beginning, and the ends come in the order of the terms. A key that was set or extended
 //! for a term expires at any time after the end of that term, and not before. That is what times to live and drifts are for.
+//! Each entry of a reader has an end of its own, and so has each key of several.
 //!
 //! A message arrives at any later step or never; but an undo arrives after the command that it is behind. A reply counts
 //! from the moment when the node gives it, and the client reads it at any later step, or gives the node up, also when the
 //! reply is on its way.
 //!
 //! A server that stays away for longer than every ttl, and comes back empty, needs no step of its own. To the clients it is
-//! a node that does not answer, and whose keys expire. `Restarts` is about servers that come back sooner.
+//! a node that does not answer, and whose keys expire. `Restarts` is about servers that come back sooner. With the fenced
+//! protocol such a server grants nothing before all terms have ended that had begun before (`Node::closed_until`).
 //!
-//! The contender asks all nodes once, waits for each, and does not extend: it is there to get what it must not get.
+//! A contender asks all nodes once, waits for each, and does not extend: it is there to get what it must not get.
+//!
+//! In the fenced protocol a node grants only what is above its counter. Here it grants whatever it has no key against: what
+//! holds there holds where it grants less. Of the counter is left whose token it is, for extensions make a key again only
+//! where that is their own. Nor are the writers that wait in the model, for whom a node refuses readers.
 //!
 //! Not in the model: two extensions of one lock at the same time, and connections that break while a heal is under way. The
 //! right to heal keeps two of them from healing at once, and tests with peers that follow a script are about the others; after
 //! the second the node is released with the others.
+//!
+//! # Where states are left out
+//!
+//! The number of clients and terms is small. Of all states that differ by the names of nodes only, one is looked at. What makes
+//! no difference any more is forgotten (`State::forget`).
 
 use stateright::{Model, Property};
 
-mod state;
-mod worlds;
+use crate::subject::Subject;
 
-use self::state::{CLIENTS, CONTENDER, Client, Link, NODES, Phase, QUORUM, Standing, State, Term};
+mod healing;
+mod node;
+mod readers;
+mod sets;
+mod state;
+
+use self::node::{Answer, Link, Standing};
+use self::state::{CLIENTS, Client, HOLDER, NODES, Phase, QUORUM, State, Term};
 
 /// What can happen, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
+    pub(crate) protocol: Protocol,
     pub(crate) rule: Rule,
     pub(crate) restarts: Restarts,
+    /// What each client wants.
+    pub(crate) subjects: [Subject; CLIENTS],
+    pub(crate) patience: Patience,
+    pub(crate) start: Start,
     /// How many terms each client has at most: one for the acquisition, and one for each extension.
     pub(crate) terms: [Term; CLIENTS],
+}
+
+/// How a key is set again on a node that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// By a heal, which the holder sends.
+    Classic,
+    /// By the extension, if the node has granted nobody else since.
+    Fenced,
+}
+
+/// How it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Nobody has asked for anything.
+    Free,
+    /// The holder has the lock on two nodes, and nothing of it has reached the third.
+    Held,
+}
+
+/// What the holder does where a node does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// It leaves a node out that can't be reached, and gives up on others.
+    GivesUp,
+    /// It waits, as a contender does. Nor does it pass its lock on.
+    Waits,
 }
 
 /// When a server may come back empty before its keys have expired.
@@ -71,6 +124,16 @@ pub(crate) enum Rule {
     KeeperForgets,
     /// A node that is being healed is passed on to the next holder.
     PassesOn,
+    /// A reader is granted while a writer's key is there.
+    ReadsPastWriters,
+    /// A node that has lost its data grants readers at once.
+    ReadsInQuarantine,
+    /// A reader does not raise the counter.
+    ReadersDontCount,
+    /// A node grants several resources if one of them is free.
+    SetOnHalf,
+    /// The release of several resources deletes the first key only.
+    LeavesOneKey,
 }
 
 /// A client is named by its number, a node by its place.
@@ -103,13 +166,15 @@ pub(crate) enum Action {
     ExtensionArrives(Client, usize),
     UndoArrives(Client, usize),
     ReleaseArrives(Client, usize),
-    Expire(usize),
+    Expire(Client, usize, usize),
     Restart(usize),
 }
 
 pub(crate) const EXCLUSION: &str = "no two clients have valid locks";
 pub(crate) const NO_REVIVAL: &str = "no lock is valid that another client has had since";
 pub(crate) const MAJORITY: &str = "a majority has the key of a valid lock for as long";
+pub(crate) const WHOLE: &str =
+    "a node has all keys of a lock, or none, until its first term has ended";
 pub(crate) const NOTHING_LEFT: &str = "no key is left of a lock that was given back";
 
 const HEALED: &str = "a lock is valid by the vote of a healed node";
@@ -121,7 +186,21 @@ impl Model for World {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::default()]
+        let mut state = State::default();
+        if self.start == Start::Held {
+            let way = [
+                Action::Begin(HOLDER, Some(2)),
+                Action::SetArrives(HOLDER, 0),
+                Action::SetArrives(HOLDER, 1),
+                Action::Read(HOLDER, 0),
+                Action::Read(HOLDER, 1),
+                Action::Return(HOLDER),
+            ];
+            for action in way {
+                state.take(self, action);
+            }
+        }
+        vec![state]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -135,18 +214,19 @@ impl Model for World {
 
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
-        state.take(self.rule, action);
+        state.take(self, action);
+        state.forget();
         state.nodes.sort();
         (state != *last).then_some(state)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         let mut properties = vec![
-            Property::always(EXCLUSION, |_, state: &State| {
-                !(0..CLIENTS).all(|client| state.is_valid(client))
+            Property::always(EXCLUSION, |world: &Self, state: &State| {
+                world.is_exclusive(state)
             }),
-            Property::always(MAJORITY, |_, state: &State| {
-                (0..CLIENTS).all(|client| state.has_its_majority(client))
+            Property::always(WHOLE, |world: &Self, state: &State| {
+                (0..CLIENTS).all(|client| state.is_whole(world, client))
             }),
             Property::always(NOTHING_LEFT, |_, state: &State| {
                 (0..CLIENTS).all(|client| state.has_left_nothing(client))
@@ -157,27 +237,51 @@ impl Model for World {
                 })
             }),
         ];
-        if self.terms[CONTENDER] > 0 {
-            properties.push(Property::sometimes(SUCCESSION, |_, state: &State| {
-                state.is_valid(CONTENDER)
+        if self.protocol == Protocol::Classic {
+            properties.push(Property::always(MAJORITY, |world: &Self, state: &State| {
+                (0..CLIENTS).all(|client| state.has_its_majority(world, client))
             }));
         }
-        if self.terms[0] > 2 {
-            properties.push(Property::sometimes(PASSED_ON, |_, state: &State| {
-                let holder = &state.holders[0];
-                holder.was_passed_on && state.is_valid(0) && holder.confirmed == 3
-            }));
-        }
-        if self.terms[0] > 1 {
-            properties.push(Property::sometimes(HEALED, |_, state: &State| {
-                state.is_valid(0) && state.holders[0].needed_a_heal
-            }));
-        }
+        properties.extend(self.what_has_to_happen());
         properties
     }
 }
 
 impl World {
+    /// What has to happen in some state, lest the world be empty.
+    fn what_has_to_happen(&self) -> Vec<Property<Self>> {
+        let mut properties = Vec::new();
+        if self.terms[1] > 0 {
+            properties.push(Property::sometimes(SUCCESSION, |_, state: &State| {
+                state.is_valid(1)
+            }));
+        }
+        if self.terms[HOLDER] > 2 {
+            properties.push(Property::sometimes(PASSED_ON, |_, state: &State| {
+                let holder = &state.holders[HOLDER];
+                holder.was_passed_on && state.is_valid(HOLDER) && holder.confirmed == 3
+            }));
+        }
+        if self.terms[HOLDER] > 1 && self.protocol == Protocol::Classic {
+            properties.push(Property::sometimes(HEALED, |_, state: &State| {
+                state.is_valid(HOLDER) && state.holders[HOLDER].needed_a_heal
+            }));
+        }
+        properties
+    }
+
+    /// Whether no two valid locks exclude each other.
+    fn is_exclusive(&self, state: &State) -> bool {
+        let valid = || (0..CLIENTS).filter(|client| state.is_valid(*client));
+        let excludes = |a: Client, b: Client| self.subjects[a].excludes(self.subjects[b]);
+        valid().all(|a| valid().all(|b| a == b || !excludes(a, b)))
+    }
+
+    /// Whether the client asks all nodes, and waits for each.
+    fn is_patient(&self, client: Client) -> bool {
+        client != HOLDER || self.patience == Patience::Waits
+    }
+
     /// What a client can do.
     fn steps_of(&self, state: &State, client: Client, actions: &mut Vec<Action>) {
         let holder = &state.holders[client];
@@ -188,7 +292,7 @@ impl World {
         }
         for (place, link) in links().enumerate() {
             if link.standing == Standing::Waiting {
-                if client != CONTENDER {
+                if !self.is_patient(client) {
                     actions.push(Action::GiveUp(client, place));
                 }
                 if link.answer.is_some() {
@@ -206,7 +310,7 @@ impl World {
             Phase::Idle if self.terms[client] == 0 => {}
             Phase::Idle => {
                 actions.push(Action::Begin(client, None));
-                if client == CONTENDER {
+                if self.is_patient(client) {
                     return;
                 }
                 actions.extend((0..NODES).map(|place| Action::Begin(client, Some(place))));
@@ -217,8 +321,10 @@ impl World {
             }
             Phase::Asking => actions.push(Action::Fail(client)),
             Phase::Holding => {
-                actions.push(Action::GiveBack(client));
-                if holder.is_extending {
+                if !(is_waiting && self.is_patient(client)) {
+                    actions.push(Action::GiveBack(client));
+                }
+                if holder.is_extending && !self.is_patient(client) {
                     actions.push(Action::PassOn(client));
                 }
                 if holder.is_extending && !is_waiting {
@@ -242,11 +348,11 @@ impl World {
 
     /// Whether the key may be set again on a node.
     fn may_heal(&self, link: &Link) -> bool {
-        if link.set.is_some() {
+        if link.set.is_some() || self.protocol == Protocol::Fenced {
             return false;
         }
         match link.standing {
-            Standing::MayHaveKey => link.answer == Some(state::Answer::Missing),
+            Standing::MayHaveKey => link.answer == Some(Answer::Missing),
             Standing::Untouched => true,
             Standing::Undone => self.rule == Rule::HealsUndone,
             Standing::None | Standing::Waiting => false,
@@ -270,16 +376,18 @@ impl World {
                 actions.push(Action::ReleaseArrives(client, place));
             }
         }
-        let Some(key) = node.key else {
-            return;
-        };
-        if state.holders[key.client].ended >= key.term {
-            actions.push(Action::Expire(place));
+        for (resource, lock) in node.locks.iter().enumerate() {
+            for (client, key) in lock.keys.iter().enumerate() {
+                if key.is_some_and(|term| state.holders[client].ended >= term) {
+                    actions.push(Action::Expire(client, place, resource));
+                }
+            }
         }
+        let mut clients = (0..CLIENTS).filter(|client| node.has_any(*client));
         let may_restart = match self.restarts {
             Restarts::Late => false,
-            Restarts::WhenHealed => state.is_healed(key.client),
-            Restarts::AtAnyTime => true,
+            Restarts::WhenHealed => clients.any(|client| state.is_healed(self, client)),
+            Restarts::AtAnyTime => clients.next().is_some(),
         };
         if may_restart {
             actions.push(Action::Restart(place));

@@ -1,0 +1,52 @@
+//! The pipes between a worker and the driver, as the worker sees them: orders come and events go.
+
+use std::io::{BufRead, Write};
+use std::process::exit;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::event::Event;
+
+/// What the driver wants, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Order {
+    /// Work, whatever comes.
+    Run,
+    /// There are no more faults.
+    Calm,
+    /// Give everything back.
+    Stop,
+    /// Take the last locks.
+    Last,
+}
+
+const ALL: [Order; 4] = [Order::Run, Order::Calm, Order::Stop, Order::Last];
+
+/// Which one of them was the last.
+static ORDER: AtomicU8 = AtomicU8::new(0);
+
+pub(crate) fn order() -> Order {
+    ALL[usize::from(ORDER.load(Ordering::Relaxed))]
+}
+
+/// Takes orders until its input ends. Where that comes before the last order, this process ends at once.
+pub(crate) fn listen() {
+    for line in std::io::stdin().lock().lines() {
+        match line.as_deref() {
+            Ok("calm") => ORDER.store(1, Ordering::Relaxed),
+            Ok("stop") => ORDER.store(2, Ordering::Relaxed),
+            Ok("last") => ORDER.store(3, Ordering::Relaxed),
+            _ => break,
+        }
+    }
+    if order() != Order::Last {
+        exit(0);
+    }
+}
+
+/// Where nobody listens any more, there is nothing to be done.
+pub(crate) fn tell(event: &Event) {
+    let line = event.to_line();
+    if std::io::stdout().lock().write_all(line.as_bytes()).is_err() {
+        exit(0);
+    }
+}
