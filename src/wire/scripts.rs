@@ -70,11 +70,13 @@ pub(crate) const LOOK: &str = lua!(announce look);
 /// Takes all of several locks with one value, or none. Returns OK. Otherwise the place of the first key that is in the way, from
 /// 1, and behind it what a release returns for that key. With `again`, a key with our own value counts as set, and gets a
 /// longer time to live, never a shorter one; those that are missing are set. If a key can't be set, those that the script has set are deleted.
-pub(crate) const ACQUIRE_ALL: &str = lua!(refusal missing acquire_all);
+/// Where all are free, as mostly, one look tells so.
+pub(crate) const ACQUIRE_ALL: &str = lua!(set_all all_free refusal missing acquire_all);
 /// Does for each of several locks what [`RELEASE`] does, and returns a table of what it returns. An error at one key, in its
-/// place in the table, keeps no other key from its turn.
+/// place in the table, keeps no other key from its turn. Where all keys are ours and nobody waits, as mostly, three commands do
+/// for all. A server that refuses one of these is asked for each key.
 pub(crate) const RELEASE_ALL: &str =
-    lua!(refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each);
+    lua!(all_ours refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each);
 /// As [`RELEASE_ALL`], with [`REST`].
 pub(crate) const REST_ALL: &str =
     lua!(refusal rest ["local function one(KEYS, ARGV)"] release ["end"] each);
@@ -192,7 +194,7 @@ pub(crate) mod fenced {
     /// largest of them. What the node says of itself, or of a counter, is as in [`ACQUIRE`]; behind `COUNTER` is the place, from 1,
     /// of the lock whose counter is none.
     pub(crate) const ACQUIRE_ALL: &str =
-        lua!(server refusal fenced_gate fenced_floor missing fenced_acquire_all);
+        lua!(server refusal fenced_gate fenced_floor missing set_all fenced_acquire_all);
     pub(crate) const RELEASE_ALL: &str = lua!(
         refusal ring give_back
         ["local function one(KEYS, ARGV)"] fenced_release ["end"] fenced_each
