@@ -76,16 +76,14 @@ pub(crate) const LOOK: &str = lua!(announce look);
 /// Where all are free, as mostly, one look tells so.
 pub(crate) const ACQUIRE_ALL: &str = lua!(set_all all_free refusal missing acquire_all);
 /// Does for each of several locks what [`RELEASE`] does, and returns a table of what it returns. An error at one key, in its
-/// place in the table, keeps no other key from its turn. Where all keys are ours and nobody waits, as mostly, three commands do
-/// for all. A server that refuses one of these is asked for each key.
-pub(crate) const RELEASE_ALL: &str =
-    lua!(all_ours refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each);
+/// place in the table, keeps no other key from its turn. Where all keys are ours and nobody waits, that takes three calls.
+pub(crate) const RELEASE_ALL: &str = lua!(
+    refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each release_all
+);
 /// As [`RELEASE_ALL`], with [`REST`].
-pub(crate) const REST_ALL: &str =
-    lua!(refusal rest ["local function one(KEYS, ARGV)"] release ["end"] each);
+pub(crate) const REST_ALL: &str = lua!(refusal rest ["local function one(KEYS, ARGV)"] release ["end"] each ["return each(KEYS, ARGV)"]);
 /// As [`RELEASE_ALL`], with [`EXTEND`].
-pub(crate) const EXTEND_ALL: &str =
-    lua!(refusal ["local function one(KEYS, ARGV)"] extend ["end"] each);
+pub(crate) const EXTEND_ALL: &str = lua!(refusal ["local function one(KEYS, ARGV)"] extend ["end"] each ["return each(KEYS, ARGV)"]);
 /// Looks at several locks as [`LOOK`] does at one: at the first that is not free, or else at the first of all. Returns its
 /// place, from 1, and then what [`LOOK`] returns.
 pub(crate) const LOOK_ALL: &str =
