@@ -339,26 +339,6 @@ fn members_whose_time_is_over_don_t_count_and_go_when_a_reader_comes() {
 }
 
 #[test]
-fn a_key_that_can_t_be_set_leaves_none_of_several() {
-    let mut node = Node::start();
-    let rules = ["+@all", "~a", "~b", "%R~c"];
-    let user = ["ACL", "SETUSER", "worker", "on", ">secret"];
-    assert_eq!(node.run(&[&user[..], &rules].concat()), "OK");
-    assert_eq!(node.run(&["AUTH", "worker", "secret"]), "OK");
-    let keys = ["a", "b", "c"];
-    for again in ["0", "1"] {
-        let reply = node.eval(ACQUIRE_ALL, &keys, &[ONE, MINUTE, again]);
-        assert!(matches!(reply.as_str(), "NOPERM" | "ERR"), "{reply}");
-        assert_eq!(node.keys(), [""; 0]);
-    }
-    // What was there before stays.
-    node.run(&["SET", "a", ONE, "PX", MINUTE]);
-    let reply = node.eval(ACQUIRE_ALL, &keys, &[ONE, MINUTE, "1"]);
-    assert!(matches!(reply.as_str(), "NOPERM" | "ERR"), "{reply}");
-    assert_eq!(node.keys(), ["a"]);
-}
-
-#[test]
 fn several_fenced_locks_have_one_token_that_is_larger_than_every_counter() {
     let mut node = Node::start();
     let keys = ["a", "a:fence", "b", "b:fence", "m"];
