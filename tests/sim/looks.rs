@@ -64,7 +64,7 @@ impl Worker {
                     .nodes()
                     .iter()
                     .all(|node| matches!(node.view, View::Read { .. } | View::Free));
-                let longest = last.unwrap_or(*remaining).max(*remaining);
+                let longest = (*last).max(*remaining);
                 let enough = !has_all || longest + Duration::from_millis(1) >= mine;
                 ("looked: read", is_mine && enough)
             }
