@@ -106,6 +106,7 @@ mod several {
 mod readers {
     mod crowd;
     mod fairness;
+    mod on_fakes;
     pub(super) mod on_servers;
     mod own;
     mod shown;
@@ -204,9 +205,10 @@ mod operations {
     mod health_users;
     mod list;
     mod list_servers;
-    mod logs;
+    pub(crate) mod logs;
     mod open_metrics;
     mod page;
+    mod page_shared;
     mod secrets;
     #[cfg(feature = "tracing")]
     mod spans;
