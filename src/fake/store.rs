@@ -127,8 +127,8 @@ impl Store {
             ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
                 self.scan([cursor, pattern, count, longest], now)
             }
-            ["EVAL", script, "1", key, announced, _] if *script == LOOK => {
-                self.look(key, announced, now)
+            ["EVAL", script, "1", key, announced, in_any_case] if *script == LOOK => {
+                self.look(key, (announced, in_any_case), now)
             }
             ["EVAL", script, "1", key, _, _, permits] if *script == LOOK => {
                 self.look_at_slots(key, permits, now)
