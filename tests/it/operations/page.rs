@@ -125,7 +125,7 @@ fn is_for_readers(permission: &str, protocol: Protocol) -> bool {
 fn is_spared(permission: &str, protocol: Protocol) -> bool {
     ["+evalsha", "+exists", "+sadd", "+rpush", "+blpop"].contains(&permission)
         || is_for_readers(permission, protocol)
-        || (permission == "+info" && protocol == Protocol::Classic)
+        || (["+info", "+mget"].contains(&permission) && protocol == Protocol::Classic)
 }
 
 #[test]

@@ -132,19 +132,6 @@ fn without_a_permission_of_readers_nobody_reads_and_plain_locks_work() {
 }
 
 #[test]
-fn without_exists_one_lock_can_be_taken_and_several_can_not() {
-    let servers = [Server::start()];
-    let all = rules("locks-classic");
-    let less: Vec<&str> = all.into_iter().filter(|word| *word != "+exists").collect();
-    apply(&servers[0], &less);
-    let managers = managers(&servers, "locks-classic", Protocol::Classic);
-    let error = use_several(&managers).unwrap_err().to_string();
-    assert!(error.contains(FORBIDDEN), "{error}");
-    use_readers(&managers).unwrap();
-    drop(managers[0].try_lock("report", TTL).unwrap());
-}
-
-#[test]
 fn the_user_who_looks_sees_readers_and_lists_them() {
     let servers = Server::cluster(3);
     for server in &servers {
