@@ -92,6 +92,7 @@ mod semaphore {
 #[cfg(test)]
 mod several {
     mod fenced;
+    mod hostile;
     mod keeping;
     mod leases;
     #[cfg(target_os = "linux")]
@@ -106,6 +107,7 @@ mod several {
 mod readers {
     mod crowd;
     mod fairness;
+    mod hostile;
     pub(super) mod on_servers;
     mod own;
     mod shown;
