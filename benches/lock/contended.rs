@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use redlatch::{Error, LockManager};
+use redlatch::{Error, LockGuard, LockManager};
 use redlatch_testing::Server;
 
 use crate::crowd::{self, Crowd, Locker};
@@ -125,23 +125,27 @@ impl Locker for Redlatch {
             return false;
         };
         section();
-        // Where a stall of this machine keeps nodes from answering in time, the next one waits longer, and that is measured.
-        let unlocked = guard.unlock();
-        let was_there = matches!(unlocked, Ok(()) | Err(Error::Unavailable { .. }));
-        assert!(was_there, "lost within a section: {unlocked:?}");
+        give_back(guard);
         true
     }
 }
 
-/// The commands that all servers together have executed, those of scripts among them.
-fn commands(servers: &[Server]) -> f64 {
-    executed(servers, "total_commands_processed")
+/// Where a stall of this machine keeps nodes from answering in time, the next one waits longer, and that is measured.
+pub(crate) fn give_back(guard: LockGuard) {
+    let unlocked = guard.unlock();
+    let was_there = matches!(unlocked, Ok(()) | Err(Error::Unavailable { .. }));
+    assert!(was_there, "lost within a section: {unlocked:?}");
 }
 
-/// A figure of `INFO stats`, of all servers together.
-pub(crate) fn executed(servers: &[Server], figure: &str) -> f64 {
+/// The commands that all servers together have executed, those of scripts among them.
+fn commands(servers: &[Server]) -> f64 {
+    told(servers, "stats", "total_commands_processed")
+}
+
+/// A figure of a section of `INFO`, of all servers together.
+pub(crate) fn told(servers: &[Server], section: &str, figure: &str) -> f64 {
     let of = |server: &Server| {
-        let info = server.info("stats");
+        let info = server.info(section);
         let mut lines = info.lines().filter_map(|line| line.split_once(':'));
         let (_, value) = lines.find(|(name, _)| *name == figure).unwrap();
         value.parse::<f64>().unwrap()

@@ -22,6 +22,9 @@ pub(crate) struct Pairs {
     processor: Duration,
 }
 
+/// The first pairs of a thread connect, and are not timed.
+pub(crate) const WARM_UP: usize = 3;
+
 /// The times of one thread, and how often it gave up.
 pub(crate) type Share = (Samples, usize);
 
@@ -98,8 +101,7 @@ impl Clocks {
 }
 
 fn work(locker: &dyn Locker, key: &str, start: &Barrier, span: Duration) -> Share {
-    // The first pairs connect.
-    for _ in 0..3 {
+    for _ in 0..WARM_UP {
         locker.hold(key, &mut || {});
     }
     // Ready, and go.

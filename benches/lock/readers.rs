@@ -5,15 +5,16 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Child;
 use std::time::Duration;
 
-use redlatch::{Error, LockGuard, LockManager};
+use redlatch::{LockGuard, LockManager};
 use redlatch_testing::Server;
 
+use crate::contended::{give_back, told};
 use crate::crowd::{self, Locker, ratio};
 use crate::mode::{Mode, configure};
-use crate::pairs::{Crew, Pairs};
+use crate::pairs::{Crew, Pairs, WARM_UP};
 use crate::streams;
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL, patient_builder};
+use crate::{Effort, TTL, link, patient_builder};
 
 const THREADS: usize = 64;
 const PROCESSES: usize = 8;
@@ -31,8 +32,20 @@ const MANY_OF_FEW: f64 = 1.25;
 
 pub(crate) fn all(table: &mut Table, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
-    for mode in [Mode::Sequential, Mode::Overlapped] {
-        threads(table, &urls, mode, effort);
+    let far = link::urls(servers);
+    for (urls, threads, mode, over) in [
+        (&urls, THREADS, Mode::Sequential, ""),
+        (&urls, THREADS, Mode::Overlapped, ""),
+        (&far, THREADS / PROCESSES, Mode::Overlapped, " over 1 ms"),
+    ] {
+        let setting = Setting {
+            servers,
+            urls,
+            threads,
+            mode,
+            over,
+        };
+        setting.compare(table, effort);
     }
     for mode in [Mode::Sequential, Mode::Overlapped] {
         processes(table, &urls, mode, effort);
@@ -83,44 +96,65 @@ impl Locker for Client<'_> {
             Way::Shared | Way::OwnRead => self.manager.rw_lock(&name).ttl(TTL).read(),
             Way::Own => self.manager.lock(&name, TTL),
         };
-        guard.is_ok_and(|guard| {
-            section();
-            is_given_back(guard)
-        })
+        let Ok(guard) = guard else {
+            return false;
+        };
+        section();
+        give_back(guard);
+        true
     }
 }
 
-/// Where a stall of this machine keeps nodes from answering in time, the lock is still no other's.
-pub(crate) fn is_given_back(guard: LockGuard) -> bool {
-    let unlocked = guard.unlock();
-    let was_there = matches!(unlocked, Ok(()) | Err(Error::Unavailable { .. }));
-    assert!(was_there, "lost within a section: {unlocked:?}");
-    true
+/// Threads of one process.
+struct Setting<'a> {
+    servers: &'a [Server],
+    urls: &'a [String],
+    threads: usize,
+    mode: Mode,
+    /// What is between the program and the servers.
+    over: &'static str,
 }
 
-fn threads(table: &mut Table, urls: &[String], mode: Mode, effort: Effort) {
-    let manager = configure(patient_builder(urls), mode).build().unwrap();
-    let crew = Crew {
-        threads: THREADS,
-        span: effort.slice,
-    };
-    let mut pairs = <[Pairs; 3]>::default();
-    take_turns(effort, |n| {
-        let (manager, way) = (&manager, WAYS[n]);
-        pairs[n].add_shared(crew, &Client { manager, way });
-    });
-    let title = format!("{THREADS} threads, {}: pair", mode.name());
-    table.section(&title, ["p50 [µs]", "CPU [µs]", "pairs/s"]);
-    let [.., own] = &pairs;
-    for (way, pairs) in WAYS.into_iter().zip(&pairs) {
-        assert_eq!(pairs.gave_up, 0, "nobody has one of them alone");
-        let figures = [
-            format!("{:.1}", 1e6 * pairs.times.percentile(50).as_secs_f64()),
-            format!("{:.1}", pairs.processor_each()),
-            format!("{:.0}", pairs.per_second()),
-        ];
-        let row = Row::new(way.name(), figures);
-        table.row(beside(row, way, pairs.per_second(), own.per_second()));
+impl Setting<'_> {
+    fn compare(&self, table: &mut Table, effort: Effort) {
+        let builder = configure(patient_builder(self.urls), self.mode);
+        let manager = builder.build().unwrap();
+        let crew = Crew {
+            threads: self.threads,
+            span: effort.slice,
+        };
+        let mut pairs = <[Pairs; 3]>::default();
+        let mut used = [0.0; 3];
+        take_turns(effort, |n| {
+            let (manager, way) = (&manager, WAYS[n]);
+            let before = self.processor_time_of_servers();
+            pairs[n].add_shared(crew, &Client { manager, way });
+            used[n] += self.processor_time_of_servers() - before;
+        });
+        let (threads, mode, over) = (self.threads, self.mode.name(), self.over);
+        let title = format!("{threads} threads{over}, {mode}: a pair");
+        table.section(&title, ["client", "servers", "pairs/s"]);
+        let [.., own] = &pairs;
+        for ((way, pairs), used) in WAYS.into_iter().zip(&pairs).zip(used) {
+            assert_eq!(pairs.gave_up, 0, "nobody has one of them alone");
+            // The first pairs of a turn are not among those that are timed.
+            let turns = usize::try_from(effort.slices).unwrap();
+            let all = pairs.times.len() + turns * threads * WARM_UP;
+            let figures = [
+                format!("{:.1} µs", pairs.processor_each()),
+                format!("{:.1} µs", 1e6 * used / ratio(all, 1)),
+                format!("{:.0}", pairs.per_second()),
+            ];
+            let row = Row::new(way.name(), figures);
+            table.row(beside(row, way, pairs.per_second(), own.per_second()));
+        }
+    }
+
+    fn processor_time_of_servers(&self) -> f64 {
+        let used = ["used_cpu_user", "used_cpu_sys"];
+        used.iter()
+            .map(|used| told(self.servers, "cpu", used))
+            .sum()
     }
 }
 
@@ -195,7 +229,8 @@ impl Member {
     fn rate(&mut self) -> f64 {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
-        line.trim().parse().expect("a process of readers failed")
+        // It has printed nothing if it failed.
+        line.trim().parse().unwrap()
     }
 
     fn end(mut self) {
@@ -248,7 +283,7 @@ fn one_of_many(table: &mut Table, urls: &[String], effort: Effort) {
             let (name, _) = sides[n];
             pairs[n].time(|| {
                 let guard = acquires[n].time(|| read(name));
-                assert!(is_given_back(guard), "it was read");
+                give_back(guard);
             });
         }
     }

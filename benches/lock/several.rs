@@ -3,7 +3,7 @@
 use redlatch::{LockGuard, LockManager};
 use redlatch_testing::Server;
 
-use crate::contended::executed;
+use crate::contended::told;
 use crate::crowd::ratio;
 use crate::mode::{Mode, configure};
 use crate::table::{Row, Samples, Table};
@@ -86,7 +86,7 @@ fn load(
         "total_net_input_bytes",
         "total_net_output_bytes",
     ];
-    let totals = || figures.map(|figure| executed(servers, figure));
+    let totals = || figures.map(|figure| told(servers, "stats", figure));
     for (number, names) in NUMBERS.into_iter().zip(sets) {
         // What the look at the figures adds itself.
         let idle = totals();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use redlatch::{LockGuard, LockManager};
 use redlatch_testing::{Server, now, pause};
 
+use crate::contended::give_back;
 use crate::crowd;
-use crate::readers::is_given_back;
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL};
 
@@ -158,7 +158,7 @@ fn alone_among(side: Side, urls: &[String], span: Duration) -> Samples {
         pause(AWAY);
         let guard = waits.time(|| side.take(&manager));
         pause(SHORT);
-        is_given_back(guard);
+        give_back(guard);
     }
     waits
 }
@@ -195,7 +195,7 @@ fn go_on(side: Side, manager: &LockManager, is_over: &AtomicBool) -> Samples {
     while !is_over.load(Ordering::Relaxed) {
         let guard = waits.time(|| side.take(manager));
         pause(SECTION.mul_f64(0.75 + 0.5 * fastrand::f64()));
-        is_given_back(guard);
+        give_back(guard);
     }
     waits
 }

@@ -15,8 +15,9 @@ use crate::notify::Notifier;
 use crate::output;
 use crate::pauses::Pauses;
 use crate::refusal::refusal;
+use crate::request::Request;
 use crate::term::Term;
-use crate::waiting::{self, Attempt, Request};
+use crate::waiting::{self, Attempt};
 
 /// How often a standby looks who leads.
 const LOOK: Duration = Duration::from_secs(30);

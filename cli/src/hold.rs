@@ -19,9 +19,10 @@ use crate::json;
 use crate::log_lines;
 use crate::nodes;
 use crate::output;
+use crate::request::Request;
 use crate::run::protocol;
 use crate::terminal;
-use crate::waiting::{self, Acquired, Request};
+use crate::waiting::{self, Acquired};
 
 /// How often a process in the background looks whether it is in the foreground of its terminal again.
 const IN_BACKGROUND: Duration = Duration::from_millis(200);

@@ -14,10 +14,11 @@ use crate::give_back::{Ending, GivenBack, give_back};
 use crate::metrics::Metrics;
 use crate::notify;
 use crate::plan::LossPolicy;
+use crate::request::Request;
 use crate::supervise::{End, Supervisor, Task};
 use crate::term::Term;
 use crate::terminal::Terminal;
-use crate::waiting::{self, Acquired, Request};
+use crate::waiting::{self, Acquired};
 use crate::watchdog::Watchdog;
 
 /// What to run under which lock.

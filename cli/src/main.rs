@@ -35,6 +35,7 @@ mod process_table;
 mod progress;
 mod record;
 mod refusal;
+mod request;
 mod run;
 mod supervise;
 mod term;

@@ -4,28 +4,32 @@ use redlatch::{Error, NodeReport, Vote};
 
 use crate::durations;
 use crate::failure::Failure;
-use crate::waiting::Request;
+use crate::request::Request;
 
 /// Why the request has failed with this error.
 pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
-    match &error {
-        Error::InvalidTtl { reason, .. } if request.hold_time.ttl_is_from_max_hold => {
-            Failure::usage(format!(
-                "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
-                durations::exact(request.hold_time.ttl)
-            ))
-        }
-        Error::InvalidAtLeast {
-            at_least, reason, ..
-        } => {
-            let at_least = durations::exact(*at_least);
-            Failure::usage(format!("--at-least {at_least} can't be used: {reason}"))
-        }
-        Error::Held {
-            resource, nodes, ..
-        } => Failure::new(request.held_code, held(request, &error, (resource, nodes))),
-        _ => error.into(),
+    if let Error::Held {
+        resource, nodes, ..
+    } = &error
+    {
+        return Failure::new(request.held_code, held(request, &error, (resource, nodes)));
     }
+    if let Error::InvalidTtl { reason, .. } = &error
+        && request.hold_time.ttl_is_from_max_hold
+    {
+        return Failure::usage(format!(
+            "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
+            durations::exact(request.hold_time.ttl)
+        ));
+    }
+    if let Error::InvalidAtLeast {
+        at_least, reason, ..
+    } = &error
+    {
+        let at_least = durations::exact(*at_least);
+        return Failure::usage(format!("--at-least {at_least} can't be used: {reason}"));
+    }
+    error.into()
 }
 
 /// Who is in the way, and what to do.
@@ -77,7 +81,7 @@ fn who_has(error: &Error, nodes: &[NodeReport]) -> String {
         (None, Some(1)) => "a reader has".to_owned(),
         (None, Some(readers)) => format!("{readers} readers have"),
         (None, None) if nodes.iter().any(is_intent) => {
-            "one who waits to have it alone comes first at".to_owned()
+            "one who wants it alone comes first at".to_owned()
         }
         (None, None) => "another holder has".to_owned(),
     }

@@ -15,7 +15,7 @@ use crate::job::Job;
 use crate::log_lines;
 use crate::metrics::Metrics;
 use crate::nodes;
-use crate::waiting::Request;
+use crate::request::Request;
 
 /// Returns the exit code.
 pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {

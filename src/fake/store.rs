@@ -121,7 +121,9 @@ impl Store {
                 self.extend(key, token, ttl, now)
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
-            ["EVAL", script, "1", key, _] if *script == FIND => self.inspect(key, now),
+            ["EVAL", script, "1", key, named] if *script == FIND => {
+                self.find_reader(key, named, now)
+            }
             ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
                 self.scan([cursor, pattern, count, longest], now)
             }

@@ -26,21 +26,20 @@ impl LockManager {
     ///
     /// It is for people and for monitoring: a lock may be gone, or have another holder, as soon as it is returned. Nothing
     /// is changed on any node. Each lock comes with its [`LockStatus`](crate::LockStatus):
-    /// [`Held`](crate::LockStatus::Held); [`Read`](crate::LockStatus::Read) where readers share it; [`Resting`](crate::LockStatus::Resting) where nobody has it and nobody gets it
-    /// yet; or [`Unknown`](crate::LockStatus::Unknown) where a node that is silent may complete a majority. What nobody
+    /// [`Held`](crate::LockStatus::Held); [`Read`](crate::LockStatus::Read) where readers share it;
+    /// [`Resting`](crate::LockStatus::Resting) where nobody has it and nobody gets it yet; or [`Unknown`](crate::LockStatus::Unknown) where a node that is silent may complete a majority. What nobody
     /// holds is left out, and so are keys of a contender without a majority.
     ///
     /// **What is found.** Every lock whose keys are on the same majority of the nodes for the whole time of the list, and
     /// none twice (of more than a million locks, some may come twice). A lock that is acquired, released, or changes hands
-    /// meanwhile may be missing. Of a semaphore, each slot that is held is a lock, and so is each of several resources that are
-    /// locked together. Locks of other programs are listed if
-    /// their names are UTF-8 and their values have no more than 512 bytes.
+    /// meanwhile may be missing. Of a semaphore, each slot that is held is a lock, and so is each of several resources that
+    /// are locked together. Locks of other programs are listed if their names are UTF-8 and their values have no more than 512 bytes.
     ///
     /// **What it costs.** Any majority of N nodes has one among N/2 (rounded up), so that many are asked for the names of
     /// their keys, one after the other, by a `SCAN` of 250 keys a step. A step takes a server less than a millisecond.
     /// Keys that can't be locks are passed over by the server: those without a time to live, of another type, or of another
-    /// prefix. A million of them take a node some 2 s; of another type and with a time to live, some 4 s. All nodes are asked about each key that may be a lock, 64 at once.
-    /// Memory is taken for one step, and some 18 bytes for each lock that was found.
+    /// prefix. A million of them take a node some 2 s; of another type and with a time to live, some 4 s. All nodes are asked
+    /// about each key that may be a lock, 64 at once. Memory is taken for one step, and some 18 bytes for each lock that was found.
     ///
     /// **Nodes that fail.** A node that fails three times in a row is given up, and another one takes its place, from its
     /// first key on. Nodes that failed a moment ago are asked last. So a node that hangs costs a few node timeouts.

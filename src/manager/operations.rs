@@ -66,9 +66,9 @@ impl LockManager {
     /// [`Protocol`](crate::Protocol) of the holder: after a release by a classic manager, a fenced
     /// holder that still runs sets its key again.
     ///
-    /// The token of a [reader](Self::rw_lock) takes away that reader; the others read on. Nodes don't tell tokens of readers, only
-    /// how many there are: the token comes from the reader's [`LockGuard::token`], or from `REDLATCH_TOKEN` of the command. Each
-    /// node goes through its readers, which takes it some 3 ms for 10,000 of them.
+    /// The token of a [reader](Self::rw_lock) takes away that reader; the others read on. Nodes tell how many readers there are,
+    /// and not their tokens. So the token comes from the reader: from its [`token`](crate::LockGuard::token), or from
+    /// `REDLATCH_TOKEN` of the command. Each node goes through its readers, which takes it some 10 ms for 10,000 of them.
     ///
     /// Of a lock on [several resources](Self::request_all), it releases `resource` and leaves the others as they are, because each
     /// is an ordinary lock: call it for each of them. The next extension of the holder finds that the whole lock is lost.

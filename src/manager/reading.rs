@@ -3,7 +3,7 @@
 use super::LockManager;
 use super::acquire::{LockParams, is_worth_a_retry};
 use super::call_record::CallRecord;
-use super::turn::Start;
+use super::turn::{Start, line_of_readers};
 use crate::contend::order::Order;
 use crate::contend::queue::Turn;
 use crate::contend::turns::Turns;
@@ -69,7 +69,7 @@ impl LockManager {
         refused: Error,
         record: &mut CallRecord<'_>,
     ) -> Result<FromLine, Error> {
-        match self.enter(params, &params.line, record) {
+        match self.enter(params, &line_of_readers(&params.resource), record) {
             Ok((turn, Some(Received::GoAhead))) => Ok(FromLine::GoesAhead(turn)),
             Ok((turn, _)) => Ok(FromLine::Leads(turn)),
             Err(Error::Held { nodes, .. }) if nodes.iter().all(is_unasked) => {

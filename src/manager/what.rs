@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::LockManager;
-use super::turn::{line_of_permits, line_of_readers};
+use super::turn::line_of_permits;
 use crate::contend::slots::check_permits;
 use crate::error::Error;
 use crate::node::command::{Keys, KeysOfAll};
@@ -58,13 +58,17 @@ impl LockManager {
                     permits: Some(*permits),
                 })
             }
-            What::Read(name) => Ok(Checked {
-                keys: Keys::Read(cluster.checked_key(name)?),
-                line: line_of_readers(name),
-                resource: Arc::from(*name),
-                subject: Subject::Read,
-                permits: None,
-            }),
+            What::Read(name) => {
+                let (keys, resource) = (Keys::Read(cluster.checked_key(name)?), Arc::from(*name));
+                Ok(Checked {
+                    // A reader that has to wait makes the name of its line then.
+                    line: Arc::clone(&resource),
+                    resource,
+                    subject: Subject::Read,
+                    keys,
+                    permits: None,
+                })
+            }
             What::All(names) => {
                 let names = in_order(names)?;
                 let keys: Result<Vec<String>, Error> =

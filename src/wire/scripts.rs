@@ -15,6 +15,8 @@ use super::resp::Reply;
 
 #[cfg(test)]
 mod cases;
+#[cfg(test)]
+mod turns;
 
 /// The texts of files of `scripts/`, one behind the other, and what stands between them.
 macro_rules! lua {
@@ -32,8 +34,8 @@ macro_rules! lua_part {
 /// Releases a lock: deletes the key only if it still holds our token, and wakes a waiting client. The wake-up is a hint, so
 /// nothing about it is an error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which
 /// gets an element for each release: several clients may have looked and not yet listen. Where readers wait, it deletes the
-/// intent of a writer and rings their bell, which then has 16 elements: they come before the next writer, whose next look
-/// leaves an intent again. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
+/// intent of a writer and rings their bell, which then has 16 elements for 30 ms: they come before the next writer, whose next
+/// look leaves an intent again. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
 /// a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a key of
 /// another type. For a key that readers have, it returns the PTTL and how many of them are alive.
 pub(crate) const RELEASE: &str = lua!(refusal ring give_back release);
@@ -60,7 +62,8 @@ pub(crate) const INSPECT: &str = lua!(refusal inspect);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if
 /// the wait was announced, or else 0. With `in_any_case`, a free lock is announced as well. If its bell rang and no client has
 /// come for that, the script returns -3 and 0. Where readers have the key, it leaves an intent for the time that is
-/// announced, which keeps new readers out.
+/// announced, which keeps new readers out. A lock is not free for the moment in which the bell of its readers rings: it is
+/// their turn.
 ///
 /// Looks at all slots of a semaphore at once: it has as many permits as the last argument says. In place of the lock's, the
 /// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each
@@ -70,17 +73,17 @@ pub(crate) const LOOK: &str = lua!(announce look);
 /// Takes all of several locks with one value, or none. Returns OK. Otherwise the place of the first key that is in the way, from
 /// 1, and behind it what a release returns for that key. With `again`, a key with our own value counts as set, and gets a
 /// longer time to live, never a shorter one; those that are missing are set. If a key can't be set, those that the script has set are deleted.
-pub(crate) const ACQUIRE_ALL: &str = lua!(refusal missing acquire_all);
+/// Where all are free, as mostly, one look tells so.
+pub(crate) const ACQUIRE_ALL: &str = lua!(set_all all_free refusal missing acquire_all);
 /// Does for each of several locks what [`RELEASE`] does, and returns a table of what it returns. An error at one key, in its
-/// place in the table, keeps no other key from its turn.
-pub(crate) const RELEASE_ALL: &str =
-    lua!(refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each);
+/// place in the table, keeps no other key from its turn. Where all keys are ours and nobody waits, that takes three calls.
+pub(crate) const RELEASE_ALL: &str = lua!(
+    refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each release_all
+);
 /// As [`RELEASE_ALL`], with [`REST`].
-pub(crate) const REST_ALL: &str =
-    lua!(refusal rest ["local function one(KEYS, ARGV)"] release ["end"] each);
+pub(crate) const REST_ALL: &str = lua!(refusal rest ["local function one(KEYS, ARGV)"] release ["end"] each ["return each(KEYS, ARGV)"]);
 /// As [`RELEASE_ALL`], with [`EXTEND`].
-pub(crate) const EXTEND_ALL: &str =
-    lua!(refusal ["local function one(KEYS, ARGV)"] extend ["end"] each);
+pub(crate) const EXTEND_ALL: &str = lua!(refusal ["local function one(KEYS, ARGV)"] extend ["end"] each ["return each(KEYS, ARGV)"]);
 /// Looks at several locks as [`LOOK`] does at one: at the first that is not free, or else at the first of all. Returns its
 /// place, from 1, and then what [`LOOK`] returns.
 pub(crate) const LOOK_ALL: &str =
@@ -192,7 +195,7 @@ pub(crate) mod fenced {
     /// largest of them. What the node says of itself, or of a counter, is as in [`ACQUIRE`]; behind `COUNTER` is the place, from 1,
     /// of the lock whose counter is none.
     pub(crate) const ACQUIRE_ALL: &str =
-        lua!(server refusal fenced_gate fenced_floor missing fenced_acquire_all);
+        lua!(server refusal fenced_gate fenced_floor missing set_all fenced_acquire_all);
     pub(crate) const RELEASE_ALL: &str = lua!(
         refusal ring give_back
         ["local function one(KEYS, ARGV)"] fenced_release ["end"] fenced_each

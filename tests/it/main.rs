@@ -91,6 +91,7 @@ mod semaphore {
 /// One lock on several resources.
 #[cfg(test)]
 mod several {
+    mod faults;
     mod fenced;
     mod hostile;
     mod keeping;
@@ -108,6 +109,7 @@ mod readers {
     mod crowd;
     mod fairness;
     mod hostile;
+    mod on_fakes;
     pub(super) mod on_servers;
     mod own;
     mod shown;
@@ -206,9 +208,10 @@ mod operations {
     mod health_users;
     mod list;
     mod list_servers;
-    mod logs;
+    pub(crate) mod logs;
     mod open_metrics;
     mod page;
+    mod page_shared;
     mod secrets;
     #[cfg(feature = "tracing")]
     mod spans;

@@ -265,8 +265,7 @@ impl Worker {
         match self.rng.u8(0..10) {
             // One that is kept would be for ever.
             0 if !self.plan.lossless && keeping.is_none() => self.abandoned.push(guard),
-            // TODO: all, when S is merged
-            0 | 1 if on.only().is_some() => self.hand_on(claim, guard),
+            0 | 1 => self.hand_on(claim, guard),
             _ if self.ends_at_once() => self.unlock_now(claim, guard),
             2..=4 => {
                 self.world.is_to_rest(self.id, on, &guard);

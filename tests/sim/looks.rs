@@ -55,7 +55,19 @@ impl Worker {
                 let enough = !has_all || *remaining + Duration::from_millis(1) >= mine;
                 ("looked: held", is_mine && enough)
             }
-            LockStatus::Read { .. } => ("looked: read", false),
+            LockStatus::Read {
+                remaining, last, ..
+            } => {
+                let is_mine = guard.is_some_and(LockGuard::is_read);
+                // A node may be silent, or say no more than that somebody reads.
+                let has_all = status
+                    .nodes()
+                    .iter()
+                    .all(|node| matches!(node.view, View::Read { .. } | View::Free));
+                let longest = (*last).max(*remaining);
+                let enough = !has_all || longest + Duration::from_millis(1) >= mine;
+                ("looked: read", is_mine && enough)
+            }
             LockStatus::Resting { .. } => ("looked: resting", false),
             LockStatus::Free { .. } => ("looked: free", false),
             LockStatus::Blocked { .. } => ("looked: blocked", false),

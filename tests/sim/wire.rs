@@ -4,8 +4,9 @@ use crate::wire::resp;
 
 use crate::wire::scripts::fenced;
 use crate::wire::scripts::{
-    ACQUIRE_ALL, EXTEND, EXTEND_ALL, INSPECT, INSPECT_READ, INTRODUCE, LOOK, LOOK_ALL, LOOK_READ,
-    PASS, PROBE, READ, RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, SCRIPTS, UNREAD,
+    ACQUIRE_ALL, EXTEND, EXTEND_ALL, FIND, INSPECT, INSPECT_READ, INTRODUCE, LOOK, LOOK_ALL,
+    LOOK_READ, PASS, PROBE, READ, RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, SCRIPTS,
+    UNREAD,
 };
 
 /// A command on its way.
@@ -122,7 +123,7 @@ impl Message {
         match script {
             PROBE => Self::new(Verb::Probe, keys, &[]),
             INTRODUCE => Self::new(Verb::Ask, keys, &[]),
-            INSPECT | INSPECT_READ => Self::new(Verb::Inspect, keys, &[]),
+            FIND | INSPECT | INSPECT_READ => Self::new(Verb::Inspect, keys, &[]),
             LOOK | LOOK_ALL | LOOK_READ => Self::new(Verb::Look, keys, &[]),
             RETAKE => Self::new(Verb::Retake, keys, arguments),
             ACQUIRE_ALL | READ => Self::new(asks(2), keys, arguments),

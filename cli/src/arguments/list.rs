@@ -24,7 +24,8 @@ pub(crate) const EXAMPLES: [Entry; 2] = [
     ),
 ];
 
-/// Lists the locks that are held or rest, each in a line: by which token, for how long, and on how many servers.
+/// Lists the locks that are held, shared or rest, each in a line: by which token or how many readers, for how long, and on how
+/// many servers.
 ///
 /// The servers are asked for a few keys at a time, and a lock is printed when it is found, so the list is in no order. A lock
 /// that is acquired or released meanwhile may be missing. On a terminal, standard error shows how far the list has come.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::entry::{Content, Entry, count, until, why_not};
 use super::{LONGEST_VALUE, Store};
 use crate::node::command::slot_key;
+use crate::token::Token;
 use crate::wire::resp::Reply;
 
 /// The key by which a writer keeps new readers out.
@@ -49,6 +50,32 @@ impl Store {
             }
             (_, refusal) => refusal,
         }
+    }
+
+    /// The living reader with this value or this token, or what an inspection says of a key that readers don't have.
+    pub(super) fn find_reader(&mut self, key: &str, named: &str, now: Duration) -> Reply {
+        let now_ms = self.wall_ms(now);
+        let seen = self.inspect(key, now);
+        let is_read =
+            matches!(&seen, Reply::Array(parts) if matches!(parts[..], [_, _, Reply::Int(_)]));
+        let readers = self.get(key, now).and_then(Entry::sorted);
+        let Some(readers) = readers.filter(|_| is_read) else {
+            return seen;
+        };
+        let is_named = |value: &str| {
+            let label = value
+                .strip_prefix(named)
+                .filter(|_| named.len() == Token::HEX_LEN);
+            value == named || label.is_some_and(|label| label.starts_with(' '))
+        };
+        let living = readers.0.iter().filter(|(_, end)| **end >= now_ms);
+        let found = living
+            .filter(|(value, _)| is_named(value))
+            .min_by_key(|(value, end)| (*end, *value));
+        found.map_or(why_not(-2), |(value, _)| {
+            let parts = [b"READER".to_vec(), value.clone().into_bytes()];
+            Reply::Array(parts.map(Reply::Bulk).into())
+        })
     }
 
     /// Where readers have the key, a client that is to be announced leaves its intent.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::process::mix;
-use super::{Entry, Store, error};
+use super::{Content, Entry, Store, error};
 use crate::fencing::{FENCE, MARKER};
 use crate::wire::resp::Reply;
 
@@ -80,7 +80,11 @@ fn may_be_lock(key: &str, entry: &Entry, longest: usize, now: Duration) -> bool 
         && key.len() <= LONGEST_KEY
         && entry.until > now
         && entry.until != Entry::NEVER
-        && entry.text().is_some_and(|text| text.len() <= longest)
+        && match &entry.content {
+            Content::Text(text) => text.len() <= longest,
+            Content::Sorted(readers) => readers.last_end().is_some(),
+            Content::Other => false,
+        }
 }
 
 /// What the keys begin with that match a pattern of a list.

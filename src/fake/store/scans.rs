@@ -11,6 +11,7 @@ use redis::{Connection, ConnectionLike};
 use redlatch_testing::Server;
 
 use super::differential::{as_reply, time};
+use super::entry::Sorted;
 use super::frame::pack;
 use super::properties::config;
 use super::*;
@@ -40,12 +41,23 @@ fn key() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A key with the length of its value, and whether it ends.
-type Keys = Vec<(String, usize, bool)>;
+/// A key with the length of its value, and whether it ends. Without a length, it is a sorted set with this value.
+type Keys = Vec<(String, Kind, bool)>;
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Text(usize),
+    Sorted(&'static str),
+}
 
 fn keys() -> impl Strategy<Value = Keys> {
-    let length = prop_oneof![4 => Just(40_usize), 1 => 510..515_usize];
-    vec((key(), length, prop::bool::weighted(0.8)), 0..40)
+    let members = vec!["0000000000000000000000000000000000000000", "other"];
+    let kind = prop_oneof![
+        4 => Just(Kind::Text(40)),
+        1 => (510..515_usize).prop_map(Kind::Text),
+        2 => select(members).prop_map(Kind::Sorted),
+    ];
+    vec((key(), kind, prop::bool::weighted(0.8)), 0..40)
 }
 
 /// All that a scan finds, step by step, and whether a page was within its bounds.
@@ -80,20 +92,30 @@ fn scan(mut step: impl FnMut(&[u8]) -> Reply, prefix: &str, count: &str) -> BTre
 
 fn fill(connection: &mut Connection, store: &mut Store, keys: &Keys, now: Duration) {
     redis::cmd("FLUSHALL").exec(connection).unwrap();
-    for (key, length, ends) in keys {
-        let value = "x".repeat(*length);
-        let mut set = redis::cmd("SET");
-        set.arg(key).arg(&value);
-        if *ends {
-            set.arg("PX").arg(TTL_MS);
-        }
-        set.exec(connection).unwrap();
-        let until = if *ends {
-            now.saturating_add(Duration::from_millis(TTL_MS))
-        } else {
-            Entry::NEVER
+    for (key, kind, ends) in keys {
+        let (mut write, content) = match kind {
+            Kind::Text(length) => {
+                let text = "x".repeat(*length);
+                let mut set = redis::cmd("SET");
+                set.arg(key).arg(&text);
+                (set, Content::Text(text))
+            }
+            Kind::Sorted(member) => {
+                let mut add = redis::cmd("ZADD");
+                add.arg(key).arg(5).arg(*member);
+                let members = [((*member).to_owned(), 5)];
+                (add, Content::Sorted(Sorted(members.into())))
+            }
         };
-        store.put(key, &value, until);
+        redis::cmd("DEL").arg(key).exec(connection).unwrap();
+        write.take().exec(connection).unwrap();
+        let mut until = Entry::NEVER;
+        if *ends {
+            let end = redis::cmd("PEXPIRE").arg(key).arg(TTL_MS).take();
+            end.exec(connection).unwrap();
+            until = now.saturating_add(Duration::from_millis(TTL_MS));
+        }
+        store.keys.insert(key.clone(), Entry { content, until });
     }
 }
 

@@ -1,7 +1,8 @@
--- KEYS: the locks   ARGV: those of each
-local replies = {}
-for i, lock in ipairs(KEYS) do
-  local _, reply = pcall(one, {lock}, ARGV)
-  replies[i] = type(reply) == 'string' and {err = reply} or reply
+local function each(KEYS, ARGV)
+  local replies = {}
+  for i, lock in ipairs(KEYS) do
+    local _, reply = pcall(one, {lock}, ARGV)
+    replies[i] = type(reply) == 'string' and {err = reply} or reply
+  end
+  return replies
 end
-return replies

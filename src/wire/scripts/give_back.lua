@@ -1,5 +1,4 @@
-local function give_back(lock)
-  redis.call('DEL', lock)
+local function wake(lock)
   local slot = string.find(lock, ':redlatch:slot:', 1, true)
   local name = slot and string.sub(lock, 1, slot - 1) or lock
   local waiting = name .. ':redlatch:waiting'
@@ -7,7 +6,11 @@ local function give_back(lock)
   if not slot then
     redis.pcall('DEL', name .. ':redlatch:intent')
     local ones = {'1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1'}
-    if redis.pcall('SREM', waiting, 'r') == 1 and ring(name .. ':redlatch:bell:read', 16, unpack(ones)) == 2 then return 2 end
+    if redis.pcall('SREM', waiting, 'r') == 1 and ring(name .. ':redlatch:bell:read', 16, '30', unpack(ones)) == 2 then return 2 end
   end
   return wake_one(name, slot)
+end
+local function give_back(lock)
+  redis.call('DEL', lock)
+  return wake(lock)
 end

@@ -6,6 +6,10 @@ for slot = 0, (ARGV[3] or 0) - 1 do
   free = free .. (its == -2 and '1' or '0')
   if not left or left == -1 or (its ~= -1 and its < left) then left = its end
 end
+if left == -2 and not free then
+  local rung = redis.pcall('PTTL', KEYS[1] .. ':redlatch:bell:read')
+  if type(rung) == 'number' and rung >= 0 then left = rung end
+end
 if left == -2 and ARGV[2] == '1' and redis.pcall('EXISTS', KEYS[1] .. ':redlatch:bell') == 1 then return {-3, 0, free} end
 if ARGV[1] == '0' or (left < 0 and ARGV[2] ~= '1') then return {left, 0, free} end
 if not free and left >= 0 and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then

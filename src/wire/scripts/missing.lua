@@ -1,6 +1,6 @@
 local function missing(locks, value, again)
   local free, ours = {}, {}
-  local is_free = redis.call('EXISTS', unpack(locks)) == 0
+  local is_free = redis.pcall('EXISTS', unpack(locks)) == 0
   for i, lock in ipairs(locks) do
     local found = not is_free and redis.pcall('GET', lock)
     if is_free then
@@ -15,14 +15,4 @@ local function missing(locks, value, again)
     end
   end
   return free, ours
-end
-local function set_all(locks, value, ttl)
-  for i, lock in ipairs(locks) do
-    local set = redis.pcall('SET', lock, value, 'PX', ttl)
-    if set.err then
-      for before = 1, i - 1 do redis.call('DEL', locks[before]) end
-      return set
-    end
-  end
-  return redis.status_reply('OK')
 end

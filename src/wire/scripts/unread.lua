@@ -4,6 +4,7 @@ local last, now, its = find(lock, value)
 if not last then return now end
 if its < now then return {-2} end
 redis.call('ZREM', lock, value)
+if its < last then return 1 end
 local next = redis.call('ZRANGE', lock, '-1', '-1', 'WITHSCORES')[2]
 if next and tonumber(next) >= now then
   if tonumber(next) < last then redis.pcall('PEXPIREAT', lock, next) end

@@ -76,10 +76,10 @@ impl Command {
         &self.words[at]
     }
 
-    /// The first key of a command of the algorithm.
+    /// The first key of a command of the algorithm. A probe has none.
     pub fn key(&self) -> &str {
         let at = if self.kind() == Kind::Set { 1 } else { 3 };
-        &self.words[at]
+        self.words.get(at).map_or("", String::as_str)
     }
 
     /// The reply of a server on which every lock is free.

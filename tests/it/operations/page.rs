@@ -12,18 +12,18 @@ use redlatch::{
 use redlatch_testing::{Server, pause};
 
 const PAGE: &str = include_str!("../../../docs/operations.md");
-const TTL: Duration = Duration::from_secs(10);
+pub(super) const TTL: Duration = Duration::from_secs(10);
 const PREFIX: &str = "billing:";
-const USERS: [(&str, Protocol); 2] = [
+pub(super) const USERS: [(&str, Protocol); 2] = [
     ("locks-classic", Protocol::Classic),
     ("locks-fenced", Protocol::Fenced),
 ];
 /// What an operator reads when the ACL is in the way.
-const FORBIDDEN: &str = "the user's ACL forbids it";
+pub(super) const FORBIDDEN: &str = "the user's ACL forbids it";
 
 /// The words of the page's line for this user.
 #[track_caller]
-fn rules(user: &str) -> Vec<&'static str> {
+pub(super) fn rules(user: &str) -> Vec<&'static str> {
     let beginning = format!("ACL SETUSER {user} ");
     let mut lines = PAGE.lines().filter(|line| line.starts_with(&beginning));
     let line = lines.next().expect("a line for the user");
@@ -32,11 +32,11 @@ fn rules(user: &str) -> Vec<&'static str> {
 }
 
 #[track_caller]
-fn apply(server: &Server, rules: &[&str]) {
+pub(super) fn apply(server: &Server, rules: &[&str]) {
     assert_eq!(server.command(rules), Value::Okay, "{rules:?}");
 }
 
-fn manager(servers: &[Server], user: &str, protocol: Protocol) -> LockManager {
+pub(super) fn manager(servers: &[Server], user: &str, protocol: Protocol) -> LockManager {
     let url = |server: &Server| format!("redis://{user}:change-me@{}", server.name());
     LockManager::builder()
         .nodes(servers.iter().map(url))
@@ -49,7 +49,7 @@ fn manager(servers: &[Server], user: &str, protocol: Protocol) -> LockManager {
 }
 
 /// Two processes.
-fn managers(servers: &[Server], user: &str, protocol: Protocol) -> [LockManager; 2] {
+pub(super) fn managers(servers: &[Server], user: &str, protocol: Protocol) -> [LockManager; 2] {
     [(); 2].map(|()| manager(servers, user, protocol))
 }
 
@@ -114,10 +114,18 @@ fn the_user_who_looks_sees_a_lock_and_can_take_none() {
     assert!(refusal.contains(FORBIDDEN), "{refusal}");
 }
 
+/// What plain locks do without: `page_shared.rs` has what readers need.
+fn is_for_readers(permission: &str, protocol: Protocol) -> bool {
+    permission.starts_with("+z")
+        || ["+type", "+pexpireat", "+incr", "+srem", "+sismember"].contains(&permission)
+        || (permission == "+time" && protocol == Protocol::Classic)
+}
+
 /// What a client can do without, at another price.
 fn is_spared(permission: &str, protocol: Protocol) -> bool {
     ["+evalsha", "+exists", "+sadd", "+rpush", "+blpop"].contains(&permission)
-        || (permission == "+info" && protocol == Protocol::Classic)
+        || is_for_readers(permission, protocol)
+        || (["+info", "+mget"].contains(&permission) && protocol == Protocol::Classic)
 }
 
 #[test]

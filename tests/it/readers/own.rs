@@ -230,7 +230,7 @@ fn what_is_asked_for_in_error_is_refused_before_any_node_is_asked() {
     let servers = cluster(1);
     let manager = LockManager::new(servers.iter().map(Server::url)).unwrap();
     let refused = |result: Result<redlatch::LockGuard, Error>| result.unwrap_err().to_string();
-    let minimum = Duration::from_secs(60);
+    let minimum = Duration::from_mins(1);
     let text = refused(ledger(&manager).at_least(minimum).read());
     assert_eq!(
         text,

@@ -109,46 +109,34 @@ fn a_remainder_of_a_port_on_the_first_node_keeps_no_reader_out() {
     });
 }
 
+const TYPE: &str = "holds a value of another type";
+
+/// A value that a reader might have, and one that is too long for a token.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
+const LONGER: &str = "0123456789abcdef0123456789abcdef012345670";
+
+/// Commands that put something there, and what it is then.
+const NO_LOCKS: [(&[&[&str]], &str); 7] = [
+    (&[&["SET", "ledger", "settings"]], "never expires"),
+    (&[&["RPUSH", "ledger", "a"], EXPIRES], TYPE),
+    (&[&["HSET", "ledger", "a", "b"]], TYPE),
+    // A sorted set that never expires, one with other members, and one with other scores.
+    (&[&["ZADD", "ledger", LATE, TOKEN]], TYPE),
+    (&[&["ZADD", "ledger", LATE, "player"], EXPIRES], TYPE),
+    (&[&["ZADD", "ledger", "0.5", TOKEN], EXPIRES], TYPE),
+    (&[&["ZADD", "ledger", LATE, LONGER], EXPIRES], TYPE),
+];
+
+const EXPIRES: &[&str] = &["PEXPIRE", "ledger", "60000"];
+const LATE: &str = "9000000000000";
+
 #[test]
 fn keys_that_are_no_locks_are_refused_by_name_and_left_alone() {
-    const TYPE: &str = "holds a value of another type";
-    let token = "0123456789abcdef0123456789abcdef01234567";
-    let cases: &[(&[&[&str]], &str)] = &[
-        (&[&["SET", "ledger", "settings"]], "never expires"),
-        (
-            &[&["RPUSH", "ledger", "a"], &["PEXPIRE", "ledger", "60000"]],
-            TYPE,
-        ),
-        (&[&["HSET", "ledger", "a", "b"]], TYPE),
-        // A sorted set that never expires, one with other members, and one with other scores.
-        (&[&["ZADD", "ledger", "9000000000000", token]], TYPE),
-        (
-            &[
-                &["ZADD", "ledger", "9000000000000", "player"],
-                &["PEXPIRE", "ledger", "60000"],
-            ],
-            TYPE,
-        ),
-        (
-            &[
-                &["ZADD", "ledger", "0.5", token],
-                &["PEXPIRE", "ledger", "60000"],
-            ],
-            TYPE,
-        ),
-        (
-            &[
-                &["ZADD", "ledger", "9000000000000", &format!("{token}0")],
-                &["PEXPIRE", "ledger", "60000"],
-            ],
-            TYPE,
-        ),
-    ];
     side_by_side(BOTH, |protocol| {
         let (servers, [one, _]) = processes(protocol);
-        for (commands, reason) in cases {
+        for (commands, reason) in NO_LOCKS {
             for server in &servers {
-                for command in *commands {
+                for command in commands {
                     server.command(command);
                 }
             }

@@ -3,7 +3,7 @@
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use redlatch::{Cancel, Error, LockGuard, LockManager, Protocol, Vote};
+use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Protocol, Vote};
 use redlatch_testing::{Server, eventually, now, pause, side_by_side, within};
 
 use super::on_servers::{BOTH, assert_held, ledger};
@@ -256,4 +256,44 @@ fn all_readers_of_a_process_that_wait_get_the_lock_at_the_same_time() {
         drop(guards);
         drop(ledger(&one).try_write().unwrap());
     });
+}
+
+#[test]
+fn no_reader_passes_a_writer_whose_attempt_is_under_way() {
+    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+        let servers = cluster(3);
+        let builder = || {
+            LockManager::builder()
+                .nodes(servers.iter().map(Server::url))
+                .node_timeout(PATIENCE)
+                .fanout(fanout)
+        };
+        // It has the vote of the first node by now, and asks the others.
+        servers[0].hold("ledger", "writer", 60_000);
+        servers[0].command(&["SET", INTENT, "1", "PX", "60000"]);
+        let manager = builder().build().unwrap();
+        // The second one has met a writer there.
+        for _ in 0..2 {
+            let error = ledger(&manager).try_read().unwrap_err();
+            let Error::Held { nodes, .. } = &error else {
+                panic!("{error}");
+            };
+            assert!(
+                matches!(
+                    nodes[0].vote,
+                    Vote::Held {
+                        writer_waits: true,
+                        ..
+                    }
+                ),
+                "{error}"
+            );
+            assert!(servers[1..].iter().all(|server| server.keys() == 0));
+        }
+        // Once it has met a writer, it asks the others only if the first one grants.
+        assert_eq!(
+            servers[1].count("zadd"),
+            u64::from(fanout == Fanout::Overlapped)
+        );
+    }
 }

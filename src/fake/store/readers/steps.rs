@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use crate::wire::scripts::{
-    ACQUIRE_ALL, EXTEND, EXTEND_ALL, INSPECT, INSPECT_READ, LOOK, LOOK_ALL, LOOK_READ, PASS, READ,
-    RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, UNREAD,
+    ACQUIRE_ALL, EXTEND, EXTEND_ALL, FIND, INSPECT, INSPECT_READ, LOOK, LOOK_ALL, LOOK_READ, PASS,
+    READ, RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, UNREAD,
 };
 
 pub(super) const LOCKS: [&str; 3] = ["a", "b", "c"];
@@ -110,7 +110,16 @@ fn eval(script: &'static str, keys: &[&'static str], rest: &[&'static str]) -> S
 }
 
 fn of_readers() -> impl Strategy<Value = Step> {
-    let kind = select(vec![READ, READ, READ, REREAD, UNREAD, UNREAD, INSPECT_READ]);
+    let kind = select(vec![
+        READ,
+        READ,
+        READ,
+        REREAD,
+        UNREAD,
+        UNREAD,
+        INSPECT_READ,
+        FIND,
+    ]);
     let rest = (value(), odd_ttl(), select(vec!["0", "1"]));
     (kind, select(LOCKS.to_vec()), rest).prop_map(|(script, lock, (value, ttl, again))| {
         let rest = [value, ttl, again];
@@ -118,6 +127,13 @@ fn of_readers() -> impl Strategy<Value = Step> {
             READ => 3,
             REREAD => 2,
             _ => 1,
+        };
+        // A token alone is enough to find a reader.
+        let is_short = script == FIND && again == "1" && value.len() > 40;
+        let rest = if is_short {
+            [&value[..40], ttl, again]
+        } else {
+            rest
         };
         eval(script, &[lock], &rest[..count])
     })
@@ -206,6 +222,7 @@ pub(super) fn name(script: &str) -> &str {
         (REST, "REST"),
         (PASS, "PASS"),
         (INSPECT, "INSPECT"),
+        (FIND, "FIND"),
         (RETAKE, "RETAKE"),
         (LOOK, "LOOK"),
     ];

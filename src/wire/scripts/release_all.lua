@@ -1,0 +1,10 @@
+-- KEYS: the locks   ARGV: 1 value
+local found, waiting, replies = redis.pcall('MGET', unpack(KEYS)), {}, {}
+for i, lock in ipairs(KEYS) do
+  if found[i] ~= ARGV[1] then return each(KEYS, ARGV) end
+  waiting[i], replies[i] = lock .. ':redlatch:waiting', 1
+end
+redis.call('DEL', unpack(KEYS))
+if redis.pcall('EXISTS', unpack(waiting)) == 0 then return replies end
+for i, lock in ipairs(KEYS) do replies[i] = wake(lock) end
+return replies

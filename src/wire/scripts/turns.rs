@@ -1,0 +1,90 @@
+//! Whose turn it is: the cases of intents, looks and bells of the scripts, on a real `redis-server`.
+
+use super::cases::{HOUR, MINUTE, Node, ONE, TWO};
+use super::{LOOK, LOOK_ALL, LOOK_READ, READ, RELEASE, UNREAD};
+
+#[test]
+fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
+    let mut node = Node::start();
+    node.eval(READ, &["a"], &[ONE, HOUR, "0"]);
+    assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "0"]), "{hour 1}");
+    assert_eq!(node.run(&["PTTL", "a:redlatch:intent"]), "minute");
+    assert_eq!(node.eval(LOOK, &["a"], &["5", "0"]), "{hour 1}");
+    assert_eq!(node.run(&["PTTL", "a:redlatch:intent"]), "minute");
+    assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "0"]), "{minute -1}");
+    assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "1"]), "{minute -1}");
+    assert_eq!(node.eval(READ, &["a"], &[ONE, HOUR, "1"]), "OK");
+    assert_eq!(node.eval(LOOK_READ, &["a"], &[HOUR, "0"]), "{minute 1}");
+    assert_eq!(node.run(&["SCARD", "a:redlatch:waiting"]), "2");
+    // Also where it is the writer itself that has the lock by now.
+    node.run(&["SET", "w", TWO, "PX", HOUR]);
+    assert_eq!(
+        node.eval(READ, &["w"], &[ONE, HOUR, "0"]),
+        format!("{{hour {TWO}}}")
+    );
+    node.run(&["SET", "w:redlatch:intent", "1", "PX", MINUTE]);
+    for again in ["0", "1"] {
+        assert_eq!(node.eval(READ, &["w"], &[ONE, HOUR, again]), "{minute -1}");
+    }
+    assert_eq!(node.eval(LOOK_READ, &["w"], &["0", "0"]), "{hour 0}");
+    node.run(&["DEL", "w", "w:redlatch:intent"]);
+    assert_eq!(node.run(&["PTTL", "a:redlatch:waiting"]), "hour");
+
+    // The last reader wakes the writer.
+    let unread = (UNREAD, &["a"][..], &[ONE][..]);
+    assert_eq!(
+        node.at_once(unread, &[&["LLEN", "a:redlatch:bell"]]),
+        "{2 1}"
+    );
+    assert_eq!(node.eval(READ, &["a"], &[ONE, HOUR, "0"]), "{minute -1}");
+    assert_eq!(node.run(&["SET", "a", TWO, "NX", "PX", MINUTE]), "OK");
+    node.run(&["DEL", "a:redlatch:bell"]);
+
+    // The writer wakes readers, and the next one a writer.
+    let release = (RELEASE, &["a"][..], &[TWO][..]);
+    let bell = ["LLEN", "a:redlatch:bell:read"];
+    let waiting = ["SMEMBERS", "a:redlatch:waiting"];
+    assert_eq!(node.at_once(release, &[&bell, &waiting]), "{2 16 {1}}");
+    node.run(&["DEL", bell[1]]);
+    assert_eq!(node.keys(), ["a:redlatch:waiting"]);
+
+    // What rang before is not for one who comes now.
+    node.run(&["SET", "a", TWO, "PX", MINUTE]);
+    node.run(&["RPUSH", bell[1], "1"]);
+    assert_eq!(node.eval(LOOK_READ, &["a"], &["5000", "0"]), "{minute 1}");
+    assert_eq!(node.run(&bell), "0");
+    node.run(&["SREM", "a:redlatch:waiting", "r"]);
+    let bell = ["LLEN", "a:redlatch:bell"];
+    assert_eq!(node.at_once(release, &[&bell]), "{2 1}");
+}
+
+#[test]
+fn while_the_bell_of_readers_rings_a_lock_is_not_free_for_a_writer() {
+    let mut node = Node::start();
+    let bell = "a:redlatch:bell:read";
+    node.run(&["RPUSH", bell, "1"]);
+    node.run(&["PEXPIRE", bell, MINUTE]);
+    assert_eq!(node.eval(LOOK, &["a"], &["0", "0"]), "{minute 0}");
+    assert_eq!(
+        node.eval(LOOK_ALL, &["a", "b"], &["0", "0"]),
+        "{1 minute 0}"
+    );
+    assert_eq!(node.eval(LOOK_READ, &["a"], &["0", "0"]), "{-2 0}");
+    node.run(&["DEL", bell]);
+    assert_eq!(node.eval(LOOK, &["a"], &["0", "0"]), "{-2 0}");
+}
+
+#[test]
+fn a_look_at_several_locks_is_at_the_first_that_is_not_free() {
+    let mut node = Node::start();
+    let keys = ["a", "b", "c"];
+    assert_eq!(node.eval(LOOK_ALL, &keys, &[MINUTE, "0"]), "{1 -2 0}");
+    node.eval(READ, &["c"], &[ONE, HOUR, "0"]);
+    assert_eq!(node.eval(LOOK_ALL, &keys, &[MINUTE, "0"]), "{3 hour 1}");
+    assert_eq!(
+        node.keys(),
+        ["c", "c:redlatch:intent", "c:redlatch:waiting"]
+    );
+    node.run(&["SET", "b", ONE]);
+    assert_eq!(node.eval(LOOK_ALL, &keys, &[MINUTE, "0"]), "{2 -1 0}");
+}
