@@ -19,13 +19,16 @@ fn ledger(manager: &LockManager) -> RwLock<'_> {
 /// How many readers each of the nodes names that were asked; None for a node that grants it.
 #[track_caller]
 fn readers(nodes: &[NodeReport]) -> Vec<Option<u64>> {
-    let of = |report: &NodeReport| match &report.vote {
-        Vote::Granted => Some(None),
-        Vote::Held { readers, .. } => Some(*readers),
-        Vote::NotAsked => None,
-        other => panic!("{other:?}"),
+    let was_asked = |report: &&NodeReport| !matches!(report.vote, Vote::NotAsked);
+    let asked = nodes.iter().filter(was_asked);
+    let of = |report: &NodeReport| {
+        if let Vote::Held { readers, .. } = &report.vote {
+            return *readers;
+        }
+        assert!(matches!(report.vote, Vote::Granted), "{report}");
+        None
     };
-    nodes.iter().filter_map(of).collect()
+    asked.map(of).collect()
 }
 
 /// What they say that refuse it: after two of three that is decided.
@@ -189,6 +192,21 @@ fn what_strangers_leave_beside_the_lock_is_in_nobodys_way() {
     });
 }
 
+/// A server that answers so to one verb and behaves otherwise.
+fn answering(verb: Kind, answer: &'static str) -> (Scripted, LockManager) {
+    let server = Scripted::start(move |peer, command| {
+        let is_it = command.kind() == verb;
+        peer.say(if is_it {
+            answer.as_bytes()
+        } else {
+            command.consent()
+        });
+    });
+    let manager = LockManager::builder().node(server.url());
+    let manager = manager.node_timeout(SOON).build().unwrap();
+    (server, manager)
+}
+
 /// A server that answers readers with what is right for others, or for nobody.
 #[test]
 fn what_is_no_answer_for_a_reader_is_a_fault_of_the_server() {
@@ -206,12 +224,7 @@ fn what_is_no_answer_for_a_reader_is_a_fault_of_the_server() {
         "*1\r\n+OK\r\n",
     ];
     side_by_side(of_reads, |answer| {
-        let server = Scripted::start(move |peer, command| match command.kind() {
-            Kind::Retake => peer.say(answer.as_bytes()),
-            _ => peer.say(command.consent()),
-        });
-        let manager = LockManager::builder().node(server.url());
-        let manager = manager.node_timeout(SOON).build().unwrap();
+        let (_server, manager) = answering(Kind::Retake, answer);
         match ledger(&manager).try_read() {
             Err(Error::Unavailable { nodes, .. }) => {
                 let is_told = matches!(nodes[0].vote, Vote::Failed(NodeError::Protocol { .. }));
@@ -228,12 +241,7 @@ fn what_is_no_answer_for_a_reader_is_a_fault_of_the_server() {
         "*1\r\n:1\r\n",
     ];
     side_by_side(of_extensions, |answer| {
-        let server = Scripted::start(move |peer, command| match command.kind() {
-            Kind::Extend => peer.say(answer.as_bytes()),
-            _ => peer.say(command.consent()),
-        });
-        let manager = LockManager::builder().node(server.url());
-        let manager = manager.node_timeout(SOON).build().unwrap();
+        let (_server, manager) = answering(Kind::Extend, answer);
         let reader = ledger(&manager).try_read().unwrap();
         let before = reader.remaining();
         assert!(reader.extend(TTL * 2).is_err(), "{answer:?}");

@@ -96,14 +96,14 @@ fn a_lease_of_several_resources_that_was_changed_frees_nothing_else() {
     let text = lease.to_string();
     let mut changed: Vec<String> = (0..text.len())
         .flat_map(|at| {
-            let (head, tail) = text.split_at(at);
-            let rest = &tail[1..];
+            let (before, behind) = text.split_at(at);
+            let rest = &behind[1..];
             [
-                format!("{head}{rest}"),
-                format!("{head}~{rest}"),
-                format!("{head}d{rest}"),
-                format!("{head}~~d{tail}"),
-                format!("{head}4{rest}"),
+                format!("{before}{rest}"),
+                format!("{before}~{rest}"),
+                format!("{before}d{rest}"),
+                format!("{before}~~d{behind}"),
+                format!("{before}4{rest}"),
             ]
         })
         .collect();
@@ -149,10 +149,15 @@ fn sixty_four_names_of_the_greatest_length_are_locked_and_given_back() {
 
 /// What a server says when it is asked for "a", "b" and "c" at once, for one verb; it behaves otherwise.
 fn answering(verb: Kind, answer: &'static str) -> (Scripted, LockManager) {
-    let server = Scripted::start(move |peer, command: &Command| match command.kind() {
-        kind if kind == verb => peer.say(answer.as_bytes()),
-        Kind::Extend | Kind::Release => peer.say(b"*3\r\n:1\r\n:1\r\n:1\r\n"),
-        _ => peer.say(command.consent()),
+    let server = Scripted::start(move |peer, command: &Command| {
+        let kind = command.kind();
+        if kind == verb {
+            peer.say(answer.as_bytes());
+        } else if matches!(kind, Kind::Extend | Kind::Release) {
+            peer.say(b"*3\r\n:1\r\n:1\r\n:1\r\n");
+        } else {
+            peer.say(command.consent());
+        }
     });
     let manager = LockManager::builder().node(server.url());
     let manager = manager.node_timeout(SOON).build().unwrap();
