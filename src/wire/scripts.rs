@@ -16,6 +16,8 @@ use super::resp::Reply;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod crowd;
+#[cfg(test)]
 mod turns;
 
 /// The texts of files of `scripts/`, one behind the other, and what stands between them.

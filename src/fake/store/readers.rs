@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::entry::{Content, Entry, Sorted, TOO_LATE, bad_end, count, error, integer, why_not};
 use super::{Store, looks};
 use crate::wire::resp::Reply;
-use crate::wire::scripts::{INSPECT_READ, LOOK_READ, READ, REREAD, UNREAD};
+use crate::wire::scripts::{FIND, INSPECT_READ, LOOK_READ, READ, REREAD, UNREAD};
 
 #[cfg(test)]
 pub(super) mod differential;
@@ -38,6 +38,9 @@ impl Store {
             }
             ["EVAL", script, "1", lock, value] if *script == INSPECT_READ => {
                 self.inspect_read(lock, value, now)
+            }
+            ["EVAL", script, "1", lock, named] if *script == FIND => {
+                self.find_reader(lock, named, now)
             }
             ["EVAL", script, "1", lock, announced, in_any_case] if *script == LOOK_READ => {
                 self.look_read(lock, announced, in_any_case, now)
