@@ -7,8 +7,9 @@ use redlatch::{Error, LockGuard, LockManager, LossCause, NodeError, NodeReport, 
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, side_by_side, within};
 
+use super::waiting::INTENT;
 use crate::managers::patient;
-use crate::waiting::wake_up::{BOUND, SOON, TTL, cluster};
+use crate::waiting::wake_up::{BOUND, SOON, TTL, cluster, process};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -208,6 +209,23 @@ fn answering(verb: Kind, answer: &'static str) -> (Scripted, LockManager) {
 }
 
 /// A server that answers readers with what is right for others, or for nobody.
+#[test]
+fn an_intent_of_a_clock_that_was_ahead_keeps_no_reader_out() {
+    let servers = cluster(3);
+    let manager = process(&servers, SOON);
+    for server in &servers {
+        let set: String =
+            redis::from_redis_value(server.command(&["SET", INTENT, "1", "PX", "3600000"]))
+                .unwrap();
+        assert_eq!(set, "OK");
+        ledger(&manager).try_read().unwrap().unlock().unwrap();
+    }
+    // Of three nodes, one with an intent of our time is enough.
+    servers[2].command(&["PEXPIRE", INTENT, "60000"]);
+    let error = ledger(&manager).try_read().unwrap_err();
+    assert!(error.to_string().contains("a writer waits"), "{error}");
+}
+
 #[test]
 fn what_is_no_answer_for_a_reader_is_a_fault_of_the_server() {
     let of_reads = [
