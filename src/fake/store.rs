@@ -8,7 +8,7 @@ use self::entry::{error, refusal, until, why_not, wrong_type};
 use self::process::Process;
 use crate::wire::resp::{self, Reply};
 use crate::wire::scripts::{
-    EXTEND, FIND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
+    EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
 };
 
 #[cfg(test)]
@@ -121,9 +121,6 @@ impl Store {
                 self.extend(key, token, ttl, now)
             }
             ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
-            ["EVAL", script, "1", key, named] if *script == FIND => {
-                self.find_reader(key, named, now)
-            }
             ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
                 self.scan([cursor, pattern, count, longest], now)
             }

@@ -23,8 +23,9 @@ pub(crate) struct Votes {
 struct Reports(Vec<NodeReport>);
 
 impl Votes {
-    pub(crate) fn new(reports: Vec<NodeReport>) -> Self {
-        let granted_in: Option<Few<_, 5>> = reports.iter().map(granted_in).collect();
+    /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
+    pub(crate) fn new<'r>(reports: impl Iterator<Item = &'r NodeReport> + Clone) -> Self {
+        let granted_in: Option<Few<_, 5>> = reports.clone().map(granted_in).collect();
         match granted_in {
             Some(granted_in) => Self {
                 granted_in,
@@ -32,7 +33,7 @@ impl Votes {
             },
             None => Self {
                 granted_in: Few::default(),
-                reports: OnceLock::from(Box::new(Reports(reports))),
+                reports: OnceLock::from(Box::new(Reports(reports.cloned().collect()))),
             },
         }
     }
@@ -109,7 +110,7 @@ mod tests {
                 server: None,
             });
             let reports: Vec<NodeReport> = reports.collect();
-            let votes = Votes::new(reports.clone());
+            let votes = Votes::new(reports.iter());
             let shown = format!("{reports:?}");
             let of_each = format!("{:?}", reports.iter().map(|report| &report.vote).collect::<Vec<_>>());
             for votes in [votes.clone(), votes] {
@@ -131,7 +132,8 @@ mod tests {
             elapsed: Duration::from_micros(300),
             server: None,
         };
-        let votes = Votes::new(names(5).iter().map(granted).collect());
+        let granted: Vec<_> = names(5).iter().map(granted).collect();
+        let votes = Votes::new(granted.iter());
         assert!(votes.reports.get().is_none());
         assert!(matches!(votes.granted_in, Few::Inline(..)));
         assert!(size_of::<Votes>() <= 40);

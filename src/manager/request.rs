@@ -12,7 +12,8 @@ use crate::guard::LockGuard;
 use crate::holder::Label;
 use crate::renewal::KeepAlive;
 
-/// A lock to be taken, made by [`LockManager::request`], or a permit, made by [`LockManager::semaphore`].
+/// A lock to be taken, made by [`LockManager::request`] or [`LockManager::request_all`], or a permit, made by
+/// [`LockManager::semaphore`].
 ///
 /// ```
 /// # use std::time::Duration;

@@ -105,7 +105,7 @@ impl<'c> Bid<'c> {
         let cluster = self.cluster;
         let votes = ballots.iter().map(|ballot| &ballot.report.vote);
         if Tally::of(votes).is_won() {
-            return Ok(self.won(started, ballots));
+            return Ok(self.won(started, &ballots));
         }
         let released = self.call_off(&ballots, attempt);
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
@@ -113,7 +113,7 @@ impl<'c> Bid<'c> {
         Err(verdict::attempt_error(self.asked.resource, waited, nodes))
     }
 
-    fn won(&self, started: Timestamp, ballots: Vec<Ballot>) -> Won {
+    fn won(&self, started: Timestamp, ballots: &[Ballot]) -> Won {
         let fence = self.fence;
         // A reader has no number of its own.
         let fence = fence.filter(|_| *self.asked.subject != Subject::Read);
@@ -128,7 +128,7 @@ impl<'c> Bid<'c> {
         Won {
             lease: LeaseState::new(owner, resource, tokens, standings, times)
                 .on(self.asked.subject.clone()),
-            votes: Votes::new(ballots.into_iter().map(|ballot| ballot.report).collect()),
+            votes: Votes::new(ballots.iter().map(|ballot| &ballot.report)),
             // The caller sets it, from when it has the lock.
             rests_until: None,
             cohort: self.handover.map(|allowance| allowance.begin(started)),

@@ -59,7 +59,7 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     Ok(Won {
         lease: LeaseState::new(&cluster.owner, &resource, lease.tokens(), standings, times)
             .on(lease.subject().clone()),
-        votes: Votes::new(votes),
+        votes: Votes::new(votes.iter()),
         rests_until,
         cohort: None,
     })

@@ -14,6 +14,15 @@ use crate::plan::TTL_MS;
 /// How a worker ends that gives nothing back.
 pub(crate) const ABRUPT: i32 = 3;
 
+/// For how long a lock is held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stay {
+    /// 20 ms at most.
+    AMoment,
+    /// Shorter or longer, at times beyond the lease.
+    AnyTime,
+}
+
 /// A guard and what it claimed when it was last looked at; no claim when that was over by then.
 pub(crate) struct Held<'a> {
     pub(crate) guard: LockGuard,
@@ -24,7 +33,10 @@ pub(crate) struct Held<'a> {
 }
 
 impl Held<'_> {
-    pub(crate) fn live(&mut self, ttl_ms: u64) {
+    pub(crate) fn live(&mut self, stay: Stay, ttl_ms: u64) {
+        if stay == Stay::AMoment {
+            return self.work(20);
+        }
         match self.rng.u32(0..1_000) {
             // Far beyond the lease, and then the extension of what is no longer there.
             0..25 => {

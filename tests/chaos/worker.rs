@@ -10,7 +10,7 @@ use redlatch::{Error, Fanout, LockGuard, LockManager};
 use redlatch_testing::pause;
 
 use crate::event::{Claim, Event, clock, name, nanos};
-use crate::held::Held;
+use crate::held::{Held, Stay};
 use crate::on::{Kind, On, Weights};
 use crate::pipe::{self, Order, order, tell};
 use crate::plan::{RESOURCES, TTL_MS};
@@ -155,15 +155,15 @@ impl Worker {
         }
     }
 
-    /// Takes locks until it is told to stop. When it is calm, each resource is at first held alone and read, so that none is left
-    /// out by chance, by both threads at the same time, so that one hands its locks over to the other.
+    /// Takes locks until it is told to stop. When it is calm, each resource is at first held alone and read for a moment, so that
+    /// none is left out by chance, by both threads at the same time, so that one hands its locks over to the other.
     fn work(&self, rng: &mut Rng) {
         while order() == Order::Run {
             self.take_any(rng);
         }
         for on in &self.calm {
             if order() == Order::Calm {
-                self.take_one(on, How::Waiting, rng);
+                self.take_one(on, How::Waiting, Stay::AMoment, rng);
             }
         }
         while order() < Order::Stop {
@@ -178,10 +178,10 @@ impl Worker {
             1 => How::Waiting,
             _ => How::For(millis(rng, 600)),
         };
-        self.take_one(&on, how, rng);
+        self.take_one(&on, how, Stay::AnyTime, rng);
     }
 
-    fn take_one(&self, on: &On, how: How, rng: &mut Rng) {
+    fn take_one(&self, on: &On, how: How, stay: Stay, rng: &mut Rng) {
         let ttl_ms = rng.u64(TTL_MS);
         let names = on.names();
         let ttl = Duration::from_millis(ttl_ms);
@@ -205,7 +205,7 @@ impl Worker {
                     claim,
                     rng,
                 };
-                held.live(ttl_ms);
+                held.live(stay, ttl_ms);
                 held.release();
             }
             Err(error) => {

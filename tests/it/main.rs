@@ -93,6 +93,7 @@ mod semaphore {
 mod several {
     mod faults;
     mod fenced;
+    mod hostile;
     mod keeping;
     mod leases;
     #[cfg(target_os = "linux")]
@@ -107,6 +108,7 @@ mod several {
 mod readers {
     mod crowd;
     mod fairness;
+    mod hostile;
     mod on_fakes;
     pub(super) mod on_servers;
     mod own;

@@ -87,6 +87,9 @@ impl Store {
             ["EVAL", script, "3", lock, counter, marker, rest @ ..] if *script == PASS => {
                 let (old, new) = rest.split_at_checked(4)?;
                 let released = self.fenced_release([*lock, *counter], old, None, now);
+                if released == Some(Reply::Int(2)) {
+                    return released;
+                }
                 let asked = self.fenced_acquire([*lock, *counter, *marker], new, now);
                 released.zip(asked).map(|(a, b)| Reply::Array(vec![a, b]))
             }

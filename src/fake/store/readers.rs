@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::entry::{Content, Entry, Sorted, TOO_LATE, bad_end, count, error, integer, why_not};
 use super::{Store, looks};
 use crate::wire::resp::Reply;
-use crate::wire::scripts::{INSPECT_READ, LOOK_READ, READ, REREAD, UNREAD};
+use crate::wire::scripts::{FIND, INSPECT_READ, LOOK_READ, READ, REREAD, UNREAD};
 
 #[cfg(test)]
 pub(super) mod differential;
@@ -38,6 +38,9 @@ impl Store {
             }
             ["EVAL", script, "1", lock, value] if *script == INSPECT_READ => {
                 self.inspect_read(lock, value, now)
+            }
+            ["EVAL", script, "1", lock, named] if *script == FIND => {
+                self.find_reader(lock, named, now)
             }
             ["EVAL", script, "1", lock, announced, in_any_case] if *script == LOOK_READ => {
                 self.look_read(lock, announced, in_any_case, now)
@@ -98,10 +101,10 @@ impl Store {
         Reply::Array(std::iter::once(pttl).chain(behind).collect())
     }
 
-    /// What is left of the intent of a writer.
+    /// What is left of the intent of a writer. One that lasts for too long is of a time when the clock was ahead.
     fn intent(&mut self, lock: &str, now: Duration) -> Option<i64> {
         let left = self.pttl(&looks::intent(lock), now);
-        (left >= 0).then_some(left)
+        (0..=60_000).contains(&left).then_some(left)
     }
 
     fn find(&mut self, lock: &str, value: &str, now: Duration) -> Result<Reader, Reply> {

@@ -8,7 +8,7 @@ if ARGV[3] == '1' and not is_string then its = tonumber(redis.call('ZSCORE', loc
 if its < now then
   its = -1
   local intended = redis.pcall('PTTL', lock .. ':redlatch:intent')
-  if type(intended) == 'number' and intended >= 0 then return {intended, -1} end
+  if type(intended) == 'number' and intended >= 0 and intended <= 60000 then return {intended, -1} end
 end
 if is_string then return refusal(lock, redis.pcall('GET', lock)) end
 local ends = now + ARGV[2]

@@ -139,10 +139,13 @@ impl Witness {
         let until = now + Duration::from_millis(act.ttl_ms);
         for (place, lock) in act.locks().iter().enumerate() {
             let its = (*lock, act.client);
-            let part = match reply {
-                Reply::Array(parts) if act.is_of_several() => &parts[place],
-                reply => reply,
+            let parts = if let Reply::Array(parts) = reply {
+                parts.as_slice()
+            } else {
+                &[]
             };
+            let part = parts.get(place).filter(|_| act.is_of_several());
+            let part = part.unwrap_or(reply);
             let is_granted = matches!(part, Reply::Okay | Reply::Int(1));
             match act.script {
                 READ | REREAD if is_granted => {
