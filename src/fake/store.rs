@@ -99,13 +99,11 @@ impl Store {
             },
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
-                if self
-                    .get(key, now)
-                    .is_some_and(|entry| entry.text() == Some(*token))
-                {
-                    Reply::Okay
-                } else {
-                    self.acquire(key, token, ttl, now)
+                match self.own(key, token, now) {
+                    Ok(entry) => entry
+                        .extend(ttl, now)
+                        .map_or_else(|error| error, |()| Reply::Okay),
+                    Err(_) => self.acquire(key, token, ttl, now),
                 }
             }
             ["EVAL", script, "1", key, token, next, ttl] if *script == PASS => {

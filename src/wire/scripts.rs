@@ -55,7 +55,8 @@ pub(crate) const PASS: &str = lua!(refusal ring give_back pass release);
 /// the key is ours, and otherwise what a release does.
 pub(crate) const EXTEND: &str = lua!(refusal extend);
 /// Repeats an acquire whose connection broke before the reply came, so that nobody knows whether the first SET was executed.
-/// Replies as SET NX does, but a key with our own token counts as set.
+/// Replies as SET NX does, but a key with our own token counts as set, and gets a longer time to live, never a shorter one: where a lock is
+/// healed, a late command of its acquisition may have set the key for a shorter time.
 pub(crate) const RETAKE: &str = lua!(retake);
 /// Looks at a lock, and changes nothing. Returns a table of the key's PTTL, the length of its value, and its first 512
 /// bytes, because a value of another program may be long. Without a value, -2 or -3 in a table, as a release does. For a
