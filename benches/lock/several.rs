@@ -6,6 +6,7 @@ use redlatch_testing::Server;
 use crate::contended::told;
 use crate::crowd::ratio;
 use crate::mode::{Mode, configure};
+use crate::processor;
 use crate::table::{Row, Samples, Table};
 use crate::{Effort, TTL, patient_builder};
 
@@ -71,7 +72,7 @@ fn latency(table: &mut Table, mode: Mode, times: &[Samples; 4]) {
     }
 }
 
-/// What a pair is to one node.
+/// What a pair is to one node, and to the client.
 fn load(
     table: &mut Table,
     servers: &[Server],
@@ -79,8 +80,8 @@ fn load(
     sets: &[Vec<String>; 4],
     pairs: u32,
 ) {
-    let title = "several resources: a pair at one node";
-    table.section(title, ["commands", "bytes in", "bytes out"]);
+    let title = "several resources: a pair at one node, client";
+    table.section(title, ["commands", "bytes", "client"]);
     let figures = [
         "total_commands_processed",
         "total_net_input_bytes",
@@ -90,17 +91,22 @@ fn load(
     for (number, names) in NUMBERS.into_iter().zip(sets) {
         // What the look at the figures adds itself.
         let idle = totals();
-        let before = totals();
+        let (before, used) = (totals(), processor::time());
         for _ in 0..pairs {
             lock(manager, names).unlock().unwrap();
         }
+        let used = processor::time().saturating_sub(used) / pairs;
         let after = totals();
-        let each = [0, 1, 2].map(|n| {
+        let [commands, sent, received] = [0, 1, 2].map(|n| {
             let work = (after[n] - before[n]) - (before[n] - idle[n]);
-            let pairs_of_nodes = f64::from(pairs) * ratio(servers.len(), 1);
-            format!("{:.1}", work / pairs_of_nodes)
+            work / (f64::from(pairs) * ratio(servers.len(), 1))
         });
-        table.row(Row::new(of(number), each));
+        let figures = [
+            format!("{commands:.1}"),
+            format!("{:.0}", sent + received),
+            format!("{:.1} µs", 1e6 * used.as_secs_f64()),
+        ];
+        table.row(Row::new(of(number), figures));
     }
 }
 

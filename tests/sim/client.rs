@@ -13,6 +13,7 @@ use super::plan::{Kind, Labels, Plan, nanos, pick};
 use super::process::ClientTime;
 use super::returned::Returned;
 use super::sharing::{Did, Way};
+use super::stream::Workload;
 use super::wish::Wish;
 use super::world::World;
 use crate::clock::Clock;
@@ -90,7 +91,7 @@ impl Worker {
         if self.keeps_throughout() {
             self.keep_throughout();
         }
-        if self.plan.streams {
+        if self.plan.workload == Workload::Stream {
             self.streams();
         }
         while self.is_stormy() {

@@ -188,13 +188,12 @@ impl Node {
     pub(crate) fn expiry(&mut self, key: &str, token: &str, now: Nanos) -> Option<Nanos> {
         let time = self.time(now);
         let entry = self.store.get(key, time)?;
-        let until = match entry.text() {
-            Some(value) => Some(entry.until).filter(|_| token_of(value) == token),
-            None => {
-                let mut readers = self.store.readers(key, time)?;
-                let own = readers.find(|(value, _)| token_of(value) == token);
-                own.map(|(_, until)| until)
-            }
+        let until = if let Some(value) = entry.text() {
+            Some(entry.until).filter(|_| token_of(value) == token)
+        } else {
+            let mut readers = self.store.readers(key, time)?;
+            let own = readers.find(|(value, _)| token_of(value) == token);
+            own.map(|(_, until)| until)
         };
         Some(self.clock.when(u64::try_from(until?.as_nanos()).unwrap()))
     }

@@ -6,6 +6,7 @@ use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::episodes::{Fleet, episodes};
 use super::permits::Permits;
 use super::sharing::Sharing;
+use super::stream::Workload;
 use super::trouble::Episode;
 use crate::Fanout;
 use crate::fencing::Rules;
@@ -81,8 +82,7 @@ pub(crate) struct Plan {
     pub(crate) permits: Option<Permits>,
     /// If they are not only locked.
     pub(crate) sharing: Option<Sharing>,
-    /// Whether one client writes and all others read, without a pause.
-    pub(crate) streams: bool,
+    pub(crate) workload: Workload,
     pub(crate) ttls: Vec<Duration>,
     pub(crate) node_timeout: Duration,
     pub(crate) retry: (Duration, Duration),
@@ -183,7 +183,7 @@ impl Plan {
             resources: pick(rng, &[1, 1, 1, 2, 3]),
             permits: None,
             sharing: None,
-            streams: false,
+            workload: Workload::Drawn,
             node_timeout,
             retry: (
                 Duration::from_millis(retry_min),

@@ -20,6 +20,15 @@ const LONGEST_WAIT: Duration = Duration::from_millis(300);
 /// Of the resource that all want.
 const STREAM: usize = 0;
 
+/// What clients do while the storm lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Workload {
+    /// What each worker draws.
+    Drawn,
+    /// One writes now and then, and all others read without a pause.
+    Stream,
+}
+
 impl Plan {
     /// One thread writes now and then, and those of all clients read again and again. Nothing goes wrong.
     pub(super) fn stream(seed: u64) -> Self {
@@ -28,7 +37,7 @@ impl Plan {
         let (nodes, clients) = (pick(rng, &[5, 5, 3, 1]), rng.usize(1..=4));
         let kind = pick(rng, &[Kind::Sound, Kind::Sound, Kind::Fenced]);
         let mut plan = Self::with(seed, kind, (nodes, clients, 3), rng.fork());
-        plan.streams = true;
+        plan.workload = Workload::Stream;
         plan.resources = 1;
         plan.lossless = kind == Kind::Sound;
         plan.handovers.fill(None);

@@ -34,7 +34,7 @@ fn state_of<T>(look: impl FnOnce(&mut State) -> T) -> T {
 fn claim(number: u64, (client, on, token, until): Holder<'_>) -> Claim {
     let nodes = FakeNode::cluster(1);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    let guard = manager.try_lock("any", Duration::from_secs(60)).unwrap();
+    let guard = manager.try_lock("any", Duration::from_mins(1)).unwrap();
     Claim {
         id: number,
         client,
