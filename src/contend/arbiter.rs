@@ -23,6 +23,10 @@ const MOST_HINTS_TO_READ: u32 = 16;
 /// How long a client that has just had the lock waits for the client that it woke to ask for the lock.
 const POLITENESS: Duration = Duration::from_millis(10);
 
+/// How long a client that has just had the lock leaves it to the readers that it has woken, before it says that it waits. The
+/// script has it too.
+const LONGEST_TURN: Duration = Duration::from_millis(20);
+
 /// How long after its time to live the key is gone here, and on the nodes that set it a little later.
 const PRECISION: Duration = Duration::from_millis(2);
 
@@ -224,7 +228,12 @@ impl<'c> Wait<'c> {
                 return Next::Attempt(look.free);
             }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
-            (LockState::Held(left), _) => delay.min(left.saturating_add(PRECISION)),
+            (LockState::Held(held), WhenFree::Take) => delay.min(held.saturating_add(PRECISION)),
+            // Readers that were just woken have the time that the node names, also where this client looks more often.
+            (LockState::Held(held), WhenFree::Yield) => {
+                let turn = held.saturating_add(PRECISION);
+                delay.max(LONGEST_TURN).min(turn).min(left())
+            }
         };
         let over = cluster.clock.now().saturating_add(span);
         // A server may be late to report that the wait is over. This bound keeps the caller from being late with it.

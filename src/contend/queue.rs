@@ -306,6 +306,16 @@ impl<T: Tenant> Turn<T> {
         Ok(())
     }
 
+    /// Ends this turn and the line: each thread that waits gets one of these, and none has the turn.
+    pub(crate) fn dismiss(mut self, each: impl Fn() -> T::Guard) {
+        let mut lines = self.queue.lines.lock();
+        let number = lines.next_turn();
+        if let Some(line) = lines.line_of(&self.resource, self.number.take()) {
+            line.admit_all(number, each);
+            lines.end(&self.resource);
+        }
+    }
+
     /// Keeps the turn as its number, of which [`Queue::turn`] makes it again.
     pub(crate) fn keep(mut self) -> Option<TurnNumber> {
         self.number.take()

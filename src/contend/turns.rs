@@ -83,6 +83,15 @@ impl<T: Tenant> Turns<T> {
         }
     }
 
+    /// Ends the turns and their lines: each thread that waits there gets one of these.
+    pub(crate) fn dismiss(self, each: impl Fn() -> T::Guard) {
+        let all = self
+            .first
+            .into_iter()
+            .chain(self.others.into_iter().flatten());
+        all.for_each(|turn| turn.dismiss(&each));
+    }
+
     /// Gives each turn to the next thread, where it is known that this is not the child of a fork.
     pub(crate) fn end(self) {
         let all = self

@@ -99,13 +99,11 @@ impl Store {
             },
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
-                if self
-                    .get(key, now)
-                    .is_some_and(|entry| entry.text() == Some(*token))
-                {
-                    Reply::Okay
-                } else {
-                    self.acquire(key, token, ttl, now)
+                match self.own(key, token, now) {
+                    Ok(entry) => entry
+                        .extend(ttl, now)
+                        .map_or_else(|error| error, |()| Reply::Okay),
+                    Err(_) => self.acquire(key, token, ttl, now),
                 }
             }
             ["EVAL", script, "1", key, token, next, ttl] if *script == PASS => {
@@ -124,8 +122,8 @@ impl Store {
             ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
                 self.scan([cursor, pattern, count, longest], now)
             }
-            ["EVAL", script, "1", key, announced, _] if *script == LOOK => {
-                self.look(key, announced, now)
+            ["EVAL", script, "1", key, announced, in_any_case] if *script == LOOK => {
+                self.look(key, (announced, in_any_case), now)
             }
             ["EVAL", script, "1", key, _, _, permits] if *script == LOOK => {
                 self.look_at_slots(key, permits, now)

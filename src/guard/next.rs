@@ -38,7 +38,7 @@ pub(crate) enum Received {
     Passed(Result<LockGuard, Error>),
     /// Nothing: its first attempt was called off, because the release has woken another client.
     CalledOff,
-    /// Nothing: it is a reader that asks at the same time as the thread before.
+    /// Nothing: it is a reader, and one before it in the line has got the lock.
     GoAhead,
 }
 

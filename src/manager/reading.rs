@@ -16,7 +16,7 @@ pub(super) enum FromLine {
     /// It waits at the nodes, for all that are in the line behind it.
     Leads(Turn<LockGuard>),
     /// One before it has got the lock, so it asks as well.
-    GoesAhead(Turn<LockGuard>),
+    GoesAhead,
 }
 
 impl LockManager {
@@ -43,21 +43,19 @@ impl LockManager {
             if patience.left(clock).is_zero() {
                 return Err(error);
             }
-            let turn = match self.wait_to_read(params, error, record)? {
+            match self.wait_to_read(params, error, record)? {
                 FromLine::Leads(turn) => {
                     let turns = Turns::one(Some(turn));
                     let result = self.take(params, Start::Refused, &turns, record);
                     if result.is_ok() {
-                        let_the_next_go(&turns);
+                        turns.dismiss(|| Received::GoAhead);
                     }
                     return result;
                 }
-                FromLine::GoesAhead(turn) => Turns::one(Some(turn)),
-            };
-            // Before it asks itself, so that all of them ask at the same time.
-            let_the_next_go(&turn);
-            drop(turn);
-            result = self.ask_to_read(params, self.by_arbiter(), record);
+                FromLine::GoesAhead => {
+                    result = self.ask_to_read(params, self.by_arbiter(), record);
+                }
+            }
         }
     }
 
@@ -70,7 +68,7 @@ impl LockManager {
         record: &mut CallRecord<'_>,
     ) -> Result<FromLine, Error> {
         match self.enter(params, &line_of_readers(&params.resource), record) {
-            Ok((turn, Some(Received::GoAhead))) => Ok(FromLine::GoesAhead(turn)),
+            Ok((_, Some(Received::GoAhead))) => Ok(FromLine::GoesAhead),
             Ok((turn, _)) => Ok(FromLine::Leads(turn)),
             Err(Error::Held { nodes, .. }) if nodes.iter().all(is_unasked) => {
                 Err(record.refused(refused))
@@ -127,18 +125,6 @@ impl LockManager {
 
     fn by_arbiter(&self) -> Order {
         Order::by_arbiter(self.cluster().options.fanout)
-    }
-}
-
-/// Lets the next reader of the line ask, and so on: each of them lets the one behind it go before it asks.
-fn let_the_next_go(turns: &Turns<LockGuard>) {
-    let Some(turn) = turns.only() else {
-        return;
-    };
-    while let Some(first) = turn.first() {
-        if turn.give_to(&first, Received::GoAhead).is_ok() {
-            return;
-        }
     }
 }
 

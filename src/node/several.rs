@@ -153,7 +153,12 @@ mod tests {
             Vote::Held { resource, .. } | Vote::Failed(NodeError::NotALock { resource, .. }) => {
                 resource.as_deref().map(str::to_owned)
             }
-            _ => None,
+            Vote::Granted
+            | Vote::Released
+            | Vote::Missing
+            | Vote::Stale { .. }
+            | Vote::NotAsked
+            | Vote::Failed(_) => None,
         };
         (vote.to_string(), named)
     }

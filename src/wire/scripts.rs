@@ -55,7 +55,8 @@ pub(crate) const PASS: &str = lua!(refusal ring give_back pass release);
 /// the key is ours, and otherwise what a release does.
 pub(crate) const EXTEND: &str = lua!(refusal extend);
 /// Repeats an acquire whose connection broke before the reply came, so that nobody knows whether the first SET was executed.
-/// Replies as SET NX does, but a key with our own token counts as set.
+/// Replies as SET NX does, but a key with our own token counts as set, and gets a longer time to live, never a shorter one: where a lock is
+/// healed, a late command of its acquisition may have set the key for a shorter time.
 pub(crate) const RETAKE: &str = lua!(retake);
 /// Looks at a lock, and changes nothing. Returns a table of the key's PTTL, the length of its value, and its first 512
 /// bytes, because a value of another program may be long. Without a value, -2 or -3 in a table, as a release does. For a
@@ -64,8 +65,9 @@ pub(crate) const INSPECT: &str = lua!(refusal inspect);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if
 /// the wait was announced, or else 0. With `in_any_case`, a free lock is announced as well. If its bell rang and no client has
 /// come for that, the script returns -3 and 0. Where readers have the key, it leaves an intent for the time that is
-/// announced, which keeps new readers out. A lock is not free for the moment in which the bell of its readers rings: it is
-/// their turn.
+/// announced, which keeps new readers out; with `in_any_case` it is the look of one that has just given the lock back, so the
+/// readers that were woken have 20 ms, and it returns 20 at most in place of the PTTL. A lock is not free for the moment in which the
+/// bell of its readers rings: it is their turn.
 ///
 /// Looks at all slots of a semaphore at once: it has as many permits as the last argument says. In place of the lock's, the
 /// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each

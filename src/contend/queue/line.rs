@@ -105,6 +105,18 @@ impl<T: Tenant> Line<T> {
         true
     }
 
+    /// Gives each thread that waits one of these, and a number that is no turn of any line.
+    pub(super) fn admit_all(&mut self, number: TurnNumber, each: impl Fn() -> T::Guard) {
+        let crowd = self.crowd.as_mut();
+        for waiter in crowd.into_iter().flat_map(|crowd| crowd.waiting.drain(..)) {
+            *waiter.admission.lock() = Some(Admission {
+                turn: number,
+                guard: Some(each()),
+            });
+            waiter.admitted.notify_one();
+        }
+    }
+
     /// Whether the thread whose turn it is had a lock whose validity has ended.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.lock.as_ref().is_some_and(|lock| T::end(lock) <= now)

@@ -78,17 +78,21 @@ impl Store {
         })
     }
 
-    /// Where readers have the key, a client that is to be announced leaves its intent.
-    pub(super) fn look(&mut self, key: &str, announced: &str, now: Duration) -> Reply {
-        let left = self.pttl(key, now);
+    /// Where readers have the key, a client that is to be announced leaves its intent. One that is polite looks again instead.
+    pub(super) fn look(
+        &mut self,
+        key: &str,
+        (announced, in_any_case): (&str, &str),
+        now: Duration,
+    ) -> Reply {
+        let mut left = self.pttl(key, now);
         let is_sorted = self
             .get(key, now)
             .is_some_and(|entry| entry.sorted().is_some());
-        if is_sorted
-            && left >= 0
-            && announced != "0"
-            && let Ok(until) = until(announced, now, "set")
-        {
+        let is_read = is_sorted && left >= 0 && announced != "0";
+        if is_read && in_any_case == "1" {
+            left = left.min(20);
+        } else if is_read && let Ok(until) = until(announced, now, "set") {
             let intent = intent(key);
             if self
                 .get(&intent, now)

@@ -37,7 +37,9 @@ impl Store {
             [value, ttl] if *script == EXTEND_ALL => {
                 each(&mut |lock| self.extend(lock, value, ttl, now))
             }
-            [announced, _] if *script == LOOK_ALL => self.look_all(locks, announced, now),
+            [announced, in_any_case] if *script == LOOK_ALL => {
+                self.look_all(locks, (announced, in_any_case), now)
+            }
             _ => return None,
         })
     }
@@ -107,14 +109,14 @@ impl Store {
         Reply::Okay
     }
 
-    fn look_all(&mut self, locks: &[&str], announced: &str, now: Duration) -> Reply {
+    fn look_all(&mut self, locks: &[&str], how: (&str, &str), now: Duration) -> Reply {
         let is_held = |lock: &&str| self.get(lock, now).is_some();
         let at = locks.iter().position(is_held).unwrap_or_default();
         let Some(lock) = locks.get(at) else {
             return error("no lock to look at");
         };
         let mut parts = vec![count(at.saturating_add(1))];
-        if let Reply::Array(look) = self.look(lock, announced, now) {
+        if let Reply::Array(look) = self.look(lock, how, now) {
             parts.extend(look);
         }
         Reply::Array(parts)

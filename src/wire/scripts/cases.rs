@@ -118,6 +118,17 @@ fn a_script_compiles_and_has_one_digest_for_each_text() {
 }
 
 #[test]
+fn a_key_that_is_ours_when_it_is_asked_for_again_lives_for_as_long_as_was_asked_for() {
+    let mut node = Node::start();
+    node.run(&["SET", "a", ONE, "PX", MINUTE]);
+    assert_eq!(node.eval(RETAKE, &["a"], &[ONE, HOUR]), "OK");
+    assert_eq!(node.run(&["PTTL", "a"]), "hour");
+    assert_eq!(node.eval(RETAKE, &["a"], &[ONE, MINUTE]), "OK");
+    assert_eq!(node.run(&["PTTL", "a"]), "hour");
+    assert_eq!(node.eval(RETAKE, &["a"], &[TWO, HOUR]), "nil");
+}
+
+#[test]
 fn several_locks_are_taken_all_or_none_and_given_back_each() {
     let mut node = Node::start();
     let keys = ["a", "b", "c"];

@@ -14,7 +14,8 @@ if left == -2 and ARGV[2] == '1' and redis.pcall('EXISTS', KEYS[1] .. ':redlatch
 if ARGV[1] == '0' or (left < 0 and ARGV[2] ~= '1') then return {left, 0, free} end
 if not free and left >= 0 and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
   local intent = KEYS[1] .. ':redlatch:intent'
-  local intended = redis.pcall('PTTL', intent)
+  local intended = ARGV[2] ~= '1' and redis.pcall('PTTL', intent)
+  if not intended then left = math.min(left, 20) end
   if type(intended) == 'number' and intended < tonumber(ARGV[1]) then redis.pcall('SET', intent, '1', 'PX', ARGV[1]) end
 end
 return {left, announce(KEYS[1], '1', ARGV[1]), free}

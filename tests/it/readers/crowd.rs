@@ -1,13 +1,12 @@
 //! Many threads that read and write, and a witness who knows who is in.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::RwLock as Local;
 use redlatch::{Fanout, LockManager, Protocol};
-use redlatch_testing::{Server, pause};
+use redlatch_testing::{Server, eventually, pause};
 
 use super::on_servers::ledger;
 use crate::managers::PATIENCE;
@@ -19,22 +18,33 @@ fn manager(servers: &[Server], protocol: Protocol, fanout: Fanout) -> LockManage
     builder.fanout(fanout).build().unwrap()
 }
 
+/// Waits until all of so many threads have come so often, or one of them has failed.
+#[track_caller]
+fn all_come(come: &AtomicUsize, expected: usize, has_failed: &AtomicBool) {
+    come.fetch_add(1, Ordering::SeqCst);
+    let are_here = || come.load(Ordering::SeqCst) >= expected || has_failed.load(Ordering::SeqCst);
+    assert!(eventually(BOUND, are_here), "not all threads have come");
+}
+
 #[test]
 fn sixty_four_threads_of_one_process_read_at_the_same_time() {
     const THREADS: usize = 64;
     for fanout in [Fanout::Sequential, Fanout::Overlapped] {
         let servers = cluster(3);
         let manager = manager(&servers, Protocol::Classic, fanout);
-        let all = Barrier::new(THREADS);
+        let (have, have_seen) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let has_failed = AtomicBool::new(false);
         thread::scope(|scope| {
             for _ in 0..THREADS {
                 scope.spawn(|| {
-                    for _ in 0..3 {
-                        let guard = ledger(&manager).try_read().unwrap();
-                        // Nobody gets past this before all have the lock.
-                        all.wait();
+                    for round in 1..=3 {
+                        let result = ledger(&manager).try_read();
+                        has_failed.fetch_or(result.is_err(), Ordering::SeqCst);
+                        // Nobody gives its lock back before all have one.
+                        all_come(&have, THREADS * round, &has_failed);
+                        let guard = result.unwrap();
                         guard.check().unwrap();
-                        all.wait();
+                        all_come(&have_seen, THREADS * round, &has_failed);
                         guard.unlock().unwrap();
                     }
                 });

@@ -11,15 +11,16 @@ use crate::waiting::wake_up::{TTL, assert_nothing_is_left};
 /// How many read, for how long the first and the last of them.
 #[track_caller]
 fn read(status: &LockStatus) -> (u64, Duration, Duration) {
-    match status {
-        LockStatus::Read {
-            readers,
-            remaining,
-            last,
-            ..
-        } => (*readers, *remaining, *last),
-        other => panic!("{other}"),
-    }
+    let LockStatus::Read {
+        readers,
+        remaining,
+        last,
+        ..
+    } = status
+    else {
+        panic!("{status}")
+    };
+    (*readers, *remaining, *last)
 }
 
 #[test]

@@ -133,7 +133,12 @@ impl Pair {
         let mut until = Entry::NEVER;
         if let Some(minutes) = ends {
             self.real(&["PEXPIREAT", key, &after(minutes).to_string()]);
-            until = self.store.process.after(after(minutes));
+            until = match content {
+                Content::Sorted(_) => self.store.process.after(after(minutes)),
+                Content::Text(_) | Content::Other => {
+                    now + Duration::from_mins(minutes.unsigned_abs())
+                }
+            };
         }
         self.store
             .keys
@@ -273,7 +278,7 @@ const ANSWERS: [&str; 36] = [
 fn random_sequences_of_readers_and_sets_get_every_answer() {
     let mut seen = BTreeSet::new();
     let mut config = config();
-    config.cases = 300;
+    config.cases = 1000;
     config.rng_seed = RngSeed::Fixed(7);
     let mut runner = TestRunner::new(config);
     let seen_by_run = std::cell::RefCell::new(&mut seen);

@@ -101,3 +101,21 @@ fn a_scan_passes_over_what_is_neither_a_lock_nor_read() {
     keys.sort_unstable();
     assert_eq!(keys, ["0", "a", "held"]);
 }
+
+#[test]
+fn one_that_has_just_given_the_lock_back_leaves_readers_a_moment_without_its_intent() {
+    let mut node = Node::start();
+    node.eval(READ, &["a"], &[ONE, HOUR, "0"]);
+    assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "1"]), "{20 1}");
+    assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "0"]), "OK");
+    // It waits all the same, so the last reader wakes it.
+    assert_eq!(node.eval(UNREAD, &["a"], &[ONE]), "1");
+    assert_eq!(node.eval(UNREAD, &["a"], &[TWO]), "2");
+    // What it looks for next is as with any other.
+    node.eval(READ, &["b"], &[ONE, HOUR, "0"]);
+    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "1"]), "{20 1}");
+    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "0"]), "{hour 1}");
+    assert_eq!(node.eval(READ, &["b"], &[TWO, HOUR, "0"]), "{minute -1}");
+    // Nor does one that announces nothing.
+    assert_eq!(node.eval(LOOK, &["b"], &["0", "1"]), "{hour 0}");
+}
