@@ -297,3 +297,23 @@ fn no_reader_passes_a_writer_whose_attempt_is_under_way() {
         );
     }
 }
+
+#[test]
+fn readers_that_wait_are_let_go_together() {
+    let servers = cluster(3);
+    let [one, two] = slow(Protocol::Classic, &servers);
+    let writer = ledger(&one).write().unwrap();
+    let threads: Vec<Waiting> = (0..12)
+        .map(|_| Waiting::begin(&two, Asks::ToRead))
+        .collect();
+    assert!(eventually(BOUND, || two.stats().queued == 11));
+    assert!(eventually(BOUND, || servers[0].blocked() == 1));
+    let scripts = || servers[0].count("evalsha") + servers[0].count("eval");
+    let before = scripts();
+    writer.unlock().unwrap();
+    let guards: Vec<LockGuard> = threads.into_iter().map(|thread| thread.end().0).collect();
+    // The first one was woken. The others only ask: nobody else has looked for the lock.
+    assert_eq!((two.stats().woken, servers[0].count("blpop")), (1, 1));
+    let asked = usize::try_from(scripts() - before).unwrap();
+    assert_eq!(asked, guards.len() + 1);
+}
