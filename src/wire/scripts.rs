@@ -65,7 +65,7 @@ pub(crate) const INSPECT: &str = lua!(refusal inspect);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if
 /// the wait was announced, or else 0. With `in_any_case`, a free lock is announced as well. If its bell rang and no client has
 /// come for that, the script returns -3 and 0. Where readers have the key, it leaves an intent for the time that is
-/// announced, which keeps new readers out; with `in_any_case` it is the look of one that has just given the lock back, so the
+/// announced, but for a minute at most, which keeps new readers out; with `in_any_case` it is the look of one that has just given the lock back, so the
 /// readers that were woken have 20 ms, and it returns 20 at most in place of the PTTL. A lock is not free for the moment in which the
 /// bell of its readers rings: it is their turn.
 ///
