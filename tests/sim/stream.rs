@@ -17,7 +17,7 @@ const SECTION: Duration = Duration::from_millis(100);
 /// For how long anybody waits who is not starved: the section that is under way, one of the other kind, and another. A reader whose
 /// thread is late for the turn of readers waits for the next one, two sections later; a thread of a run may be as late as a turn
 /// is long, and that more than once.
-const LONGEST_WAIT: Duration = Duration::from_millis(1_000);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Of the resource that all want.
 const STREAM: usize = 0;
