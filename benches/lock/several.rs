@@ -43,6 +43,7 @@ fn measure(managers: &[LockManager; 2], sets: &[Vec<String>; 4], pairs: u32) -> 
     let mut times = <[[Samples; 4]; 2]>::default();
     for pair in 0..usize::try_from(pairs).unwrap() {
         for n in 0..8 {
+            let n = if pair % 2 == 0 { n } else { 7 - n };
             let side = (n + pair) % 8;
             let (mode, set) = (side % 2, side / 2);
             times[mode][set].time(|| lock(&managers[mode], &sets[set]).unlock().unwrap());

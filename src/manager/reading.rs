@@ -88,13 +88,14 @@ impl LockManager {
         let clock = &self.cluster().clock;
         let result = self.ask_for(params, None, order, record);
         let is_refused = |vote: &Vote| matches!(vote, Vote::Held { .. });
-        let has_met_a_writer = match &result {
-            Ok(guard) => guard.each_vote().any(is_refused),
-            Err(error) => matches!(error, Error::Held { .. }),
+        // Not by the clock of now: nothing takes time after the last look at the clock that a guard has had.
+        let met_a_writer = match &result {
+            Ok(guard) if guard.each_vote().any(is_refused) => Some(guard.since()),
+            Err(Error::Held { .. }) => Some(clock.now()),
+            Ok(_) | Err(_) => None,
         };
-        if has_met_a_writer {
-            let courtesy = &self.shared.courtesy;
-            courtesy.note_writer(params.keys.first(), clock.now());
+        if let Some(at) = met_a_writer {
+            self.shared.courtesy.note_writer(params.keys.first(), at);
         }
         match &result {
             Err(Error::Held { nodes, .. })

@@ -55,6 +55,17 @@ impl Plan {
         plan.storm = start + longest;
         plan
     }
+
+    /// The same, where the lock that is kept is a read lock, or one on several resources.
+    pub(super) fn rolling_shared(seed: u64) -> Self {
+        let plan = Self::rolling(seed, Kind::Sound, if seed % 2 == 0 { 5 } else { 3 });
+        Self {
+            resources: 2,
+            rests: false,
+            looks: false,
+            ..plan.with_sharing()
+        }
+    }
 }
 
 impl Worker {
@@ -107,15 +118,7 @@ impl Worker {
 /// The same with a read lock, and with a lock on several resources, among readers and others.
 #[test]
 fn a_kept_read_lock_and_one_on_several_resources_outlive_the_restart_of_every_server() {
-    let total = run_many(fewer_seeds(), Until::Broken, |seed| {
-        let plan = Plan::rolling(seed, Kind::Sound, if seed % 2 == 0 { 5 } else { 3 });
-        Plan {
-            resources: 2,
-            rests: false,
-            looks: false,
-            ..plan.with_sharing()
-        }
-    });
+    let total = run_many(fewer_seeds(), Until::Broken, Plan::rolling_shared);
     println!("rolling, shared: {total}");
     assert!(total.violations.is_empty(), "{:?}", total.violations);
     let healed = total.tally.get("a key set again").copied();

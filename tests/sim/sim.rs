@@ -359,6 +359,7 @@ fn replay() {
     let mut plan = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
         Ok("crowd") => Plan::crowd(seed),
         Ok("shared") => Plan::shared(seed),
+        Ok("rolling") => Plan::rolling_shared(seed),
         Ok("stream") => Plan::stream(seed),
         _ => Plan::draw(seed, kind),
     };

@@ -151,10 +151,10 @@ impl Pair {
                 );
             }
             // The numbers that only Lua takes for numbers: see `Entry::extend`.
-            (Reply::Error(_), Reply::Int(1)) => {
+            (Reply::Error(_), Reply::Int(1) | Reply::Okay) => {
                 let ttl = step.words.last().unwrap();
                 assert!(
-                    step.words[1] == EXTEND && integer(ttl).is_none(),
+                    [EXTEND, RETAKE].contains(&step.words[1].as_str()) && integer(ttl).is_none(),
                     "{step:?}"
                 );
             }
