@@ -104,7 +104,8 @@ pub(crate) const READ: &str = lua!(refusal readers read);
 /// Gives a reader's lock back. When the last one goes, it deletes the key, and wakes a client that waits to have the lock
 /// alone. Returns what [`RELEASE`] does, and -2 in a table if we don't read.
 pub(crate) const UNREAD: &str = lua!(refusal ring readers unread);
-/// Extends a reader's lock, and never makes it shorter. Returns what [`EXTEND`] does, and -2 in a table if we don't read.
+/// Extends a reader's lock, and never makes it shorter. Returns what [`EXTEND`] does, and -2 in a table if we don't read. Those whose time
+/// is over are removed first: a server whose memory is used up refuses the new time only as the first write of a script.
 pub(crate) const REREAD: &str = lua!(refusal readers reread);
 /// As [`LOOK`], for a reader: a lock that others read is free, unless a writer has left an intent. Then the time is that of the
 /// intent.

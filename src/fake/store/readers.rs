@@ -171,6 +171,7 @@ impl Store {
         let Some(ends) = ends(now_ms, ttl) else {
             return error("attempt to perform arithmetic on a value that is no number");
         };
+        self.drop_those_before(lock, now_ms, now);
         match self.keep(lock, value, ends, &reader, now) {
             Ok(()) => Reply::Int(1),
             Err(refusal) => refusal,
