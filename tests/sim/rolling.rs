@@ -58,7 +58,11 @@ impl Plan {
 
     /// The same, where the lock that is kept is a read lock, or one on several resources.
     pub(super) fn rolling_shared(seed: u64) -> Self {
-        let plan = Self::rolling(seed, Kind::Sound, if seed.is_multiple_of(2) { 5 } else { 3 });
+        let plan = Self::rolling(
+            seed,
+            Kind::Sound,
+            if seed.is_multiple_of(2) { 5 } else { 3 },
+        );
         Self {
             resources: 2,
             rests: false,
@@ -139,7 +143,11 @@ fn a_kept_read_lock_and_one_on_several_resources_outlive_the_restart_of_every_se
 #[test]
 fn a_kept_lock_outlives_the_restart_of_every_server() {
     let total = run_many(fewer_seeds(), Until::Broken, |seed| {
-        Plan::rolling(seed, Kind::Sound, if seed.is_multiple_of(2) { 5 } else { 3 })
+        Plan::rolling(
+            seed,
+            Kind::Sound,
+            if seed.is_multiple_of(2) { 5 } else { 3 },
+        )
     });
     println!("rolling: {total}");
     assert!(total.violations.is_empty(), "{:?}", total.violations);
