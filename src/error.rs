@@ -10,7 +10,7 @@ mod node;
 mod report;
 
 pub use self::loss::LossCause;
-use self::message::{Reports, is_resting, readers};
+use self::message::{Reports, is_for_a_writer, is_resting, readers};
 pub use self::node::{NodeError, QuarantineCause};
 pub(crate) use self::report::one_vote_each;
 pub use self::report::{NodeReport, Vote};
@@ -45,6 +45,9 @@ use crate::holder::Holder;
 pub enum Error {
     /// No majority is possible, because others hold the lock, or all permits of the semaphore.
     ///
+    /// A [reader](crate::LockManager::rw_lock) is refused so too while other readers have the lock and a writer waits for it:
+    /// nobody excludes readers yet, but the writer comes first. [`writer_waits`](Self::writer_waits) tells.
+    ///
     /// If another thread of the same manager has the lock or asks for it, no node is asked: each vote is
     /// [`NotAsked`](Vote::NotAsked).
     #[non_exhaustive]
@@ -71,7 +74,9 @@ pub enum Error {
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
-    /// The wait was ended by its [`Cancel`](crate::Cancel). No lock is held, and no key is left.
+    /// The wait was ended by its [`Cancel`](crate::Cancel). No lock is held, and no key of the lock is left.
+    ///
+    /// The announcement that somebody waits ends by itself a moment later; see [`RwLock`](crate::RwLock#fairness).
     #[non_exhaustive]
     Cancelled {
         /// The resource that was asked for.
@@ -123,7 +128,8 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
-    /// The time for which a lock is to be held [at least](crate::LockRequest::at_least) can't be used.
+    /// The time for which a lock is to be held [at least](crate::LockRequest::at_least) can't be used; also where a
+    /// [reader](crate::LockManager::rw_lock) has one.
     #[non_exhaustive]
     InvalidAtLeast {
         /// What was asked for.
@@ -131,7 +137,8 @@ pub enum Error {
         /// What is wrong with it and what to do.
         reason: String,
     },
-    /// The resource name can't be used.
+    /// The resource name can't be used, or the names of [several](crate::LockManager::request_all) can't be used together: there
+    /// is none, there are more than 64, or one is given twice.
     #[non_exhaustive]
     InvalidResource {
         /// What is wrong with it and what to do.
@@ -295,6 +302,36 @@ impl Error {
         } else {
             None
         }
+    }
+
+    /// Returns whether a [reader](crate::LockManager::rw_lock) was refused because a writer waits for the lock, as far as the
+    /// answers of the nodes tell. Other readers may have the lock at that time.
+    ///
+    /// ```
+    /// use std::thread;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    ///
+    /// let ledger = manager.rw_lock("ledger");
+    /// let reader = ledger.read()?;
+    /// thread::scope(|scope| {
+    ///     // It waits for the reader.
+    ///     let writer = scope.spawn(|| ledger.write());
+    ///     let error = loop {
+    ///         match ledger.try_read() {
+    ///             Ok(another) => drop(another),
+    /// #           Err(_) if writer.is_finished() => panic!("it has not waited"),
+    ///             Err(error) => break error,
+    ///         }
+    ///     };
+    ///     assert!(error.writer_waits(), "{error}");
+    ///     drop(reader);
+    ///     writer.join().expect("a thread that ends").map(drop)
+    /// })?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn writer_waits(&self) -> bool {
+        matches!(self, Self::Held { nodes, .. } if is_for_a_writer(nodes))
     }
 
     /// The same error, with how long the call has taken.

@@ -47,7 +47,8 @@
 //! - **Redis expires keys by the wall clock** of its machine: if the clock is set forward, locks end early there.
 //! - **No strict order among processes**: a process that asks at the right moment gets ahead. Threads of one manager
 //!   get a lock in the order in which they asked.
-//! - **No re-entrance.** A thread that asks for a lock that it holds waits for itself, and fails.
+//! - **No re-entrance.** A thread that asks for a lock that it holds waits for itself, and fails. Readers alone may read again,
+//!   [unless a writer waits](RwLock#twice-in-one-thread).
 //!
 //! # Guide
 //!
@@ -91,7 +92,7 @@
 //! to everybody else.
 //!
 //! **Readers and writers.** [`LockManager::rw_lock`] gives a name many readers at a time, or one writer, which is an ordinary lock on
-//! the name. Neither starves. There is no upgrade from a read lock to a write lock.
+//! the name. Neither starves. There is no upgrade from a read lock to a write lock, and no downgrade.
 //!
 //! **Handing over.** [`LockGuard::into_lease`] turns a guard into a [`Lease`] without releasing the lock. A lease is a
 //! line of text, for an environment variable or a queue. [`LockManager::adopt`] makes a guard of it again, in another
@@ -142,7 +143,7 @@
 //!
 //! **Status.** [`LockManager::status`] tells who holds a lock, for how long, and what each node has, and changes
 //! nothing. It is for people and monitoring: to take the lock, call [`try_lock`](LockManager::try_lock).
-//! [`LockManager::locks`] lists all locks that are held.
+//! [`LockManager::locks`] lists all locks that are held, shared by readers, or at rest.
 //!
 //! **Health.** [`LockManager::health`] examines every server, and tells what is wrong, what to do about it, and how
 //! many more failures are survived: as a table for a person, and as a [`Severity`], a margin and [`Finding`]s for a
@@ -180,10 +181,11 @@
 //! # More
 //!
 //! The command `redlatch`, which runs a command under a lock, is the package `redlatch-cli`. In the repository there are
-//! also four programs in `examples/`. In this package: `docs/algorithm.md` (each step, each deviation from the Redis
+//! also five programs in `examples/`. In this package: `docs/algorithm.md` (each step, each deviation from the Redis
 //! documentation page "Distributed Locks with Redis", and why), `docs/correctness.md` (what is promised, how that is
 //! checked, and what is not promised), `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or
 //! neither), `docs/batch-jobs.md` (long jobs in Rust and in shell, and what happens when a lock is lost),
+//! `docs/leader.md` (leader election, and services that work on one machine at a time), `docs/benchmarks.md` (what it costs),
 //! `docs/contention.md` (how threads send for each other, how waiting clients are woken, and how fair it is),
 //! `docs/operations.md` (servers, ACL, changes, and what to do about each error), `docs/testing.md` (a complete example
 //! of a service under test), and `docs/architecture.md` (modules and dependencies).

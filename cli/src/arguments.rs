@@ -149,7 +149,7 @@ pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Err(Failure::usage("no subcommand; try 'redlatch --help'"))
         }
-        Err(error) => Err(Failure::usage(fault::told(&error))),
+        Err(error) => Err(Failure::usage(fault::told(&error, &words))),
     }
 }
 

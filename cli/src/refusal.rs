@@ -53,11 +53,18 @@ fn held(request: &Request<'_>, error: &Error, (resource, nodes): (&str, &[NodeRe
         }
         None => {
             let is_held = |report: &&NodeReport| matches!(report.vote, Vote::Held { .. });
-            let (has, of) = (who_has(error, nodes), nodes.len());
+            let of = nodes.len();
             let count = nodes.iter().filter(is_held).count();
-            format!(
-                "{has} the lock {name} (on {count} of {of} nodes, as far as they were asked{waited}); {advice}, or see 'redlatch status {name}'"
-            )
+            let asked = format!("on {count} of {of} nodes, as far as they were asked{waited}");
+            match who_has(error) {
+                Some(has) => format!(
+                    "{has} the lock {name} ({asked}); {advice}, or see 'redlatch status {name}'"
+                ),
+                // The status does not show who waits.
+                None => format!(
+                    "one who wants it alone comes first at the lock {name} ({asked}); {advice}"
+                ),
+            }
         }
         Some(permits) => format!(
             "none of the permits of {name}, {permits} in all, is free: each is held or rests{waited}; {advice}, or see 'redlatch status --max {permits} {name}'"
@@ -65,24 +72,13 @@ fn held(request: &Request<'_>, error: &Error, (resource, nodes): (&str, &[NodeRe
     }
 }
 
-/// The subject of the sentence, and its verb.
-fn who_has(error: &Error, nodes: &[NodeReport]) -> String {
-    let is_intent = |report: &NodeReport| {
-        matches!(
-            report.vote,
-            Vote::Held {
-                writer_waits: true,
-                ..
-            }
-        )
-    };
+/// The subject of the sentence, and its verb. None if nobody who has the lock is in the way, but one who waits for it.
+fn who_has(error: &Error) -> Option<String> {
     match (error.holder(), error.readers()) {
-        (Some(holder), _) => format!("{holder} has"),
-        (None, Some(1)) => "a reader has".to_owned(),
-        (None, Some(readers)) => format!("{readers} readers have"),
-        (None, None) if nodes.iter().any(is_intent) => {
-            "one who wants it alone comes first at".to_owned()
-        }
-        (None, None) => "another holder has".to_owned(),
+        (Some(holder), _) => Some(format!("{holder} has")),
+        (None, Some(1)) => Some("a reader has".to_owned()),
+        (None, Some(readers)) => Some(format!("{readers} readers have")),
+        (None, None) if error.writer_waits() => None,
+        (None, None) => Some("another holder has".to_owned()),
     }
 }

@@ -14,7 +14,8 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 /// Clones are the same `Cancel`. Give it to [`LockRequest::cancelled_by`](crate::LockRequest::cancelled_by), for as
 /// many calls as you like. A call that waits notices within 50 ms and fails with
 /// [`Error::Cancelled`](crate::Error::Cancelled); a call that is asking the nodes ends its round first, which may
-/// still get the lock, and else leaves no key behind.
+/// still get the lock, and else leaves no key of the lock behind. Where a writer waited for readers, its announcement
+/// ends by itself a moment later; see [`RwLock`](crate::RwLock#fairness).
 ///
 /// ```
 /// use std::thread;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::message::is_resting;
 use super::{NodeReport, Reports};
 
 /// How a lock was lost, with what the nodes said.
@@ -35,7 +36,8 @@ pub enum LossCause {
         /// What each node said of an extension that came too late.
         nodes: Vec<NodeReport>,
     },
-    /// A majority of the nodes no longer has our key, and most of these have the key of another holder.
+    /// A majority of the nodes no longer has our key, and most of these have the key of another holder, or the lock
+    /// [rests](crate::LockRequest::at_least) there: somebody has had it since, or has given it back with this token.
     #[non_exhaustive]
     Taken {
         /// What each node said.
@@ -82,6 +84,9 @@ impl fmt::Display for LossCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired { .. } => "its validity has ended",
+            Self::Taken { nodes } if is_resting(nodes) => {
+                "a majority of the nodes has lost it, and on most of them the lock rests"
+            }
             Self::Taken { .. } => {
                 "a majority of the nodes has lost it, most of them to another holder"
             }

@@ -150,7 +150,7 @@ pub(super) fn is_resting(nodes: &[NodeReport]) -> bool {
 }
 
 /// Whether a reader was refused because a writer waits.
-fn is_for_a_writer(nodes: &[NodeReport]) -> bool {
+pub(super) fn is_for_a_writer(nodes: &[NodeReport]) -> bool {
     nodes.iter().any(|report| report.vote.is_for_a_writer())
 }
 

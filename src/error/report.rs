@@ -70,7 +70,8 @@ pub enum Vote {
     Granted,
     /// The node was asked to release the lock, and has deleted the key, which was ours.
     Released,
-    /// Someone else holds the key on this node.
+    /// Someone else holds the key on this node, or a reader is refused there because a writer waits: then nobody may
+    /// exclude the reader yet, and other readers may have the lock.
     #[non_exhaustive]
     Held {
         /// The time to live that the key has left on this node, if the node could be asked for it.

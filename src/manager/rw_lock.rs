@@ -42,8 +42,11 @@ impl LockManager {
     }
 }
 
-/// A lock to be taken for reading or writing, made by [`LockManager::rw_lock`]. Its methods are those of
+/// A lock to be taken for reading or writing, made by [`LockManager::rw_lock`]. Its methods are named as those of
 /// `parking_lot::RwLock`, and each returns a [`LockGuard`].
+///
+/// Unlike that type, it protects no data, and [`read`](Self::read) and [`write`](Self::write) give up after the builder's
+/// `acquire_timeout`. There is no `downgrade`, `upgradable_read`, `read_recursive` or `is_locked`.
 ///
 /// It holds nothing itself: it can be used as often as you like, and from several threads.
 ///
@@ -65,17 +68,18 @@ impl LockManager {
 /// readers that are there, and not for those that come later. When a writer gives the lock back, readers that wait get it before
 /// the next writer does. So neither a stream of readers nor a stream of writers keeps the others out. There is no strict order: a
 /// client that comes at the right moment gets ahead, and a reader that is late for its turn waits for the next one. A call that does not wait,
-/// such as [`try_write`](Self::try_write), says nothing to anybody. A writer that dies while it waits holds readers up for a
-/// [`retry_delay`](crate::Builder::retry_delay) and a node timeout, and for a minute at most.
+/// such as [`try_write`](Self::try_write), says nothing to anybody. A writer that gives up, is cancelled or dies while it waits
+/// may hold readers up for a little longer: its announcement ends by itself, after a
+/// [`retry_delay`](crate::Builder::retry_delay), a node timeout and 100 ms, and after a minute at most.
 ///
 /// The order is a courtesy among clients of this crate, and exclusion does not depend on it. Other implementations
 /// know nothing of it, and take the lock when it is free.
 ///
-/// # There is no upgrade
+/// # There is no upgrade and no downgrade
 ///
 /// No method makes a writer of a reader. Two readers that both did that would wait for each other for ever: each of them for the
 /// end of the other. Give the lock back, take it for writing, and look again at what you read: somebody else may have
-/// written in between.
+/// written in between. No method makes a reader of a writer either: give the lock back, and take it for reading.
 ///
 /// ```compile_fail,E0599
 /// # let nodes = redlatch::fake::FakeNode::cluster(3);
@@ -85,7 +89,14 @@ impl LockManager {
 /// # Ok::<(), redlatch::Error>(())
 /// ```
 ///
-/// A thread that asks for the lock for writing while it reads waits for itself, and fails.
+/// # Twice in one thread
+///
+/// A thread that asks for the lock for writing while it reads, or for reading while it writes, waits for itself until its
+/// timeout, and fails.
+///
+/// A thread that reads may read again, and has two locks then: but not while a writer waits. Then the second read waits
+/// for the writer, and the writer waits for the first read, until one of them gives up. Whether a writer waits can't be
+/// known in advance. So don't read again in a function that is called under a read lock: pass the guard down.
 #[derive(Debug, Clone)]
 #[must_use = "a lock is taken by one of the methods of this value"]
 pub struct RwLock<'a> {
@@ -126,6 +137,8 @@ impl<'a> RwLock<'a> {
     }
 
     /// Says who takes the lock, as [`LockRequest::holder`] does.
+    ///
+    /// The label of a reader is under the key on the nodes, and nobody is told of it: others learn how many read, and not who.
     pub fn holder(self, label: &str) -> Self {
         self.with(|request| request.holder(label))
     }
@@ -139,7 +152,7 @@ impl<'a> RwLock<'a> {
     /// # Errors
     ///
     /// As for [`LockRequest::lock`]. [`Error::Held`] says that somebody has the lock alone, or that a writer
-    /// [waits](crate::Vote::Held::writer_waits) for it, which comes first. [`Error::InvalidAtLeast`] where
+    /// [waits](Error::writer_waits) for it, which comes first. [`Error::InvalidAtLeast`] where
     /// [`at_least`](Self::at_least) was set.
     ///
     /// ```
@@ -157,7 +170,8 @@ impl<'a> RwLock<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`read`](Self::read); [`Error::Held`] is the normal "no".
+    /// As for [`read`](Self::read); [`Error::Held`] is the normal "no", also while only readers have the lock and a writer
+    /// waits.
     ///
     /// ```
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);

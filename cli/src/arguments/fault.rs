@@ -1,10 +1,23 @@
 //! What is wrong with a command line, in one line.
 
+use std::ffi::OsString;
+
 use clap::error::{ContextKind, ErrorKind};
 
-/// The error in one line, with advice.
-pub(super) fn told(error: &clap::Error) -> String {
+use super::definition;
+
+/// The error in one line, with advice. `words` are the command line.
+pub(super) fn told(error: &clap::Error, words: &[OsString]) -> String {
     let mut line = in_one_line(&with_value_shown(error));
+    if is_dashed(error) {
+        // In other words than clap's, because there is a name after the two dashes and, with `run`, a command after it.
+        line.push_str(
+            "; a name that begins with a dash stands behind two dashes, and such a value behind '=', as in --also=-x",
+        );
+    }
+    if wants_value(error) {
+        line.push_str("; a value that begins with a dash stands behind '=', as in --also=-x");
+    }
     if wants_command(error) {
         line.push_str("; the command stands after two dashes: redlatch run NAME -- COMMAND");
     }
@@ -16,8 +29,26 @@ pub(super) fn told(error: &clap::Error) -> String {
             "; names are text in UTF-8, as in the library, and only the command may have any bytes",
         );
     }
-    line.push_str("; try 'redlatch --help'");
+    let subcommand = words.get(1).and_then(|word| word.to_str());
+    let known = subcommand.filter(|name| definition().find_subcommand(name).is_some());
+    let known = known.map_or(String::new(), |name| format!(" {name}"));
+    line.push_str(&format!("; try 'redlatch{known} --help'"));
     line
+}
+
+/// Whether a word with one dash is no option. A name or a value can begin so.
+fn is_dashed(error: &clap::Error) -> bool {
+    let argument = invalid(error);
+    error.kind() == ErrorKind::UnknownArgument
+        && argument.starts_with('-')
+        && !argument.starts_with("--")
+}
+
+/// Whether an option has no value.
+fn wants_value(error: &clap::Error) -> bool {
+    let value = error.get(ContextKind::InvalidValue);
+    error.kind() == ErrorKind::InvalidValue
+        && value.is_none_or(|value| value.to_string().is_empty())
 }
 
 /// Whether a command was given to `hold`.
@@ -71,14 +102,10 @@ fn in_one_line(rendered: &str) -> String {
     let mut line = fault.strip_prefix("error: ").unwrap_or(&fault).to_owned();
     let tips = paragraphs.flat_map(str::lines).map(str::trim);
     let tips = tips.filter_map(|text| text.strip_prefix("tip: "));
+    let tips = tips.filter(|tip| !tip.starts_with("to pass "));
     for tip in tips {
         line.push_str("; ");
-        // In other words than clap's, because there is a name after the two dashes and, with `run`, a command after it.
-        line.push_str(if tip.starts_with("to pass ") {
-            "a name that begins with a dash stands behind two dashes"
-        } else {
-            tip
-        });
+        line.push_str(tip);
     }
     line
 }
@@ -89,6 +116,46 @@ mod tests {
 
     use super::super::Arguments;
     use super::*;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        let words = ["redlatch"].iter().chain(words);
+        words.map(OsString::from).collect()
+    }
+
+    #[track_caller]
+    fn told_of(arguments: &[&str]) -> String {
+        let words = words(arguments);
+        told(&Arguments::try_parse_from(&words).unwrap_err(), &words)
+    }
+
+    #[test]
+    fn who_begins_a_name_or_a_value_with_a_dash_is_told_where_it_stands() {
+        let name = "a name that begins with a dash stands behind two dashes";
+        let value = "behind '=', as in --also=-x";
+        for (arguments, hints) in [
+            (&["run", "-job", "--", "x"][..], [true, true]),
+            (&["run", "--also", "-x", "job", "--", "x"], [true, true]),
+            (&["status", "-job"], [true, true]),
+            // A known option.
+            (&["run", "--also", "-n", "job", "--", "x"], [false, true]),
+            (&["run", "--also=", "job", "--", "x"], [false, false]),
+            // Options of others.
+            (&["hold", "--also", "y", "x"], [false, false]),
+            (&["hold", "--shared", "x"], [false, false]),
+            (&["status", "--shared", "x"], [false, false]),
+            (&["run", "--nodde", "y", "x", "--", "x"], [false, false]),
+        ] {
+            let line = told_of(arguments);
+            let told = [name, value].map(|hint| line.contains(hint));
+            assert_eq!(told, hints, "{line}");
+        }
+        for dashed in [
+            &["run", "--also=-x", "job", "--", "x"],
+            &["run", "--", "-job", "--", "x"],
+        ] {
+            super::super::dashes::parse(&words(dashed)).unwrap();
+        }
+    }
 
     #[test]
     fn a_fault_is_told_in_one_line() {
@@ -117,27 +184,22 @@ mod tests {
             (vec!["run", "x", "--wait", "0s", "--", "true"], "--no-wait"),
             (vec!["run", "x", "-E", "300", "--", "true"], "0..=255"),
         ];
-        let tip =
-            told(&Arguments::try_parse_from(["redlatch", "run", "-job", "--", "x"]).unwrap_err());
-        assert!(
-            tip.contains("a name that begins with a dash stands behind two dashes"),
-            "{tip}"
-        );
         let long = "x".repeat(10_000);
         for (label, shown) in [("a\nb", "'a\\nb'"), (&long, "xxx…'")] {
-            let words = ["redlatch", "run", "x", "--label", label, "--", "true"];
-            let line = told(&Arguments::try_parse_from(words).unwrap_err());
+            let line = told_of(&["run", "x", "--label", label, "--", "true"]);
             assert!(line.contains(shown) && line.len() < 300, "{line}");
         }
         for (words, hint) in faults {
-            let words = ["redlatch"].into_iter().chain(words);
-            let error = Arguments::try_parse_from(words).unwrap_err();
-            let line = told(&error);
+            let words = self::words(&words);
+            let error = Arguments::try_parse_from(&words).unwrap_err();
+            let line = told(&error, &words);
             assert!(line.contains(hint), "{line}");
-            assert!(
-                !line.contains('\n') && line.ends_with("try 'redlatch --help'"),
-                "{line}"
-            );
+            let subcommand = words[1].to_str().unwrap();
+            let help = match subcommand {
+                "dance" => "try 'redlatch --help'".to_owned(),
+                _ => format!("try 'redlatch {subcommand} --help'"),
+            };
+            assert!(!line.contains('\n') && line.ends_with(&help), "{line}");
         }
     }
 }

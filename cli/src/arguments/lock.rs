@@ -63,7 +63,7 @@ pub(crate) struct Lock {
 #[derive(Debug, Args)]
 pub(crate) struct Told {
     /// What others are told of the holder, beside the host and the process: up to 100 bytes. Everybody who may ask for
-    /// the lock can read it
+    /// the lock can read it. With --shared, others learn only how many share the lock
     #[arg(long, value_name = "TEXT", value_parser = label::parse)]
     pub(crate) label: Option<String>,
 

@@ -19,7 +19,7 @@ pub(crate) const EXIT_CODES: [Entry; 8] = [
     ),
     (
         "75",
-        "Another holder has the lock, or it rests, and nothing ran. -E sets another code.",
+        "Another holder has the lock, or it rests, or, with --shared, one waits to have it alone. Nothing ran. -E sets another code.",
     ),
     ("69", "Too few servers answer, and nothing ran."),
     (
@@ -97,7 +97,8 @@ pub(crate) struct Run {
     pub(crate) also: Vec<Name>,
 
     /// Shares the lock with all who share it too, as a reader of a read-write lock. Who takes it without --shared has it
-    /// alone: neither runs while the other does, and the one that waits is not passed by those who come later to share
+    /// alone: neither runs while the other does, and the one that waits is not passed by those who come later to share.
+    /// So with --no-wait it may be refused while others share the lock. Nobody is told of the --label of one who shares
     #[arg(long, conflicts_with_all = ["also", "max", "at_least", "forever"])]
     pub(crate) shared: bool,
 

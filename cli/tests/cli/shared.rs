@@ -100,6 +100,8 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     assert_eq!((ended.code, &*ended.stdout), (Some(75), ""), "{ended:?}");
     let words = "one who wants it alone comes first at the lock job (on ";
     assert!(ended.complaint().contains(words), "{ended:?}");
+    // It would not show who waits.
+    assert!(!ended.complaint().contains("redlatch status"), "{ended:?}");
     let (later, later_input) = reader(&nodes, &["--wait", "5m"]);
     drop(input);
     first.end();

@@ -318,3 +318,27 @@ fn readers_that_wait_are_let_go_together() {
     let asked = usize::try_from(scripts() - before).unwrap();
     assert_eq!(asked, guards.len() + 1);
 }
+
+#[test]
+fn a_thread_that_reads_again_waits_for_a_writer_that_waits_and_for_none_else() {
+    side_by_side(BOTH, |protocol| {
+        let servers = cluster(3);
+        let [one, two] = slow(protocol, &servers);
+        let first = ledger(&one).read().unwrap();
+        ledger(&one).read().unwrap().unlock().unwrap();
+
+        let writer = Waiting::listen(&two, Asks::ToWrite, &servers[0]);
+        let error = ledger(&one).try_read().unwrap_err();
+        assert!(error.writer_waits() && !error.is_resting(), "{error}");
+        let short = Duration::from_millis(200);
+        let error = ledger(&one).try_read_for(short).unwrap_err();
+        assert!(error.writer_waits(), "{error}");
+        assert!(!writer.is_over());
+        first.unlock().unwrap();
+        writer.end().0.unlock().unwrap();
+
+        let _held = one.lock("plain", TTL).unwrap();
+        let error = two.rw_lock("plain").try_read().unwrap_err();
+        assert!(!error.writer_waits(), "{error}");
+    });
+}

@@ -218,6 +218,30 @@ fn a_lock_that_was_lost_does_not_rest() {
 }
 
 #[test]
+fn a_lock_that_another_has_left_at_rest_is_lost_and_the_cause_says_so() {
+    let world = World::classic();
+    for (is_at_rest, words) in [
+        (2, "and on most of them the lock rests: "),
+        (1, "most of them to another holder: "),
+    ] {
+        let guard = world.guard(ms(900));
+        let rest = format!("rest:{}", "4".repeat(40));
+        for (place, node) in world.nodes.iter().enumerate() {
+            let value = if place < is_at_rest {
+                &*rest
+            } else {
+                "another"
+            };
+            node.hold("job", value, ms(500));
+        }
+        let text = guard.extend(TTL).unwrap_err().to_string();
+        assert!(text.contains(words), "{text}");
+        drop(guard);
+        world.clock.advance(ms(1_000));
+    }
+}
+
+#[test]
 fn once_the_minimum_is_over_a_lock_is_given_back_as_any_other() {
     everywhere(|world| {
         let guard = world.guard(ms(5_000));
