@@ -159,12 +159,22 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// How many readers there are, and for how long the oldest of them.
-struct ReadBy(u64, Duration);
+/// How many readers there are, and for how long the first and the last of them to end.
+struct ReadBy {
+    readers: u64,
+    first: Duration,
+    last: Duration,
+}
 
 impl fmt::Display for ReadBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "read by {}, oldest for another {:.1?}", self.0, self.1)
+        let (first, last) = (format!("{:.1?}", self.first), format!("{:.1?}", self.last));
+        write!(f, "read by {}, oldest for another {first}", self.readers)?;
+        // Of one reader they differ by the drift alone.
+        if self.readers > 1 && last != first {
+            write!(f, ", last for another {last}")?;
+        }
+        Ok(())
     }
 }
 
@@ -184,8 +194,16 @@ impl fmt::Display for Summary<'_> {
                 write!(f, "held by {holder}, for another {remaining:.1?}")
             }
             LockStatus::Read {
-                readers, remaining, ..
-            } => write!(f, "{}", ReadBy(*readers, *remaining)),
+                readers,
+                remaining,
+                last,
+                ..
+            } => ReadBy {
+                readers: *readers,
+                first: *remaining,
+                last: *last,
+            }
+            .fmt(f),
             LockStatus::Resting {
                 remaining, holder, ..
             } => {

@@ -252,7 +252,7 @@ mod tests {
             ),
             (
                 b"*3\r\n:9000\r\n:3\r\n:4000\r\n",
-                "read by 3, oldest for another 4.0s",
+                "read by 3, oldest for another 4.0s, last for another 9.0s",
             ),
             (
                 b"*3\r\n:0\r\n:1\r\n:0\r\n",

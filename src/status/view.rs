@@ -150,8 +150,15 @@ impl fmt::Display for View {
                 write!(f, "{how} {holder}, for another {remaining:.1?}")
             }
             Self::Read {
-                readers, remaining, ..
-            } => write!(f, "{}", ReadBy(*readers, *remaining)),
+                readers,
+                remaining,
+                last,
+            } => ReadBy {
+                readers: *readers,
+                first: *remaining,
+                last: *last,
+            }
+            .fmt(f),
             Self::Free => f.write_str("no key"),
             Self::Failed(error) => write!(f, "{error}"),
         }

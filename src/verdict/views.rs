@@ -388,8 +388,14 @@ fn each_kind_is_told_in_one_line() {
     assert_eq!(line(&[NoKey]), "free: n0: no key");
     assert_eq!(
         line(&[Readers(3, 4, 9), Readers(3, 5, 9), NoKey]),
-        "read by 3, oldest for another 4.0s: n0: read by 3, oldest for another 4.0s; \
-         n1: read by 3, oldest for another 5.0s; n2: no key"
+        "read by 3, oldest for another 4.0s, last for another 9.0s: \
+         n0: read by 3, oldest for another 4.0s, last for another 9.0s; \
+         n1: read by 3, oldest for another 5.0s, last for another 9.0s; n2: no key"
+    );
+    assert_eq!(
+        line(&[Readers(2, 9, 9), Readers(2, 9, 9), NoKey]),
+        "read by 2, oldest for another 9.0s: n0: read by 2, oldest for another 9.0s; \
+         n1: read by 2, oldest for another 9.0s; n2: no key"
     );
     assert_eq!(
         line(&[NoLock, NoLock]),

@@ -47,6 +47,7 @@ fn the_status_tells_how_many_read_and_when_the_first_and_the_last_end() {
             text.starts_with("read by 3, oldest for another "),
             "{status}"
         );
+        assert!(text.contains("s, last for another "), "{status}");
         assert_eq!(status.nodes().len(), 3);
         // One that only a minority has is not counted, and a node that is away does not change it.
         servers[0].command(&["ZADD", "ledger", "9000000000000", &"4".repeat(40)]);
