@@ -106,6 +106,7 @@ fn kind_of_script(text: &str) -> Kind {
         ("'ZADD'", Kind::Extend),
         ("'DEL'", Kind::Release),
         ("'rest:'", Kind::Release),
+        ("'NX', 'PX'", Kind::Retake),
         ("'PEXPIRE'", Kind::Extend),
         ("'SET'", Kind::Retake),
     ];
