@@ -100,7 +100,8 @@ pub(crate) fn attempt(
         Err(error) => return Ok(Attempt::Refused(error)),
     };
     let waited = durations::rough(clock::now().saturating_duration_since(started));
-    info!("got the lock {} after {waited}", request.wanted);
+    let wanted = request.wanted;
+    info!("got the lock {wanted}{} after {waited}", wanted.purpose());
     Ok(Attempt::Held(held))
 }
 
