@@ -27,6 +27,14 @@ impl LockGuard {
     }
 
     /// Returns whether this is the lock of a reader, which others may [read](crate::RwLock::read) at the same time.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let reader = manager.rw_lock("ledger").read()?;
+    /// assert!(reader.is_read() && reader.fencing_token().is_none());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn is_read(&self) -> bool {
         *self.lease.subject() == Subject::Read
     }

@@ -72,6 +72,7 @@ impl LockManager {
         if params.timeout.is_zero()
             || params.permits.is_some()
             || holder.is_some()
+            || !is_a_name(params, resource)
             || nodes.iter().any(is_told)
         {
             return error;
@@ -81,6 +82,12 @@ impl LockManager {
             None => error,
         }
     }
+}
+
+/// Whether this is the name of a resource, and not the text for several of them, of which none is in the way.
+fn is_a_name(params: &LockParams, resource: &Arc<str>) -> bool {
+    let names = params.subject.names();
+    names.is_none_or(|names| names.contains(resource))
 }
 
 /// Whether a node's answer has the key, so that the holder is known, or known to have no label.

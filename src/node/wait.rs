@@ -106,8 +106,8 @@ impl Node {
         joined.then(|| Listener { node: self })
     }
 
-    /// Asks the node for how long it has a lock. Announces that a client waits, for `span` and a node timeout; a span of
-    /// zero announces nothing. A free lock is announced only by a client that yields. None if the node does not tell.
+    /// Asks the node for how long it has a lock. Announces that a client waits, for `span`, the server's tick and a node timeout; a
+    /// span of zero announces nothing. A free lock is announced only by a client that yields. None if the node does not tell.
     pub(crate) fn look(
         &self,
         target: Target<'_>,
@@ -116,7 +116,10 @@ impl Node {
     ) -> Option<LookReply> {
         let announced = match span {
             Duration::ZERO => span,
-            span => span.saturating_add(self.timeout),
+            // The next look comes when the listening has ended.
+            span => span
+                .saturating_add(SERVER_TICK)
+                .saturating_add(self.timeout),
         };
         let permits = target.permits();
         let command = command::look(target, announced, when_free == WhenFree::Yield);

@@ -65,7 +65,7 @@ pub(crate) const INSPECT: &str = lua!(refusal inspect);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if
 /// the wait was announced, or else 0. With `in_any_case`, a free lock is announced as well. If its bell rang and no client has
 /// come for that, the script returns -3 and 0. Where readers have the key, it leaves an intent for the time that is
-/// announced, which keeps new readers out; with `in_any_case` it is the look of one that has just given the lock back, so the
+/// announced, but for a minute at most, which keeps new readers out; with `in_any_case` it is the look of one that has just given the lock back, so the
 /// readers that were woken have 20 ms, and it returns 20 at most in place of the PTTL. A lock is not free for the moment in which the
 /// bell of its readers rings: it is their turn.
 ///
@@ -104,7 +104,8 @@ pub(crate) const READ: &str = lua!(refusal readers read);
 /// Gives a reader's lock back. When the last one goes, it deletes the key, and wakes a client that waits to have the lock
 /// alone. Returns what [`RELEASE`] does, and -2 in a table if we don't read.
 pub(crate) const UNREAD: &str = lua!(refusal ring readers unread);
-/// Extends a reader's lock, and never makes it shorter. Returns what [`EXTEND`] does, and -2 in a table if we don't read.
+/// Extends a reader's lock, and never makes it shorter. Returns what [`EXTEND`] does, and -2 in a table if we don't read. Those whose time
+/// is over are removed first: a server whose memory is used up refuses the new time only as the first write of a script.
 pub(crate) const REREAD: &str = lua!(refusal readers reread);
 /// As [`LOOK`], for a reader: a lock that others read is free, unless a writer has left an intent. Then the time is that of the
 /// intent.

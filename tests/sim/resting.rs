@@ -11,6 +11,7 @@ use super::plan::{Kind, SHORTEST_DELAY, nanos};
 use super::wire::{Message, Verb};
 use super::world::{State, World};
 use crate::clock::Timestamp;
+use crate::wire::scripts::is_missing;
 use crate::{Error, LockGuard};
 
 /// The locks that are to rest, by the tokens of their last guards.
@@ -159,6 +160,9 @@ impl State {
 
     /// A node has executed the command by which a lock rests.
     pub(super) fn lets_rest(&mut self, node: usize, message: &Message, executed: &Executed) {
+        if is_missing(&executed.reply) {
+            return;
+        }
         let value = format!("{MARK}{}", message.token);
         let (now, majority) = (self.now, self.majority());
         let until = self.witness.rests.get(&message.token);

@@ -6,11 +6,14 @@
 
 use std::time::Duration;
 
-use super::entry::{Content, Entry, count, until, why_not};
+use super::entry::{Content, Entry, count, integer, until, why_not};
 use super::{LONGEST_VALUE, Store};
 use crate::node::command::slot_key;
 use crate::token::Token;
 use crate::wire::resp::Reply;
+
+/// No reader heeds an intent that lasts for longer: the clock was ahead when it was left.
+pub(super) const LONGEST_INTENT_MS: i64 = 60_000;
 
 /// The key by which a writer keeps new readers out.
 pub(super) fn intent(lock: &str) -> String {
@@ -92,13 +95,13 @@ impl Store {
         let is_read = is_sorted && left >= 0 && announced != "0";
         if is_read && in_any_case == "1" {
             left = left.min(20);
-        } else if is_read && let Ok(until) = until(announced, now, "set") {
+        } else if is_read && let Some(span @ 1..) = integer(announced) {
+            let span = span.min(LONGEST_INTENT_MS);
             let intent = intent(key);
-            if self
-                .get(&intent, now)
-                .is_none_or(|intent| intent.until < until || intent.until == Entry::NEVER)
-            {
-                self.put(&intent, "1", until);
+            let intended = self.pttl(&intent, now);
+            if intended < span || intended > LONGEST_INTENT_MS {
+                let span = Duration::from_millis(span.unsigned_abs());
+                self.put(&intent, "1", now.saturating_add(span));
             }
         }
         Reply::Array(vec![Reply::Int(left), Reply::Int(0)])

@@ -104,7 +104,9 @@ impl Store {
     /// What is left of the intent of a writer. One that lasts for too long is of a time when the clock was ahead.
     fn intent(&mut self, lock: &str, now: Duration) -> Option<i64> {
         let left = self.pttl(&looks::intent(lock), now);
-        (0..=60_000).contains(&left).then_some(left)
+        (0..=looks::LONGEST_INTENT_MS)
+            .contains(&left)
+            .then_some(left)
     }
 
     fn find(&mut self, lock: &str, value: &str, now: Duration) -> Result<Reader, Reply> {
@@ -169,6 +171,7 @@ impl Store {
         let Some(ends) = ends(now_ms, ttl) else {
             return error("attempt to perform arithmetic on a value that is no number");
         };
+        self.drop_those_before(lock, now_ms, now);
         match self.keep(lock, value, ends, &reader, now) {
             Ok(()) => Reply::Int(1),
             Err(refusal) => refusal,

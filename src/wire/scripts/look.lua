@@ -13,9 +13,13 @@ end
 if left == -2 and ARGV[2] == '1' and redis.pcall('EXISTS', KEYS[1] .. ':redlatch:bell') == 1 then return {-3, 0, free} end
 if ARGV[1] == '0' or (left < 0 and ARGV[2] ~= '1') then return {left, 0, free} end
 if not free and left >= 0 and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
-  local intent = KEYS[1] .. ':redlatch:intent'
-  local intended = ARGV[2] ~= '1' and redis.pcall('PTTL', intent)
-  if not intended then left = math.min(left, 20) end
-  if type(intended) == 'number' and intended < tonumber(ARGV[1]) then redis.pcall('SET', intent, '1', 'PX', ARGV[1]) end
+  if ARGV[2] == '1' then
+    left = math.min(left, 20)
+  else
+    local intent, span = KEYS[1] .. ':redlatch:intent', math.min(ARGV[1], 60000)
+    local intended = redis.pcall('PTTL', intent)
+    local is_good = type(intended) == 'table' or intended >= span and intended <= 60000
+    if not is_good then redis.pcall('SET', intent, '1', 'PX', span) end
+  end
 end
 return {left, announce(KEYS[1], '1', ARGV[1]), free}

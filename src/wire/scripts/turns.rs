@@ -59,6 +59,27 @@ fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
 }
 
 #[test]
+fn an_intent_lasts_for_a_minute_at_most_and_none_that_lasts_longer_is_heeded() {
+    let mut node = Node::start();
+    let intent = "a:redlatch:intent";
+    node.eval(READ, &["a"], &[ONE, HOUR, "0"]);
+    let read = (READ, &["a"][..], &[TWO, HOUR, "0"][..]);
+    // Another has left it, when the clock of the node was ahead.
+    node.run(&["SET", intent, "1", "PX", HOUR]);
+    assert_eq!(node.eval(read.0, read.1, read.2), "OK");
+    assert_eq!(node.eval(LOOK_READ, &["a"], &["0", "0"]), "{-2 0}");
+    // The writer who waits leaves his in its place.
+    assert_eq!(node.eval(LOOK, &["a"], &[HOUR, "0"]), "{hour 1}");
+    assert_eq!(node.run(&["PTTL", intent]), "minute");
+    assert_eq!(node.eval(UNREAD, &["a"], &[TWO]), "1");
+    assert_eq!(node.eval(read.0, read.1, read.2), "{minute -1}");
+    // One who has just given the lock back leaves none.
+    node.run(&["DEL", intent]);
+    assert_eq!(node.eval(LOOK, &["a"], &[HOUR, "1"]), "{20 1}");
+    assert_eq!(node.run(&["EXISTS", intent]), "0");
+}
+
+#[test]
 fn while_the_bell_of_readers_rings_a_lock_is_not_free_for_a_writer() {
     let mut node = Node::start();
     let bell = "a:redlatch:bell:read";

@@ -183,3 +183,25 @@ fn the_child_of_a_fork_neither_reads_nor_gives_back() {
     assert_read_by(ledger(&manager).try_write(), 1);
     guard.unwrap().unlock().unwrap();
 }
+
+#[test]
+fn a_full_server_extends_a_reader_as_it_extends_a_lock() {
+    for protocol in BOTH {
+        let (servers, [one, other]) = processes(protocol);
+        let fill = |maxmemory| {
+            for server in &servers {
+                server.command(&["CONFIG", "SET", "maxmemory", maxmemory]);
+            }
+        };
+        let reader = ledger(&one).read().unwrap();
+        let lock = one.lock("job", TTL).unwrap();
+        fill("1");
+        lock.extend(TTL * 2).unwrap();
+        reader.extend(TTL * 2).unwrap();
+        reader.unlock().unwrap();
+        let error = ledger(&other).try_read().unwrap_err();
+        assert!(error.to_string().contains("OOM"), "{error}");
+        fill("0");
+        drop(ledger(&other).try_read().unwrap());
+    }
+}

@@ -182,7 +182,8 @@ fn a_writer_that_gives_up_holds_readers_up_for_a_moment_only() {
     });
     let waits = eventually(BOUND, || servers[0].get(INTENT).is_some());
     assert!(waits, "no writer waits");
-    assert!(servers[0].pttl(INTENT) <= 500);
+    // The back-off, the node timeout, and how late a server ends the listening.
+    assert!(servers[0].pttl(INTENT) <= 600);
     assert_held(ledger(&one).try_read());
     cancel.cancel();
     let ended = within(BOUND, || writer.join().unwrap());

@@ -174,7 +174,7 @@ fn of_one() -> impl Strategy<Value = Step> {
 
 fn look() -> impl Strategy<Value = Step> {
     let kind = select(vec![LOOK, LOOK, LOOK_READ, LOOK_READ, LOOK_ALL]);
-    let announced = select(vec!["0", "40000", "60000"]);
+    let announced = select(vec!["0", "40000", "60000", "600000"]);
     (kind, locks(), announced, select(vec!["0", "0", "1"])).prop_map(
         |(script, locks, announced, in_any_case)| {
             let locks = if script == LOOK_ALL {
