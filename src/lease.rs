@@ -107,7 +107,8 @@ impl Lease {
         self.value.token()
     }
 
-    /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic).
+    /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic) and for a
+    /// [reader](crate::LockManager::rw_lock).
     ///
     /// With a [local hand-over](crate::Builder::local_handover) it is the largest token reserved for the lock, above
     /// the token of the guard that the lease was made of.

@@ -1,9 +1,11 @@
 //! The random value of a lock's key, which no other attempt has.
 
+use std::fmt;
+
 use crate::clock::Clock;
 
 /// 20 random bytes of the operating system as 40 hexadecimal characters; each attempt has its own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Token([u8; Self::HEX_LEN]);
 
 impl Token {
@@ -37,6 +39,12 @@ impl Token {
     }
 }
 
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Token").field(&self.as_str()).finish()
+    }
+}
+
 fn hex_digit(nibble: u8) -> u8 {
     char::from_digit(u32::from(nibble), 16)
         .and_then(|digit| u8::try_from(digit).ok())
@@ -55,6 +63,10 @@ mod tests {
         assert_eq!(
             Token::from_bytes(bytes).as_str(),
             "ab0000000000000000000000000000000000000f"
+        );
+        assert_eq!(
+            format!("{:?}", Token::from_bytes(bytes)),
+            "Token(\"ab0000000000000000000000000000000000000f\")"
         );
     }
 

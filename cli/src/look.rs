@@ -116,7 +116,9 @@ pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
         Err(Error::Lost { .. }) => {
             let why = why.unwrap_or_default();
             let advice = match arguments.slot {
-                None => format!("see 'redlatch status {name}'; a permit needs its --slot"),
+                None => format!(
+                    "see 'redlatch status {name}'; a permit needs its --slot, and a reader's token is its REDLATCH_TOKEN"
+                ),
                 Some(slot) => format!(
                     "see 'redlatch status --max {} {name}'",
                     slot.saturating_add(1)

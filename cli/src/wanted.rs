@@ -68,6 +68,14 @@ impl<'a> Wanted<'a> {
         }
     }
 
+    /// What is done with it, as the end of a sentence.
+    pub(crate) fn purpose(&self) -> &'static str {
+        match self.kind {
+            Kind::Shared => " to share",
+            Kind::Lock | Kind::Permit(_) | Kind::Also(_) => "",
+        }
+    }
+
     /// All names, as they were given.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a Name> + Clone {
         let also = if let Kind::Also(names) = self.kind {

@@ -97,7 +97,8 @@ pub enum Vote {
         /// The node's counter.
         counter: FencingToken,
     },
-    /// The key to extend or delete is no longer on this node.
+    /// The key to extend or delete is no longer on this node; of [several resources](crate::LockManager::request_all), one of the
+    /// keys, and the vote does not say which.
     Missing,
     /// The node was left out because it had failed a moment ago, or could not be asked, or its answer was no vote.
     Failed(NodeError),

@@ -6,6 +6,10 @@ impl LockGuard {
     /// Returns the names of the locked resources in order, without the manager's key prefix: one, or each of those given to
     /// [`LockManager::request_all`](crate::LockManager::request_all). Of a permit it is the name of the semaphore.
     ///
+    /// The lock on several resources is lost as a whole. Where another holder has one of them, the [votes](crate::Vote::Held) of
+    /// the loss name it. Where a key is gone, [`Vote::Missing`](crate::Vote::Missing) does not say which:
+    /// [`LockManager::status`](crate::LockManager::status) of each name tells.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::protocol::list::List;
 use crate::status::ListedLock;
 
-/// The locks that are held, found one after the other. Made by [`LockManager::locks`].
+/// The locks that are held, shared by readers or at rest, found one after the other. Made by [`LockManager::locks`].
 ///
 /// It asks the servers while it is iterated, and keeps only the locks of one step. Dropping it ends the list.
 #[must_use = "no server is asked before the first call of next"]
@@ -22,7 +22,8 @@ pub struct Locks {
 }
 
 impl LockManager {
-    /// Lists the locks that are held on resources whose names begin with `prefix`; all of them for an empty one.
+    /// Lists the locks that are held, shared by readers or at rest, on resources whose names begin with `prefix`; all of them for
+    /// an empty one.
     ///
     /// It is for people and for monitoring: a lock may be gone, or have another holder, as soon as it is returned. Nothing
     /// is changed on any node. Each lock comes with its [`LockStatus`](crate::LockStatus):

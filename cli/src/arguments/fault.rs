@@ -32,8 +32,7 @@ pub(super) fn told(error: &clap::Error, words: &[OsString]) -> String {
     let subcommand = words.get(1).and_then(|word| word.to_str());
     let known = subcommand.filter(|name| definition().find_subcommand(name).is_some());
     let known = known.map_or(String::new(), |name| format!(" {name}"));
-    line.push_str(&format!("; try 'redlatch{known} --help'"));
-    line
+    format!("{line}; try 'redlatch{known} --help'")
 }
 
 /// Whether a word with one dash is no option. A name or a value can begin so.

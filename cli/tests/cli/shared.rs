@@ -102,7 +102,7 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     assert!(ended.complaint().contains(words), "{ended:?}");
     // It would not show who waits.
     assert!(!ended.complaint().contains("redlatch status"), "{ended:?}");
-    let (later, later_input) = reader(&nodes, &["--wait", "5m"]);
+    let (later, later_input) = reader(&nodes, &["--wait", "5m", "--verbose"]);
     drop(input);
     first.end();
     assert_eq!(writer.line(), "ran");
@@ -110,7 +110,12 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     writer.end();
     later.line();
     drop(later_input);
-    assert_eq!(later.end().code, Some(0));
+    let ended = later.end();
+    assert_eq!(ended.code, Some(0));
+    assert!(
+        ended.stderr.contains("got the lock job to share after "),
+        "{ended:?}"
+    );
 }
 
 #[test]
@@ -156,6 +161,8 @@ fn a_reader_whose_entry_is_gone_is_lost_and_the_others_run_on() {
     assert_dies(command);
     let again = end_of(&mut nodes.redlatch(&unlock));
     assert_eq!(again.code, Some(76), "{again:?}");
+    let advice = "a reader's token is its REDLATCH_TOKEN";
+    assert!(again.complaint().contains(advice), "{again:?}");
     assert_eq!(read_on(&nodes), 3);
     drop(input);
     assert_eq!(other.end().code, Some(0));
