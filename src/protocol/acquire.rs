@@ -293,8 +293,10 @@ pub(super) fn cast(ballots: &mut [Ballot], place: usize, ballot: Option<Ballot>)
 /// to live.
 fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
     let mut report = ballot.report;
-    // That a writer waits is what the release of a reader does not tell.
-    if matches!(report.vote, Vote::Held { .. }) && !report.vote.is_for_a_writer() {
+    // That a writer waits is what the release of a reader does not tell. The refusal of several resources says what was in the
+    // way, and of it as much as a release does.
+    let is_told = report.vote.is_for_a_writer() || report.vote.resource().is_some();
+    if matches!(report.vote, Vote::Held { .. }) && !is_told {
         match released.vote {
             Vote::Held { .. } | Vote::Failed(NodeError::NotALock { .. }) => {
                 report.vote = released.vote;

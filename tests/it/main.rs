@@ -91,6 +91,7 @@ mod semaphore {
 /// One lock on several resources.
 #[cfg(test)]
 mod several {
+    mod faults;
     mod fenced;
     mod keeping;
     mod leases;

@@ -48,8 +48,11 @@ impl Contents {
         }
     }
 
-    /// A set of readers that expires then, of whom these are left.
+    /// A set of readers that expires then, of whom these are left. Without any, it is as good as nothing.
     pub(crate) fn readers(entries: Vec<Entry>, until: Duration) -> Self {
+        if entries.is_empty() {
+            return Self::default();
+        }
         Self {
             entries,
             until,
@@ -59,10 +62,6 @@ impl Contents {
 
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
-    }
-
-    pub(crate) fn is_free(&self) -> bool {
-        self.kind == Kind::Nothing
     }
 
     pub(crate) fn entry(&self, token: &str) -> Option<&Entry> {

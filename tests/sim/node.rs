@@ -14,6 +14,8 @@ use crate::fake::store::Store;
 use crate::fake::store::process::Process;
 use crate::node::fenced::MarkerAction;
 
+const MILLISECOND: Duration = Duration::from_millis(1);
+
 pub(crate) struct Node {
     pub(crate) clock: Clockwork,
     store: Store,
@@ -175,7 +177,8 @@ impl Node {
                 token: token_of(value).to_owned(),
                 until,
             });
-            return Contents::readers(entries.collect(), until);
+            // The key as well ends after its last ms.
+            return Contents::readers(entries.collect(), until.saturating_sub(MILLISECOND));
         }
         let value = self.store.value(key, time).unwrap_or_default();
         Contents::value(token_of(&value), until)

@@ -73,7 +73,7 @@ impl Plan {
         }
         self.sharing = Some(pick(rng, &MIXTURES));
         self.rests = rng.u8(0..4) == 0;
-        self.looks = rng.u8(0..8) == 0;
+        self.looks = self.kind == Kind::Sound && rng.u8(0..6) == 0;
         self
     }
 }

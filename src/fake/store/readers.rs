@@ -61,7 +61,8 @@ impl Store {
         last.filter(|_| !is_for_ever).ok_or(why_not(-3))
     }
 
-    /// The readers of a lock that have not ended, and when each does, on the node's own clock. None if it is not read.
+    /// The readers of a lock that have not ended, and when the last ms of each begins, on the node's own clock: in that ms, the
+    /// end of another reader may delete the key. None if it is not read.
     #[cfg(test)]
     pub(crate) fn readers(
         &mut self,
@@ -73,8 +74,9 @@ impl Store {
         let Content::Sorted(readers) = &self.keys.get(lock)?.content else {
             return None;
         };
-        let readers = readers.0.iter().filter(move |(_, end)| **end >= now_ms);
-        Some(readers.map(|(value, end)| (value.as_str(), self.process.after(*end))))
+        let readers = readers.0.iter().filter(move |(_, end)| **end > now_ms);
+        let last_ms = |end: i64| self.process.after(end.saturating_sub(1));
+        Some(readers.map(move |(value, end)| (value.as_str(), last_ms(*end))))
     }
 
     /// What the scripts reply about a key that is not the caller's.
@@ -247,7 +249,9 @@ impl Store {
         if let Some(readers) = entry.sorted() {
             readers.0.insert(value.to_owned(), ends);
         }
-        self.set_end(lock, ends.max(reader.last), now);
+        if ends > reader.last {
+            self.set_end(lock, ends, now);
+        }
         Ok(())
     }
 

@@ -6,8 +6,11 @@ local function find(lock, value)
 end
 local function keep(lock, value, ends, last, its)
   if ends >= 1e15 then return {err = "ERR invalid expire time in 'pexpireat' command"} end
-  if ends > its then redis.call('ZADD', lock, whole(ends), value) end
-  local kept = redis.pcall('PEXPIREAT', lock, whole(math.max(ends, its, last)))
+  local text = whole(ends)
+  if its < 0 and redis.call('ZADD', lock, 'NX', text, value) == 0 then its = tonumber(redis.call('ZSCORE', lock, value)) end
+  if its >= 0 and ends > its then redis.call('ZADD', lock, text, value) end
+  if ends <= last then return end
+  local kept = redis.pcall('PEXPIREAT', lock, text)
   if kept == 1 then return end
   if redis.call('PTTL', lock) == -1 then
     redis.call('DEL', lock)

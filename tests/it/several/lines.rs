@@ -162,11 +162,17 @@ fn nothing_is_passed_to_a_thread_that_waits_for_several_nor_from_a_guard_of_seve
         .build()
         .unwrap();
     for manager in [patient(servers.iter().map(Server::url)), handing_over] {
+        // On each connection, the scripts are called by their digests from the second time on.
+        drop(manager.lock_all(["a", "b"], TTL).unwrap());
         let guard = manager.lock("a", TTL).unwrap();
         let both = lines_up(&manager, &["a", "b"]);
         let token = guard.token().to_owned();
+        let scripts = || servers[0].count("eval") + servers[0].count("evalsha");
+        let before = scripts();
         drop(guard);
         let both = got(both);
+        // The release, and the attempt. A pass would be a third one, whose lock nobody wants.
+        assert_eq!(scripts() - before, 2);
         assert_ne!(both.token(), token);
         assert_eq!(both.resources(), ["a", "b"]);
         for server in &servers {
