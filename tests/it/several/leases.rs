@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, Lease, LockManager, LockStatus, LossCause, Protocol};
 use redlatch_testing::{Server, eventually, side_by_side};
 
@@ -179,4 +180,32 @@ fn a_manager_of_other_nodes_refuses_the_lease() {
     let other = LockManager::new([other.url()]).unwrap();
     let error = other.adopt(lease(&one)).unwrap_err();
     assert!(matches!(error, Error::InvalidLease { .. }), "{error}");
+}
+
+#[test]
+fn what_is_left_of_an_adopted_lock_is_that_of_its_keys_less_the_drift() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(5, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let ten = Duration::from_secs(10);
+    let guard = manager.lock_all(NAMES, ten).unwrap();
+    let reader = manager.rw_lock("ledger").ttl(ten).read().unwrap();
+    clock.advance(Duration::from_secs(4));
+    for lease in [guard.into_lease(), reader.into_lease()] {
+        let text = lease.to_string();
+        let adopted = manager.adopt(lease).unwrap();
+        let left = adopted.remaining();
+        let (least, most) = (Duration::from_millis(5_930), Duration::from_millis(5_939));
+        assert!(left > least && left < most, "{text}: {left:?}");
+        adopted.unlock().unwrap();
+        assert_lost(&manager, text.parse().unwrap());
+    }
+    for name in NAMES {
+        assert!(nodes.iter().all(|node| node.token_of(name).is_none()));
+    }
+    // The date of the lease itself is over.
+    let lease = manager.lock_all(NAMES, ten).unwrap().into_lease();
+    clock.advance(ten);
+    let cause = assert_lost(&manager, lease);
+    assert!(matches!(cause, LossCause::Expired { .. }), "{cause}");
 }
