@@ -187,9 +187,9 @@ fn a_renewal_that_a_server_executes_after_the_unlock_leaves_no_key() {
 fn locks_that_can_not_be_renewed_do_not_delay_those_that_can() {
     let nodes = FakeNode::cluster(3);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-    // A thousand locks on two nodes each, because the third failed.
+    // Two thousand locks on two nodes each, because the third failed.
     nodes[1].refuse();
-    let many: Vec<LockGuard> = (0..1000)
+    let many: Vec<LockGuard> = (0..2000)
         .map(|i| kept(&manager, &format!("two {i}"), ms(6_000)))
         .collect();
     nodes[1].recover();
