@@ -14,10 +14,12 @@ use super::wish::Wish;
 /// How long each reads, or writes.
 const SECTION: Duration = Duration::from_millis(100);
 
-/// For how long anybody waits who is not starved: the section that is under way, one of the other kind, and another. A reader whose
-/// thread is late for the turn of readers waits for the next one, two sections later; a thread of a run may be as late as a turn
-/// is long, and that more than once.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// For how long the writer waits: for the sections that are under way, and no others.
+const LONGEST_WAIT_TO_WRITE: Duration = Duration::from_millis(300);
+
+/// For how long a reader waits. One whose thread is late for the turn of readers waits for the next one, two sections later; a thread
+/// of a run may be as late as a turn is long, and that more than once.
+const LONGEST_WAIT_TO_READ: Duration = Duration::from_secs(1);
 
 /// Of the resource that all want.
 const STREAM: usize = 0;
@@ -92,7 +94,11 @@ impl Worker {
         };
         let waited = Duration::from_nanos(self.world.state().now - began);
         let claim = self.world.acquired(self.id, on, &guard, (ttl, None));
-        if waited > LONGEST_WAIT {
+        let longest = match way {
+            Way::Write => LONGEST_WAIT_TO_WRITE,
+            Way::Read | Way::Lock | Way::All => LONGEST_WAIT_TO_READ,
+        };
+        if waited > longest {
             let id = self.id;
             let why = format!("c{id} waited for {on} for {waited:?} among others");
             self.world.broken_promise(why);
