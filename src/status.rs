@@ -160,18 +160,15 @@ impl fmt::Display for Shown<'_> {
 }
 
 /// How many readers there are, and for how long the first and the last of them to end.
-struct ReadBy {
-    readers: u64,
-    first: Duration,
-    last: Duration,
-}
+struct ReadBy(u64, Duration, Duration);
 
 impl fmt::Display for ReadBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (first, last) = (format!("{:.1?}", self.first), format!("{:.1?}", self.last));
-        write!(f, "read by {}, oldest for another {first}", self.readers)?;
+        let Self(readers, first, last) = self;
+        let (first, last) = (format!("{first:.1?}"), format!("{last:.1?}"));
+        write!(f, "read by {readers}, oldest for another {first}")?;
         // Of one reader they differ by the drift alone.
-        if self.readers > 1 && last != first {
+        if *readers > 1 && last != first {
             write!(f, ", last for another {last}")?;
         }
         Ok(())
@@ -198,12 +195,7 @@ impl fmt::Display for Summary<'_> {
                 remaining,
                 last,
                 ..
-            } => ReadBy {
-                readers: *readers,
-                first: *remaining,
-                last: *last,
-            }
-            .fmt(f),
+            } => ReadBy(*readers, *remaining, *last).fmt(f),
             LockStatus::Resting {
                 remaining, holder, ..
             } => {

@@ -153,12 +153,7 @@ impl fmt::Display for View {
                 readers,
                 remaining,
                 last,
-            } => ReadBy {
-                readers: *readers,
-                first: *remaining,
-                last: *last,
-            }
-            .fmt(f),
+            } => ReadBy(*readers, *remaining, *last).fmt(f),
             Self::Free => f.write_str("no key"),
             Self::Failed(error) => write!(f, "{error}"),
         }

@@ -100,6 +100,7 @@ mod several {
     mod lines;
     mod names;
     mod on_servers;
+    mod trouble;
     mod waiting;
 }
 

@@ -8,6 +8,7 @@
     reason = "a test that overflows fails, as it should"
 )]
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::wire::resp::{Reply, ServerError, of_redis};
@@ -220,17 +221,29 @@ pub(super) fn time(connection: &mut Connection) -> Duration {
 #[test]
 fn the_store_answers_as_a_redis_server_does() {
     let server = Server::start();
-    let mut config = config();
-    // A sequence has many commands, and some of them wait.
-    config.cases = (config.cases / 4).max(1);
-    config.max_shrink_iters = 200;
-    let mut runner = TestRunner::new(config);
-    let result = runner.run(&vec(step(), 1..40), |steps| {
+    // Some commands wait.
+    play_sequences(4, step(), |steps| {
         let mut pair = Pair::new(&server);
-        for step in &steps {
+        for step in steps {
             pair.step(step);
         }
+    });
+}
+
+/// Plays random sequences of steps: this part of as many as there are cases, because a sequence has many commands.
+pub(super) fn play_sequences<S: Debug>(
+    part: u32,
+    step: impl Strategy<Value = S>,
+    play: impl Fn(&[S]),
+) {
+    let mut config = config();
+    config.cases = (config.cases / part).max(1);
+    config.max_shrink_iters = 300;
+    let result = TestRunner::new(config).run(&vec(step, 1..40), |steps| {
+        play(&steps);
         Ok(())
     });
-    result.unwrap();
+    if let Err(error) = result {
+        panic!("{error}");
+    }
 }

@@ -111,6 +111,27 @@ fn a_writer_wakes_the_readers_of_each_process_that_waits() {
     });
 }
 
+/// Whether the first node says that a writer waits, and so does the error.
+#[track_caller]
+fn assert_a_writer_waits(result: Result<LockGuard, Error>) {
+    let error = result.unwrap_err();
+    let Error::Held { nodes, .. } = &error else {
+        panic!("{error}");
+    };
+    let is_told = matches!(
+        nodes[0].vote,
+        Vote::Held {
+            writer_waits: true,
+            remaining: Some(_),
+            ..
+        }
+    );
+    assert!(is_told, "{error}");
+    let text = error.to_string();
+    let head = "a writer waits for the lock on \"ledger\"";
+    assert!(text.starts_with(head), "{text}");
+}
+
 #[test]
 fn no_reader_passes_a_writer_that_waits() {
     side_by_side(BOTH, |protocol| {
@@ -119,29 +140,7 @@ fn no_reader_passes_a_writer_that_waits() {
         let reader = ledger(&one).read().unwrap();
         let writer = Waiting::listen(&two, Asks::ToWrite, &servers[0]);
         for manager in [&one, &two, &three] {
-            {
-                let error = ledger(manager).try_read().unwrap_err();
-                let Error::Held { nodes, .. } = &error else {
-                    panic!("{error}");
-                };
-                assert!(
-                    matches!(
-                        nodes[0].vote,
-                        Vote::Held {
-                            writer_waits: true,
-                            remaining: Some(_),
-                            ..
-                        }
-                    ),
-                    "{error}"
-                );
-                assert!(
-                    error
-                        .to_string()
-                        .starts_with("a writer waits for the lock on \"ledger\""),
-                    "{error}"
-                );
-            }
+            assert_a_writer_waits(ledger(manager).try_read());
         }
         // Whoever reads goes on, and its lock can be extended.
         reader.extend(TTL).unwrap();
@@ -275,20 +274,7 @@ fn no_reader_passes_a_writer_whose_attempt_is_under_way() {
         let manager = builder().build().unwrap();
         // The second one has met a writer there.
         for _ in 0..2 {
-            let error = ledger(&manager).try_read().unwrap_err();
-            let Error::Held { nodes, .. } = &error else {
-                panic!("{error}");
-            };
-            assert!(
-                matches!(
-                    nodes[0].vote,
-                    Vote::Held {
-                        writer_waits: true,
-                        ..
-                    }
-                ),
-                "{error}"
-            );
+            assert_a_writer_waits(ledger(&manager).try_read());
             assert!(servers[1..].iter().all(|server| server.keys() == 0));
         }
         // Once it has met a writer, it asks the others only if the first one grants.

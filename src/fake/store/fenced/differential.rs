@@ -5,19 +5,19 @@
 use std::time::Duration;
 
 use crate::wire::resp::Reply;
-use proptest::collection::vec;
-use proptest::test_runner::TestRunner;
 use redis::{Connection, ConnectionLike};
 use redlatch_testing::Server;
 
 use super::super::Content;
-use super::super::differential::{as_reply, time};
+use super::super::differential::{as_reply, play_sequences, time};
 use super::super::frame::pack;
 use super::super::process::Process;
 use super::super::properties::config;
 use super::super::readers::differential::{content, is_content_like};
 use super::sequences::{KEYS, MINUTE_MICROS, Word, step};
 use super::{ACQUIRE, OPEN, RELEASE, Store};
+use proptest::collection::vec;
+use proptest::test_runner::TestRunner;
 
 /// More than a busy machine lets pass between the two.
 const SLACK_MICROS: u64 = 20_000_000;
@@ -125,21 +125,12 @@ fn is_text_like(fake: &str, real: &str) -> bool {
 #[test]
 fn the_fenced_store_answers_as_a_redis_server_does() {
     let server = Server::start();
-    let mut config = config();
-    // A sequence has many commands.
-    config.cases = (config.cases / 2).max(1);
-    config.max_shrink_iters = 200;
-    let mut runner = TestRunner::new(config);
-    let result = runner.run(&vec(step(), 1..40), |steps| {
+    play_sequences(2, step(), |steps| {
         let mut pair = Pair::new(&server);
-        for step in &steps {
+        for step in steps {
             pair.step(step);
         }
-        Ok(())
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 /// What random sequences seldom come to: a counter and a proposal, both in minutes, at a node that was opened now.

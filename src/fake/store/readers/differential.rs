@@ -16,7 +16,7 @@ use proptest::test_runner::{RngSeed, TestRunner};
 use redis::{Connection, ConnectionLike};
 use redlatch_testing::Server;
 
-use super::super::differential::{as_reply, time};
+use super::super::differential::{as_reply, play_sequences, time};
 use super::super::frame::pack;
 use super::super::process::Process;
 use super::super::properties::config;
@@ -218,19 +218,12 @@ fn is_number_like(fake: i64, real: i64) -> bool {
 #[test]
 fn the_store_answers_readers_and_sets_as_a_redis_server_does() {
     let server = Server::start();
-    let mut config = config();
-    config.max_shrink_iters = 300;
-    let mut runner = TestRunner::new(config);
-    let result = runner.run(&vec(step(), 1..40), |steps| {
+    play_sequences(1, step(), |steps| {
         let mut pair = Pair::new(&server);
-        for step in &steps {
+        for step in steps {
             pair.step(step);
         }
-        Ok(())
     });
-    if let Err(error) = result {
-        panic!("{error}");
-    }
 }
 
 /// What the random sequences have to come to.
