@@ -18,6 +18,7 @@ pub mod scripted;
 
 mod alone;
 mod black_hole;
+mod clock;
 mod ports;
 mod processes;
 mod proxy;
@@ -28,6 +29,7 @@ mod waits;
 
 pub use crate::alone::is_alone;
 pub use crate::black_hole::BlackHole;
+pub use crate::clock::Clock;
 pub use crate::ports::free_port;
 pub use crate::processes::{assert_ends_well, tell_reaper};
 pub use crate::proxy::Proxy;

@@ -1,5 +1,6 @@
 //! Processes that a test starts: none of them outlives it.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -65,13 +66,13 @@ fn scratch() -> PathBuf {
     std::env::temp_dir().join(format!("redlatch-{}", std::process::id()))
 }
 
-/// A new folder for the server on this port.
-pub(crate) fn scratch_dir(port: u16) -> PathBuf {
+/// A new folder; for a server, with its port as the name.
+pub(crate) fn scratch_dir(name: impl Display) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
     // The reaper is there before the first folder is.
     LazyLock::force(&REAPER);
-    let dir = scratch().join(format!("{port}-{n}"));
+    let dir = scratch().join(format!("{name}-{n}"));
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use redis::Value;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::clock::Clock;
 use crate::ports::{TAKEN, free_port};
 use crate::processes::{scratch_dir, tell_reaper};
 use crate::waits::eventually;
@@ -21,8 +22,15 @@ pub struct Server {
     child: Child,
     port: u16,
     dir: PathBuf,
+    start: Start,
+}
+
+/// What a server is started with, also when it is started again.
+#[derive(Debug, Clone, Default)]
+struct Start {
     arguments: Vec<String>,
     file: Option<PathBuf>,
+    clock: Option<Clock>,
 }
 
 impl Server {
@@ -35,19 +43,32 @@ impl Server {
     /// Starts a server that has read a configuration before its arguments.
     #[track_caller]
     pub fn start_with_file(file: &Path) -> Self {
-        Self::start_as(&[], Some(file))
+        Self::start_as(&Start {
+            file: Some(file.to_owned()),
+            ..Start::default()
+        })
     }
 
     /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
     #[track_caller]
     pub fn start_with(arguments: &[&str]) -> Self {
-        Self::start_as(arguments, None)
+        Self::start_as(&Start::of(arguments))
+    }
+
+    /// Starts a server to which a clock says the time; with more arguments, if there are any.
+    #[track_caller]
+    pub fn start_with_clock(clock: &Clock, arguments: &[&str]) -> Self {
+        let server = Self::start_as(&Start {
+            clock: Some(clock.clone()),
+            ..Start::of(arguments)
+        });
+        assert!(clock.is_heeded(), "the server has no LD_PRELOAD");
+        server
     }
 
     #[track_caller]
-    fn start_as(arguments: &[&str], file: Option<&Path>) -> Self {
-        Self::try_start_as(arguments, file)
-            .unwrap_or_else(|error| panic!("{error} (tests/run installs it)"))
+    fn start_as(start: &Start) -> Self {
+        Self::try_start_as(start).unwrap_or_else(|error| panic!("{error} (tests/run installs it)"))
     }
 
     /// Starts a server for a program that tells its user if there is none.
@@ -56,25 +77,21 @@ impl Server {
     ///
     /// [`NoServer`], where no server can be started.
     pub fn try_start() -> Result<Self, NoServer> {
-        Self::try_start_as(&[], None)
+        Self::try_start_as(&Start::default())
     }
 
-    fn try_start_as(arguments: &[&str], file: Option<&Path>) -> Result<Self, NoServer> {
+    fn try_start_as(start: &Start) -> Result<Self, NoServer> {
         // Another process may take a port between its choice and the start of the server, so a few are tried.
         for _ in 0..10 {
             let port = free_port();
             TAKEN.lock().insert(port);
             let dir = scratch_dir(port);
-            let arguments: Vec<String> = arguments
-                .iter()
-                .map(|argument| argument.replace("{dir}", &dir.display().to_string()))
-                .collect();
+            let start = start.in_dir(&dir);
             let mut server = Self {
-                child: spawn(port, &dir, &arguments, file).map_err(NoServer::Missing)?,
+                child: spawn(port, &dir, &start).map_err(NoServer::Missing)?,
                 port,
                 dir,
-                arguments,
-                file: file.map(Path::to_owned),
+                start,
             };
             if server.is_up_soon() {
                 return Ok(server);
@@ -213,8 +230,7 @@ impl Server {
     #[track_caller]
     pub fn restart(&mut self) {
         let is_back = eventually(Duration::from_mins(1), || {
-            self.child =
-                spawn(self.port, &self.dir, &self.arguments, self.file.as_deref()).unwrap();
+            self.child = spawn(self.port, &self.dir, &self.start).unwrap();
             let is_up = self.is_up_soon();
             if !is_up {
                 self.kill();
@@ -248,14 +264,33 @@ impl Drop for Server {
     }
 }
 
-fn spawn(port: u16, dir: &Path, arguments: &[String], file: Option<&Path>) -> io::Result<Child> {
+impl Start {
+    fn of(arguments: &[&str]) -> Self {
+        Self {
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+            ..Self::default()
+        }
+    }
+
+    fn in_dir(&self, dir: &Path) -> Self {
+        let mut start = self.clone();
+        for argument in &mut start.arguments {
+            *argument = argument.replace("{dir}", &dir.display().to_string());
+        }
+        start
+    }
+}
+
+fn spawn(port: u16, dir: &Path, start: &Start) -> io::Result<Child> {
     let port = port.to_string();
+    let clock = start.clock.iter().flat_map(Clock::environment);
     let child = Command::new("redis-server")
-        .args(file)
+        .envs(clock)
+        .args(&start.file)
         .args(["--port", &port, "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no"])
         .args(["--dir", &dir.display().to_string()])
-        .args(arguments)
+        .args(&start.arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
