@@ -1,10 +1,10 @@
 //! How much goes in one write, and what a crowd of threads leaves behind on real servers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Fanout, KeepAlive, LockGuard, LockManager, Protocol};
+use redlatch::{Error, Fanout, KeepAlive, LockGuard, LockManager, NodeError, Protocol, Vote};
 use redlatch_testing::scripted::{Command, Kind};
 use redlatch_testing::{Server, eventually, within};
 
@@ -84,6 +84,14 @@ fn a_write_has_no_more_than_so_many_bytes() {
     assert_eq!(writes_of(&names), [1, 1]);
 }
 
+fn is_short_of_connections(error: &Error) -> bool {
+    let Error::Unavailable { nodes, .. } = error else {
+        return false;
+    };
+    let is_short = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::PoolExhausted));
+    nodes.iter().all(|report| is_short(&report.vote))
+}
+
 #[test]
 fn locks_that_are_kept_are_renewed_beside_threads_that_ask() {
     let (server, writes) = answering_writes(consent);
@@ -102,14 +110,21 @@ fn locks_that_are_kept_are_renewed_beside_threads_that_ask() {
         .map(|i| format!("kept {i}"))
         .collect();
     let guards = all_at_once(names.len(), keep);
-    let is_over = AtomicBool::new(false);
+    let (is_over, granted) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for i in 0..8 {
-            let (manager, is_over) = (&manager, &is_over);
+            let (manager, is_over, granted) = (&manager, &is_over, &granted);
             scope.spawn(move || {
                 while !is_over.load(Ordering::SeqCst) {
                     let name = format!("asked for {i}");
-                    manager.try_lock(&name, TTL).unwrap().unlock().unwrap();
+                    match manager.try_lock(&name, TTL) {
+                        Ok(guard) => {
+                            guard.unlock().unwrap();
+                            granted.fetch_add(1, Ordering::SeqCst);
+                        }
+                        // There is one connection, and on a slow machine it may be the renewals' for a second.
+                        Err(error) => assert!(is_short_of_connections(&error), "{error}"),
+                    }
                 }
             });
         }
@@ -122,6 +137,7 @@ fn locks_that_are_kept_are_renewed_beside_threads_that_ask() {
         is_over.store(true, Ordering::SeqCst);
         assert!(are_renewed);
     });
+    assert!(granted.into_inner() > 0);
     for guard in &guards {
         guard.check().unwrap();
     }
@@ -181,13 +197,15 @@ fn sixty_four_threads_with_locks_of_their_own_get_them_and_leave_no_key_and_no_c
             for server in &servers {
                 let left = (0..64).filter(|i| server.get(&format!("job {i}")).is_some());
                 assert_eq!(left.count(), 0, "{protocol:?} {fanout:?}");
-                let clients = server.info("clients");
-                let clients = clients
-                    .lines()
-                    .find_map(|line| line.strip_prefix("connected_clients:"));
-                let clients: u64 = clients.unwrap().trim().parse().unwrap();
-                // This question has one itself.
-                assert!(clients <= POOL + 1, "{protocol:?} {fanout:?}: {clients}");
+                let clients = || -> u64 {
+                    let info = server.info("clients");
+                    let mut lines = info.lines();
+                    let clients = lines.find_map(|line| line.strip_prefix("connected_clients:"));
+                    clients.unwrap().trim().parse().unwrap()
+                };
+                // This question has one itself; and a server that is busy closes late what was closed here.
+                let are_few = eventually(BOUND, || clients() <= POOL + 1);
+                assert!(are_few, "{protocol:?} {fanout:?}: {}", clients());
             }
             let stats = manager.stats();
             assert_eq!(stats.held(), 0);
