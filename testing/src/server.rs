@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use redis::Value;
+use redis::{ErrorKind, ServerErrorKind, Value};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::clock::Clock;
@@ -145,6 +145,18 @@ impl Server {
                 result = self.query(&cmd);
             }
         }
+        // While it starts, a server may say that it has loaded its data before it has.
+        let is_loading = |result: &redis::RedisResult<Value>| {
+            let error = result.as_ref().err().map(redis::RedisError::kind);
+            error == Some(ErrorKind::Server(ServerErrorKind::BusyLoading))
+        };
+        eventually(Duration::from_mins(1), || {
+            let has_loaded = !is_loading(&result);
+            if !has_loaded {
+                result = self.query(&cmd);
+            }
+            has_loaded
+        });
         result.unwrap()
     }
 
@@ -245,11 +257,15 @@ impl Server {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// One answer is enough. On a busy machine the next one may come too late, and the server has given its word to others by
+    /// then: if it were started anew, it would have forgotten that.
     fn is_up_soon(&mut self) -> bool {
+        let mut is_up = false;
         eventually(Duration::from_mins(1), || {
-            self.child.try_wait().unwrap().is_some() || answers(self.port)
+            is_up = answers(self.port);
+            is_up || self.child.try_wait().unwrap().is_some()
         });
-        self.child.try_wait().unwrap().is_none() && answers(self.port)
+        is_up && self.child.try_wait().unwrap().is_none()
     }
 }
 
