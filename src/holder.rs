@@ -150,8 +150,6 @@ impl fmt::Display for Second {
 }
 
 #[cfg(test)]
-mod longest;
-#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

@@ -4,10 +4,6 @@ use std::time::{Duration, SystemTime};
 
 #[cfg(test)]
 mod model;
-#[cfg(test)]
-mod sequences;
-#[cfg(test)]
-mod standings;
 pub(crate) mod state;
 mod text;
 pub(crate) mod votes;
@@ -15,10 +11,9 @@ mod watch;
 
 use self::state::{LeaseState, Tokens};
 pub use self::watch::LeaseWatch;
-use crate::clock::{Clock, Timestamp};
 use crate::fencing::FencingToken;
 use crate::subject::Subject;
-use crate::sync::{self, Condvar, MutexGuard};
+use crate::sync;
 use crate::value::Value;
 
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
@@ -160,9 +155,4 @@ impl Lease {
             claim: self.fencing,
         }
     }
-}
-
-/// Waits on `condvar` until it is notified or `until` has come; may wake early. The model has a wait of its own.
-fn nap<T>(clock: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, until: Timestamp) {
-    clock.nap(condvar, guard, until);
 }

@@ -315,6 +315,3 @@ fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
     }
     report
 }
-
-#[cfg(test)]
-mod one_server;

@@ -113,6 +113,3 @@ fn look_again(cluster: &Cluster, command: &Packed, nodes: &mut [Vec<NodeStatus>]
         }
     }
 }
-
-#[cfg(test)]
-mod left_out;

@@ -350,6 +350,3 @@ impl Read for Now<'_> {
         self.plain.read_now(into)
     }
 }
-
-#[cfg(test)]
-mod records;

@@ -237,7 +237,6 @@ mod threads {
 mod fakes {
     mod clock;
     mod faults;
-    mod woken;
 }
 
 /// The repository itself.
@@ -245,7 +244,6 @@ mod fakes {
 mod house {
     #[cfg(target_os = "linux")]
     mod dependencies;
-    mod locks;
     mod rooms;
     pub(crate) mod tidy;
 }

@@ -34,8 +34,6 @@ pub(crate) enum Verb {
     Inspect,
     /// A look of one who waits.
     Look,
-    /// Waits until a bell rings.
-    Listen,
     /// A question about the server, or about its marker.
     Ask,
     Probe,
@@ -68,7 +66,6 @@ impl Message {
             | Verb::Pass
             | Verb::Inspect
             | Verb::Look
-            | Verb::Listen
             | Verb::Ask
             | Verb::Probe => self.released.as_ref(),
         }
@@ -95,7 +92,6 @@ impl Message {
                 Self::by_script(script, keys, arguments)
             }
             ["SET", key, token, "NX", "PX", ttl] => Self::new(Verb::Set, &[key], &[token, ttl]),
-            ["BLPOP", _, _] => Self::new(Verb::Listen, &[], &[]),
             ["INFO", _] | ["TIME"] => Self::new(Verb::Ask, &[], &[]),
             ["GET", key] => Self::new(Verb::Ask, &[key], &[]),
             other => panic!("an unknown command: {other:?}"),

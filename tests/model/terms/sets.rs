@@ -1,8 +1,6 @@
 //! Locks on several resources at once, beside locks on one of them.
 
-use super::{
-    EXCLUSION, End, NOTHING_LEFT, Patience, Protocol, Restarts, Rule, Start, WHOLE, World,
-};
+use super::{EXCLUSION, NOTHING_LEFT, Patience, Protocol, Restarts, Rule, Start, WHOLE, World};
 use crate::checks::{check_any, shortest_of};
 use crate::subject::Subject;
 use crate::subject::Subject::{Both, Lock, Other};
@@ -10,13 +8,12 @@ use crate::subject::Subject::{Both, Lock, Other};
 /// Three clients that wait for every node.
 fn world(protocol: Protocol, subjects: [Subject; 3], terms: [u8; 3]) -> World {
     World {
-        protocols: [protocol; 3],
+        protocol,
         rule: Rule::AsItIs,
         restarts: Restarts::Late,
         subjects,
         patience: Patience::Waits,
         start: Start::Free,
-        end: End::GivesBack,
         terms,
     }
 }
