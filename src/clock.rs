@@ -3,17 +3,18 @@
 use std::fmt::{self, Debug};
 use std::io;
 use std::panic::catch_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use parking_lot::{Condvar, MutexGuard};
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 mod fake;
 
 pub use fake::FakeClock;
+
+use crate::sync::{AtomicBool, Condvar, MutexGuard, while_unlocked};
 
 /// A point on one clock, in nanoseconds since the epoch of that clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -231,7 +232,7 @@ impl Clock {
             Self::System(_) => {
                 condvar.wait_for(guard, until.saturating_since(self.now()).min(slice));
             }
-            Self::Virtual(time) => MutexGuard::unlocked(guard, || time.nap_until(until)),
+            Self::Virtual(time) => while_unlocked(condvar, guard, || time.nap_until(until)),
         }
     }
 }
@@ -242,9 +243,13 @@ impl From<FakeClock> for Clock {
     }
 }
 
+/// It goes on while the machine is suspended, as the time to live on the nodes does.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const SYSTEM_CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn system_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let time = rustix::time::clock_gettime(SYSTEM_CLOCK);
     // CLOCK_BOOTTIME counts up from zero, so neither part is ever negative.
     Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),
@@ -358,3 +363,6 @@ pub(crate) fn wait_for(thread: &ScheduledThreadPool) {
         .recv_timeout(Duration::from_secs(1))
         .unwrap_or_default();
 }
+
+#[cfg(test)]
+mod suspended;

@@ -8,6 +8,8 @@ pub(crate) mod handover;
 pub(crate) mod order;
 pub(crate) mod queue;
 #[cfg(test)]
+mod queue_answers;
+#[cfg(test)]
 mod queue_model;
 #[cfg(test)]
 mod queue_threads;

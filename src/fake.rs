@@ -7,21 +7,23 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::wire::resp::Reply;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
+pub(crate) mod blocked;
 mod connection;
 pub(crate) mod store;
 
+use self::blocked::Blocked;
 use self::store::Store;
 #[cfg(fuzzing)]
 pub(crate) use self::store::frame::{check as check_bytes, check_lines as check_words};
 use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::value::Content;
 
 /// A simulated Redis server in this process.
@@ -76,6 +78,8 @@ struct NodeState {
     /// The open connections, each with the replies that are on their way.
     connections: HashMap<u64, VecDeque<Pending>>,
     connected: u64,
+    /// The connections whose clients wait for a bell.
+    blocked: Blocked<u64>,
 }
 
 struct Pending {
@@ -288,7 +292,30 @@ impl FakeNode {
     /// Executes one packed command; the reply goes to its connection, if that is still there.
     fn execute(&self, state: &mut MutexGuard<'_, NodeState>, connection: u64, command: &[u8]) {
         let now = self.time(state);
-        let value = state.store.execute(command, now);
+        let NodeState { store, blocked, .. } = &mut **state;
+        let reply = blocked.execute(store, (connection, command), now);
+        let woken = blocked.woken(store, now);
+        if !woken.is_empty() {
+            self.server.changed.notify_all();
+        }
+        let own = reply.map(|reply| (connection, reply));
+        for (connection, reply) in own.into_iter().chain(woken) {
+            self.reply(state, connection, reply);
+        }
+    }
+
+    /// Replies to those who have listened for a bell for as long as they wanted.
+    fn end_listening(&self, state: &mut MutexGuard<'_, NodeState>) {
+        if state.fault == Fault::Hang {
+            return;
+        }
+        let now = self.time(state);
+        for connection in state.blocked.end(now) {
+            self.reply(state, connection, Reply::Nil);
+        }
+    }
+
+    fn reply(&self, state: &mut MutexGuard<'_, NodeState>, connection: u64, value: Reply) {
         let delay = match state.fault {
             Fault::LoseReplies => return,
             Fault::Delay(span) => span,
@@ -304,6 +331,7 @@ impl FakeNode {
 impl NodeState {
     fn disconnect(&mut self) {
         self.connections.clear();
+        self.blocked.clear();
         self.backlog.clear();
     }
 }

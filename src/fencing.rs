@@ -4,10 +4,11 @@
 //! The protocol is described, step by step, in `docs/algorithm.md`.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::quorum;
+use crate::sync::AtomicU64;
 
 /// The protocol by which a manager takes locks.
 ///

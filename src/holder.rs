@@ -150,6 +150,8 @@ impl fmt::Display for Second {
 }
 
 #[cfg(test)]
+mod longest;
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 

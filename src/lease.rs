@@ -4,6 +4,10 @@ use std::time::{Duration, SystemTime};
 
 #[cfg(test)]
 mod model;
+#[cfg(test)]
+mod sequences;
+#[cfg(test)]
+mod standings;
 pub(crate) mod state;
 mod text;
 pub(crate) mod votes;
@@ -11,9 +15,10 @@ mod watch;
 
 use self::state::{LeaseState, Tokens};
 pub use self::watch::LeaseWatch;
+use crate::clock::{Clock, Timestamp};
 use crate::fencing::FencingToken;
 use crate::subject::Subject;
-use crate::sync;
+use crate::sync::{self, Condvar, MutexGuard};
 use crate::value::Value;
 
 /// A held lock without a guard, made by [`LockGuard::into_lease`](crate::LockGuard::into_lease) and taken over by
@@ -155,4 +160,9 @@ impl Lease {
             claim: self.fencing,
         }
     }
+}
+
+/// Waits on `condvar` until it is notified or `until` has come; may wake early. The model has a wait of its own.
+fn nap<T>(clock: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, until: Timestamp) {
+    clock.nap(condvar, guard, until);
 }

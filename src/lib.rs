@@ -260,6 +260,11 @@ pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause,
 #[path = "../tests/sim/sim.rs"]
 mod sim;
 
+/// The arithmetic of this code, proved.
+#[cfg(test)]
+#[path = "../tests/lemmas/lemmas.rs"]
+mod lemmas;
+
 /// The code on these pages is run as doctests.
 #[cfg(doctest)]
 mod pages {

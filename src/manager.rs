@@ -20,6 +20,8 @@ mod locks;
 mod named;
 mod operations;
 mod reading;
+#[cfg(test)]
+mod remains;
 mod request;
 mod rw_lock;
 mod semaphore;

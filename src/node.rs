@@ -14,7 +14,7 @@
 //! - `breaker`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end. `echo`:
 //!   keeps the arguments of commands out of messages.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ mod exchange;
 pub(crate) mod extend;
 pub(crate) mod fence;
 pub(crate) mod fenced;
+#[cfg(test)]
+mod generations;
 pub(crate) mod health;
 mod identity;
 pub(crate) mod inspect;
@@ -43,6 +45,8 @@ pub(crate) mod pass;
 mod probe;
 mod readers;
 pub(crate) mod release;
+#[cfg(test)]
+mod remains;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
@@ -63,7 +67,7 @@ use self::slot::Slots;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
-use crate::sync;
+use crate::sync::{self, AtomicU64};
 use crate::wire::resp::ServerError;
 use crate::wire::transport::{Connect, clean};
 
@@ -151,6 +155,12 @@ impl Node {
             stats: NodeRecorder::default(),
             me: Weak::clone(me),
         })
+    }
+
+    /// Whether the slots of the pool are made, which a thread does in real time.
+    #[cfg(test)]
+    pub(crate) fn has_its_slots(&self) -> bool {
+        self.pool.state().connections == self.pool.max_size()
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {

@@ -6,9 +6,10 @@
 //! can be built there.
 
 use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::error::Error;
+use crate::sync::AtomicU32;
 
 /// The process that has had managers, or the process that it was forked from; zero if there is none. Not behind a
 /// mutex, because another thread could hold that during the fork.

@@ -98,6 +98,12 @@ impl Keeper {
         self.background.watch(lease);
     }
 
+    /// For how many locks renewals and hooks are planned.
+    #[cfg(test)]
+    pub(crate) fn planned(&self) -> [usize; 2] {
+        [Purpose::Renew, Purpose::Watch].map(|purpose| self.background.agendas.of(purpose).count())
+    }
+
     /// Ends the background work for a lock.
     pub(crate) fn forget(&self, lease: &LeaseState) {
         let agendas = &self.background.agendas;

@@ -1,21 +1,29 @@
-//! The mutexes of the code that loom checks: the local queue, and the state of a lease. The models replace them by
-//! loom's.
+//! The mutexes, condition variables and atomics of everything that threads decide by.
+//!
+//! In the library they are those of `parking_lot` and of the standard library. In its unit tests they are the same, with a
+//! point before and after each operation, where the simulation may let another thread go on (`points`). Loom's models
+//! replace them by loom's (`model`).
 
 #[cfg(test)]
 pub(crate) mod model;
+#[cfg(test)]
+pub(crate) mod points;
 
-pub(crate) use std::sync::atomic::AtomicU64;
+#[cfg(not(test))]
+pub(crate) use std::sync::OnceLock;
+#[cfg(not(test))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
+#[cfg(not(test))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::clock::{Clock, Timestamp};
+#[cfg(test)]
+pub(crate) use self::points::{
+    AtomicBool, AtomicU32, AtomicU64, Condvar, Mutex, MutexGuard, OnceLock, while_unlocked,
+};
 
-/// Waits on `condvar` until it is notified or `until` has come; may wake early.
-pub(crate) fn nap<T>(
-    clock: &Clock,
-    condvar: &Condvar,
-    guard: &mut MutexGuard<'_, T>,
-    until: Timestamp,
-) {
-    clock.nap(condvar, guard, until);
+/// Does this without the mutex, as a thread that waits on the condition variable. On virtual time, that is the whole wait.
+#[cfg(not(test))]
+pub(crate) fn while_unlocked<T>(_: &Condvar, guard: &mut MutexGuard<'_, T>, wait: impl FnOnce()) {
+    MutexGuard::unlocked(guard, wait);
 }

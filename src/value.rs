@@ -223,6 +223,31 @@ mod tests {
     }
 
     #[test]
+    fn a_token_alone_names_the_values_that_have_it_and_a_value_with_a_label_names_none() {
+        let other = TOKEN.replace('0', "1");
+        let texts = |token: &str| {
+            let label = format!("{token} web-3");
+            [
+                token.to_owned(),
+                label.clone(),
+                format!("{REST}{token}"),
+                format!("{REST}{label}"),
+            ]
+        };
+        let all: Vec<String> = [texts(TOKEN), texts(&other)].concat();
+        for value in &all {
+            for named in &all {
+                let is_token =
+                    named.len() == REST.len() + TOKEN.len() || named.len() == TOKEN.len();
+                let is_named = is_token && value.starts_with(named.as_str());
+                let [value, named] = [value, named].map(|text| Content::read(text.as_bytes()));
+                assert_eq!(value.is_named_by(&named), is_named, "{value:?} {named:?}");
+            }
+        }
+        assert!(!Content::Foreign.is_named_by(&Content::Foreign));
+    }
+
+    #[test]
     fn a_value_without_a_time_has_a_label_only() {
         let texts = ["web-3", "since=2026-11-22T05:52:53Z", "web since=yesterday"];
         for label in texts {

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::{self as clock, Timestamp, VirtualTime, nanos};
+use crate::sync::Mutex;
 
 /// A clock for unit tests that stands still until it is moved.
 ///

@@ -1,10 +1,11 @@
 //! `Cancel`: ends a wait for a lock from another thread.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
+use crate::sync::AtomicBool;
 
 /// How often a call that can be cancelled checks whether it was.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);

@@ -1,11 +1,12 @@
 //! Fairness among processes: a client that has just woken another one lets it have the lock first.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::node::wait::WhenFree;
+use crate::sync::{AtomicBool, AtomicU64};
 
 /// How long after a release a client that asks again is polite.
 const POLITE_FOR: Duration = Duration::from_millis(5);
@@ -138,6 +139,18 @@ mod tests {
         assert!(courtesy.has_met_a_writer("job", over));
         courtesy.note_release("other", false, over);
         assert!(!courtesy.has_met_a_writer("other", over));
+    }
+
+    #[test]
+    fn others_may_wait_from_when_another_has_had_it_until_a_release_wakes_nobody() {
+        let (courtesy, now) = (Courtesy::default(), Timestamp::from_nanos(1));
+        assert!(!courtesy.is_contended("job"));
+        courtesy.note_holder("job");
+        assert!(courtesy.is_contended("job"));
+        for has_woken in [true, false, true] {
+            courtesy.note_release("job", has_woken, now);
+            assert_eq!(courtesy.is_contended("job"), has_woken);
+        }
     }
 
     #[test]

@@ -50,6 +50,8 @@ mod tests {
 
     #[test]
     fn nodes_are_asked_together_unless_one_after_the_other_or_before_the_arbiter_grants() {
+        assert!(Order::by_arbiter(Fanout::Sequential).is_by_arbiter());
+        assert!(!Order::of(Fanout::Sequential).is_by_arbiter());
         for has_one in [false, true] {
             assert_eq!(Order::of(Fanout::Sequential).together(has_one), 1);
             assert_eq!(Order::by_arbiter(Fanout::Sequential).together(has_one), 1);

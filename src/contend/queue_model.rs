@@ -341,3 +341,53 @@ fn what_is_handed_over_is_received_though_another_one_leaves_at_that_moment() {
         scene.assert_all_are_gone();
     });
 }
+
+/// A reader in the line. Whoever gets the turn and nothing with it has the turn alone.
+fn spawn_reader(
+    scene: &Scene,
+    end: Option<u64>,
+    time: impl WaitClock<Model> + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let scene = scene.clone();
+    thread::spawn(move || {
+        let entered = scene.queue.enter(&scene.resource, (), end.map(at), &time);
+        let Ok((turn, baton)) = entered else {
+            assert!(end.is_some(), "it waits without a bound");
+            return;
+        };
+        if let Some(mut baton) = baton {
+            baton.is_received = true;
+        } else {
+            scene.come();
+            scene.go();
+        }
+        drop(turn);
+    })
+}
+
+/// Dismisses the line while a patient reader and this one are on their way into it, or in it.
+fn check_dismissal(other: impl Fn(&Scene) -> thread::JoinHandle<()> + Sync + Send + 'static) {
+    check(move |scene| {
+        let given_back = Arc::new(AtomicUsize::new(0));
+        let turn = scene.try_enter();
+        scene.come();
+        let readers = [spawn_reader(&scene, None, Patient), other(&scene)];
+        scene.go();
+        turn.dismiss(|| Baton::new(&given_back));
+        for reader in readers {
+            reader.join().unwrap();
+        }
+        assert_eq!(given_back.load(Ordering::SeqCst), 0, "given to nobody");
+        scene.assert_all_are_gone();
+    });
+}
+
+#[test]
+fn all_readers_of_a_line_go_at_once_and_none_is_left_behind() {
+    check_dismissal(|scene| spawn_reader(scene, None, Patient));
+}
+
+#[test]
+fn a_reader_whose_time_is_over_receives_what_it_is_given_when_all_go() {
+    check_dismissal(|scene| spawn_reader(scene, Some(1), Hasty::default()));
+}

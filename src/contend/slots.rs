@@ -64,6 +64,12 @@ impl Slots {
         }
     }
 
+    /// How many slots guards of this manager have.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.taken.lock().values().map(Vec::len).sum()
+    }
+
     /// Those of the slots that no guard of this manager has. A guard has its slot until its validity ends.
     pub(crate) fn without_own(
         &self,
@@ -93,5 +99,88 @@ impl Drop for Seat {
                 taken.remove(&self.lease.resource);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::{Clock, FakeClock};
+    use crate::cluster::Owner;
+    use crate::lease::state::Tokens;
+    use crate::lease::state::standing::Standing;
+    use crate::subject::Subject;
+    use crate::token::Token;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
+    }
+
+    fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
+        let clock = Clock::from(FakeClock::new());
+        let tokens = Tokens {
+            value: Token::random(&clock).unwrap().into(),
+            fencing: None,
+            claim: None,
+        };
+        let owed = [Standing::MayHaveKey; 3].into_iter().collect();
+        let (owner, name) = (Owner::new(&clock), "exports".into());
+        let lease = LeaseState::new(&owner, &name, tokens, owed, (at(0), until));
+        Arc::new(lease.on(Subject::Slot(slot)))
+    }
+
+    #[test]
+    fn a_slot_is_taken_until_its_guard_is_gone_or_its_validity_is_over() {
+        let slots = Slots::new();
+        let free = |name, now| slots.without_own(name, 0..3, now);
+        let first = slots.take(&lease(0, at(10)));
+        let second = slots.take(&lease(2, at(20)));
+        assert_eq!(free("exports", at(9)), [1]);
+        assert_eq!(free("imports", at(9)), [0, 1, 2]);
+        assert_eq!(free("exports", at(10)), [0, 1]);
+        drop(first);
+        assert_eq!(free("exports", at(9)), [0, 1]);
+        assert_eq!(slots.taken.lock().get("exports").map(Vec::len), Some(1));
+        drop(second);
+        assert_eq!(free("exports", at(9)), [0, 1, 2]);
+        assert!(slots.taken.lock().is_empty());
+    }
+
+    #[test]
+    fn each_refused_number_of_permits_has_its_own_advice() {
+        for (permits, advice) in [
+            (0, Some("at least 1")),
+            (1, None),
+            (256, None),
+            (257, Some("fewer")),
+        ] {
+            let told = check_permits(permits).err().map(|error| error.to_string());
+            let is_told = told
+                .as_ref()
+                .zip(advice)
+                .map(|(told, advice)| told.contains(advice));
+            assert_eq!(is_told, advice.map(|_| true), "{permits}: {told:?}");
+            assert_eq!(told.is_some(), advice.is_some(), "{permits}");
+        }
+    }
+
+    #[test]
+    fn each_free_slot_may_be_the_first_one_that_is_asked_for_and_so_many_are() {
+        for count in 1..=40_u32 {
+            let slots: Vec<u32> = (0..count).map(|slot| slot.saturating_mul(3)).collect();
+            let rounds = (0..count).map(|random| in_turn(slots.clone(), random));
+            let rounds: Vec<Vec<u32>> = rounds.collect();
+            for round in &rounds {
+                assert_eq!(round.len(), slots.len().min(MOST_ATTEMPTS));
+                let different: BTreeSet<&u32> = round.iter().collect();
+                assert_eq!(different.len(), round.len(), "{round:?}");
+            }
+            let first: BTreeSet<u32> = rounds.iter().map(|round| round[0]).collect();
+            assert!(first.into_iter().eq(slots), "{count}");
+        }
+        assert!(in_turn(Vec::new(), 7).is_empty());
     }
 }

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::io;
 
 use crate::wire::resp::Reply;
-use parking_lot::MutexGuard;
 
 use super::{FakeNode, Fault, NodeState};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::sync::MutexGuard;
 use crate::wire::transport::{Connect, Transport, closed, unconnected};
 
 struct FakeConnection {
@@ -92,12 +92,19 @@ impl FakeConnection {
     fn wait(&self, state: &mut MutexGuard<'_, NodeState>, until: Timestamp) -> Option<Incoming> {
         let server = &self.node.server;
         loop {
+            self.node.end_listening(state);
             let Some(replies) = state.connections.get(&self.id) else {
                 return Some(Incoming::End);
             };
             let due = replies.front().map(|reply| reply.due);
-            let next = due.map_or(until, |due| due.min(until));
             let mut now = server.clock.now();
+            let ends = state.blocked.until(self.id);
+            let ends =
+                ends.map(|ends| now.saturating_add(ends.saturating_sub(self.node.time(state))));
+            let next = [due, ends]
+                .into_iter()
+                .flatten()
+                .fold(until, Timestamp::min);
             if self.node.is_asked_in_background() {
                 // A background job must not wait for the clock that runs it, so it sees the end of the wait at once.
                 now = next;
@@ -115,6 +122,8 @@ impl FakeConnection {
 
 impl Drop for FakeConnection {
     fn drop(&mut self) {
-        self.node.server.state.lock().connections.remove(&self.id);
+        let mut state = self.node.server.state.lock();
+        state.connections.remove(&self.id);
+        state.blocked.leave(self.id);
     }
 }

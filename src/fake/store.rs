@@ -5,14 +5,16 @@ use std::time::Duration;
 
 pub(crate) use self::entry::{Content, Entry};
 use self::entry::{error, refusal, until, why_not, wrong_type};
+use self::looks::waiting;
 use self::process::Process;
 use crate::wire::resp::{self, Reply};
 use crate::wire::scripts::{
     EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
 };
 
+mod bell;
 #[cfg(test)]
-mod differential;
+pub(crate) mod differential;
 mod entry;
 mod fenced;
 #[cfg(any(test, fuzzing))]
@@ -23,8 +25,6 @@ pub(crate) mod process;
 mod properties;
 mod readers;
 mod scan;
-#[cfg(test)]
-mod scans;
 mod several;
 
 /// How much of a value inspect.lua returns.
@@ -37,6 +37,8 @@ pub(crate) struct Store {
     process: Process,
     /// The digests of the scripts that this process was sent.
     scripts: BTreeSet<&'static str>,
+    /// Whether a bell has rung, so that those who listen have to be looked for.
+    has_rung: bool,
 }
 
 impl Store {
@@ -45,6 +47,7 @@ impl Store {
             keys: HashMap::new(),
             process,
             scripts: BTreeSet::new(),
+            has_rung: false,
         }
     }
 
@@ -95,7 +98,7 @@ impl Store {
             ["GET", key] => match self.get(key, now).map(|entry| &entry.content) {
                 None => Reply::Nil,
                 Some(Content::Text(text)) => Reply::Bulk(text.clone().into_bytes()),
-                Some(Content::Sorted(_) | Content::Other) => wrong_type(),
+                Some(_) => wrong_type(),
             },
             ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
             ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
@@ -125,8 +128,8 @@ impl Store {
             ["EVAL", script, "1", key, announced, in_any_case] if *script == LOOK => {
                 self.look(key, (announced, in_any_case), now)
             }
-            ["EVAL", script, "1", key, _, _, permits] if *script == LOOK => {
-                self.look_at_slots(key, permits, now)
+            ["EVAL", script, "1", key, announced, in_any_case, permits] if *script == LOOK => {
+                self.look_at_slots(key, (announced, in_any_case, permits), now)
             }
             other => self
                 .execute_for_readers(other, now)
@@ -157,9 +160,7 @@ impl Store {
     }
 
     pub(crate) fn get(&mut self, key: &str, now: Duration) -> Option<&mut Entry> {
-        if self.keys.get(key).is_some_and(|entry| entry.until <= now) {
-            self.keys.remove(key);
-        }
+        self.sweep(key, now);
         self.keys.get_mut(key)
     }
 
@@ -206,8 +207,11 @@ impl Store {
         let value = self.value(key, now);
         let released = match value.as_deref() {
             Some(value) if value == token => {
-                if self.reader_waits(key, now) {
-                    return self.give_back(key, now);
+                // Nobody is woken where nobody waits, so the key stays until it is set.
+                if self.get(&waiting(key), now).is_some()
+                    && self.give_back(key, now) == Reply::Int(2)
+                {
+                    return Reply::Int(2);
                 }
                 Reply::Int(1)
             }

@@ -14,6 +14,7 @@ use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::node::Trace;
 use crate::quorum::Term;
 use crate::sync::model as sync;
+use crate::sync::model::{Condvar, MutexGuard};
 use crate::token::Token;
 
 #[expect(
@@ -23,6 +24,11 @@ use crate::token::Token;
 #[expect(dead_code, reason = "not all of it is needed here")]
 #[path = "state.rs"]
 mod state;
+
+/// Ends only when it is notified, so that a lost notification fails the model.
+fn nap<T>(_: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, _: Timestamp) {
+    condvar.wait(guard);
+}
 
 const TTL: Duration = Duration::from_secs(10);
 

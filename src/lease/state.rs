@@ -18,7 +18,8 @@ pub(crate) mod standing;
 
 use self::inner::Inner;
 use self::standing::Standings;
-use super::sync::{AtomicU64, Mutex, MutexGuard, nap};
+use super::nap;
+use super::sync::{AtomicU64, Mutex, MutexGuard};
 use crate::clock::Timestamp;
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport};

@@ -1,10 +1,10 @@
 //! Keeps callers away from a node that failed a moment ago.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use crate::sync::{AtomicBool, Mutex};
 
 /// How soon after a failure the node is tried again.
 const FIRST_PROBE: Duration = Duration::from_millis(20);
@@ -38,6 +38,13 @@ pub(crate) struct Probe {
 impl Breaker {
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
+    }
+
+    /// Whether the copy is not what it is a copy of.
+    #[cfg(test)]
+    pub(crate) fn is_torn(&self) -> bool {
+        let state = self.state.lock();
+        self.is_open() != state.failure.is_some()
     }
 
     /// Returns how the node failed, if the breaker is open.

@@ -273,12 +273,12 @@ pub(super) fn look(target: Target<'_>, announced: Duration, in_any_case: bool) -
 pub(super) const SHORTEST_LISTENING: Duration = Duration::from_millis(1);
 
 /// The key of the bell of a lock.
-pub(super) fn bell(key: &str) -> String {
+pub(crate) fn bell(key: &str) -> String {
     format!("{key}{BELL}")
 }
 
 /// The key of the bell of those who wait to read.
-pub(super) fn readers_bell(key: &str) -> String {
+pub(crate) fn readers_bell(key: &str) -> String {
     format!("{key}{BELL}:read")
 }
 

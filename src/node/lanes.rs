@@ -187,6 +187,13 @@ impl<J: Job> Lanes<J> {
         }
     }
 
+    /// Whether no batch is under way, and no job waits.
+    #[cfg(test)]
+    pub(crate) fn are_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.under_way == 0 && state.queue.is_empty()
+    }
+
     fn lane(&self) -> Lane<'_, J> {
         Lane {
             lanes: self,

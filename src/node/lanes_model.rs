@@ -194,6 +194,7 @@ impl Scene {
         for sent in &self.sent[1..] {
             assert_eq!(sent.load(Ordering::SeqCst), 1, "not sent once");
         }
+        assert!(self.lanes.are_idle());
         let enter = || self.lanes.try_enter(|_| true, ROOMY);
         let free: Vec<_> = (0..lanes).map(|_| enter().unwrap()).collect();
         assert!(free.iter().all(|(_, others)| others.is_empty()));

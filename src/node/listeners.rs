@@ -1,6 +1,8 @@
 //! How many connections of a node are busy with listening for releases, and whether its server forbids that.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::sync::{AtomicU32, AtomicU64};
 
 #[derive(Default)]
 pub(super) struct Listeners {
@@ -24,6 +26,12 @@ impl Listeners {
 
     pub(super) fn leave(&self) {
         self.count.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether nobody has joined who has not left.
+    #[cfg(test)]
+    pub(super) fn are_none(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
     }
 
     /// Lets nobody join until the connections of this generation are gone.

@@ -272,4 +272,19 @@ mod tests {
             assert!(names.eq(in_order), "{:?}", released.nodes);
         }
     }
+
+    #[test]
+    fn a_release_that_was_sent_twice_says_nothing_of_a_key_that_is_not_ours() {
+        let failure = || Some(Box::new(NodeError::TimedOut));
+        let is_failure = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::TimedOut));
+        // The first one may have deleted our key, and others may have set theirs since.
+        for vote in [Vote::Missing, Vote::held(None), Vote::held(Some(SECOND))] {
+            assert!(is_failure(&final_vote(vote.clone(), failure())), "{vote}");
+            assert!(!is_failure(&final_vote(vote, None)));
+        }
+        assert!(matches!(
+            final_vote(Vote::Released, failure()),
+            Vote::Released
+        ));
+    }
 }

@@ -1,12 +1,12 @@
 //! A request to a node: a packed command, and the rules for repeating it, waiting for it and undoing it.
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::command::{self, Command};
 use super::lanes::Size;
 use crate::clock::Timestamp;
+use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 

@@ -2,13 +2,13 @@
 //!
 //! A release that is reported is a hint only. The client asks for the lock after each hint, and without one a little later.
 
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::Node;
 use super::command;
 use super::request::{Kind, Request, Rule};
 use super::round::exchange;
+use crate::sync::AtomicBool;
 use crate::wire::resp::Reply;
 
 /// How late an idle server ends a blocking command: it checks ten times a second.

@@ -315,3 +315,6 @@ fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
     }
     report
 }
+
+#[cfg(test)]
+mod one_server;

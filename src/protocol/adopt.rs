@@ -167,3 +167,6 @@ fn vote_on_key(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
     }
     (report, left.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod without_counter;

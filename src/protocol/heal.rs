@@ -6,12 +6,13 @@
 use std::time::Duration;
 
 use super::extend::Extension;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Options};
 use crate::error::one_vote_each;
 use crate::log_lines;
 use crate::node::Node;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::release::release_all;
+use crate::quorum::Term;
 
 /// Whether there are nodes to heal.
 pub(crate) fn is_wanted(cluster: &Cluster, extension: &Extension) -> bool {
@@ -77,8 +78,7 @@ fn wanted(cluster: &Cluster, extension: &Extension) -> Option<Box<[bool]>> {
     asked.contains(&true).then_some(asked)
 }
 
-/// The time to live of the key: that of the extension, or what is left of the lock if that is more. A key that ends before
-/// the lock would leave it as it was.
+/// The time to live of the key: that of the extension, or what is left of the lock if that is more.
 fn ttl(cluster: &Cluster, extension: &Extension) -> Duration {
     let Extension {
         lease,
@@ -86,14 +86,18 @@ fn ttl(cluster: &Cluster, extension: &Extension) -> Duration {
         started,
         ..
     } = extension;
-    let deadline = lease.deadline();
-    if deadline <= started.saturating_add(term.validity) {
+    let left = lease.deadline().saturating_since(*started);
+    covering(&cluster.options, *term, left)
+}
+
+/// The time to live of a key that is there for this term, and for what is left of the lock. A key that ends before the lock would
+/// leave it as it was.
+pub(crate) fn covering(options: &Options, term: Term, left: Duration) -> Duration {
+    if left <= term.validity {
         return term.ttl;
     }
-    let left = deadline
-        .saturating_since(*started)
-        .saturating_add(MILLISECOND);
-    cluster.options.ttl_for(left).max(term.ttl)
+    let left = left.saturating_add(MILLISECOND);
+    options.ttl_for(left).max(term.ttl)
 }
 
 /// A time to live is cut to whole milliseconds.

@@ -113,3 +113,6 @@ fn look_again(cluster: &Cluster, command: &Packed, nodes: &mut [Vec<NodeStatus>]
         }
     }
 }
+
+#[cfg(test)]
+mod left_out;

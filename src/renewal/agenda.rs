@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::lease::state::LeaseState;
+use crate::sync::{Mutex, OnceLock};
 
 /// The kinds of background work for a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,6 +127,12 @@ impl Agenda {
         }
         let removed = self.queue.lock().remove(lease);
         drop(removed);
+    }
+
+    /// For how many locks work is planned.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.queue.lock().places.len()
     }
 
     /// Whether work is planned for a lock.

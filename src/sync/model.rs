@@ -4,8 +4,6 @@ use std::ops::{Deref, DerefMut};
 
 pub(crate) use loom::sync::atomic::AtomicU64;
 
-use crate::clock::{Clock, Timestamp};
-
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
 pub(crate) struct MutexGuard<'m, T> {
@@ -14,11 +12,6 @@ pub(crate) struct MutexGuard<'m, T> {
 }
 
 pub(crate) struct Condvar(loom::sync::Condvar);
-
-/// Ends only when it is notified, so that a lost notification fails the model.
-pub(crate) fn nap<T>(_: &Clock, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, _: Timestamp) {
-    condvar.wait(guard);
-}
 
 impl<T> Mutex<T> {
     pub(crate) fn new(value: T) -> Self {

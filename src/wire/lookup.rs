@@ -4,10 +4,10 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::clock::{Clock, Timestamp};
+use crate::sync::{Condvar, Mutex};
 
 /// Looks up one host on another thread, and keeps the last answer for a time when the resolver is slow.
 pub(crate) struct Resolver {

@@ -350,3 +350,6 @@ impl Read for Now<'_> {
         self.plain.read_now(into)
     }
 }
+
+#[cfg(test)]
+mod records;

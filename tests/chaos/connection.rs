@@ -1,17 +1,32 @@
 //! One connection through the proxy: two sockets, and the bytes that are on their way between them.
+//!
+//! Some proxies keep a client whose server has ended the connection: what the client says next goes to the process that is
+//! there then. They do so only where nothing is under way, because a reply must not be taken for that to another command.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use redlatch_testing::end_of_value;
 use socket2::SockRef;
 
 pub(crate) struct Connection {
     client: TcpStream,
-    server: TcpStream,
+    /// None once it is gone and the client was kept.
+    server: Option<TcpStream>,
+    keeps: Keeps,
+    /// The client has gone on with another process.
+    pub(crate) was_kept: bool,
     requests: Lane,
     replies: Lane,
+}
+
+/// Whether a client is kept whose server is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    Idle,
+    Nobody,
 }
 
 /// One direction.
@@ -25,23 +40,25 @@ struct Lane {
     over: bool,
     /// Bytes were swallowed.
     lossy: bool,
+    /// How many commands, or replies, have been read, and what was read of the next.
+    whole: u64,
+    part: Vec<u8>,
 }
 
 impl Connection {
     /// Connects an accepted client to the server; if that is down, the client is reset.
-    pub(crate) fn open(client: TcpStream, server: SocketAddr) -> Option<Self> {
-        // A stopped server's kernel still takes connections, until its queue is full.
-        let Ok(server) = TcpStream::connect_timeout(&server, Duration::from_millis(20)) else {
+    pub(crate) fn open(client: TcpStream, server: SocketAddr, keeps: Keeps) -> Option<Self> {
+        let Some(server) = connect(server) else {
             reset(&client);
             return None;
         };
-        for stream in [&client, &server] {
-            stream.set_nonblocking(true).ok()?;
-            stream.set_nodelay(true).ok()?;
-        }
+        client.set_nonblocking(true).ok()?;
+        client.set_nodelay(true).ok()?;
         Some(Self {
             client,
-            server,
+            server: Some(server),
+            keeps,
+            was_kept: false,
             requests: Lane::default(),
             replies: Lane::default(),
         })
@@ -53,7 +70,7 @@ impl Connection {
     }
 
     pub(crate) fn unread_server(&self) -> Option<&TcpStream> {
-        (!self.replies.read_all).then_some(&self.server)
+        self.server.as_ref().filter(|_| !self.replies.read_all)
     }
 
     /// Takes what the client sent, to be passed on when it is due, or swallows it.
@@ -62,16 +79,37 @@ impl Connection {
     }
 
     pub(crate) fn read_server(&mut self, due: Option<Instant>) {
-        self.replies.read(&self.server, due);
+        if let Some(server) = &self.server {
+            self.replies.read(server, due);
+        }
+        let is_idle = self.requests.whole == self.replies.whole
+            && [&self.requests, &self.replies]
+                .iter()
+                .all(|lane| lane.is_at_rest());
+        if self.replies.read_all && self.keeps == Keeps::Idle && is_idle {
+            self.server = None;
+            self.replies.read_all = false;
+        }
     }
 
     pub(crate) fn has_lost_bytes(&self) -> bool {
         self.requests.lossy || self.replies.lossy
     }
 
-    /// Passes on what is due. Returns false when all is said.
-    pub(crate) fn flush(&mut self, now: Instant) -> bool {
-        self.requests.flush(&self.server, now);
+    /// Passes on what is due, to the server at `address` if there is none yet. Returns false when all is said.
+    pub(crate) fn flush(&mut self, now: Instant, address: SocketAddr) -> bool {
+        if self.server.is_none() {
+            if self.requests.queue.is_empty() {
+                return !self.requests.read_all;
+            }
+            self.server = connect(address);
+            self.was_kept = self.server.is_some();
+        }
+        let Some(server) = &self.server else {
+            reset(&self.client);
+            return false;
+        };
+        self.requests.flush(server, now);
         self.replies.flush(&self.client, now);
         // Where the client is gone, its last commands still have to arrive; where the server is gone, that is the end
         // once its last replies have.
@@ -80,8 +118,16 @@ impl Connection {
 
     pub(crate) fn reset(self) {
         reset(&self.client);
-        reset(&self.server);
+        self.server.as_ref().map(reset);
     }
+}
+
+/// A stopped server's kernel still takes connections, until its queue is full.
+fn connect(server: SocketAddr) -> Option<TcpStream> {
+    let server = TcpStream::connect_timeout(&server, Duration::from_millis(20)).ok()?;
+    server.set_nonblocking(true).ok()?;
+    server.set_nodelay(true).ok()?;
+    Some(server)
 }
 
 impl Lane {
@@ -91,6 +137,7 @@ impl Lane {
             Ok(0) => self.read_all = true,
             Ok(n) => {
                 bytes.truncate(n);
+                self.count(&bytes);
                 match due {
                     Some(due) => self.queue.push_back((due, bytes)),
                     None => self.lossy = true,
@@ -99,6 +146,19 @@ impl Lane {
             Err(error) if is_temporary(&error) => {}
             Err(_) => self.read_all = true,
         }
+    }
+
+    fn count(&mut self, bytes: &[u8]) {
+        self.part.extend_from_slice(bytes);
+        while let Some(end) = end_of_value(&self.part) {
+            self.part.drain(..end);
+            self.whole += 1;
+        }
+    }
+
+    /// Nothing is on its way.
+    fn is_at_rest(&self) -> bool {
+        self.part.is_empty() && self.queue.is_empty() && !self.lossy
     }
 
     fn flush(&mut self, mut to: &TcpStream, now: Instant) {

@@ -8,22 +8,26 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use redlatch_history::{Does, What};
 use redlatch_testing::{eventually, tell_reaper};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use crate::event::Event;
+use crate::bounds::WORKERS;
+use crate::event::Told;
 use crate::held::ABRUPT;
-use crate::plan::WORKERS;
-use crate::witness::Witness;
+use crate::options::{Clients, Options};
+use crate::record::Shared;
+
+/// Longer than anything takes on a slow machine.
+const HANGS: Duration = Duration::from_secs(100);
 
 /// All workers. They end when it is dropped, and also when this process is killed.
 pub(crate) struct Crew {
     workers: Vec<Worker>,
     groups: Vec<Ipv4Addr>,
     ports: Vec<u16>,
-    seed: u64,
-    witness: Arc<Mutex<Witness>>,
+    options: Options,
+    record: Shared,
     /// How many workers there were so far.
     started: u32,
     /// How many ended by themselves without giving anything back.
@@ -32,6 +36,7 @@ pub(crate) struct Crew {
 
 /// One process. The next one in its place is another.
 struct Worker {
+    id: u32,
     child: Child,
     stdin: Option<ChildStdin>,
     done: Arc<AtomicU32>,
@@ -43,15 +48,15 @@ impl Crew {
     pub(crate) fn start(
         groups: &[Ipv4Addr],
         ports: &[u16],
-        seed: u64,
-        witness: &Arc<Mutex<Witness>>,
+        options: &Options,
+        record: &Shared,
     ) -> Self {
         let mut crew = Self {
             workers: Vec::new(),
             groups: groups.to_vec(),
             ports: ports.to_vec(),
-            seed,
-            witness: Arc::clone(witness),
+            options: options.clone(),
+            record: Arc::clone(record),
             started: 0,
             abrupt: 0,
         };
@@ -66,9 +71,20 @@ impl Crew {
         self.started += 1;
         let id = self.started;
         let host = self.groups[place % self.groups.len()];
+        // Both protocols are in each group.
+        let is_fenced = match self.options.clients {
+            Clients::Classic => false,
+            Clients::Fenced => true,
+            Clients::Mixed => place < WORKERS / 2,
+        };
+        let ttl_ms = self.options.ttl_ms();
+        self.record.lock().enters(id);
         let mut child = Command::new(std::env::current_exe().unwrap())
             .arg("--worker")
-            .arg((self.seed ^ u64::from(id)).to_string())
+            .arg(id.to_string())
+            .arg((self.options.seed ^ u64::from(id)).to_string())
+            .arg(if is_fenced { "fenced" } else { "classic" })
+            .args([ttl_ms.start(), ttl_ms.end()].map(u64::to_string))
             .args(
                 self.ports
                     .iter()
@@ -82,25 +98,28 @@ impl Crew {
         tell_reaper("up", &child);
         let stdin = child.stdin.take();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let witness = Arc::clone(&self.witness);
+        let record = Arc::clone(&self.record);
         let done = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&done);
         let listener = thread::spawn(move || {
             let mut line = String::new();
             while stdout.read_line(&mut line).is_ok_and(|n| n > 0) {
-                match Event::from_line(&line) {
-                    Some(Event::Done) => {
-                        count.fetch_add(1, Ordering::Relaxed);
+                match Told::from_line(&line) {
+                    Some(told) => {
+                        let is_done = told == Told::Done;
+                        record.lock().hear(id, told);
+                        count.fetch_add(u32::from(is_done), Ordering::Relaxed);
                     }
-                    Some(event) => witness.lock().hear(id, event),
                     // A line that was cut off by a kill is the last.
                     None if !line.ends_with('\n') => {}
-                    None => witness.lock().wrong(format!("worker {id} said {line:?}")),
+                    None => record.lock().wrong(format!("worker {id} said {line:?}")),
                 }
                 line.clear();
             }
+            record.lock().leaves(id);
         });
         Worker {
+            id,
             child,
             stdin,
             done,
@@ -108,12 +127,23 @@ impl Crew {
         }
     }
 
-    pub(crate) fn stop(&self, place: usize) {
+    /// Returns whether it is stopped now.
+    pub(crate) fn stop(&self, place: usize) -> bool {
+        self.note(place, Does::Stops);
         self.workers[place].signal(Signal::STOP);
+        is_stopped(self.workers[place].child.id())
     }
 
     pub(crate) fn resume(&self, place: usize) {
+        self.note(place, Does::GoesOn);
         self.workers[place].signal(Signal::CONT);
+    }
+
+    /// For the history.
+    fn note(&self, place: usize, does: Does) {
+        let client = self.workers[place].id;
+        let what = What::Client { client, does };
+        self.record.lock().notes_now(what);
     }
 
     /// Kills a worker and starts another one in its place.
@@ -132,7 +162,7 @@ impl Crew {
                 self.abrupt += 1;
             } else {
                 let text = format!("the worker in place {place} ended: {status}");
-                self.witness.lock().wrong(text);
+                self.record.lock().wrong(text);
             }
             self.replace(place);
         }
@@ -150,10 +180,10 @@ impl Crew {
     /// Waits until all have said this many times that they released everything.
     pub(crate) fn wait_until_done(&self, times: u32) {
         let done = |worker: &Worker| worker.done.load(Ordering::Relaxed) >= times;
-        let limit = Duration::from_secs(20);
+        let limit = HANGS;
         if !eventually(limit, || self.workers.iter().all(done)) {
             let text = "the workers did not stop in time".to_owned();
-            self.witness.lock().wrong(text);
+            self.record.lock().wrong(text);
         }
     }
 
@@ -162,16 +192,27 @@ impl Crew {
         for worker in &mut self.workers {
             worker.stdin = None;
             let mut status = None;
-            eventually(Duration::from_secs(10), || {
+            eventually(HANGS, || {
                 status = worker.child.try_wait().unwrap();
                 status.is_some()
             });
             if !status.is_some_and(|status| status.success()) {
                 let text = format!("a worker ended with {status:?} when it was to end");
-                self.witness.lock().wrong(text);
+                self.record.lock().wrong(text);
             }
         }
     }
+}
+
+/// Whether a child that was sent a signal to stop does so.
+pub(crate) fn is_stopped(child: u32) -> bool {
+    let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
+    let look = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+    pid.is_some_and(|pid| {
+        eventually(Duration::from_secs(1), || {
+            waitid(WaitId::Pid(pid), look).is_ok_and(|status| status.is_some())
+        })
+    })
 }
 
 impl Worker {

@@ -1,166 +1,105 @@
-//! What a worker tells the driver: one line per event, and the time that both are on.
+//! What a worker tells the driver: one line per event.
 
 use std::fmt::Write;
-use std::time::Duration;
+use std::sync::Arc;
 
-use redlatch::{Error, LockGuard, LossCause};
-use rustix::time::{ClockId, clock_gettime};
+use redlatch_history::{Access, Call, Event, Nanos, On, Origin, Says, Span, Way, What, Who, Why};
 
-use crate::on::On;
-
-/// A claim that is known this well is taken at its upper end: less than the drift (2 ms and 1 % of the ttl) that lies
-/// between the end of every lease and the expiry of its keys.
-const SHARP: u64 = 1_000_000;
-
-/// The time in nanoseconds on a clock that all processes of one machine share.
-pub(crate) fn clock() -> u64 {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let id = ClockId::Boottime;
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let id = ClockId::Monotonic;
-    let time = clock_gettime(id);
-    u64::try_from(time.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
-}
-
-pub(crate) fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap()
-}
-
-/// The end of a guard's lease, which lies between two readings.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Claim {
-    /// The lease does not end before.
-    pub(crate) low: u64,
-    /// The lease does not end after.
-    pub(crate) high: u64,
-}
-
-impl Claim {
-    /// Reads until when the guard is valid; `None` when it no longer is.
-    ///
-    /// The lease ends at one instant, and `remaining` is the way to it from some moment between a reading of the clock
-    /// before the call and one after it. So the reading before gives a lower bound and the one after an upper bound.
-    /// Where the process was held up in between, they are far apart, and it reads again.
-    pub(crate) fn of(guard: &LockGuard) -> Option<Self> {
-        let mut claim = Self {
-            low: 0,
-            high: u64::MAX,
-        };
-        for _ in 0..100 {
-            let before = clock();
-            let left = guard.remaining();
-            let after = clock();
-            if left.is_zero() {
-                claim.high = claim.high.min(after);
-                break;
-            }
-            claim.low = claim.low.max(before + nanos(left));
-            claim.high = claim.high.min(after + nanos(left));
-            if claim.is_sharp() {
-                break;
-            }
-        }
-        (claim.low > 0).then_some(claim)
-    }
-
-    fn is_sharp(self) -> bool {
-        self.high - self.low <= SHARP
-    }
-
-    /// When the critical section ends at the latest: never understated, and overstated by less than the drift; but for
-    /// a process that was held up at each reading, where the lower bound is all that is certain.
-    pub(crate) fn end(self) -> u64 {
-        if self.is_sharp() { self.high } else { self.low }
-    }
-}
-
-/// Times are in nanoseconds on [`clock`].
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Event {
-    /// `lock` has returned a guard: the clock right after, and the guard's claim unless it was over by then.
-    Locked {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// For the history.
+    Happened(Event),
+    /// After a release, the lock is nobody's for this time.
+    Rests {
+        call: Call,
         on: On,
-        /// For one who was handed the lock, with its number behind a dot: another one had the token before.
-        token: String,
-        ttl_ms: u64,
-        returned: u64,
-        /// How long the nodes took for it at least, by the guard's reports.
-        spent: u64,
-        claim: Option<Claim>,
+        slot: Option<u32>,
+        from: Nanos,
+        until: Nanos,
     },
-    /// `lock` has returned an error.
-    Refused(String),
-    /// `extend` has succeeded; without a claim if that was over when it was read.
-    Extended {
-        token: String,
-        ttl_ms: u64,
-        returned: u64,
-        claim: Option<Claim>,
-    },
-    NotExtended {
-        token: String,
-        returned: u64,
-        why: String,
-    },
-    /// The clock before `unlock` or drop was called, told before the call, so that a worker that is killed in between
-    /// has told it.
-    Releasing { token: String, at: u64 },
-    Unlocked {
-        token: String,
-        returned: u64,
-        /// `ok` or what [`name`] makes of the error.
-        outcome: String,
-    },
+    /// Something to be counted.
+    Counted(String),
     /// The worker itself saw something that must not be.
     Wrong(String),
     /// Told to stop, it has released everything; and once more after its last locks.
     Done,
 }
 
-impl Event {
+/// What stands for nothing.
+const NONE: &str = "-";
+const ACCESSES: [(Access, &str); 3] = [
+    (Access::Alone, "alone"),
+    (Access::Read, "read"),
+    (Access::Permit, "permit"),
+];
+const ORIGINS: [(Origin, &str); 3] = [
+    (Origin::Nodes, "nodes"),
+    (Origin::HandedOver, "handed"),
+    (Origin::Adopted, "adopted"),
+];
+const WHYS: [(Why, &str); 5] = [
+    (Why::Held, "held"),
+    (Why::Unknown, "unknown"),
+    (Why::Expired, "expired"),
+    (Why::Gone, "gone"),
+    (Why::Limited, "limited"),
+];
+const WAYS: [(Way, &str); 3] = [
+    (Way::Unlock, "unlock"),
+    (Way::Drop, "drop"),
+    (Way::HandOn, "hand-on"),
+];
+
+fn word<T: PartialEq>(table: &[(T, &'static str)], value: &T) -> &'static str {
+    let row = table.iter().find(|(other, _)| other == value);
+    row.unwrap().1
+}
+
+pub(crate) fn why_word(why: Why) -> &'static str {
+    word(&WHYS, &why)
+}
+
+fn says_word(says: Says) -> &'static str {
+    match says {
+        Says::Okay => "okay",
+        Says::Nothing => NONE,
+        Says::Not(why) => why_word(why),
+    }
+}
+
+fn span_words(span: Option<Span>) -> String {
+    span.map_or(format!("{NONE} {NONE}"), |span| {
+        format!("{} {}", span.low, span.high)
+    })
+}
+
+fn on_words(on: &On) -> String {
+    let places: Vec<String> = on.places.iter().map(u32::to_string).collect();
+    format!("{} {}", places.join(","), word(&ACCESSES, &on.access))
+}
+
+fn or_none<T: ToString>(value: Option<T>) -> String {
+    value.map_or(NONE.to_owned(), |value| value.to_string())
+}
+
+impl Told {
     pub(crate) fn to_line(&self) -> String {
-        let mut line = String::new();
-        let pair = |claim: &Option<Claim>| claim.map_or((0, 0), |claim| (claim.low, claim.high));
-        match self {
-            Self::Locked {
+        let mut line = match self {
+            Self::Happened(event) => event_words(event),
+            Self::Rests {
+                call,
                 on,
-                token,
-                ttl_ms,
-                returned,
-                spent,
-                claim,
+                slot,
+                from,
+                until,
             } => {
-                let (low, high) = pair(claim);
-                write!(
-                    line,
-                    "L {on} {token} {ttl_ms} {returned} {spent} {low} {high}"
-                )
+                let (on, slot) = (on_words(on), or_none(*slot));
+                format!("Z {from} {} {on} {slot} {until}", call.0)
             }
-            Self::Refused(why) => write!(line, "N {why}"),
-            Self::Extended {
-                token,
-                ttl_ms,
-                returned,
-                claim,
-            } => {
-                let (low, high) = pair(claim);
-                write!(line, "E {token} {ttl_ms} {returned} {low} {high}")
-            }
-            Self::NotExtended {
-                token,
-                returned,
-                why,
-            } => write!(line, "X {token} {returned} {why}"),
-            Self::Releasing { token, at } => write!(line, "R {token} {at}"),
-            Self::Unlocked {
-                token,
-                returned,
-                outcome,
-            } => write!(line, "U {token} {returned} {outcome}"),
-            Self::Wrong(text) => write!(line, "W {}", text.replace('\n', " ")),
-            Self::Done => write!(line, "D"),
-        }
-        .unwrap();
+            Self::Counted(what) => format!("C {what}"),
+            Self::Wrong(text) => format!("W {}", text.replace('\n', " ")),
+            Self::Done => "D".to_owned(),
+        };
         line.push('\n');
         line
     }
@@ -168,71 +107,186 @@ impl Event {
     /// The reverse; `None` for what is no line of a worker, such as one that was cut off by a kill.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;
-        let words: Vec<&str> = line.split(' ').collect();
-        let number = |i: usize| words.get(i)?.parse::<u64>().ok();
-        let text = |i: usize| words.get(i).map(|&word| word.to_owned());
-        let claim = |i: usize| {
-            let (low, high) = (number(i)?, number(i + 1)?);
-            Some((low > 0).then_some(Claim { low, high }))
-        };
-        Some(match *words.first()? {
-            "L" => Self::Locked {
-                on: On::from_word(words.get(1)?)?,
-                token: text(2)?,
-                ttl_ms: number(3)?,
-                returned: number(4)?,
-                spent: number(5)?,
-                claim: claim(6)?,
-            },
-            "N" => Self::Refused(text(1)?),
-            "E" => Self::Extended {
-                token: text(1)?,
-                ttl_ms: number(2)?,
-                returned: number(3)?,
-                claim: claim(4)?,
-            },
-            "X" => Self::NotExtended {
-                token: text(1)?,
-                returned: number(2)?,
-                why: text(3)?,
-            },
-            "R" => Self::Releasing {
-                token: text(1)?,
-                at: number(2)?,
-            },
-            "U" => Self::Unlocked {
-                token: text(1)?,
-                returned: number(2)?,
-                outcome: text(3)?,
-            },
-            "W" => Self::Wrong(line.get(2..)?.to_owned()),
-            "D" => Self::Done,
-            _ => return None,
+        Some(match line.split_at_checked(1)? {
+            ("C", what) => Self::Counted(what.strip_prefix(' ')?.to_owned()),
+            ("W", text) => Self::Wrong(text.strip_prefix(' ')?.to_owned()),
+            ("D", "") => Self::Done,
+            ("Z", words) => Words(words.strip_prefix(' ')?.split(' ')).rest()?,
+            _ => Self::Happened(Words(line.split(' ')).event()?),
         })
     }
 }
 
-/// An error in one word. Those of a lost lock begin with `lost`.
-pub(crate) fn name(error: &Error) -> &'static str {
-    match error {
-        Error::Held { .. } => "held",
-        Error::Unavailable { .. } => "unavailable",
-        Error::TooSlow { .. } => "too-slow",
-        Error::Lost { cause, .. } => match cause {
-            LossCause::Expired { .. } => "lost-expired",
-            LossCause::Taken { .. } => "lost-taken",
-            LossCause::Vanished { .. } => "lost-vanished",
-            LossCause::Unreachable { .. } | LossCause::MaxHold { .. } | LossCause::Released | _ => {
-                "lost"
-            }
-        },
-        Error::InvalidTtl { .. }
-        | Error::InvalidResource { .. }
-        | Error::InvalidLease { .. }
-        | Error::NoThread { .. }
-        | Error::InvalidConfig { .. }
-        | Error::Forked
-        | Error::NoRandomness { .. }
-        | _ => "other",
+fn event_words(event: &Event) -> String {
+    let at = event.at;
+    let mut words = String::new();
+    match &event.what {
+        What::Asks {
+            call,
+            who,
+            on,
+            ttl,
+            adopts,
+        } => {
+            let (client, thread) = (who.client, who.thread);
+            let (ttl, adopts) = (or_none(*ttl), or_none(adopts.as_deref()));
+            let on = on_words(on);
+            write!(
+                words,
+                "A {at} {} {client} {thread} {on} {ttl} {adopts}",
+                call.0
+            )
+        }
+        What::Gets {
+            call,
+            token,
+            fencing,
+            slot,
+            end,
+            origin,
+        } => {
+            let (fencing, slot, end) = (or_none(*fencing), or_none(*slot), span_words(*end));
+            let origin = word(&ORIGINS, origin);
+            write!(
+                words,
+                "G {at} {} {token} {fencing} {slot} {end} {origin}",
+                call.0
+            )
+        }
+        What::Fails { call, why } => write!(words, "F {at} {} {}", call.0, why_word(*why)),
+        What::Extends { hold, ttl } => write!(words, "E {at} {} {ttl}", hold.0),
+        What::Extended { hold, end } => write!(words, "X {at} {} {}", hold.0, span_words(*end)),
+        What::NotExtended { hold, why } => write!(words, "N {at} {} {}", hold.0, why_word(*why)),
+        What::Looks { hold, says } => write!(words, "L {at} {} {}", hold.0, span_words(*says)),
+        What::Releases { hold, way } => write!(words, "R {at} {} {}", hold.0, word(&WAYS, way)),
+        What::Released { hold, says } => write!(words, "U {at} {} {}", hold.0, says_word(*says)),
+        _ => panic!("no worker tells {event:?}"),
+    }
+    .unwrap();
+    words
+}
+
+/// The words of a line that are still to be read.
+struct Words<'a>(std::str::Split<'a, char>);
+
+#[expect(
+    clippy::option_option,
+    reason = "the outer one says whether it can be read, the inner one is what was read"
+)]
+impl Words<'_> {
+    fn event(mut self) -> Option<Event> {
+        let letter = self.0.next()?;
+        let at = self.number()?;
+        let call = Call(self.number()?);
+        let hold = call;
+        let what = match letter {
+            "A" => What::Asks {
+                call,
+                who: Who {
+                    client: self.number()?.try_into().ok()?,
+                    thread: self.number()?.try_into().ok()?,
+                },
+                on: self.on()?,
+                ttl: self.maybe(Self::parsed)?,
+                adopts: self.maybe(|text| Some(Arc::from(text)))?,
+            },
+            "G" => What::Gets {
+                call,
+                token: self.0.next()?.into(),
+                fencing: self.maybe(Self::parsed)?,
+                slot: self.slot()?,
+                end: self.span()?,
+                origin: self.of(&ORIGINS)?,
+            },
+            "F" => What::Fails {
+                call,
+                why: self.of(&WHYS)?,
+            },
+            "E" => What::Extends {
+                hold,
+                ttl: self.number()?,
+            },
+            "X" => What::Extended {
+                hold,
+                end: self.span()?,
+            },
+            "N" => What::NotExtended {
+                hold,
+                why: self.of(&WHYS)?,
+            },
+            "L" => What::Looks {
+                hold,
+                says: self.span()?,
+            },
+            "R" => What::Releases {
+                hold,
+                way: self.of(&WAYS)?,
+            },
+            "U" => What::Released {
+                hold,
+                says: self.says()?,
+            },
+            _ => return None,
+        };
+        self.0.next().is_none().then_some(Event { at, what })
+    }
+
+    fn rest(mut self) -> Option<Told> {
+        Some(Told::Rests {
+            from: self.number()?,
+            call: Call(self.number()?),
+            on: self.on()?,
+            slot: self.slot()?,
+            until: self.number()?,
+        })
+    }
+
+    fn slot(&mut self) -> Option<Option<u32>> {
+        self.maybe(|text| text.parse().ok())
+    }
+
+    fn parsed(text: &str) -> Option<Nanos> {
+        text.parse().ok()
+    }
+
+    fn number(&mut self) -> Option<Nanos> {
+        Self::parsed(self.0.next()?)
+    }
+
+    /// A word that may stand for nothing.
+    fn maybe<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+        match self.0.next()? {
+            NONE => Some(None),
+            text => read(text).map(Some),
+        }
+    }
+
+    fn span(&mut self) -> Option<Option<Span>> {
+        let (low, high) = (self.maybe(Self::parsed)?, self.maybe(Self::parsed)?);
+        Some(low.zip(high).map(|(low, high)| Span { low, high }))
+    }
+
+    fn of<T: Copy>(&mut self, table: &[(T, &'static str)]) -> Option<T> {
+        let text = self.0.next()?;
+        let row = table.iter().find(|(_, word)| *word == text)?;
+        Some(row.0)
+    }
+
+    fn on(&mut self) -> Option<On> {
+        let places = self.0.next()?.split(',').map(|place| place.parse().ok());
+        Some(On {
+            places: places.collect::<Option<_>>()?,
+            access: self.of(&ACCESSES)?,
+        })
+    }
+
+    fn says(&mut self) -> Option<Says> {
+        let text = self.0.next()?;
+        let why = WHYS.iter().find(|(_, word)| *word == text);
+        match text {
+            "okay" => Some(Says::Okay),
+            NONE => Some(Says::Nothing),
+            _ => why.map(|(why, _)| Says::Not(*why)),
+        }
     }
 }

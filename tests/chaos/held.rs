@@ -1,15 +1,18 @@
 //! A lock that a worker holds, in all the ways that programs do.
 
+use std::ops::RangeInclusive;
 use std::process::exit;
 use std::time::Duration;
 
 use fastrand::Rng;
-use redlatch::LockGuard;
+use redlatch::{Lease, LockGuard};
+use redlatch_history::{Call, Says, Span, Way, What};
 use redlatch_testing::pause;
 
-use crate::event::{Claim, Event, clock, name};
-use crate::pipe::{Order, order, tell};
-use crate::plan::TTL_MS;
+use crate::ask::why;
+use crate::claim::{self, clock, drift, nanos};
+use crate::on::On;
+use crate::pipe::{Order, happened, order};
 
 /// How a worker ends that gives nothing back.
 pub(crate) const ABRUPT: i32 = 3;
@@ -23,115 +26,145 @@ pub(crate) enum Stay {
     AnyTime,
 }
 
-/// A guard and what it claimed when it was last looked at; no claim when that was over by then.
-pub(crate) struct Held<'a> {
+/// A guard, and what is known of it.
+pub(crate) struct Held {
     pub(crate) guard: LockGuard,
-    /// What it is told as.
-    pub(crate) name: String,
-    pub(crate) claim: Option<Claim>,
-    pub(crate) rng: &'a mut Rng,
+    pub(crate) call: Call,
+    pub(crate) on: On,
+    pub(crate) ttl_ms: u64,
+    /// Until when it rests if it is given back before.
+    pub(crate) rests_until: Option<u64>,
 }
 
-impl Held<'_> {
-    pub(crate) fn live(&mut self, stay: Stay, ttl_ms: u64) {
+/// What is left of a lock that was given back.
+pub(crate) enum Left {
+    Nothing,
+    /// Nobody has it for this time.
+    Rest(On, Option<u32>, (u64, u64)),
+    /// For another thread, with the ttl.
+    Lease(Lease, On, u64),
+}
+
+/// When a lock of this ttl that claims this was taken, at the earliest; and so until when it rests, at the least.
+pub(crate) fn rest_of(claim: Option<Span>, ttl_ms: u64, at_least: Duration) -> Option<u64> {
+    let taken = claim?.low + drift(ttl_ms) - ttl_ms * 1_000_000;
+    let at_least_ms = u64::try_from(at_least.as_millis()).unwrap();
+    Some(taken + nanos(at_least) - drift(at_least_ms))
+}
+
+impl Held {
+    /// Lives with it; where it is extended, by a ttl in this range.
+    pub(crate) fn live(&self, stay: Stay, range: &RangeInclusive<u64>, rng: &mut Rng) {
+        let ttl_ms = self.ttl_ms;
         if stay == Stay::AMoment {
-            return self.work(20);
+            return self.work(20, rng);
         }
-        match self.rng.u32(0..1_000) {
+        match rng.u32(0..1_000) {
             // Far beyond the lease, and then the extension of what is no longer there.
             0..25 => {
-                let beyond = Duration::from_millis(self.rng.u64(1..=200));
+                let beyond = Duration::from_millis(rng.u64(1..=200));
                 pause(self.guard.remaining() + beyond);
-                self.check();
-                self.extend();
+                self.look(rng);
+                self.extend(rng.u64(range.clone()));
             }
             25..300 => {
-                for _ in 0..self.rng.u32(1..=3) {
-                    self.work(ttl_ms / 2);
-                    self.extend();
+                for _ in 0..rng.u32(1..=3) {
+                    self.work(ttl_ms / 2, rng);
+                    self.extend(rng.u64(range.clone()));
                 }
                 // What the extensions promised is used.
-                self.work(ttl_ms);
+                self.work(ttl_ms, rng);
             }
-            300..370 => self.work(ttl_ms),
+            300..370 => self.work(ttl_ms, rng),
             370..373 if order() == Order::Run => exit(ABRUPT),
-            _ => self.work(20),
+            373..500 => self.work(150, rng),
+            _ => self.work(20, rng),
         }
     }
 
     /// Works for some time, as long as the lock is there.
-    fn work(&mut self, most_ms: u64) {
-        let mut left = self.rng.u64(0..=most_ms);
-        while self.check() && left > 0 {
-            let step = left.min(self.rng.u64(1..=5));
+    fn work(&self, most_ms: u64, rng: &mut Rng) {
+        let mut left = rng.u64(0..=most_ms);
+        while self.look(rng) && left > 0 {
+            let step = left.min(rng.u64(1..=5));
             pause(Duration::from_millis(step));
             left -= step;
         }
     }
 
-    /// What `check` says has to fit what the guard claimed.
-    fn check(&self) -> bool {
+    /// Looks whether it is valid. What it says of a moment between two readings of the clock is told as of the one at which
+    /// it says less.
+    fn look(&self, rng: &mut Rng) -> bool {
+        let hold = self.call;
         let before = clock();
-        let result = self.guard.check();
-        let after = clock();
-        let wrong = match (&result, self.claim) {
-            (Ok(()), Some(claim)) => before > claim.high,
-            (Ok(()), None) => true,
-            (Err(_), Some(claim)) => after < claim.low,
-            (Err(_), None) => false,
+        // What `check` says is what `remaining` says.
+        let says = if rng.bool() {
+            let is_valid = self.guard.check().is_ok();
+            let after = clock();
+            let claim = is_valid.then(|| claim::of(&self.guard)).flatten();
+            if is_valid && claim.is_none() {
+                // It ended meanwhile, which the next look tells.
+                return false;
+            }
+            (claim, after)
+        } else {
+            (claim::of(&self.guard), clock())
         };
-        if wrong {
-            tell(&Event::Wrong(format!(
-                "check between {before} and {after} says {result:?} of {:?}, token {}",
-                self.claim, self.name
-            )));
-        }
-        result.is_ok()
+        let (says, after) = says;
+        let at = if says.is_some() { before } else { after };
+        happened(at, What::Looks { hold, says });
+        says.is_some()
     }
 
-    fn extend(&mut self) {
-        let ttl_ms = self.rng.u64(TTL_MS);
+    fn extend(&self, ttl_ms: u64) {
+        let hold = self.call;
+        let ttl = ttl_ms * 1_000_000;
+        happened(clock(), What::Extends { hold, ttl });
         let result = self.guard.extend(Duration::from_millis(ttl_ms));
         let returned = clock();
-        let token = self.name.clone();
-        let Err(error) = result else {
-            self.claim = Claim::of(&self.guard);
-            let claim = self.claim;
-            return tell(&Event::Extended {
-                token,
-                ttl_ms,
-                returned,
-                claim,
-            });
+        let what = match result {
+            Ok(()) => What::Extended {
+                hold,
+                end: claim::of(&self.guard),
+            },
+            Err(error) => What::NotExtended {
+                hold,
+                why: why(&error, &self.on),
+            },
         };
-        let why = name(&error).to_owned();
-        if why.starts_with("lost") {
-            self.claim = None;
-        }
-        tell(&Event::NotExtended {
-            token,
-            returned,
-            why,
-        });
+        happened(returned, what);
     }
 
-    pub(crate) fn release(self) {
-        let token = self.name;
-        let unlock = self.rng.bool();
-        tell(&Event::Releasing {
-            token: token.clone(),
-            at: clock(),
-        });
-        if !unlock {
-            return drop(self.guard);
+    /// Gives it back, or on.
+    pub(crate) fn release(self, rng: &mut Rng) -> Left {
+        let (hold, slot) = (self.call, self.guard.slot());
+        let is_lease = rng.u32(0..12) == 0 && order() == Order::Run;
+        let way = match rng.bool() {
+            _ if is_lease => Way::HandOn,
+            true => Way::Unlock,
+            false => Way::Drop,
+        };
+        happened(clock(), What::Releases { hold, way });
+        if is_lease {
+            let lease = self.guard.into_lease();
+            let says = Says::Nothing;
+            happened(clock(), What::Released { hold, says });
+            return Left::Lease(lease, self.on, self.ttl_ms);
+        }
+        if way == Way::Drop {
+            drop(self.guard);
+            let says = Says::Nothing;
+            happened(clock(), What::Released { hold, says });
+            return Left::Nothing;
         }
         let result = self.guard.unlock();
-        let returned = clock();
-        let outcome = result.as_ref().err().map_or("ok", name).to_owned();
-        tell(&Event::Unlocked {
-            token,
-            returned,
-            outcome,
-        });
+        let at = clock();
+        let is_ok = result.is_ok();
+        let says = result.map_or_else(|error| Says::Not(why(&error, &self.on)), |()| Says::Okay);
+        happened(at, What::Released { hold, says });
+        match self.rests_until {
+            Some(until) if is_ok && at < until => Left::Rest(self.on, slot, (at, until)),
+            _ => Left::Nothing,
+        }
     }
 }

@@ -2,8 +2,20 @@
 
 use redlatch_testing::Server;
 
-use crate::plan::LONGEST_TTL_MS;
-
+/// What the keys of all workers begin with.
+pub(crate) const PREFIX: &str = "chaos:";
+/// What the keys of the last locks begin with.
+pub(crate) const LAST: &str = "last:";
+/// The marker of a node for the workers.
+pub(crate) const MARKER: &str = "chaos:redlatch:node";
+/// The key with the number that the driver puts into the memory of a server; it is no lock.
+pub(crate) const NUMBER: &str = "chaos-number";
+/// The ends of the keys that stay: markers and counters.
+const STAYING: [&str; 2] = [":fence", "redlatch:node"];
+/// How long a counter stays after its last use.
+const COUNTER_MS: u64 = 24 * 3_600_000;
+/// What is in the key of a slot of a semaphore, behind its name.
+const SLOT: &str = ":redlatch:slot:";
 /// What is in the keys of those who wait for a lock: the announcement, the intent of a writer, the bells.
 const HINTS: &str = ":redlatch:";
 /// A hint stays this long at most: a bell half a second, what is announced for as long as a client waits between two looks.
@@ -23,20 +35,42 @@ pub(crate) struct Key {
 impl Key {
     /// Those who wait left it, and it ends by itself.
     pub(crate) fn is_hint(&self) -> bool {
-        self.name.contains(HINTS)
+        self.lock().contains(HINTS)
     }
 
-    /// Why it must not be there as it is.
-    pub(crate) fn fault(&self) -> Option<String> {
-        let longest = if self.is_hint() {
-            HINT_MS
+    /// It is no lock, and stays.
+    pub(crate) fn stays(&self) -> bool {
+        self.name == NUMBER || STAYING.iter().any(|end| self.name.ends_with(end))
+    }
+
+    /// The name up to the slot.
+    fn lock(&self) -> &str {
+        let (lock, slot) = self.name.split_once(SLOT).unwrap_or((&self.name, ""));
+        if slot.parse::<u32>().is_ok() {
+            lock
         } else {
-            LONGEST_TTL_MS
-        };
-        if !(0..=i64::try_from(longest).unwrap()).contains(&self.pttl) {
+            &self.name
+        }
+    }
+
+    /// Why it must not be there as it is, where this is the longest ttl, on a server whose clock was set back so far.
+    pub(crate) fn fault(&self, longest_ms: u64, set_back_ms: i64) -> Option<String> {
+        if self.stays() {
+            let is_counter = self.name.ends_with(STAYING[0]);
+            let longest = i64::try_from(COUNTER_MS).unwrap() + set_back_ms;
+            let is_right = self.kind == "string"
+                && if is_counter {
+                    (0..=longest).contains(&self.pttl)
+                } else {
+                    self.pttl == -1
+                };
+            return (!is_right).then(|| format!("is a {} with {} ms", self.kind, self.pttl));
+        }
+        let longest = if self.is_hint() { HINT_MS } else { longest_ms };
+        if !(0..=i64::try_from(longest).unwrap() + set_back_ms).contains(&self.pttl) {
             return Some(format!("has a time to live of {} ms", self.pttl));
         }
-        let allowed: &[&str] = match self.name.split_once(HINTS).map(|(_, hint)| hint) {
+        let allowed: &[&str] = match self.lock().split_once(HINTS).map(|(_, hint)| hint) {
             None => &["string", "zset"],
             Some("intent") => &["string"],
             Some("waiting") => &["set"],

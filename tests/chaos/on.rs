@@ -3,6 +3,9 @@
 use std::fmt;
 
 use fastrand::Rng;
+use redlatch_history as history;
+
+use crate::bounds::{RESOURCES, SEMAPHORES};
 
 /// In which way a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,10 +18,21 @@ pub(crate) enum Kind {
     Read,
     /// The locks on several resources at once.
     Several,
+    /// The permits of semaphores.
+    Permit,
 }
 
+/// The first of the places that are semaphores.
+const FIRST_SEMAPHORE: u32 = 100;
+
 impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Lock, Self::Write, Self::Read, Self::Several];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Lock,
+        Self::Write,
+        Self::Read,
+        Self::Several,
+        Self::Permit,
+    ];
 
     /// The plural, for the count.
     pub(crate) fn name(self) -> &'static str {
@@ -27,29 +41,12 @@ impl Kind {
             Self::Write => "write locks",
             Self::Read => "read locks",
             Self::Several => "locks on several resources",
-        }
-    }
-
-    fn letter(self) -> &'static str {
-        match self {
-            Self::Lock => "l",
-            Self::Write => "w",
-            Self::Read => "r",
-            Self::Several => "s",
+            Self::Permit => "permits",
         }
     }
 }
 
-/// Who else may have a resource at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sharing {
-    /// Nobody.
-    Alone,
-    /// Readers.
-    Read,
-}
-
-/// The resources in their order, one unless there are several, and the way.
+/// The resources in their order, one unless there are several, and the way; or the semaphore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct On {
     pub(crate) kind: Kind,
@@ -64,15 +61,21 @@ impl On {
         }
     }
 
-    pub(crate) fn is_read(&self) -> bool {
-        self.sharing() == Sharing::Read
+    /// All that each worker takes when it is calm: each resource, and each semaphore, in each way.
+    pub(crate) fn each() -> Vec<Self> {
+        let mut all: Vec<Self> = (0..RESOURCES)
+            .flat_map(|i| [Kind::Lock, Kind::Write, Kind::Read].map(|kind| Self::one(kind, i)))
+            .collect();
+        all.extend((1..RESOURCES).map(|i| Self {
+            kind: Kind::Several,
+            resources: vec![i - 1, i],
+        }));
+        all.extend((0..SEMAPHORES).map(|i| Self::one(Kind::Permit, i)));
+        all
     }
 
-    pub(crate) fn sharing(&self) -> Sharing {
-        match self.kind {
-            Kind::Read => Sharing::Read,
-            Kind::Lock | Kind::Write | Kind::Several => Sharing::Alone,
-        }
+    pub(crate) fn is_read(&self) -> bool {
+        self.kind == Kind::Read
     }
 
     /// Whether one thread may hand it to the next one.
@@ -82,41 +85,51 @@ impl On {
 
     /// The names of the resources, as the manager gets them.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.resources.iter().map(u32::to_string).collect()
+        let prefix = if self.kind == Kind::Permit {
+            "permits "
+        } else {
+            ""
+        };
+        let names = self.resources.iter().map(|i| format!("{prefix}{i}"));
+        names.collect()
     }
 
-    /// The reverse of its text.
-    pub(crate) fn from_word(word: &str) -> Option<Self> {
-        let (letter, resources) = word.split_once(':')?;
-        let kind = Kind::ALL.into_iter().find(|kind| kind.letter() == letter)?;
-        let resources = resources.split(',').map(|number| number.parse().ok());
-        Some(Self {
-            kind,
-            resources: resources.collect::<Option<_>>()?,
-        })
+    /// As the judge knows it.
+    pub(crate) fn to_history(&self) -> history::On {
+        match self.kind {
+            Kind::Read => history::On::read(self.resources[0]),
+            Kind::Permit => history::On::permit(semaphore(self.resources[0])),
+            Kind::Lock | Kind::Write | Kind::Several => {
+                history::On::all(self.resources.iter().copied())
+            }
+        }
     }
 }
 
-/// A word without blanks.
+/// The place of a semaphore.
+pub(crate) fn semaphore(i: u32) -> u32 {
+    FIRST_SEMAPHORE + i
+}
+
 impl fmt::Display for On {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind.letter(), self.names().join(","))
+        write!(f, "{} {}", self.kind.name(), self.names().join(","))
     }
 }
 
 /// How often a worker takes locks of each kind, beside those of the other kinds. Each kind is among them.
-pub(crate) struct Weights([(Kind, u32); 4]);
+pub(crate) struct Weights([(Kind, u32); 5]);
 
 impl Weights {
     pub(crate) fn draw(rng: &mut Rng) -> Self {
         Self(Kind::ALL.map(|kind| match kind {
             Kind::Lock | Kind::Read => (kind, rng.u32(2..=6)),
-            Kind::Write | Kind::Several => (kind, rng.u32(1..=4)),
+            Kind::Write | Kind::Several | Kind::Permit => (kind, rng.u32(1..=4)),
         }))
     }
 
-    /// The next lock to ask for, on some of the resources below `end`.
-    pub(crate) fn next(&self, rng: &mut Rng, end: u32) -> On {
+    /// The next lock to ask for.
+    pub(crate) fn next(&self, rng: &mut Rng) -> On {
         let mut rest = rng.u32(0..self.0.iter().map(|(_, weight)| weight).sum());
         let chosen = self.0.iter().find(|(_, weight)| {
             let is_it = rest < *weight;
@@ -128,6 +141,11 @@ impl Weights {
             rng.usize(2..=3)
         } else {
             1
+        };
+        let end = if kind == Kind::Permit {
+            SEMAPHORES
+        } else {
+            RESOURCES
         };
         let mut resources = rng.choose_multiple(0..end, count);
         resources.sort_unstable();

@@ -4,7 +4,9 @@ use std::io::{BufRead, Write};
 use std::process::exit;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::event::Event;
+use redlatch_history::{Call, Event, What};
+
+use crate::event::Told;
 
 /// What the driver wants, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,9 +45,24 @@ pub(crate) fn listen() {
     }
 }
 
+/// The number of a call, which no other call of a run has.
+pub(crate) fn call(client: u32, thread: u32, number: u64) -> Call {
+    Call((u64::from(client) << 32) | (u64::from(thread) << 24) | number)
+}
+
+/// Which thread of which client made a call.
+pub(crate) fn caller(call: Call) -> (u32, u32) {
+    let client = u32::try_from(call.0 >> 32).unwrap();
+    (client, u32::try_from((call.0 >> 24) & 0xff).unwrap())
+}
+
+pub(crate) fn happened(at: u64, what: What) {
+    tell(&Told::Happened(Event { at, what }));
+}
+
 /// Where nobody listens any more, there is nothing to be done.
-pub(crate) fn tell(event: &Event) {
-    let line = event.to_line();
+pub(crate) fn tell(told: &Told) {
+    let line = told.to_line();
     if std::io::stdout().lock().write_all(line.as_bytes()).is_err() {
         exit(0);
     }

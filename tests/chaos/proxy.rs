@@ -2,10 +2,11 @@
 //!
 //! All connections are on one thread, so that hundreds of them cost little beside the servers.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 use redlatch_testing::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Keeps};
 
 /// What a link does with connections and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,30 +35,46 @@ pub(crate) enum Mode {
 /// The links of all groups, until it is dropped.
 pub(crate) struct Proxy {
     shared: Arc<Shared>,
+    groups: usize,
     servers: usize,
     thread: Option<JoinHandle<()>>,
 }
 
 struct Shared {
     /// Those of the first group, then those of the second.
-    switches: Vec<Switch>,
+    switches: Vec<Mutex<Setting>>,
+    /// The episodes whose fault has struck a connection or bytes.
+    struck: Mutex<BTreeSet<usize>>,
+    /// How many clients have gone on with another process.
+    kept: AtomicU64,
     over: AtomicBool,
 }
 
-struct Switch {
-    mode: Mutex<Mode>,
+/// What a link is to do.
+#[derive(Clone, Copy)]
+struct Setting {
+    mode: Mode,
     /// How often its connections were to be reset.
-    resets: AtomicU32,
+    resets: u32,
+    /// Which episode set it last.
+    episode: usize,
+    /// Where the server is.
+    server: u16,
 }
 
 /// From one address of the proxy to one server.
 struct Link {
     address: SocketAddr,
-    server: SocketAddr,
+    /// What it does now.
+    setting: Setting,
+    keeps: Keeps,
     /// None while connections are refused.
     listener: Option<TcpListener>,
     connections: Vec<Connection>,
-    resets: u32,
+    /// The episode that held bytes back until now.
+    held: Option<usize>,
+    /// The episodes whose fault has struck something.
+    struck: Vec<usize>,
 }
 
 /// Which socket is ready.
@@ -71,40 +88,72 @@ enum Side {
 impl Proxy {
     /// Listens for each group at its address, on the same `ports` for all, in front of the servers' ports on 127.0.0.1.
     pub(crate) fn start(groups: &[Ipv4Addr], ports: &[u16], servers: &[u16]) -> Self {
-        let links: Vec<Link> = groups
-            .iter()
-            .flat_map(|&host| {
-                let ends = ports.iter().zip(servers);
-                ends.map(move |(&port, &server)| Link::open((host, port), server))
+        let places = groups.iter().enumerate();
+        let links: Vec<Link> = places
+            .flat_map(|(group, &host)| {
+                let ends = ports.iter().zip(servers).enumerate();
+                ends.map(move |(i, (&port, &server))| {
+                    // Each server is behind a link that keeps clients, where there are two groups.
+                    let keeps = if (group + i).is_multiple_of(2) {
+                        Keeps::Idle
+                    } else {
+                        Keeps::Nobody
+                    };
+                    Link::open((host, port), server, keeps)
+                })
             })
             .collect();
-        let switch = |_: &Link| Switch {
-            mode: Mutex::new(Mode::Pass),
-            resets: AtomicU32::new(0),
-        };
         let shared = Arc::new(Shared {
-            switches: links.iter().map(switch).collect(),
+            switches: links.iter().map(|link| Mutex::new(link.setting)).collect(),
+            struck: Mutex::default(),
+            kept: AtomicU64::new(0),
             over: AtomicBool::new(false),
         });
         let for_thread = Arc::clone(&shared);
         Self {
             shared,
+            groups: groups.len(),
             servers: servers.len(),
             thread: Some(thread::spawn(move || forward(links, &for_thread))),
         }
     }
 
-    pub(crate) fn set(&self, group: usize, server: usize, mode: Mode) {
-        *self.switch(group, server).mode.lock() = mode;
+    /// Begins the fault of an episode.
+    pub(crate) fn set(&self, group: usize, server: usize, mode: Mode, episode: usize) {
+        let mut setting = self.switch(group, server).lock();
+        setting.mode = mode;
+        setting.episode = episode;
+    }
+
+    pub(crate) fn pass(&self, group: usize, server: usize) {
+        self.switch(group, server).lock().mode = Mode::Pass;
     }
 
     /// Resets the connections that there are.
-    pub(crate) fn reset(&self, group: usize, server: usize) {
-        let resets = &self.switch(group, server).resets;
-        resets.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn reset(&self, group: usize, server: usize, episode: usize) {
+        let mut setting = self.switch(group, server).lock();
+        setting.resets += 1;
+        setting.episode = episode;
     }
 
-    fn switch(&self, group: usize, server: usize) -> &Switch {
+    /// From now on the server has another port.
+    pub(crate) fn moved(&self, server: usize, port: u16) {
+        for group in 0..self.groups {
+            self.switch(group, server).lock().server = port;
+        }
+    }
+
+    /// The episodes whose fault has struck a connection or bytes.
+    pub(crate) fn struck(&self) -> BTreeSet<usize> {
+        self.shared.struck.lock().clone()
+    }
+
+    /// How many clients have gone on with another process.
+    pub(crate) fn kept(&self) -> u64 {
+        self.shared.kept.load(Ordering::Relaxed)
+    }
+
+    fn switch(&self, group: usize, server: usize) -> &Mutex<Setting> {
         &self.shared.switches[group * self.servers + server]
     }
 
@@ -126,32 +175,33 @@ impl Drop for Proxy {
 
 fn forward(mut links: Vec<Link>, shared: &Shared) {
     while !shared.over.load(Ordering::Relaxed) {
-        let modes: Vec<Mode> = shared.switches.iter().map(|s| *s.mode.lock()).collect();
-        for ((link, &mode), switch) in links.iter_mut().zip(&modes).zip(&shared.switches) {
-            link.heed(mode, switch.resets.load(Ordering::Relaxed));
+        for (link, switch) in links.iter_mut().zip(&shared.switches) {
+            let setting = *switch.lock();
+            link.heed(setting);
         }
-        for (i, side) in wait(&links, &modes) {
-            links[i].serve(side, modes[i]);
+        for (i, side) in wait(&links) {
+            links[i].serve(side);
         }
-        for (link, &mode) in links.iter_mut().zip(&modes) {
-            if mode != Mode::Hold {
-                let now = now();
-                link.connections.retain_mut(|c| c.flush(now));
+        for link in &mut links {
+            let kept = link.flush();
+            shared.kept.fetch_add(kept, Ordering::Relaxed);
+            if !link.struck.is_empty() {
+                shared.struck.lock().extend(link.struck.drain(..));
             }
         }
     }
 }
 
 /// Waits until some socket is ready, and at most for a moment, since modes change and delays end.
-fn wait(links: &[Link], modes: &[Mode]) -> Vec<(usize, Side)> {
+fn wait(links: &[Link]) -> Vec<(usize, Side)> {
     let mut sides = Vec::new();
     let mut fds = Vec::new();
     let mut add = |i, side, fd, flags| {
         sides.push((i, side));
         fds.push(PollFd::from_borrowed_fd(fd, flags));
     };
-    for (i, (link, &mode)) in links.iter().zip(modes).enumerate() {
-        if mode == Mode::Hold {
+    for (i, link) in links.iter().enumerate() {
+        if link.setting.mode == Mode::Hold {
             continue;
         }
         if let Some(listener) = &link.listener {
@@ -181,36 +231,53 @@ fn wait(links: &[Link], modes: &[Mode]) -> Vec<(usize, Side)> {
 }
 
 impl Link {
-    fn open((host, port): (Ipv4Addr, u16), server: u16) -> Self {
+    fn open((host, port): (Ipv4Addr, u16), server: u16, keeps: Keeps) -> Self {
         let address = SocketAddr::from((host, port));
         Self {
             address,
-            server: SocketAddr::from((Ipv4Addr::LOCALHOST, server)),
+            setting: Setting {
+                mode: Mode::Pass,
+                resets: 0,
+                episode: 0,
+                server,
+            },
+            keeps,
             listener: Some(listen(address).unwrap()),
             connections: Vec::new(),
-            resets: 0,
+            held: None,
+            struck: Vec::new(),
         }
     }
 
-    /// Does what a change of the mode asks for.
-    fn heed(&mut self, mode: Mode, resets: u32) {
-        if mode == Mode::Refuse {
+    /// Does what a change of the setting asks for.
+    fn heed(&mut self, setting: Setting) {
+        let is_reset = setting.resets != self.setting.resets;
+        self.setting = setting;
+        if setting.mode == Mode::Hold {
+            self.held = Some(setting.episode);
+        }
+        if setting.mode == Mode::Refuse {
             self.listener = None;
         } else if self.listener.is_none() {
             // The port may be in use for a moment; then the next turn tries again.
             self.listener = listen(self.address).ok();
         }
-        if mode == Mode::Refuse || resets != self.resets {
-            self.resets = resets;
+        if setting.mode == Mode::Refuse || is_reset {
+            if !self.connections.is_empty() {
+                self.struck.push(setting.episode);
+            }
             self.connections.drain(..).for_each(Connection::reset);
         }
-        if !matches!(mode, Mode::LoseReplies | Mode::LoseRequests) {
+        if !matches!(setting.mode, Mode::LoseReplies | Mode::LoseRequests) {
             let lossy = self.connections.extract_if(.., |c| c.has_lost_bytes());
             lossy.for_each(Connection::reset);
         }
     }
 
-    fn serve(&mut self, side: Side, mode: Mode) {
+    fn serve(&mut self, side: Side) {
+        // What was held back is here.
+        self.struck.extend(self.held.take());
+        let mode = self.setting.mode;
         let due = match mode {
             Mode::Delay(span) => now() + span,
             Mode::Pass | Mode::Hold | Mode::Refuse | Mode::LoseReplies | Mode::LoseRequests => {
@@ -221,8 +288,8 @@ impl Link {
             Side::Listener => {
                 let accepted = self.listener.as_ref().map(TcpListener::accept);
                 if let Some(Ok((client, _))) = accepted {
-                    self.connections
-                        .extend(Connection::open(client, self.server));
+                    let connection = Connection::open(client, self.server(), self.keeps);
+                    self.connections.extend(connection);
                 }
             }
             Side::Client(j) => {
@@ -234,6 +301,36 @@ impl Link {
                 self.connections[j].read_server(due);
             }
         }
+        let is_struck = match (mode, side) {
+            (Mode::LoseRequests, Side::Client(j)) | (Mode::LoseReplies, Side::Server(j)) => {
+                self.connections[j].has_lost_bytes()
+            }
+            (Mode::Delay(_), Side::Client(_) | Side::Server(_)) => true,
+            _ => false,
+        };
+        if is_struck {
+            self.struck.push(self.setting.episode);
+        }
+    }
+
+    /// Passes on what is due. Returns how many clients have gone on with another process.
+    fn flush(&mut self) -> u64 {
+        if self.setting.mode == Mode::Hold {
+            return 0;
+        }
+        self.held = None;
+        let (now, server) = (now(), self.server());
+        let mut kept = 0;
+        self.connections.retain_mut(|connection| {
+            let goes_on = connection.flush(now, server);
+            kept += u64::from(std::mem::take(&mut connection.was_kept));
+            goes_on
+        });
+        kept
+    }
+
+    fn server(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.setting.server))
     }
 }
 

@@ -3,199 +3,199 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use crate::on::{Kind, Sharing};
-use crate::options::Options;
-use crate::plan::{Class, LONGEST_TTL_MS, RESOURCES, WORKERS};
-use crate::witness::{Verdict, Witness};
+use crate::bounds::{RESOURCES, WORKERS};
+use crate::class::Class;
+use crate::on::Kind;
+use crate::options::{Clients, Options};
+use crate::plan::Episode;
+use crate::record::Record;
+use crate::site::{Made, places};
 
 /// How many violations are printed in full.
 const MOST: usize = 10;
+/// From this number of sections on, what some of them end with has to be there.
+const MANY: u64 = 500;
 
 pub(crate) struct Report {
-    pub(crate) faults: BTreeMap<Class, u32>,
+    pub(crate) made: Made,
+    pub(crate) plan: Vec<Episode>,
+    /// How many clients the proxy kept when a server became another process.
+    pub(crate) kept: u64,
     /// Episodes in which all servers were struck at once.
     pub(crate) all_at_once: usize,
     /// Workers that ended by themselves in the middle.
     pub(crate) abrupt: u32,
     pub(crate) groups: usize,
-    /// How many keys were looked at during the run.
-    pub(crate) samples: u64,
     pub(crate) leaked: Vec<String>,
-    /// When the last fault had been repaired.
-    pub(crate) calm: u64,
-    pub(crate) witness: Witness,
+    pub(crate) record: Record,
 }
 
 impl Report {
     /// Prints it, and returns whether the run is as it has to be.
     pub(crate) fn tell(&self, options: &Options) -> ExitCode {
-        let verdict = self.witness.verdict();
-        let (slowest, stuck) = self.recovery();
-        self.tell_counts(&verdict);
-        for text in verdict.overlaps.iter().chain(&verdict.others).take(MOST) {
-            println!("chaos: VIOLATION: {text}");
+        for (what, count) in &self.record.counts {
+            println!("chaos: {count} {what}");
         }
+        println!(
+            "chaos: {} read locks began while another reader had the resource; {} guards were over when they were \
+             looked at first; {} keys seen",
+            self.record.together, self.record.late, self.made.samples
+        );
+        for found in self.record.violations().iter().take(MOST) {
+            println!(
+                "chaos: VIOLATION: {:?} at {} ns: {found}",
+                found.rule, found.at
+            );
+        }
+        if let Some(first) = self.record.violations().first() {
+            let name = format!("chaos-{}-{}", options.name(), options.seed);
+            match self.record.history().write(&name, first) {
+                Ok(page) => println!("chaos: the first one: {}", page.display()),
+                Err(error) => println!("chaos: the first one can't be drawn: {error}"),
+            }
+        }
+        for text in self.record.wrong.iter().take(MOST) {
+            println!("chaos: WRONG: {text}");
+        }
+        if options.planted {
+            return self.tell_of_planted(options);
+        }
+        let (slowest, stuck) = self.recovery();
+        let vacuous = self.what_is_missing(options);
         for text in &self.leaked {
             println!("chaos: LEAKED: {text}");
         }
         for text in &stuck {
             println!("chaos: NOT RECOVERED: {text}");
         }
-        println!("{}", self.summary(options, &verdict, slowest));
-        let overlapping = verdict.overlaps.len();
-        if options.forget {
-            return if overlapping > 0 {
-                println!("chaos: servers forgot, and the witness saw it: {overlapping} overlaps");
-                ExitCode::SUCCESS
-            } else {
-                println!("chaos: FAILED: servers forgot, and the witness saw nothing");
-                ExitCode::FAILURE
-            };
-        }
-        let vacuous = self.what_is_missing(options, &verdict);
         for text in &vacuous {
             println!("chaos: VACUOUS: {text}");
         }
-        let is_good = overlapping == 0
-            && [&verdict.others, &self.leaked, &stuck, &vacuous]
+        println!("{}", self.summary(options, slowest));
+        let is_good = self.record.violations().is_empty()
+            && [&self.record.wrong, &self.leaked, &stuck, &vacuous]
                 .iter()
                 .all(|list| list.is_empty());
         if is_good {
             return ExitCode::SUCCESS;
         }
         println!(
-            "chaos: FAILED; the same faults again: --seconds {} --seed {}",
+            "chaos: FAILED; the same faults again: {} --seconds {} --seed {}",
+            options.switch(),
             options.length.as_secs(),
             options.seed
         );
         ExitCode::FAILURE
     }
 
-    fn tell_counts(&self, verdict: &Verdict) {
-        let counts = &self.witness.counts;
-        for (what, count) in counts {
-            println!("chaos: {count} {what}");
-        }
-        for kind in Kind::ALL {
-            println!(
-                "chaos: {} critical sections with {}",
-                verdict.of(kind),
-                kind.name()
-            );
-        }
+    fn tell_of_planted(&self, options: &Options) -> ExitCode {
+        let faults: u32 = self.made.faults.values().sum();
+        let (sections, overlaps) = (self.record.sections, self.record.overlaps());
+        let what = options.kind();
         println!(
-            "chaos: {} read locks that began while another reader had the resource",
-            verdict.together
+            "chaos: {what}: {sections} critical sections, {faults} losses of a majority's memory"
         );
-        println!("chaos: {} keys seen by sampling", self.samples);
-        println!(
-            "chaos: {} guards that were over when they were looked at first",
-            self.witness.late
-        );
-        if let Some(nanos) = verdict.closest {
-            let nanos = std::time::Duration::from_nanos(nanos);
-            println!(
-                "chaos: {nanos:.1?} at least from the end of a lease whose keys were left to expire to the next holder"
-            );
+        if overlaps > 0 {
+            println!("chaos: {overlaps} overlaps found, as it has to be");
+            return ExitCode::SUCCESS;
         }
+        println!("chaos: FAILED: servers forgot, and nobody saw two holders");
+        ExitCode::FAILURE
     }
 
-    fn summary(&self, options: &Options, verdict: &Verdict, slowest: f64) -> String {
+    /// How often there were faults of each kind, and how many of them were seen to have happened.
+    fn by_class(&self) -> BTreeMap<Class, (u32, u32)> {
+        let mut all = BTreeMap::new();
+        for (&class, &count) in &self.made.faults {
+            all.insert(class, (count, 0));
+        }
+        for &episode in &self.made.seen {
+            let of_class = all.entry(self.plan[episode].class).or_default();
+            of_class.1 += 1;
+        }
+        all
+    }
+
+    fn summary(&self, options: &Options, slowest: Duration) -> String {
         let mut line = format!(
-            "chaos: seed {}, {} s: {} critical sections by {WORKERS} workers in {} group{} on {RESOURCES} resources \
+            "chaos: seed {}, {}, {} s: {} critical sections by {WORKERS} workers in {} group{} on {RESOURCES} resources \
              ({}); faults:",
             options.seed,
+            options.kind(),
             options.length.as_secs(),
-            verdict.sections,
+            self.record.sections,
             self.groups,
             if self.groups == 1 { "" } else { "s" },
             Kind::ALL
-                .map(|kind| format!("{} {}", verdict.of(kind), kind.name()))
+                .map(|kind| format!("{} {}", self.record.of(kind.name()), kind.name()))
                 .join(", "),
         );
-        for (class, count) in &self.faults {
-            write!(line, " {count} {},", class.name()).unwrap();
+        for (class, (count, seen)) in self.by_class() {
+            write!(line, " {count} {}", class.name()).unwrap();
+            if seen < count {
+                write!(line, " ({seen} seen to strike)").unwrap();
+            }
+            line.push(',');
         }
         write!(
             line,
-            " {} abrupt exits of workers; all servers at once {} times; \
-             {} violations, {} leaked keys, recovered in {slowest:.2} s",
+            " {} abrupt exits of workers, {} clients kept by a proxy; all servers at once {} times; \
+             {} violations, {} leaked keys, recovered in {slowest:.1?}",
             self.abrupt,
+            self.kept,
             self.all_at_once,
-            verdict.overlaps.len() + verdict.others.len(),
+            self.record.violations().len() + self.record.wrong.len(),
             self.leaked.len()
         )
         .unwrap();
         line
     }
 
-    /// How long it took until the last resource was acquired again, in seconds, and which took too long.
-    fn recovery(&self) -> (f64, Vec<String>) {
-        let first = self.witness.acquired_after(self.calm);
-        let mut slowest = 0.0_f64;
+    /// How long it took until the last place was had again, and which were not.
+    fn recovery(&self) -> (Duration, Vec<String>) {
+        let mut slowest = 0;
         let mut stuck = Vec::new();
-        for what in (0..RESOURCES).flat_map(|i| [(i, Sharing::Alone), (i, Sharing::Read)]) {
-            let (resource, sharing) = what;
-            let Some(&time) = first.get(&what) else {
-                stuck.push(format!(
-                    "resource {resource} was never acquired again, {sharing:?}"
-                ));
-                continue;
-            };
-            let seconds = std::time::Duration::from_nanos(time - self.calm);
-            slowest = slowest.max(seconds.as_secs_f64());
-            if seconds > std::time::Duration::from_millis(5 * LONGEST_TTL_MS) {
-                stuck.push(format!(
-                    "resource {resource} was acquired after {seconds:?}, {sharing:?}"
-                ));
+        for (place, is_read) in places() {
+            match self.record.recovered((place, is_read)) {
+                Some(time) => slowest = time.max(slowest),
+                None => stuck.push(format!("place {place}, read: {is_read}")),
             }
         }
-        (slowest, stuck)
+        (Duration::from_nanos(slowest), stuck)
     }
 
-    /// Why the run shows too little.
-    fn what_is_missing(&self, options: &Options, verdict: &Verdict) -> Vec<String> {
+    /// Why the run shows too little. What takes luck is asked for only where there were many sections.
+    fn what_is_missing(&self, options: &Options) -> Vec<String> {
+        let record = &self.record;
         let mut missing = Vec::new();
-        let seconds = options.length.as_secs();
-        let least = seconds * 2;
-        if u64::try_from(verdict.sections).unwrap() < least {
-            missing.push(format!("fewer than {least} critical sections"));
-        }
-        for kind in Kind::ALL {
-            if verdict.of(kind) == 0 {
-                missing.push(format!("no {}", kind.name()));
-            }
-        }
-        // The system may hold a process up between the return of a guard and the first look at it, but not as a rule.
-        if self.witness.late * 20 > verdict.sections {
-            missing.push(format!(
-                "{} guards were over when they were returned",
-                self.witness.late
-            ));
-        }
-        if self.samples == 0 {
-            missing.push("no key was ever seen by sampling".to_owned());
-        }
-        if seconds >= 60 {
-            if verdict.together == 0 {
-                missing.push("no two readers at a time".to_owned());
-            }
-            for class in Class::ALL {
-                if !self.faults.contains_key(&class) {
-                    missing.push(format!("no {}", class.name()));
-                }
-            }
-            for outcome in [
+        let mut expected = vec!["unlocks: Okay"];
+        expected.extend(Kind::ALL.map(Kind::name));
+        if record.sections >= MANY {
+            expected.extend([
                 "extensions",
-                "extensions refused as lost-expired",
+                "extensions that failed: Expired",
                 "locks handed over",
-                "unlocks: ok",
-            ] {
-                if !self.witness.counts.contains_key(outcome) {
-                    missing.push(format!("no {outcome}"));
-                }
+                "locks adopted",
+                "locks that rested",
+            ]);
+            if self.kept == 0 {
+                missing.push("no client was kept by a proxy".to_owned());
             }
+        }
+        if options.clients == Clients::Fenced {
+            expected.extend(["abstentions: Unmarked", "abstentions: Reborn"]);
+        }
+        let never = expected.into_iter().filter(|what| record.of(what) == 0);
+        missing.extend(never.map(|what| format!("no {what}")));
+        for (class, (_, seen)) in self.by_class() {
+            if seen == 0 {
+                missing.push(format!("none of the {} was seen to strike", class.name()));
+            }
+        }
+        if self.made.samples == 0 {
+            missing.push("no key was ever seen".to_owned());
         }
         missing
     }

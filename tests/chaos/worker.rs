@@ -1,114 +1,102 @@
 //! A worker: a process that takes locks of every kind, and tells what it saw.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
-use redlatch::{Error, Fanout, LockGuard, LockManager};
+use parking_lot::Mutex;
+use redlatch::{Builder, Fanout, Lease, LockGuard, LockManager, Protocol};
+use redlatch_history::{Call, Origin, What, Who};
 use redlatch_testing::pause;
 
-use crate::event::{Claim, Event, clock, name, nanos};
-use crate::held::{Held, Stay};
+use crate::ask::{How, Wishes, ask, count_abstentions, why};
+use crate::claim::{self, clock, drift, nanos};
+use crate::event::Told;
+use crate::held::{Held, Left, Stay, rest_of};
+use crate::keys::{LAST, PREFIX};
+use crate::managers::{self, LAST_TTL};
 use crate::on::{Kind, On, Weights};
-use crate::pipe::{self, Order, order, tell};
-use crate::plan::{RESOURCES, TTL_MS};
+use crate::pipe::{self, Order, happened, order, tell};
 
 /// The threads of one worker share a manager, as those of a program do.
-const THREADS: u64 = 2;
-/// The ttl of the last locks: beyond all that the driver waits for.
-const LAST_TTL: Duration = Duration::from_mins(1);
+pub(crate) const THREADS: u32 = 2;
+/// For the last locks.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How often in succession a lock is handed over.
 const HAND_OVERS: u32 = 4;
 
-/// Works until it is told `stop`, and tells [`Event::Done`]; takes and gives back locks of its own when it is told
+/// What a worker is told when it is started.
+pub(crate) struct Role {
+    /// Its number, which no other worker has.
+    pub(crate) client: u32,
+    pub(crate) seed: u64,
+    pub(crate) protocol: Protocol,
+    pub(crate) ttl_ms: RangeInclusive<u64>,
+}
+
+impl Role {
+    fn builder(&self, urls: &[String], prefix: &str) -> Builder {
+        managers::builder(urls, prefix, self.protocol, *self.ttl_ms.end())
+    }
+}
+
+/// Works until it is told `stop`, and tells [`Told::Done`]; takes and gives back locks of its own when it is told
 /// `last`, tells it again, and waits for the end of its input. Where that comes early, it ends at once and gives nothing
 /// back.
-pub(crate) fn run(seed: u64, urls: &[String]) {
+pub(crate) fn run(role: Role, urls: &[String]) {
     let listener = thread::spawn(pipe::listen);
-    let worker = Worker::new(seed, urls);
+    let worker = Worker::new(role, urls);
     thread::scope(|scope| {
-        for i in 0..THREADS {
-            let worker = &worker;
-            scope.spawn(move || worker.work(&mut Rng::with_seed(seed + (i << 32))));
+        for number in 0..THREADS {
+            let mut thread = Thread {
+                worker: &worker,
+                number,
+                calls: 0,
+                rng: Rng::with_seed(worker.role.seed + (u64::from(number) << 32)),
+            };
+            scope.spawn(move || thread.work());
         }
     });
-    tell(&Event::Done);
+    tell(&Told::Done);
     while order() != Order::Last {
         pause(Duration::from_millis(1));
     }
-    last_ones(&worker.manager);
-    tell(&Event::Done);
+    // Nothing goes wrong any more, but the machine may be slow.
+    let builder = worker.role.builder(urls, LAST);
+    let builder = builder.node_timeout(PATIENCE).acquire_timeout(PATIENCE);
+    last_ones(&builder.build().unwrap());
+    tell(&Told::Done);
     listener.join().unwrap();
 }
 
 /// Takes locks of every kind that nobody else wants, for long, and gives them back in both ways: a key that stays is there for
 /// the driver to see.
 fn last_ones(manager: &LockManager) {
-    for (i, kind) in Kind::ALL.into_iter().cycle().take(8).enumerate() {
+    let wishes = Wishes {
+        how: How::Waiting,
+        ttl: LAST_TTL,
+        at_least: None,
+        label: None,
+    };
+    for (i, kind) in Kind::ALL.into_iter().cycle().take(10).enumerate() {
         let names = ["a", "b"].map(|part| format!("last {} {i} {part}", std::process::id()));
-        match ask(manager, kind, &names, LAST_TTL, How::Waiting) {
-            Ok(guard) if i < 4 => drop(guard),
+        match ask(manager, kind, &names, &wishes) {
+            Ok(guard) if i < 5 => drop(guard),
             Ok(guard) => {
                 if let Err(error) = guard.unlock() {
-                    tell(&Event::Wrong(format!("a last unlock failed as: {error}")));
+                    tell(&Told::Wrong(format!("a last unlock failed as: {error}")));
                 }
             }
-            Err(error) => tell(&Event::Wrong(format!("a last lock failed as: {error}"))),
+            Err(error) => tell(&Told::Wrong(format!("a last lock failed as: {error}"))),
         }
     }
-}
-
-/// How long a call waits.
-#[derive(Clone, Copy)]
-enum How {
-    Once,
-    Waiting,
-    For(Duration),
-}
-
-/// Asks for a lock on the first of these names, or on all of them.
-fn ask(
-    manager: &LockManager,
-    kind: Kind,
-    names: &[String],
-    ttl: Duration,
-    how: How,
-) -> Result<LockGuard, Error> {
-    let shared = manager.rw_lock(&names[0]).ttl(ttl);
-    let request = match kind {
-        Kind::Lock => manager.request(&names[0]).ttl(ttl),
-        // In any order.
-        Kind::Several => manager.request_all(names.iter().rev()).ttl(ttl),
-        Kind::Write => {
-            return match how {
-                How::Once => shared.try_write(),
-                How::Waiting => shared.write(),
-                How::For(time) => shared.try_write_for(time),
-            };
-        }
-        Kind::Read => {
-            return match how {
-                How::Once => shared.try_read(),
-                How::Waiting => shared.read(),
-                How::For(time) => shared.try_read_for(time),
-            };
-        }
-    };
-    match how {
-        How::Once => request.try_lock(),
-        How::Waiting => request.lock(),
-        How::For(time) => request.try_lock_for(time),
-    }
-}
-
-fn millis(rng: &mut Rng, most: u64) -> Duration {
-    Duration::from_millis(rng.u64(0..=most))
 }
 
 struct Worker {
     manager: LockManager,
+    role: Role,
     weights: Weights,
     /// What is taken first when it is calm.
     calm: Vec<On>,
@@ -116,20 +104,22 @@ struct Worker {
     hand_overs: u32,
     /// What each token was for, and how often that was handed over.
     known: Mutex<HashMap<String, (On, u32)>>,
+    /// A lock on its way from one thread to the other.
+    lease: Mutex<Option<(Lease, On, u64)>>,
 }
 
 impl Worker {
     /// Every other one, or so, asks all nodes at once, and three of four hand their locks over.
-    fn new(seed: u64, urls: &[String]) -> Self {
-        let mut rng = Rng::with_seed(seed);
+    fn new(role: Role, urls: &[String]) -> Self {
+        let mut rng = Rng::with_seed(role.seed);
         let fanout = if rng.bool() {
             Fanout::Overlapped
         } else {
             Fanout::Sequential
         };
-        let mut builder = LockManager::builder()
-            .nodes(urls)
-            .key_prefix("chaos:")
+        let mut builder = role
+            .builder(urls, PREFIX)
+            .node_timeout(Duration::from_millis(150))
             .acquire_timeout(Duration::from_millis(1_500))
             .retry_delay(Duration::from_millis(3), Duration::from_millis(40))
             .pool_size(4)
@@ -138,13 +128,7 @@ impl Worker {
         if hand_overs > 0 {
             builder = builder.local_handover(hand_overs, Duration::from_millis(400));
         }
-        let mut calm: Vec<On> = (0..RESOURCES)
-            .flat_map(|i| [Kind::Lock, Kind::Write, Kind::Read].map(|kind| On::one(kind, i)))
-            .collect();
-        calm.extend((1..RESOURCES).map(|i| On {
-            kind: Kind::Several,
-            resources: vec![i - 1, i],
-        }));
+        let mut calm = On::each();
         rng.shuffle(&mut calm);
         Self {
             manager: builder.build().unwrap(),
@@ -152,101 +136,220 @@ impl Worker {
             calm,
             hand_overs,
             known: Mutex::default(),
+            lease: Mutex::default(),
+            role,
         }
     }
+}
 
+/// A thread of a worker.
+struct Thread<'a> {
+    worker: &'a Worker,
+    number: u32,
+    calls: u64,
+    rng: Rng,
+}
+
+impl Thread<'_> {
     /// Takes locks until it is told to stop. When it is calm, each resource is at first held alone and read for a moment, so that
     /// none is left out by chance, by both threads at the same time, so that one hands its locks over to the other.
-    fn work(&self, rng: &mut Rng) {
+    fn work(&mut self) {
         while order() == Order::Run {
-            self.take_any(rng);
+            self.adopt();
+            self.take_any();
         }
-        for on in &self.calm {
+        for on in &self.worker.calm {
             if order() == Order::Calm {
-                self.take_one(on, How::Waiting, Stay::AMoment, rng);
+                self.take(on, How::Waiting, Stay::AMoment);
             }
         }
         while order() < Order::Stop {
-            self.take_any(rng);
+            self.take_any();
         }
     }
 
-    fn take_any(&self, rng: &mut Rng) {
-        let on = self.weights.next(rng, RESOURCES);
-        let how = match rng.u32(0..4) {
+    fn take_any(&mut self) {
+        let on = self.worker.weights.next(&mut self.rng);
+        let how = match self.rng.u32(0..4) {
             0 => How::Once,
             1 => How::Waiting,
-            _ => How::For(millis(rng, 600)),
+            _ => How::For(self.millis(600)),
         };
-        self.take_one(&on, how, Stay::AnyTime, rng);
+        self.take(&on, how, Stay::AnyTime);
     }
 
-    fn take_one(&self, on: &On, how: How, stay: Stay, rng: &mut Rng) {
-        let ttl_ms = rng.u64(TTL_MS);
-        let names = on.names();
-        let ttl = Duration::from_millis(ttl_ms);
-        let result = ask(&self.manager, on.kind, &names, ttl, how);
+    fn take(&mut self, on: &On, how: How, stay: Stay) {
+        let ttl_ms = self.ttl_ms();
+        let wishes = self.wishes(how, ttl_ms, stay);
+        let call = self.asks(on, Some(ttl_ms), None);
+        let result = ask(&self.worker.manager, on.kind, &on.names(), &wishes);
         let returned = clock();
-        match result {
-            Ok(guard) => {
-                let claim = Claim::of(&guard);
-                let (name, spent) = self.enter(&guard, on);
-                tell(&Event::Locked {
-                    on: on.clone(),
-                    token: name.clone(),
-                    ttl_ms,
-                    returned,
-                    spent: nanos(spent),
-                    claim,
-                });
-                let mut held = Held {
-                    guard,
-                    name,
-                    claim,
-                    rng,
-                };
-                held.live(stay, ttl_ms);
-                held.release();
-            }
+        let guard = match result {
+            Ok(guard) => guard,
             Err(error) => {
-                tell(&Event::Refused(name(&error).to_owned()));
-                let is_expected = if let Error::Held { resource, .. } = &error {
-                    // It says which resource was in the way.
-                    names.iter().any(|name| **name == **resource)
-                } else {
-                    matches!(name(&error), "unavailable" | "too-slow")
-                };
-                if !is_expected {
-                    tell(&Event::Wrong(format!("a lock on {on} failed as: {error}")));
-                }
-                pause(millis(rng, 15));
+                let why = why(&error, on);
+                happened(returned, What::Fails { call, why });
+                let pause_for = self.millis(15);
+                return pause(pause_for);
+            }
+        };
+        let claim = claim::of(&guard);
+        let (origin, spent) = self.enter(&guard, on);
+        // A lease is the ttl less the drift, and begins before the slowest node was asked.
+        let longest = (returned - nanos(spent) + ttl_ms * 1_000_000).saturating_sub(drift(ttl_ms));
+        if claim.is_some_and(|claim| claim.low > longest) {
+            let text = format!(
+                "{on} with a ttl of {ttl_ms} ms: {claim:?} at {returned}, of which nodes took {spent:?}"
+            );
+            tell(&Told::Wrong(text));
+        }
+        let may_rest = origin == Origin::Nodes && !on.is_read();
+        let rests = wishes.at_least.filter(|_| may_rest);
+        let held = Held {
+            rests_until: rests.and_then(|span| rest_of(claim, ttl_ms, span)),
+            guard,
+            call,
+            on: on.clone(),
+            ttl_ms,
+        };
+        self.gets(&held, returned, claim, origin);
+        self.live(held, stay);
+    }
+
+    /// Takes over what the other thread has left.
+    fn adopt(&mut self) {
+        let Some((lease, on, ttl_ms)) = self.worker.lease.lock().take() else {
+            return;
+        };
+        // As it is passed on from process to process.
+        let lease: Lease = lease.to_string().parse().unwrap();
+        let call = self.asks(&on, None, Some(lease.token()));
+        let result = self.worker.manager.adopt(lease);
+        let returned = clock();
+        let guard = match result {
+            Ok(guard) => guard,
+            Err(error) => {
+                let why = why(&error, &on);
+                return happened(returned, What::Fails { call, why });
+            }
+        };
+        tell(&Told::Counted("locks adopted".to_owned()));
+        let claim = claim::of(&guard);
+        let held = Held {
+            rests_until: None,
+            guard,
+            call,
+            on,
+            ttl_ms,
+        };
+        self.gets(&held, returned, claim, Origin::Adopted);
+        self.live(held, Stay::AnyTime);
+    }
+
+    fn asks(&mut self, on: &On, ttl_ms: Option<u64>, adopts: Option<&str>) -> Call {
+        let call = self.new_call();
+        let who = Who {
+            client: self.worker.role.client,
+            thread: self.number,
+        };
+        let what = What::Asks {
+            call,
+            who,
+            on: on.to_history(),
+            ttl: ttl_ms.map(|ttl_ms| ttl_ms * 1_000_000),
+            adopts: adopts.map(Into::into),
+        };
+        happened(clock(), what);
+        call
+    }
+
+    fn gets(&self, held: &Held, at: u64, end: Option<redlatch_history::Span>, origin: Origin) {
+        let guard = &held.guard;
+        count_abstentions(guard.votes());
+        let what = What::Gets {
+            call: held.call,
+            token: guard.token().into(),
+            fencing: guard.fencing_token().map(u64::from),
+            slot: guard.slot(),
+            end,
+            origin,
+        };
+        happened(at, what);
+        tell(&Told::Counted(held.on.kind.name().to_owned()));
+        let should_fence = self.worker.role.protocol == Protocol::Fenced && !held.on.is_read();
+        if guard.fencing_token().is_some() != should_fence {
+            tell(&Told::Wrong(format!("a fencing token, or none: {guard:?}")));
+        }
+    }
+
+    fn live(&mut self, held: Held, stay: Stay) {
+        held.live(stay, &self.worker.role.ttl_ms, &mut self.rng);
+        match held.release(&mut self.rng) {
+            Left::Nothing => {}
+            Left::Lease(lease, on, ttl_ms) => {
+                *self.worker.lease.lock() = Some((lease, on, ttl_ms));
+            }
+            Left::Rest(on, slot, (from, until)) => {
+                tell(&Told::Counted("locks that rested".to_owned()));
+                tell(&Told::Rests {
+                    call: self.new_call(),
+                    on: on.to_history(),
+                    slot,
+                    from,
+                    until,
+                });
             }
         }
     }
 
-    /// What to call this guard, by its token, and how long the nodes have taken for it at least.
-    fn enter(&self, guard: &LockGuard, on: &On) -> (String, Duration) {
+    /// Where this guard comes from, and how long the nodes have taken for it at least.
+    fn enter(&self, guard: &LockGuard, on: &On) -> (Origin, Duration) {
         let token = guard.token();
         if guard.is_read() != on.is_read() || guard.resources() != on.names() {
             let text =
                 format!("a guard for {on}, token {token}, says that it is another: {guard:?}");
-            tell(&Event::Wrong(text));
+            tell(&Told::Wrong(text));
         }
-        let mut known = self.known.lock().unwrap();
+        let mut known = self.worker.known.lock();
         if let Some((of, hand_overs)) = known.get_mut(token) {
             *hand_overs += 1;
             let may_be_handed = of.is_ordinary() && of.resources == on.resources;
-            if !may_be_handed || *hand_overs > self.hand_overs {
+            if !may_be_handed || *hand_overs > self.worker.hand_overs {
                 let text =
                     format!("the token {token} of {of} came again for {on}, {hand_overs} times");
-                tell(&Event::Wrong(text));
+                tell(&Told::Wrong(text));
             }
+            tell(&Told::Counted("locks handed over".to_owned()));
             // The reports are those of the first holder.
-            return (format!("{token}.{hand_overs}"), Duration::ZERO);
+            return (Origin::HandedOver, Duration::ZERO);
         }
         known.insert(token.to_owned(), (on.clone(), 0));
         // Not the sum, whatever the fan-out: what a thread passes on to the next was asked of all nodes at once.
         let elapsed = guard.votes().iter().map(|report| report.elapsed);
-        (token.to_owned(), elapsed.max().unwrap())
+        (Origin::Nodes, elapsed.max().unwrap())
+    }
+
+    fn wishes(&mut self, how: How, ttl_ms: u64, stay: Stay) -> Wishes {
+        let rests = stay == Stay::AnyTime && self.rng.u32(0..8) == 0;
+        let is_labelled = self.rng.u32(0..4) == 0;
+        Wishes {
+            how,
+            ttl: Duration::from_millis(ttl_ms),
+            at_least: rests.then(|| self.millis(600) + Duration::from_millis(1)),
+            label: is_labelled.then(|| format!("worker {}", self.worker.role.client)),
+        }
+    }
+
+    fn new_call(&mut self) -> Call {
+        self.calls += 1;
+        pipe::call(self.worker.role.client, self.number, self.calls)
+    }
+
+    fn ttl_ms(&mut self) -> u64 {
+        self.rng.u64(self.worker.role.ttl_ms.clone())
+    }
+
+    fn millis(&mut self, most: u64) -> Duration {
+        Duration::from_millis(self.rng.u64(0..=most))
     }
 }

@@ -237,6 +237,7 @@ mod threads {
 mod fakes {
     mod clock;
     mod faults;
+    mod woken;
 }
 
 /// The repository itself.
@@ -244,6 +245,7 @@ mod fakes {
 mod house {
     #[cfg(target_os = "linux")]
     mod dependencies;
+    mod locks;
     mod rooms;
     pub(crate) mod tidy;
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Model};
 
+use crate::liveness::{Goal, Graph};
 use crate::state::State;
 use crate::world::{Action, World};
 
@@ -81,7 +82,8 @@ pub(crate) fn shortest_counterexample(
     for action in with_steady_names(world, path.into_states()) {
         println!("    {action:?}");
     }
-    assert!(fewer.is_none(), "{name}: fewer steps are enough: {fewer:?}");
+    let fewer = fewer.map(|way| way.into_actions().len());
+    assert!(fewer.is_none(), "{name}: {fewer:?} steps are enough");
 }
 
 /// Which promises are broken where these steps lead.
@@ -191,5 +193,42 @@ where
     for action in path.into_actions() {
         println!("    {action:?}");
     }
-    assert!(fewer.is_none(), "{name}: fewer steps are enough: {fewer:?}");
+    let fewer = fewer.map(|way| way.into_actions().len());
+    assert!(fewer.is_none(), "{name}: {fewer:?} steps are enough");
+}
+
+/// Fails unless, from every state in which somebody waits, there is a way to what it waits for.
+#[track_caller]
+pub(crate) fn check_that_it_can_be_had<M>(name: &str, world: &M, goal: &Goal<M>)
+where
+    M: Model,
+    M::State: Clone + Debug + Eq + Hash,
+    M::Action: Clone,
+{
+    let (took, graph) = timed(|| Graph::of(world, goal.is_no_trouble));
+    let waiting = graph.states.iter().filter(|state| (goal.waits)(state));
+    let waiting = waiting.count();
+    println!(
+        "{name}: {} states, somebody waits in {waiting}, {took:.1?}",
+        graph.states.len()
+    );
+    assert!(waiting > 0, "{name}: nobody waits");
+    let dead_end = graph.dead_end(goal);
+    let way = dead_end.map(|number| graph.way_to(number));
+    assert!(way.is_none(), "{name}: a dead end: {way:#?}");
+}
+
+/// Fails unless so many steps, and no fewer, lead to where somebody waits in vain.
+#[track_caller]
+pub(crate) fn shortest_to_a_dead_end<M>(name: &str, world: &M, goal: &Goal<M>, steps: usize)
+where
+    M: Model,
+    M::State: Clone + Debug + Eq + Hash,
+    M::Action: Clone,
+{
+    let graph = Graph::of(world, goal.is_no_trouble);
+    let dead_end = graph.dead_end(goal);
+    let dead_end = dead_end.unwrap_or_else(|| panic!("{name}: no dead end"));
+    println!("{name}: a dead end after {} steps", graph.depth(dead_end));
+    assert_eq!(graph.depth(dead_end), steps, "{name}");
 }

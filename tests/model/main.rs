@@ -68,6 +68,8 @@ mod fails;
 #[cfg(test)]
 mod holds;
 #[cfg(test)]
+mod liveness;
+#[cfg(test)]
 mod node;
 #[cfg(test)]
 mod properties;
@@ -81,6 +83,8 @@ mod state;
 mod subject;
 #[cfg(test)]
 mod terms;
+#[cfg(test)]
+mod turns;
 #[cfg(test)]
 mod variant;
 #[cfg(test)]

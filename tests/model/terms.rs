@@ -48,24 +48,32 @@ use stateright::{Model, Property};
 use crate::subject::Subject;
 
 mod healing;
+mod lively;
+mod mixed;
 mod node;
+mod passed;
 mod readers;
+mod rested;
+mod rule;
 mod sets;
 mod state;
+mod steps;
 
-use self::node::{Answer, Link, Standing};
-use self::state::{CLIENTS, Client, HOLDER, NODES, Phase, QUORUM, State, Term};
+pub(crate) use self::rule::Rule;
+use self::state::{CLIENTS, Client, HOLDER, Minimum, NODES, State, Term};
 
 /// What can happen, and how often.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    pub(crate) protocol: Protocol,
+    /// By which protocol each client takes its locks.
+    pub(crate) protocols: [Protocol; CLIENTS],
     pub(crate) rule: Rule,
     pub(crate) restarts: Restarts,
     /// What each client wants.
     pub(crate) subjects: [Subject; CLIENTS],
     pub(crate) patience: Patience,
     pub(crate) start: Start,
+    pub(crate) end: End,
     /// How many terms each client has at most: one for the acquisition, and one for each extension.
     pub(crate) terms: [Term; CLIENTS],
 }
@@ -88,6 +96,16 @@ pub(crate) enum Start {
     Held,
 }
 
+/// How the holder may end its guard, beside giving its lock back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    GivesBack,
+    /// The release and the attempt of the next client go to each node in one command.
+    Passes,
+    /// The lock rests until a minimum is over: the keys get another value, which is nobody's.
+    Rests,
+}
+
 /// What the holder does where a node does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
@@ -106,34 +124,6 @@ pub(crate) enum Restarts {
     WhenHealed,
     /// At any time: what the algorithm does not survive.
     AtAnyTime,
-}
-
-/// The rule, or one without a part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rule {
-    AsItIs,
-    /// A node that was sent an undo is healed as well.
-    HealsUndone,
-    /// Votes of an extension count also when the old end has come before they are all there.
-    CountsAfterTheEnd,
-    /// A heal replaces another client's key.
-    HealsTaken,
-    /// No undo is sent behind a heal whose reply does not come.
-    NoUndo,
-    /// A heal that is under way when the lock is given back is not undone.
-    KeeperForgets,
-    /// A node that is being healed is passed on to the next holder.
-    PassesOn,
-    /// A reader is granted while a writer's key is there.
-    ReadsPastWriters,
-    /// A node that has lost its data grants readers at once.
-    ReadsInQuarantine,
-    /// A reader does not raise the counter.
-    ReadersDontCount,
-    /// A node grants several resources if one of them is free.
-    SetOnHalf,
-    /// The release of several resources deletes the first key only.
-    LeavesOneKey,
 }
 
 /// A client is named by its number, a node by its place.
@@ -162,6 +152,14 @@ pub(crate) enum Action {
     EndOrphan(Client, usize),
     /// The end of the next term comes.
     EndTerm(Client),
+    /// The guard ends, and the attempt of another client goes with the release.
+    Pass(Client, Client),
+    /// The guard ends, and its lock is to rest.
+    Rest(Client),
+    /// The minimum is over.
+    EndRest(Client),
+    RestArrives(Client, usize),
+    ExpireRest(Client, usize, usize),
     SetArrives(Client, usize),
     ExtensionArrives(Client, usize),
     UndoArrives(Client, usize),
@@ -177,6 +175,10 @@ pub(crate) const WHOLE: &str =
     "a node has all keys of a lock, or none, until its first term has ended";
 pub(crate) const NOTHING_LEFT: &str = "no key is left of a lock that was given back";
 
+pub(crate) const RESTS: &str = "nobody has a lock that rests on a majority";
+
+const RESTED: &str = "a lock rests on a majority";
+const BY_PASS: &str = "a lock is valid that was passed";
 const HEALED: &str = "a lock is valid by the vote of a healed node";
 const SUCCESSION: &str = "the contender gets the lock";
 const PASSED_ON: &str = "a lock is valid for the next holder";
@@ -215,7 +217,7 @@ impl Model for World {
     fn next_state(&self, last: &State, action: Action) -> Option<State> {
         let mut state = last.clone();
         state.take(self, action);
-        state.forget();
+        state.forget(self);
         state.nodes.sort();
         (state != *last).then_some(state)
     }
@@ -237,7 +239,12 @@ impl Model for World {
                 })
             }),
         ];
-        if self.protocol == Protocol::Classic {
+        if self.end == End::Rests {
+            properties.push(Property::always(RESTS, |world: &Self, state: &State| {
+                world.is_left_alone(state)
+            }));
+        }
+        if self.remember() {
             properties.push(Property::always(MAJORITY, |world: &Self, state: &State| {
                 (0..CLIENTS).all(|client| state.has_its_majority(world, client))
             }));
@@ -262,12 +269,39 @@ impl World {
                 holder.was_passed_on && state.is_valid(HOLDER) && holder.confirmed == 3
             }));
         }
-        if self.terms[HOLDER] > 1 && self.protocol == Protocol::Classic {
+        match self.end {
+            End::GivesBack => {}
+            End::Passes => properties.push(Property::sometimes(BY_PASS, |_, state: &State| {
+                (0..CLIENTS)
+                    .any(|client| state.is_valid(client) && state.holders[client].came_by_pass)
+            })),
+            End::Rests => properties.push(Property::sometimes(RESTED, |_, state: &State| {
+                state.holders[HOLDER].minimum == Minimum::Confirmed
+            })),
+        }
+        if self.terms[HOLDER] > 1 && self.protocols[HOLDER] == Protocol::Classic {
             properties.push(Property::sometimes(HEALED, |_, state: &State| {
                 state.is_valid(HOLDER) && state.holders[HOLDER].needed_a_heal
             }));
         }
         properties
+    }
+
+    /// Whether nodes keep what they have, or break what they must not.
+    fn remember(&self) -> bool {
+        self.protocols.contains(&Protocol::Classic) || self.restarts == Restarts::Late
+    }
+
+    /// Whether nobody has a lock that rests.
+    fn is_left_alone(&self, state: &State) -> bool {
+        let resting = |client: &Client| state.holders[*client].minimum == Minimum::Confirmed;
+        let mut resting = (0..CLIENTS).filter(resting);
+        resting.all(|client| {
+            (0..CLIENTS).all(|other| {
+                let excludes = self.subjects[client].excludes(self.subjects[other]);
+                other == client || !excludes || !state.is_valid(other)
+            })
+        })
     }
 
     /// Whether no two valid locks exclude each other.
@@ -280,117 +314,5 @@ impl World {
     /// Whether the client asks all nodes, and waits for each.
     fn is_patient(&self, client: Client) -> bool {
         client != HOLDER || self.patience == Patience::Waits
-    }
-
-    /// What a client can do.
-    fn steps_of(&self, state: &State, client: Client, actions: &mut Vec<Action>) {
-        let holder = &state.holders[client];
-        let links = || state.nodes.iter().map(|node| &node.links[client]);
-        let is_waiting = links().any(|link| link.standing == Standing::Waiting);
-        if holder.ended < holder.begun {
-            actions.push(Action::EndTerm(client));
-        }
-        for (place, link) in links().enumerate() {
-            if link.standing == Standing::Waiting {
-                if !self.is_patient(client) {
-                    actions.push(Action::GiveUp(client, place));
-                }
-                if link.answer.is_some() {
-                    actions.push(Action::Read(client, place));
-                }
-            }
-            if link.is_orphan {
-                actions.push(Action::EndOrphan(client, place));
-            }
-            if holder.is_extending && self.may_heal(link) {
-                actions.push(Action::Heal(client, place));
-            }
-        }
-        match holder.phase {
-            Phase::Idle if self.terms[client] == 0 => {}
-            Phase::Idle => {
-                actions.push(Action::Begin(client, None));
-                if self.is_patient(client) {
-                    return;
-                }
-                actions.extend((0..NODES).map(|place| Action::Begin(client, Some(place))));
-            }
-            Phase::Asking if is_waiting => {}
-            Phase::Asking if state.votes(client) >= QUORUM && holder.ended == 0 => {
-                actions.push(Action::Return(client));
-            }
-            Phase::Asking => actions.push(Action::Fail(client)),
-            Phase::Holding => {
-                if !(is_waiting && self.is_patient(client)) {
-                    actions.push(Action::GiveBack(client));
-                }
-                if holder.is_extending && !self.is_patient(client) {
-                    actions.push(Action::PassOn(client));
-                }
-                if holder.is_extending && !is_waiting {
-                    actions.push(Action::Abandon(client));
-                    let is_in_time =
-                        holder.ended < holder.confirmed || self.rule == Rule::CountsAfterTheEnd;
-                    if is_in_time && state.votes(client) >= QUORUM {
-                        actions.push(Action::Confirm(client));
-                    }
-                }
-                if !holder.is_extending
-                    && state.is_valid(client)
-                    && holder.begun < self.terms[client]
-                {
-                    actions.push(Action::Extend(client));
-                }
-            }
-            Phase::Over => {}
-        }
-    }
-
-    /// Whether the key may be set again on a node.
-    fn may_heal(&self, link: &Link) -> bool {
-        if link.set.is_some() || self.protocol == Protocol::Fenced {
-            return false;
-        }
-        match link.standing {
-            Standing::MayHaveKey => link.answer == Some(Answer::Missing),
-            Standing::Untouched => true,
-            Standing::Undone => self.rule == Rule::HealsUndone,
-            Standing::None | Standing::Waiting => false,
-        }
-    }
-
-    /// What can happen at a node.
-    fn events_at(&self, state: &State, place: usize, actions: &mut Vec<Action>) {
-        let node = &state.nodes[place];
-        for (client, link) in node.links.iter().enumerate() {
-            if link.set.is_some() {
-                actions.push(Action::SetArrives(client, place));
-            }
-            if link.extension.is_some() {
-                actions.push(Action::ExtensionArrives(client, place));
-            }
-            if link.undo_arrives {
-                actions.push(Action::UndoArrives(client, place));
-            }
-            if link.release {
-                actions.push(Action::ReleaseArrives(client, place));
-            }
-        }
-        for (resource, lock) in node.locks.iter().enumerate() {
-            for (client, key) in lock.keys.iter().enumerate() {
-                if key.is_some_and(|term| state.holders[client].ended >= term) {
-                    actions.push(Action::Expire(client, place, resource));
-                }
-            }
-        }
-        let mut clients = (0..CLIENTS).filter(|client| node.has_any(*client));
-        let may_restart = match self.restarts {
-            Restarts::Late => false,
-            Restarts::WhenHealed => clients.any(|client| state.is_healed(self, client)),
-            Restarts::AtAnyTime => clients.next().is_some(),
-        };
-        if may_restart {
-            actions.push(Action::Restart(place));
-        }
     }
 }

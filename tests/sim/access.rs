@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::clocks::Nanos;
 use super::plan::Plan;
 
 /// What a guard is on, or what a call asks for.
@@ -89,30 +88,6 @@ impl fmt::Display for Access {
             Company::Nobody => Ok(()),
             Company::Readers => f.write_str(" to read"),
         }
-    }
-}
-
-/// Who has had a resource last, by the number of the claim, and since when.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Had {
-    alone: Option<(u64, Nanos)>,
-    read: Option<(u64, Nanos)>,
-}
-
-impl Had {
-    pub(super) fn is_had(&mut self, on: &Access, id: u64, now: Nanos) {
-        *if on.is_read() {
-            &mut self.read
-        } else {
-            &mut self.alone
-        } = Some((id, now));
-    }
-
-    /// Whether anybody whom this claim excludes has had the resource since then.
-    pub(super) fn excludes_since(&self, on: &Access, id: u64, since: Nanos) -> bool {
-        let read = self.read.filter(|_| !on.is_read());
-        let mut others = self.alone.into_iter().chain(read);
-        others.any(|(last, at)| last != id && at > since)
     }
 }
 

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 mod crafted;
 
+use redlatch_history::{Call, Origin, Span, What, Why};
+
 use super::access::Access;
 use super::clocks::{MILLI, Nanos};
 use super::handing::{Asked, Beginning, Left};
-use super::plan::{Kind, nanos};
+use super::plan::nanos;
 use super::returned::Returned;
 use super::sharing::Did;
 use super::world::{State, World};
@@ -18,6 +20,8 @@ use crate::lease::LeaseWatch;
 /// A guard, and until which true time it says to be valid.
 pub(crate) struct Claim {
     pub(super) id: u64,
+    /// By which the judge of histories knows it.
+    pub(super) hold: Call,
     pub(super) client: usize,
     pub(super) on: Access,
     pub(super) token: String,
@@ -80,7 +84,7 @@ impl State {
         let claim = &self.witness.guards[i];
         let (id, client, limit) = (claim.id, claim.client, claim.limit);
         let on = claim.on.clone();
-        let (before, old, since) = (claim.deadline, claim.until, claim.since);
+        let (before, old, hold) = (claim.deadline, claim.until, claim.hold);
         let may_end_sooner = claim.may_end_sooner;
         let clock = self.clients[client].clock;
         let shown = clock.shows(now);
@@ -98,14 +102,15 @@ impl State {
             if let Some(given_back) = self.witness.given_back.get_mut(token) {
                 given_back.has_ended(until, before);
             }
-            // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
-            let is_due = before.saturating_sub(shown) <= NOTICE;
-            let forgets = self.plan.kind == Kind::Fenced;
             self.note(|| format!("c{client} HAS LOST {on}"));
             self.counts(&on, Did::Lose);
-            return self.require(is_due || forgets || may_end_sooner, || {
-                format!("c{client} was told that {on} is lost while its lease lasted")
-            });
+            // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
+            let why = if may_end_sooner {
+                Why::Limited
+            } else {
+                Why::Expired
+            };
+            return self.records(What::Lost { hold, why });
         }
         self.note(|| {
             format!(
@@ -117,27 +122,23 @@ impl State {
             self.count("renewed in the background");
             self.counts(&on, Did::Renew);
         }
-        if before <= shown {
-            self.fail(format!("c{client} revived its expired lease of {on}"));
+        if before <= shown && self.witness.told.contains_key(&id) {
+            self.fail(format!(
+                "c{client} was told that {on} is lost, and has it again"
+            ));
         }
-        let next = self.next_holder_after(&on, id, since);
-        self.require(!next, || {
-            format!("c{client} revived its lease of {on}, which another client has had since")
-        });
         if limit.is_some_and(|limit| until > limit) {
             self.fail(format!("c{client} has {on} for longer than max_hold"));
         }
-        if deadline < before && !may_end_sooner {
-            self.fail(format!("c{client} shortened its lease of {on}"));
-        }
-        self.check_exclusion(id);
+        let is_limited = may_end_sooner;
+        self.records(What::Moves {
+            hold,
+            end: until,
+            is_limited,
+        });
+        self.counts_company(id);
+        self.check_rests();
         self.check_claims();
-    }
-
-    /// Whether somebody whom this one excludes has had a resource since then.
-    pub(super) fn next_holder_after(&self, on: &Access, id: u64, since: Nanos) -> bool {
-        let mut resources = on.resources().iter();
-        resources.any(|resource| self.witness.last[*resource].excludes_since(on, id, since))
     }
 
     pub(super) fn claim(&mut self, id: u64) -> Option<&mut Claim> {
@@ -161,7 +162,12 @@ impl State {
         &mut self,
         id: u64,
         (client, on): (usize, &Access),
-        (since, got, left): (Nanos, Nanos, Option<Left>),
+        since: Nanos,
+        Beginning {
+            began,
+            left,
+            origin,
+        }: Beginning,
         guard: &LockGuard,
     ) {
         let now = self.now;
@@ -174,11 +180,13 @@ impl State {
         if self.is_over {
             return;
         }
-        if until <= now {
-            self.fail(format!("c{client} was given {on} when it had expired"));
+        let hold = self.records_guard(guard, until, origin);
+        if self.is_over {
+            return;
         }
         self.witness.guards.push(Claim {
             id,
+            hold,
             client,
             on: on.clone(),
             token: guard.token().to_owned(),
@@ -186,13 +194,14 @@ impl State {
             until,
             deadline,
             last: deadline,
-            got,
+            got: began,
             left,
             limit: None,
             may_end_sooner: false,
             watch,
         });
-        self.check_exclusion(id);
+        self.counts_company(id);
+        self.check_rests();
         self.check_claims();
     }
 }
@@ -212,14 +221,10 @@ impl World {
         state.witness.next += 1;
         state.witness.acquired += 1;
         let id = state.witness.next;
-        let Beginning { began, left } = state.begins((client, on), guard, asked);
-        state.claims(id, (client, on), (now, began, left), guard);
-        state.check_order((client, on), began, guard);
+        let beginning = state.begins((client, on), guard, asked);
+        state.claims(id, (client, on), now, beginning, guard);
         state.passes_nobody(client, on, guard.token());
         state.counts(on, Did::Take);
-        for resource in on.resources() {
-            state.witness.last[*resource].is_had(on, id, now);
-        }
         id
     }
 
@@ -231,13 +236,16 @@ impl World {
             return;
         };
         state.witness.handed.remove(guard.token());
+        // What its former client was told is another story.
+        state.witness.told.remove(&handed.id);
+        state.witness.unlocked.remove(&handed.id);
         let (on, since) = (&claim.on, claim.since);
-        let next = state.next_holder_after(on, handed.id, since);
-        state.require(!next, || {
-            format!("c{client} adopted {on}, which another client has had since")
-        });
-        let now = state.now;
-        state.claims(handed.id, (client, on), (since, now, None), guard);
+        let beginning = Beginning {
+            began: state.now,
+            left: None,
+            origin: Origin::Adopted,
+        };
+        state.claims(handed.id, (client, on), since, beginning, guard);
         state.counts(on, Did::Adopt);
     }
 
@@ -290,11 +298,13 @@ impl World {
             return;
         };
         self.says_the_same(client, guard);
+        let end = self.state().end_of(id).map(Span::exactly);
+        self.records(id, |hold| What::Extended { hold, end });
         self.state().witness.extended += 1;
     }
 
     /// An extension has failed; the lock is as it was, or lost.
-    pub(crate) fn not_extended(&self, id: u64, guard: &LockGuard) {
+    pub(crate) fn not_extended(&self, id: u64, guard: &LockGuard, why: Why) {
         let Some(client) = self.client_of(id) else {
             return;
         };
@@ -307,6 +317,7 @@ impl World {
         });
         state.look_at_claims();
         drop(state);
+        self.records(id, |hold| What::NotExtended { hold, why });
         self.says_the_same(client, guard);
     }
 

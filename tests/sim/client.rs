@@ -4,16 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redlatch_history::{Says, Way as Ending};
+
 use super::access::Access;
 use super::clocks::MILLI;
 use super::dialer::Dialer;
-use super::exclusion::given;
+use super::history::why;
+use super::hooks::name;
 use super::keeping::Keeping;
+use super::permits::given;
 use super::plan::{Kind, Labels, Plan, nanos, pick};
-use super::process::ClientTime;
+use super::process::{ClientTime, has_its_slots};
 use super::returned::Returned;
 use super::sharing::{Did, Way};
-use super::stream::Workload;
 use super::wish::Wish;
 use super::world::World;
 use crate::clock::Clock;
@@ -71,6 +74,7 @@ impl Worker {
             .pool_size(u32::try_from(plan.workers).unwrap() + 2)
             .assemble(nodes.collect(), Clock::Virtual(Arc::new(time)))
             .unwrap();
+        has_its_slots(&manager);
         let number = |worker: usize| u64::try_from(id * plan.workers + worker).unwrap();
         (0..plan.workers)
             .map(|worker| Self {
@@ -91,9 +95,7 @@ impl Worker {
         if self.keeps_throughout() {
             self.keep_throughout();
         }
-        if self.plan.workload == Workload::Stream {
-            self.streams();
-        }
+        self.does_its_part();
         while self.is_stormy() {
             self.work();
             let usual = self.ttl() / 4;
@@ -105,6 +107,7 @@ impl Worker {
             self.work_in_calm_weather();
         }
         self.world.assemble();
+        self.leaves_nothing_in_the_process();
         self.count_queued();
         // Now nothing gets through any more.
         self.abandoned.clear();
@@ -213,23 +216,6 @@ impl Worker {
         }
     }
 
-    pub(super) fn refused(&self, error: &Error) {
-        let mut state = self.world.state();
-        state.witness.refused += 1;
-        state.is_refused_by_a_rest(error);
-        state.count(outcome(error));
-        let id = self.id;
-        state.note(|| format!("c{id} does not get it: {error}"));
-        drop(state);
-        if !matches!(
-            error,
-            Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
-        ) {
-            self.world
-                .broken_promise(format!("c{id} got an error that makes no sense: {error}"));
-        }
-    }
-
     pub(super) fn hold(
         &mut self,
         on: &Access,
@@ -258,52 +244,41 @@ impl Worker {
                 keeping = keeping.or_else(|| self.keep_from_now_on(claim, &guard));
             } else if self.rng.bool() {
                 let longer = self.ttl();
-                let result = guard.extend(longer);
+                let result = self.world.extends(claim, &guard, longer);
                 self.was_extended(claim, &guard, result);
             }
         }
         self.depth -= 1;
         match self.rng.u8(0..10) {
             // One that is kept would be for ever.
-            0 if !self.plan.lossless && keeping.is_none() => self.abandoned.push(guard),
+            0 if !self.plan.lossless && keeping.is_none() => {
+                self.world.state().clients[self.id].abandoned += guard.names().len();
+                self.abandoned.push(guard);
+            }
             0 | 1 => self.hand_on(claim, guard),
             _ if self.ends_at_once() => self.unlock_now(claim, guard),
             2..=4 => {
                 self.world.is_to_rest(self.id, on, &guard);
                 let watch = guard.watch();
-                let mut returned = self.world.gives_back(claim);
+                let mut returned = self.world.gives_back(claim, Ending::Drop);
                 drop(guard);
                 self.is_over(&mut returned, &watch);
+                self.world.ends(&returned, Says::Nothing);
             }
             _ => {
                 self.world.is_to_rest(self.id, on, &guard);
-                let token = guard.token().to_owned();
+                let (token, until) = (guard.token().to_owned(), guard.rests_until());
+                let hold = self.world.state().claim(claim).map(|claim| claim.hold);
                 if self.unlock(claim, guard) {
-                    self.world.has_rested(&token);
+                    self.world.has_rested(self.id, (&token, until), hold);
                 }
             }
         }
     }
 
-    pub(super) fn was_extended(&self, claim: u64, guard: &LockGuard, result: Result<(), Error>) {
-        let Err(error) = result else {
-            return self.world.extended(claim, guard);
-        };
-        let (id, mut state) = (self.id, self.world.state());
-        let is_lost = matches!(error, Error::Lost { .. });
-        state.count(if is_lost {
-            "extension: lost"
-        } else {
-            "extension: not told"
-        });
-        state.note(|| format!("c{id} can't extend: {error}"));
-        drop(state);
-        self.world.not_extended(claim, guard);
-    }
-
     pub(super) fn unlock(&self, claim: u64, guard: LockGuard) -> bool {
         let watch = guard.watch();
-        let mut returned = self.world.gives_back(claim);
+        let mut returned = self.world.gives_back(claim, Ending::Unlock);
         let result = guard.unlock();
         self.is_over(&mut returned, &watch);
         self.was_unlocked(&returned, &result)
@@ -313,23 +288,27 @@ impl Worker {
     fn unlock_now(&self, claim: u64, guard: LockGuard) {
         self.world.state().count("given back at once");
         let watch = guard.watch();
-        let mut returned = self.world.gives_back(claim);
+        let mut returned = self.world.gives_back(claim, Ending::Unlock);
         let result = guard.unlock_now();
         self.is_over(&mut returned, &watch);
         self.was_unlocked(&returned, &result);
     }
 
     fn was_unlocked(&self, returned: &Returned, result: &Result<(), Error>) -> bool {
+        let end = match result {
+            Ok(()) => "held to its end",
+            Err(Error::Lost { cause, .. }) => name(cause),
+            Err(_) => "not known",
+        };
+        self.world.state().is_unlocked(returned.id, end);
         match result {
-            Ok(()) => self.world.unlocked(returned),
+            Ok(()) => self.world.ends(returned, Says::Okay),
             Err(error) => {
                 let id = self.id;
                 self.world
                     .state()
                     .note(|| format!("c{id} unlocks: {error}"));
-                if let Error::Lost { cause, .. } = error {
-                    self.world.lost(returned, cause);
-                }
+                self.world.ends(returned, Says::Not(why(error)));
             }
         }
         result.is_ok()
@@ -358,6 +337,9 @@ impl Worker {
                 let on = given(&guard, &on);
                 let asked = (ttl, keeping);
                 let claim = self.world.acquired(id, &on, &guard, asked);
+                if let Some(keeping) = keeping {
+                    self.is_kept(claim, keeping);
+                }
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
                 self.sleep(work);
                 // There may be little left of one that was handed over.
@@ -367,6 +349,7 @@ impl Worker {
                         .broken_promise(format!("c{id} could not unlock in calm weather"));
                 }
             }
+            Err(Error::Unavailable { .. }) if self.plan.is_beyond => {}
             Err(error) => {
                 self.world
                     .broken_promise(format!("c{id} got no lock in calm weather: {error}"));
@@ -380,15 +363,5 @@ impl Worker {
             self.unlock(claim, guard);
         }
         self.world.nothing_is_left();
-    }
-}
-
-fn outcome(error: &Error) -> &'static str {
-    if matches!(error, Error::Held { .. }) {
-        "held"
-    } else if matches!(error, Error::TooSlow { .. }) {
-        "too slow"
-    } else {
-        "unavailable"
     }
 }

@@ -78,14 +78,14 @@ impl Worker {
         let ((way, on), ttl) = (self.draw_wanted_in_a_crowd(own), self.ttl());
         let wish = Wish::new(ttl, Duration::ZERO);
         let call = || self.world.despite_death(|| self.call((way, &on), &wish));
-        let Some(result) = self.world.while_asking_for(&on, wish.timeout, call) else {
+        let Some(result) = self.world.while_asking_for(&on, &wish, call) else {
             return;
         };
         match result {
             Ok(guard) => {
                 let claim = self.world.acquired(self.id, &on, &guard, (ttl, None));
                 if self.rng.u8(0..4) == 0 {
-                    let result = guard.extend(ttl);
+                    let result = self.world.extends(claim, &guard, ttl);
                     self.was_extended(claim, &guard, result);
                 }
                 self.unlock(claim, guard);

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use redlatch_history::Origin;
+
 use super::access::Access;
 use super::claims::Claim;
-use super::clocks::Nanos;
+use super::clocks::{MILLI, Nanos};
+use super::history::Ends;
 use super::keeping::Keeping;
 use super::plan::nanos;
 use super::wire::Message;
@@ -22,10 +25,10 @@ pub(super) struct Left {
 /// A guard that was given back, and whose lock may go to the next thread.
 #[derive(Clone, Copy)]
 pub(super) struct Before {
+    /// The number of its claim.
     id: u64,
     client: usize,
     resource: usize,
-    since: Nanos,
     left: Left,
     /// When it ended.
     at: Nanos,
@@ -38,6 +41,7 @@ pub(super) struct Beginning {
     /// Since when nobody else has had the lock.
     pub(super) began: Nanos,
     pub(super) left: Option<Left>,
+    pub(super) origin: Origin,
 }
 
 /// The validity that is asked for, and whether it is renewed.
@@ -52,7 +56,6 @@ impl Before {
             id: claim.id,
             client: claim.client,
             resource,
-            since: claim.since,
             left,
             at: now,
             last: claim.last,
@@ -82,7 +85,9 @@ impl State {
         let value = guard.token();
         let clock = self.clients[client].clock;
         let deadline = guard.watch().deadline().as_nanos();
-        let validity = nanos(ttl.saturating_sub(quorum::drift(ttl, 0.01)));
+        // The nodes count whole milliseconds.
+        let whole = Duration::from_millis(nanos(ttl) / MILLI);
+        let validity = nanos(whole.saturating_sub(quorum::drift(whole, 0.01)));
         if deadline > clock.shows(self.now) + validity && !self.is_over {
             self.fail(format!("c{client} has {on} for longer than it asked for"));
         }
@@ -98,7 +103,12 @@ impl State {
                 times,
                 until: clock.when(clock.shows(began) + nanos(time)),
             });
-            return Beginning { began, left };
+            let origin = Origin::Nodes;
+            return Beginning {
+                began,
+                left,
+                origin,
+            };
         }
         let now = self.now;
         self.count("handed over");
@@ -107,9 +117,10 @@ impl State {
             let is_in_bounds = before.left.times > 0 && before.at < before.left.until;
             let is_same = (before.client, Some(before.resource)) == (client, on.only());
             let is_longer = keeping.is_none() && deadline > before.last;
-            let is_disputed = self.next_holder_after(on, before.id, before.since);
             let is_early = self.was_to_rest(value, before.at);
-            (is_in_bounds && is_same && !is_longer && !is_disputed && !is_early).then(|| Left {
+            let is_lost = self.witness.told.contains_key(&before.id);
+            let may_be = is_in_bounds && is_same && !is_longer && !is_early;
+            (may_be && !is_lost).then(|| Left {
                 times: before.left.times - 1,
                 ..before.left
             })
@@ -119,7 +130,11 @@ impl State {
                 "c{client} was handed {on}, which was over, or not for so often or so long"
             ));
         }
-        Beginning { began: now, left }
+        Beginning {
+            began: now,
+            left,
+            origin: Origin::HandedOver,
+        }
     }
 
     /// Counts the locks of this client that are taken although a guard is out.
@@ -146,15 +161,25 @@ impl State {
 
 impl World {
     /// Calls for a lock, of which the witness knows meanwhile.
-    pub(super) fn while_asking<T>(&self, on: &Access, call: impl FnOnce() -> T) -> T {
+    pub(super) fn while_asking<T: Ends>(
+        &self,
+        on: &Access,
+        ttl: Duration,
+        call: impl FnOnce() -> T,
+    ) -> T {
         let mut state = self.state();
         let task = state.task();
+        state.records_call(on, Some(nanos(ttl)), None);
         if let Some(resource) = on.only() {
             state.witness.asking.insert(task, resource);
         }
         drop(state);
         let result = call();
-        self.state().witness.asking.remove(&task);
+        let mut state = self.state();
+        state.witness.asking.remove(&task);
+        if let Some(why) = result.why() {
+            state.records_failure(why);
+        }
         result
     }
 }

@@ -67,8 +67,10 @@ impl State {
         let (client, claim) = (hook.client, hook.claim);
         let (was_called, is_over) = (hook.was_called, hook.is_over);
         hook.was_called = true;
+        self.is_told(claim, name(cause));
         self.note(|| format!("c{client} is told of its loss: {cause}"));
-        if is_over {
+        // A thread that stops with a hook in its hands calls it later.
+        if is_over && self.plan.preemption.is_none() {
             self.fail(format!(
                 "c{client} was told of the loss of a lock that it had given back: {cause}"
             ));
@@ -82,6 +84,31 @@ impl State {
             ));
         }
         self.hooks_are_in_time(claim, |other, _| other == number);
+    }
+
+    /// A client is told of the loss of a claim. All that it is ever told of it has one cause.
+    pub(super) fn is_told(&mut self, claim: u64, cause: &'static str) {
+        let before = self.witness.told.insert(claim, cause);
+        self.is_one_story(claim, before.unwrap_or(cause), cause);
+        if let Some(end) = self.witness.unlocked.get(&claim) {
+            self.is_one_story(claim, end, cause);
+        }
+    }
+
+    /// `unlock` says this of a claim.
+    pub(super) fn is_unlocked(&mut self, claim: u64, end: &'static str) {
+        self.witness.unlocked.insert(claim, end);
+        if let Some(told) = self.witness.told.get(&claim) {
+            self.is_one_story(claim, told, end);
+        }
+    }
+
+    fn is_one_story(&mut self, claim: u64, one: &str, other: &str) {
+        if one != other && !self.is_over {
+            self.fail(format!(
+                "of claim {claim} its client is told: {one}, and: {other}"
+            ));
+        }
     }
 
     /// The hooks of a claim that are to be called have been by now.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::access::Access;
 use super::clocks::{MILLI, Nanos};
+use super::history::Ends;
 use super::plan::{Plan, nanos};
+use super::wish::Wish;
 use super::world::World;
 
 impl Plan {
@@ -20,17 +22,18 @@ impl Plan {
 
 impl World {
     /// Calls for a lock, of which the witness knows meanwhile, and which takes so long at most.
-    pub(super) fn while_asking_for<T>(
+    pub(super) fn while_asking_for<T: Ends>(
         &self,
         on: &Access,
-        timeout: Duration,
+        wish: &Wish,
         call: impl FnOnce() -> T,
     ) -> T {
+        let timeout = wish.timeout;
         let state = self.state();
         let (client, began) = (state.client(), state.now);
         let stood = state.stood_before(client);
         drop(state);
-        let result = self.while_asking(on, call);
+        let result = self.while_asking(on, wish.ttl, call);
         let mut state = self.state();
         let still = state.clients[client].stood.saturating_sub(stood);
         let allowed = nanos(timeout) + state.plan.lateness(timeout) + still;

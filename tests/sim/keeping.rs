@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use redlatch_history::What;
+
 use super::client::Worker;
+use super::history::why_lost;
 use super::hooks::name;
 use super::plan::nanos;
 use super::returned::Returned;
@@ -43,6 +46,7 @@ impl Worker {
 
     /// The guard of this claim is kept.
     pub(super) fn is_kept(&self, claim: u64, keeping: Keeping) {
+        self.world.records(claim, |hold| What::Keeps { hold });
         let mut state = self.world.state();
         state.count("kept");
         state.count_if_handed_over(claim, "handed over and kept");
@@ -56,6 +60,7 @@ impl Worker {
     pub(super) fn keep_from_now_on(&mut self, claim: u64, guard: &LockGuard) -> Option<Keeping> {
         let ttl = self.ttl();
         let keeping = self.draw_keeping(ttl)?;
+        self.world.records(claim, |hold| What::Keeps { hold });
         let keep = || guard.keep_alive(ttl, keeping.keep_alive);
         let result = self.world.may_end_sooner(claim, keep);
         let is_kept = result.is_ok();
@@ -75,16 +80,24 @@ impl Worker {
                 None
             }
         };
-        if told.is_some() {
-            self.world.state().count("a wait for a loss ended");
+        if let Some(cause) = &told {
+            let mut state = self.world.state();
+            state.count("a wait for a loss ended");
+            state.is_told(claim, name(cause));
+            drop(state);
             self.is_lost(claim, guard);
         }
         if self.rng.bool() {
             match guard.check() {
-                Ok(()) => {}
+                Ok(()) => self.world.records_look(claim),
                 Err(Error::Lost { cause, .. }) => {
-                    self.world.state().count(name(&cause));
+                    let mut state = self.world.state();
+                    state.count(name(&cause));
+                    state.is_told(claim, name(&cause));
+                    drop(state);
                     self.is_lost(claim, guard);
+                    let why = why_lost(&cause);
+                    self.world.records(claim, |hold| What::Lost { hold, why });
                 }
                 Err(error) => {
                     let id = self.id;

@@ -135,10 +135,6 @@ impl Transport for Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let mut state = self.world.state();
-        let connection = &mut state.network.connections[self.id];
-        connection.is_closed = true;
-        let node = connection.node;
-        state.network.open[node].retain(|id| *id != self.id);
+        self.world.state().closes(self.id);
     }
 }

@@ -2,12 +2,16 @@
 
 use std::time::UNIX_EPOCH;
 
+use redlatch_history::{Says, Way};
+
 use super::client::Worker;
+use super::history::why;
 use super::node::Node;
 use super::plan::Kind;
 use super::returned::Returned;
+use super::world::State;
 use crate::clock::VIRTUAL_EPOCH_US;
-use crate::{Error, Lease, LockGuard, LossCause};
+use crate::{Error, Lease, LockGuard};
 
 /// A lease on its way, with what the witness knows of it. What still lies there when the storm is over is nobody's, and ends
 /// by itself.
@@ -25,9 +29,13 @@ impl Worker {
         state.witness.handed.insert(token);
         state.count_if_handed_over(claim, "handed over and made a lease");
         drop(state);
-        let mut handed = self.world.gives_back(claim);
+        let mut handed = self.world.gives_back(claim, Way::HandOn);
+        let ahead = |state: &State| state.clients[self.id].wall_ahead;
+        let before = ahead(&self.world.state());
         let lease = guard.into_lease();
+        let after = ahead(&self.world.state());
         self.is_over(&mut handed, &watch);
+        self.world.ends(&handed, Says::Nothing);
         let text = lease.to_string();
         if text.parse::<Lease>().ok().as_ref() != Some(&lease) {
             self.world
@@ -36,14 +44,16 @@ impl Worker {
         let mut state = self.world.state();
         state.count("handed on");
         if let Some(claim) = &handed.claim {
-            // No later than the guard said, on the clock that it went by; or just now, when it had ended before.
+            // No later than the guard said, on the clock that it went by; or just now, when it had ended before. Its wall clock may
+            // have been set meanwhile.
             let end = state.clients[self.id]
                 .clock
                 .shows(claim.until.max(state.now));
             let says = lease.expires_at().duration_since(UNIX_EPOCH).unwrap();
-            let says = says.as_micros() - u128::from(VIRTUAL_EPOCH_US);
-            if says > u128::from(end / 1_000) {
-                let late = says - u128::from(end / 1_000);
+            let says = i64::try_from(says.as_micros()).unwrap() - VIRTUAL_EPOCH_US.cast_signed();
+            let end = (i64::try_from(end).unwrap() + before.max(after)) / 1_000;
+            if says > end {
+                let late = says - end;
                 state.fail(format!("{text} lasts {late} us too long"));
             }
         }
@@ -96,7 +106,9 @@ impl Worker {
         };
         let lease: Lease = mail.text.parse().unwrap();
         let theirs = (lease.token().to_owned(), lease.fencing_token());
-        match self.manager.adopt(lease) {
+        self.records_adoption(&mail);
+        let result = self.manager.adopt(lease);
+        match result {
             Ok(guard) => {
                 self.world.adopted(self.id, &mail.handed, &guard);
                 self.world.state().count("adopted");
@@ -116,17 +128,22 @@ impl Worker {
         true
     }
 
+    fn records_adoption(&self, mail: &Mail) {
+        let lease: Lease = mail.text.parse().unwrap();
+        if let Some(claim) = &mail.handed.claim {
+            let mut state = self.world.state();
+            state.records_call(&claim.on, None, Some(lease.token()));
+        }
+    }
+
     fn not_adopted(&mut self, mail: Mail, error: &Error) {
         let id = self.id;
         let mut state = self.world.state();
+        state.records_failure(why(error));
         state.note(|| format!("c{id} can't adopt: {error}"));
         match error {
-            Error::Lost { cause, .. } => {
+            Error::Lost { .. } => {
                 state.count("adoption refused");
-                drop(state);
-                if matches!(cause, LossCause::Taken { .. } | LossCause::Vanished { .. }) {
-                    self.world.lost(&mail.handed, cause);
-                }
             }
             Error::Unavailable { .. } => {
                 state.count("adoption not decided");

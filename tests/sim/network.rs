@@ -8,7 +8,7 @@ use super::line::Place;
 use super::queue::Event;
 use super::trouble::Trouble;
 use super::unread::Unread;
-use super::wire::Message;
+use super::wire::{Message, Verb};
 use super::world::State;
 use crate::wire::resp::Reply;
 
@@ -209,17 +209,27 @@ impl State {
     }
 
     pub(crate) fn execute(&mut self, id: usize, message: &Message) {
-        let connection = &self.network.connections[id];
-        let (client, node) = (connection.client, connection.node);
+        if message.verb == Verb::Listen {
+            return self.listens(id, message);
+        }
+        let node = self.network.connections[id].node;
         let executed = self.nodes[node].execute(message, self.now);
         let words = self.witness.describe(message);
         let reply = executed.reply.clone();
         self.note(|| format!("       n{node} #{id} {words}: {reply:?}"));
         self.executed(node, message, &executed);
+        self.reply(id, executed.reply);
+        self.rings(node);
+    }
+
+    /// A node replies on a connection.
+    pub(super) fn reply(&mut self, id: usize, value: Reply) {
+        let connection = &self.network.connections[id];
+        let (client, node) = (connection.client, connection.node);
         let loss = (self.plan.weather.lost_reply, "lost reply");
         let fate = self.fate(client, node, loss);
         if let Some(at) = self.network.connections[id].back.take(fate) {
-            let (connection, value) = (id, executed.reply);
+            let connection = id;
             self.push(at, Event::Reply { connection, value });
         } else {
             self.note(|| format!("       n{node} #{id} the reply is lost"));

@@ -7,9 +7,11 @@ use crate::wire::resp::Reply;
 
 use super::clocks::{Clockwork, Nanos};
 use super::contents::{Contents, Entry};
-use super::plan::Plan;
+use super::on_servers;
+use super::plan::{Plan, nanos};
 use super::wire::{Message, token_of};
 use crate::clock::VIRTUAL_EPOCH_US;
+use crate::fake::blocked::Blocked;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
 use crate::node::fenced::MarkerAction;
@@ -17,6 +19,7 @@ use crate::node::fenced::MarkerAction;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(crate) struct Node {
+    number: u64,
     pub(crate) clock: Clockwork,
     store: Store,
     /// What is on its disk, or on a replica.
@@ -30,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) life: u32,
     /// What has arrived while it was stopped, with the connections it came on.
     backlog: VecDeque<(usize, Message)>,
+    /// The connections whose clients wait for a bell.
+    blocked: Blocked<usize>,
 }
 
 /// What a command did to the keys that it was about.
@@ -52,6 +57,7 @@ impl Node {
             assert_eq!(store.execute(&open, shows), Reply::Okay);
         }
         Self {
+            number,
             clock,
             store,
             saved: Vec::new(),
@@ -60,6 +66,7 @@ impl Node {
             forgets: false,
             life: 0,
             backlog: VecDeque::new(),
+            blocked: Blocked::default(),
         }
     }
 
@@ -97,6 +104,7 @@ impl Node {
     pub(crate) fn disconnect(&mut self) {
         self.life += 1;
         self.backlog.clear();
+        self.blocked.clear();
     }
 
     /// Ends one cause of being down.
@@ -152,13 +160,53 @@ impl Node {
     pub(crate) fn execute(&mut self, message: &Message, now: Nanos) -> Executed {
         let before = self.contents_of(&message.keys, now);
         let time = self.time(now);
+        on_servers::is_sent(self.number, time, (&self.store, &message.bytes));
         let reply = self.store.execute(&message.bytes, time);
+        on_servers::is_done(self.number, &self.store);
         let after = self.contents_of(&message.keys, now);
         Executed {
             reply,
             before,
             after,
         }
+    }
+
+    /// The reply to a client that listens, if there is one at once; and else until when it listens.
+    pub(super) fn listens(
+        &mut self,
+        connection: usize,
+        message: &Message,
+        now: Nanos,
+    ) -> (Option<Reply>, Nanos) {
+        let time = self.time(now);
+        let command = (connection, message.bytes.as_slice());
+        let reply = self.blocked.execute(&mut self.store, command, time);
+        let until = self.blocked.until(connection).unwrap_or(time);
+        (reply, self.clock.when(nanos(until)))
+    }
+
+    /// Whose connections are woken by the command that was just executed.
+    pub(super) fn woken(&mut self, now: Nanos) -> Vec<(usize, Reply)> {
+        let time = self.time(now);
+        self.blocked.woken(&mut self.store, time)
+    }
+
+    /// Whose time is over, if the process runs.
+    pub(super) fn no_longer_listen(&mut self, now: Nanos) -> Vec<usize> {
+        if self.is_hung() {
+            return Vec::new();
+        }
+        let time = self.time(now);
+        self.blocked.end(time)
+    }
+
+    pub(super) fn has_listener(&self, connection: usize) -> bool {
+        self.blocked.until(connection).is_some()
+    }
+
+    /// The client of this connection has gone.
+    pub(super) fn leaves(&mut self, connection: usize) {
+        self.blocked.leave(connection);
     }
 
     fn contents_of(&mut self, keys: &[String], now: Nanos) -> Vec<Contents> {

@@ -5,9 +5,11 @@ use std::time::Duration;
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::episodes::{Fleet, episodes};
 use super::permits::Permits;
+use super::preempt::Preemption;
 use super::sharing::Sharing;
 use super::stream::Workload;
 use super::trouble::Episode;
+use super::wall::Offset;
 use crate::Fanout;
 use crate::fencing::Rules;
 use crate::quorum;
@@ -64,6 +66,10 @@ pub(crate) struct Weather {
 }
 
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what a seed draws: each is drawn for itself"
+)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) kind: Kind,
@@ -91,6 +97,9 @@ pub(crate) struct Plan {
     pub(crate) client_rates: Vec<i64>,
     /// By how much the wall clock of each client is behind.
     pub(crate) client_lags: Vec<Nanos>,
+    /// By how much the wall clock of each client alone is ahead at the beginning, and whether that is more than is allowed.
+    pub(crate) wall_ahead: Vec<Offset>,
+    pub(crate) is_beyond: bool,
     /// Whether nothing is ever lost, so that no key may be left behind, however late it comes.
     pub(crate) lossless: bool,
     /// Whether clients look at locks as well, their own and others'.
@@ -101,6 +110,8 @@ pub(crate) struct Plan {
     /// If all threads of a client take locks of their own at the same time: how likely one of them panics in the middle of
     /// a step, in a million.
     pub(crate) crowds: Option<u32>,
+    /// How threads are preempted at locks and atomics, if they are.
+    pub(crate) preemption: Option<Preemption>,
     pub(crate) weather: Weather,
     pub(crate) episodes: Vec<Episode>,
     /// When nodes are replaced.
@@ -113,7 +124,7 @@ pub(crate) struct Plan {
 pub(crate) const SHORTEST_DELAY: Nanos = 20 * MICRO;
 
 /// Any two clocks at these rates differ by less than 1 % in their speed.
-const FASTEST: i64 = 4_950;
+pub(super) const FASTEST: i64 = 4_950;
 
 impl Plan {
     pub(crate) fn draw(seed: u64, kind: Kind) -> Self {
@@ -146,7 +157,7 @@ impl Plan {
             &[(20, 200), (200, 2_000), (500, 5_000), (5_000, 10_000)],
         );
         let ttls = (0..rng.usize(1..=3))
-            .map(|_| Duration::from_millis(rng.u64(lowest..=highest)))
+            .map(|_| Duration::from_micros(rng.u64(lowest * 1000..=highest * 1000)))
             .collect::<Vec<_>>();
         let longest_ttl = ttls.iter().max().map_or(SECOND, |ttl| nanos(*ttl));
         let node_timeout = Duration::from_millis(match lowest {
@@ -165,14 +176,8 @@ impl Plan {
             kind,
         };
         let retry_min = rng.u64(1..=50);
-        // With the fenced protocol wall clocks may differ by the longest ttl, and these are never set.
-        let fastest = if kind == Kind::Fenced {
-            FASTEST / 100
-        } else {
-            FASTEST
-        };
         let rates = |rng: &mut fastrand::Rng, count: usize| {
-            (0..count).map(|_| rng.i64(-fastest..=fastest)).collect()
+            (0..count).map(|_| rng.i64(-FASTEST..=FASTEST)).collect()
         };
         let plan = Self {
             seed,
@@ -192,12 +197,15 @@ impl Plan {
             node_rates: rates(rng, nodes),
             client_rates: rates(rng, clients),
             client_lags: vec![0; clients],
+            wall_ahead: vec![0; clients],
+            is_beyond: false,
             replaced: Vec::new(),
             lossless,
             looks: false,
             restarts: Restarts::Drawn,
             rests: false,
             crowds: None,
+            preemption: None,
             weather,
             episodes: episodes(rng, &fleet),
             storm,
@@ -208,7 +216,11 @@ impl Plan {
             ttls,
         };
         if kind == Kind::Fenced {
-            plan.with_replacements()
+            let plan = plan.with_slower_rates().with_replacements();
+            if plan.replaced.is_empty() && seed.is_multiple_of(2) {
+                return plan.with_wall_clocks_apart();
+            }
+            plan
         } else {
             plan
         }

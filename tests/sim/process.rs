@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use super::clocks::{Clockwork, MICRO, MILLI, Nanos};
 use super::plan::nanos;
 use super::queue::{Event, Job};
+use super::wall::Offset;
 use super::world::{State, World};
+use crate::LockManager;
 use crate::clock::{Timestamp, VirtualTime};
 
 /// The background threads of a client: for probes, for renewals and for telling of losses.
@@ -25,10 +28,14 @@ const NAPS: RangeInclusive<Nanos> = 20 * MICRO..=20 * MILLI;
 /// A client's process.
 pub(crate) struct Client {
     pub(crate) clock: Clockwork,
+    /// By how much its wall clock alone is ahead.
+    pub(super) wall_ahead: Offset,
     /// Until when it is stopped.
     pub(super) stopped_until: Nanos,
     /// For how long it and its threads have stood still so far, all together.
     pub(super) stood: Nanos,
+    /// How many resources it has locked and forgotten.
+    pub(super) abandoned: usize,
     threads: [Thread; THREADS],
 }
 
@@ -42,17 +49,28 @@ struct Thread {
 
 impl Client {
     /// A process whose background threads are the tasks from that one on.
-    pub(super) fn new(clock: Clockwork, first: usize) -> Self {
+    pub(super) fn new((clock, wall_ahead): (Clockwork, Offset), first: usize) -> Self {
         Self {
             clock,
+            wall_ahead,
             stopped_until: 0,
             stood: 0,
+            abandoned: 0,
             threads: std::array::from_fn(|thread| Thread {
                 task: first + thread,
                 jobs: VecDeque::new(),
                 is_idle: false,
             }),
         }
+    }
+}
+
+/// Waits in real time for what a manager makes in real time: whoever found a slot missing would take another way, and a seed
+/// would not be the same run each time.
+pub(super) fn has_its_slots(manager: &LockManager) {
+    let nodes = manager.cluster().nodes();
+    while !nodes.iter().all(|node| node.has_its_slots()) {
+        thread::yield_now();
     }
 }
 
@@ -154,6 +172,33 @@ impl State {
     }
 }
 
+/// A thread of a client, as the scheduler sees it.
+pub(super) struct Task {
+    pub(super) client: usize,
+    /// Counts its waits, so that what would have ended an earlier one ends no later one.
+    pub(super) wait: u64,
+    /// Until when it stands still.
+    pub(super) still_until: Nanos,
+    pub(super) nap: Nap,
+    /// Whether it survives a panic in the middle of its step.
+    pub(super) may_die: bool,
+    /// Whether it has sent for others last.
+    pub(super) is_leader: bool,
+}
+
+impl Task {
+    pub(super) fn of(client: usize) -> Self {
+        Self {
+            client,
+            wait: 0,
+            still_until: 0,
+            nap: Nap::default(),
+            may_die: false,
+            is_leader: false,
+        }
+    }
+}
+
 /// How a task waits for word from another.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Nap {
@@ -186,6 +231,11 @@ impl VirtualTime for ClientTime {
     fn now_for_records(&self) -> Timestamp {
         let state = self.world.state();
         Timestamp::from_nanos(state.clients[self.client].clock.shows(state.now))
+    }
+
+    fn wall_micros(&self) -> u64 {
+        self.world.step();
+        self.world.state().wall_micros(self.client)
     }
 
     fn sleep_until(&self, until: Timestamp) {

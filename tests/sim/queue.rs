@@ -35,6 +35,14 @@ pub(crate) enum Event {
     Reset {
         connection: usize,
     },
+    /// A node looks who has listened for long enough.
+    Unblock {
+        connection: usize,
+    },
+    /// A node learns that the client of a connection has gone.
+    Gone {
+        connection: usize,
+    },
     /// A trouble of the plan begins, or ends.
     Begin {
         episode: usize,

@@ -101,7 +101,7 @@ impl Worker {
         let on = Access::to(resource);
         let request = manager.request(&name).ttl(ttl);
         while self.is_stormy() && self.world.state().now < until {
-            match self.world.while_asking(&on, || request.try_lock()) {
+            match self.world.while_asking(&on, ttl, || request.try_lock()) {
                 Ok(guard) => {
                     let claim = self.world.acquired(self.id, &on, &guard, (ttl, None));
                     self.unlock(claim, guard);

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use redlatch_history::{Call, What};
+
 use super::access::Access;
 use super::client::Worker;
 use super::clocks::Nanos;
@@ -119,11 +121,24 @@ impl World {
     }
 
     /// `unlock` has said that all is well.
-    pub(super) fn has_rested(&self, token: &str) {
+    pub(super) fn has_rested(
+        &self,
+        client: usize,
+        (token, until): (&str, Option<Timestamp>),
+        hold: Option<Call>,
+    ) {
         let mut state = self.state();
+        let clock = state.clients[client].clock;
+        let until = until.map(|until| clock.when(until.as_nanos()));
         let (majority, now) = (state.majority(), state.now);
+        // The next thread may have given it back since then.
         let rest = state.witness.rests.get(token);
+        let rest = rest.filter(|rest| Some(rest.until) == until);
         let is_short = rest.is_some_and(|rest| rest.until > now && !rest.is_whole(majority));
+        let rests = hold.zip(rest.map(|rest| rest.until));
+        if let Some((hold, until)) = rests {
+            state.records(What::Rests { hold, until });
+        }
         state.require(!is_short, || {
             "a lock rests on fewer nodes than a majority, and nothing was said".to_owned()
         });

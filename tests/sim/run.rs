@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -11,11 +12,14 @@ use std::time::Duration;
 use generator::{Generator, Gn};
 
 use super::client::Worker;
+use super::history::Record;
 use super::plan::Plan;
+use super::preempt::Preempter;
 use super::process::THREADS;
 use super::trace::Trace;
 use super::witness::Tally;
 use super::world::World;
+use crate::sync::points::{Scheduler, scheduled};
 
 /// For each coroutine, in machine words.
 const STACK: usize = 0x1_0000;
@@ -26,6 +30,7 @@ pub(crate) struct Outcome {
     pub(crate) digest: u64,
     pub(crate) events: u64,
     pub(crate) trace: Trace,
+    pub(crate) record: Record,
     time: Duration,
     acquired: u64,
     extended: u64,
@@ -48,17 +53,20 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
         })
     });
     let mut tasks: Vec<Generator<'static, (), ()>> = workers.chain(backgrounds).collect();
+    let preempter = Preempter::of(plan, &world);
     while let Some(task) = world.advance() {
-        resume(&world, &mut tasks[task]);
+        resume(&world, &mut tasks[task], preempter.as_ref());
     }
     let mut state = world.state();
     let time = Duration::from_nanos(state.now);
     let digest = state.trace.finish();
     drop(state);
-    for (i, task) in tasks.iter_mut().enumerate() {
-        world.state().switch_to(i);
-        while !task.is_done() {
-            resume(&world, task);
+    // In turn, because one may wait for what another has.
+    while tasks.iter().any(|task| !task.is_done()) {
+        let all = tasks.iter_mut().enumerate();
+        for (i, task) in all.filter(|(_, task)| !task.is_done()) {
+            world.state().switch_to(i);
+            resume(&world, task, preempter.as_ref());
         }
     }
     state = world.state();
@@ -68,6 +76,7 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
         digest,
         events: state.events(),
         trace: std::mem::take(&mut state.trace),
+        record: std::mem::replace(&mut state.record, Record::new(plan)),
         time,
         acquired: witness.acquired,
         extended: witness.extended,
@@ -77,8 +86,17 @@ pub(crate) fn run_one(plan: &Plan, trace: Trace) -> Outcome {
     }
 }
 
-fn resume(world: &World, task: &mut Generator<'static, (), ()>) {
-    if catch_unwind(AssertUnwindSafe(|| task.resume())).is_err() {
+fn resume(
+    world: &World,
+    task: &mut Generator<'static, (), ()>,
+    preempter: Option<&Rc<dyn Scheduler>>,
+) {
+    let mut go_on = || catch_unwind(AssertUnwindSafe(|| task.resume()));
+    let result = match preempter {
+        Some(preempter) => scheduled(preempter, go_on),
+        None => go_on(),
+    };
+    if result.is_err() {
         world.state().fail("a panic".into());
     }
 }
@@ -86,11 +104,12 @@ fn resume(world: &World, task: &mut Generator<'static, (), ()>) {
 /// The last lines of a seed's trace. Playing it again gives the same violation, or there is something wrong here.
 pub(crate) fn replay_text(plan: &Plan, lines: usize) -> String {
     let outcome = run_one(plan, Trace::text());
-    let violation = outcome
-        .violation
-        .as_deref()
-        .unwrap_or("no promise is broken");
-    format!("{}{violation}", outcome.trace.tail(lines))
+    let tail = outcome.trace.tail(lines);
+    let Some(violation) = &outcome.violation else {
+        return format!("{tail}no promise is broken");
+    };
+    let page = outcome.record.write(plan, violation);
+    format!("{tail}{violation}\nits history is in {}", page.display())
 }
 
 /// What many runs came to.

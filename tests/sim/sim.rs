@@ -18,7 +18,9 @@
 use std::ops::Range;
 
 mod access;
+mod answers;
 mod asking;
+mod bell;
 mod claims;
 mod client;
 mod clocks;
@@ -26,9 +28,10 @@ mod contents;
 mod crowds;
 mod dialer;
 mod episodes;
-mod exclusion;
 mod handing;
+mod history;
 mod hooks;
+mod idle;
 mod in_time;
 mod keeping;
 mod line;
@@ -36,11 +39,13 @@ mod looks;
 mod mail;
 mod network;
 mod node;
-mod order;
+mod on_servers;
 mod permits;
 mod plan;
+mod preempt;
 mod process;
 mod queue;
+mod relays;
 mod replacing;
 mod resting;
 mod returned;
@@ -48,13 +53,16 @@ mod rolling;
 mod run;
 mod sharing;
 mod stream;
+mod told;
 mod trace;
 mod trouble;
 mod unread;
 mod waiting;
+mod wall;
 mod wire;
 mod wish;
 mod witness;
+mod woken;
 mod world;
 
 use self::plan::{Kind, Plan};
@@ -88,7 +96,7 @@ fn a_third_of_the_seeds() -> Range<u64> {
 /// A tenth of them, but no fewer than usual.
 fn fewer_seeds() -> Range<u64> {
     let Range { start, end } = seeds();
-    start..(start + (end - start) / 10).max(USUAL_SEEDS.end)
+    start..(start + (end - start).div_ceil(10)).max(USUAL_SEEDS.end)
 }
 
 #[test]
@@ -184,7 +192,7 @@ const HOLDING: [&str; 14] = [
 const ASKING: [&str; 3] = ["asked an arbiter alone", "asked at once", "asked in turn"];
 
 /// How threads and clients have to wait for each other, in 200 seeds.
-const WAITING: [&str; 8] = [
+const WAITING: [&str; 11] = [
     "passed to the next thread",
     "handed over",
     "handed over and kept",
@@ -193,6 +201,9 @@ const WAITING: [&str; 8] = [
     "looked while waiting",
     "queued",
     "taken over from one that has expired",
+    "the bell had rung",
+    "woken by the bell",
+    "listened in vain",
 ];
 
 /// A run in which nothing happens breaks no promise either.
@@ -358,9 +369,14 @@ fn replay() {
     let seed = seed.parse().unwrap();
     let mut plan = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
         Ok("crowd") => Plan::crowd(seed),
+        Ok("preempted") => Plan::preempted(seed),
         Ok("shared") => Plan::shared(seed),
         Ok("rolling") => Plan::rolling_shared(seed),
         Ok("stream") => Plan::stream(seed),
+        Ok("woken") => Plan::woken(seed),
+        Ok("relay") => Plan::relay(seed),
+        Ok("idle") => Plan::idle(seed),
+        Ok("beyond") => Plan::beyond_the_bound(seed),
         _ => Plan::draw(seed, kind),
     };
     plan.rests |= std::env::var("REDLATCH_SIM_RESTS").is_ok();

@@ -31,6 +31,10 @@ pub(crate) enum Workload {
     Drawn,
     /// One writes now and then, and all others read without a pause.
     Stream,
+    /// All want one lock, for a short time each.
+    Woken,
+    /// Locks are taken before and after pauses of a day.
+    Idle,
 }
 
 impl Plan {
@@ -60,8 +64,18 @@ impl Plan {
 }
 
 impl Worker {
+    /// What all do in runs of one subject.
+    pub(super) fn does_its_part(&mut self) {
+        match self.plan.workload {
+            Workload::Drawn => {}
+            Workload::Stream => self.streams(),
+            Workload::Woken => self.is_woken(),
+            Workload::Idle => self.idles(),
+        }
+    }
+
     /// Reads or writes until the end.
-    pub(super) fn streams(&mut self) {
+    fn streams(&mut self) {
         let writes = (self.id, self.number) == (0, 0);
         while self.is_stormy() {
             let (way, on) = if writes {

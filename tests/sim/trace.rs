@@ -45,6 +45,8 @@ impl Trace {
             Event::End { episode } => (6, *episode),
             Event::Calm => (7, 0),
             Event::Next => (8, 0),
+            Event::Unblock { connection } => (9, *connection),
+            Event::Gone { connection } => (10, *connection),
         };
         self.digest.write_u8(kind);
         self.digest.write_usize(id);

@@ -1,6 +1,8 @@
 //! The troubles, and the beginning and the end of each.
 
 use super::clocks::Nanos;
+use super::history::Stage;
+use super::wall::Offset;
 use super::world::State;
 
 /// A time of trouble.
@@ -38,6 +40,10 @@ pub(crate) enum Trouble {
     Replace { node: usize, lag: Nanos },
     /// The node's clock jumps ahead.
     Jump { node: usize, by: Nanos },
+    /// The wall clock of the client is set wrong by that, and later as it was.
+    SetWall { client: usize, ahead: Offset },
+    /// Everything stands still for so long.
+    Idle { by: Nanos },
 }
 
 impl Trouble {
@@ -54,6 +60,8 @@ impl Trouble {
             Self::ForgetScripts { .. } => "scripts flushed",
             Self::Replace { .. } => "node replaced",
             Self::Jump { .. } => "clock jump",
+            Self::SetWall { .. } => "a wall clock is set",
+            Self::Idle { .. } => "a pause of a day",
         }
     }
 }
@@ -63,6 +71,7 @@ impl State {
         let episode = self.plan.episodes[episode];
         self.count(episode.trouble.name());
         self.note(|| format!("trouble begins: {:?}", episode.trouble));
+        self.records_trouble(episode.trouble, Stage::Begins);
         match episode.trouble {
             Trouble::Hang { node } => self.nodes[node].hang(),
             Trouble::Crash { node, keeps } => {
@@ -85,6 +94,8 @@ impl State {
             // Looked up in the plan by whoever sends something.
             Trouble::Partition { .. } => {}
             Trouble::Jump { node, by } => self.nodes[node].clock.jump(by),
+            Trouble::SetWall { client, ahead } => self.sets_wall(client, ahead),
+            Trouble::Idle { by } => self.stands_still_for(by),
             Trouble::GoBack { node } => self.nodes[node].save(),
             Trouble::Flush { node } => self.nodes[node].flush(),
             Trouble::ForgetScripts { node } => self.nodes[node].forget_scripts(),
@@ -94,11 +105,13 @@ impl State {
     pub(super) fn end(&mut self, episode: usize) {
         let trouble = self.plan.episodes[episode].trouble;
         self.note(|| format!("trouble ends: {trouble:?}"));
+        self.records_trouble(trouble, Stage::Ends);
         match trouble {
             Trouble::Hang { node } => {
                 for (connection, message) in self.nodes[node].go_on() {
                     self.execute(connection, &message);
                 }
+                self.unblock(node);
             }
             Trouble::Crash { node, .. } => self.nodes[node].come_up(self.now),
             Trouble::Replace { node, lag } => self.nodes[node].is_replaced(lag, self.now),
@@ -106,7 +119,9 @@ impl State {
                 self.nodes[node].go_back(self.now);
                 self.disconnect(node);
             }
+            Trouble::SetWall { client, .. } => self.resets_wall(client),
             Trouble::Disconnect { .. }
+            | Trouble::Idle { .. }
             | Trouble::Freeze { .. }
             | Trouble::Partition { .. }
             | Trouble::Flush { .. }

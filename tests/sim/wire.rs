@@ -34,6 +34,8 @@ pub(crate) enum Verb {
     Inspect,
     /// A look of one who waits.
     Look,
+    /// Waits until a bell rings.
+    Listen,
     /// A question about the server, or about its marker.
     Ask,
     Probe,
@@ -66,6 +68,7 @@ impl Message {
             | Verb::Pass
             | Verb::Inspect
             | Verb::Look
+            | Verb::Listen
             | Verb::Ask
             | Verb::Probe => self.released.as_ref(),
         }
@@ -92,6 +95,7 @@ impl Message {
                 Self::by_script(script, keys, arguments)
             }
             ["SET", key, token, "NX", "PX", ttl] => Self::new(Verb::Set, &[key], &[token, ttl]),
+            ["BLPOP", _, _] => Self::new(Verb::Listen, &[], &[]),
             ["INFO", _] | ["TIME"] => Self::new(Verb::Ask, &[], &[]),
             ["GET", key] => Self::new(Verb::Ask, &[key], &[]),
             other => panic!("an unknown command: {other:?}"),

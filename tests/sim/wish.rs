@@ -48,7 +48,7 @@ impl Worker {
     /// Calls for a lock, and the witness minds when the call ends.
     pub(super) fn ask(&self, (way, on): (Way, &Access), wish: &Wish) -> Result<LockGuard, Error> {
         let call = || self.call((way, on), wish);
-        self.world.while_asking_for(on, wish.timeout, call)
+        self.world.while_asking_for(on, wish, call)
     }
 
     fn of_rw_lock<'a>(&'a self, wish: &Wish, name: &'a str) -> RwLock<'a> {

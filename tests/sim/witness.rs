@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use super::access::{Access, Had};
+use super::access::Access;
 use super::claims::Claim;
 use super::clocks::Nanos;
 use super::contents::Own;
@@ -14,17 +14,17 @@ use super::plan::{Kind, Plan, SHORTEST_DELAY};
 use super::resting::Rests;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
-use crate::fencing::FencingToken;
 
 #[derive(Default)]
 pub(crate) struct Witness {
     /// The guards that are out, whether their leases have ended or not.
     pub(super) guards: Vec<Claim>,
     pub(super) next: u64,
-    /// Who had each resource last.
-    pub(super) last: Vec<Had>,
     /// What is to be called when a lock is lost.
     pub(super) hooks: Vec<Hook>,
+    /// Of which claims their clients were told a loss, and what `unlock` said of them.
+    pub(super) told: HashMap<u64, &'static str>,
+    pub(super) unlocked: HashMap<u64, &'static str>,
     /// The tokens of the leases that nobody has adopted.
     pub(super) handed: HashSet<String>,
     /// The guards that were given back and not to the nodes, by their tokens.
@@ -44,10 +44,10 @@ pub(crate) struct Witness {
     attempts: HashMap<usize, String>,
     /// Whether there are more nodes than one refusal can decide about.
     is_one_of_many: bool,
-    /// The fencing tokens of each resource, with the times when their guards were returned.
-    pub(super) fencing: Vec<Vec<(Nanos, FencingToken)>>,
     /// The tokens that each node was told to release.
     released: HashSet<(usize, String)>,
+    /// When the lock was given back last, where all want one.
+    pub(super) freed: Nanos,
     pub(crate) violation: Option<String>,
     pub(crate) acquired: u64,
     pub(crate) extended: u64,
@@ -85,9 +85,7 @@ pub(crate) fn key(resource: usize) -> String {
 impl Witness {
     pub(crate) fn new(plan: &Plan) -> Self {
         Self {
-            last: vec![Had::default(); plan.resources],
             is_one_of_many: plan.nodes > 2,
-            fencing: vec![Vec::new(); plan.resources],
             ..Self::default()
         }
     }

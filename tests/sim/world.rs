@@ -9,11 +9,12 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::clocks::{BEGINNING, Clockwork, MICRO, MILLI, Nanos};
+use super::history::Record;
 use super::mail::Mail;
 use super::network::Network;
 use super::node::Node;
 use super::plan::{Plan, nanos};
-use super::process::{Client, Nap, THREADS};
+use super::process::{Client, THREADS, Task};
 use super::queue::{Event, Queue};
 use super::trace::Trace;
 use super::witness::Witness;
@@ -36,6 +37,7 @@ pub(crate) struct State {
     /// Leases on their way from one holder to the next.
     pub(super) mail: Vec<Mail>,
     pub(crate) trace: Trace,
+    pub(crate) record: Record,
     /// Whether the troubles of the plan last.
     pub(crate) is_stormy: bool,
     /// Whether the run has ended: nobody waits any more, and nothing gets through.
@@ -48,32 +50,6 @@ pub(crate) struct State {
     /// The tasks that wait for all workers to have come as far.
     assembled: Vec<usize>,
     phase: Phase,
-}
-
-pub(super) struct Task {
-    pub(super) client: usize,
-    /// Counts its waits, so that what would have ended an earlier one ends no later one.
-    pub(super) wait: u64,
-    /// Until when it stands still.
-    pub(super) still_until: Nanos,
-    pub(super) nap: Nap,
-    /// Whether it survives a panic in the middle of its step.
-    pub(super) may_die: bool,
-    /// Whether it has sent for others last.
-    pub(super) is_leader: bool,
-}
-
-impl Task {
-    fn of(client: usize) -> Self {
-        Self {
-            client,
-            wait: 0,
-            still_until: 0,
-            nap: Nap::default(),
-            may_die: false,
-            is_leader: false,
-        }
-    }
 }
 
 /// Where the run is after the clients have first assembled.
@@ -96,7 +72,7 @@ impl World {
         let clients = plan.client_rates.iter().enumerate().map(|(i, rate)| {
             let mut clock = clockwork(rate);
             clock.falls_behind(plan.client_lags[i]);
-            Client::new(clock, workers + i * THREADS)
+            Client::new((clock, plan.wall_ahead[i]), workers + i * THREADS)
         });
         let mut state = State {
             now: 0,
@@ -110,6 +86,7 @@ impl World {
             witness: Witness::new(plan),
             mail: Vec::new(),
             trace,
+            record: Record::new(plan),
             is_stormy: true,
             is_over: false,
             is_witness: false,
@@ -142,6 +119,11 @@ impl World {
         self.state.lock()
     }
 
+    /// None where the caller has it already: all of a run is on one thread.
+    pub(super) fn try_state(&self) -> Option<MutexGuard<'_, State>> {
+        self.state.try_lock()
+    }
+
     /// Goes on until a task has to run, and returns it; none when the run has ended.
     pub(crate) fn advance(&self) -> Option<usize> {
         let mut state = self.state.lock();
@@ -169,6 +151,12 @@ impl World {
         if state.is_over {
             if until < Nanos::MAX {
                 state.now = state.now.max(until);
+            }
+            let is_preempted = state.plan.preemption.is_some();
+            drop(state);
+            if is_preempted {
+                // Another may have what this one waits for.
+                switch();
             }
             return;
         }
@@ -243,7 +231,7 @@ impl World {
 }
 
 /// Back to the scheduler, until it resumes this task.
-fn switch() {
+pub(super) fn switch() {
     #[expect(
         deprecated,
         reason = "a scope can't be handed down through the crate's code, and nothing is yielded that could mismatch"
@@ -278,6 +266,26 @@ impl State {
         self.current
     }
 
+    /// The wait that the task which is running is about to begin.
+    pub(super) fn wait_of_task(&self) -> (usize, u64) {
+        (self.current, self.tasks[self.current].wait)
+    }
+
+    /// Ends the wait of a task.
+    pub(super) fn wake_task(&mut self, task: usize) {
+        let wait = self.tasks[task].wait;
+        self.wake((task, wait));
+    }
+
+    /// Whether the witness is looking from now on. Returns whether it was before.
+    pub(super) fn looks_as_witness(&mut self, is_witness: bool) -> bool {
+        std::mem::replace(&mut self.is_witness, is_witness)
+    }
+
+    pub(super) fn is_witness(&self) -> bool {
+        self.is_witness
+    }
+
     /// Resumes what still runs when the run has ended.
     pub(crate) fn switch_to(&mut self, task: usize) {
         self.current = task;
@@ -303,6 +311,14 @@ impl State {
             } => self.arrive(connection, message),
             Event::Reply { connection, value } => self.answer(connection, value),
             Event::Reset { connection } => self.reset(connection),
+            Event::Unblock { connection } => {
+                let node = self.network.connections[connection].node;
+                self.unblock(node);
+            }
+            Event::Gone { connection } => {
+                let node = self.network.connections[connection].node;
+                self.nodes[node].leaves(connection);
+            }
             Event::Begin { episode } => self.begin(episode),
             Event::End { episode } => self.end(episode),
             Event::Calm => {
@@ -349,8 +365,12 @@ impl State {
                 self.phase = Phase::Calm;
                 self.go_on_together();
             }
+            Phase::Calm if self.plan.preemption.is_some() && self.is_busy() => {
+                self.push(self.now + MILLI, Event::Next);
+            }
             Phase::Calm => {
                 self.everything_has_expired();
+                self.all_calls_have_ended();
                 self.is_over = true;
             }
         }

@@ -157,3 +157,58 @@ fn one_who_is_polite_waits_a_little_for_a_lock_that_is_free() {
     assert_eq!(world.wait(&mut wait, WhenFree::Yield, None), hinted());
     assert_eq!(world.clock.elapsed(), POLITENESS);
 }
+
+#[test]
+fn one_who_stays_away_does_so_for_a_moment() {
+    let world = world();
+    world.begin().stay_away();
+    assert_eq!(world.clock.elapsed(), POLITENESS);
+}
+
+impl World {
+    /// The first attempts for one of three permits, by one who waits for so long.
+    fn begin_for_a_permit(&self, slots: &Slots, end: Duration) -> (Order, Vec<u32>) {
+        let semaphore = Semaphore {
+            name: "exports",
+            permits: 3,
+            slots,
+        };
+        let wanted = Wanted {
+            target: Target::Slots("exports", 3),
+            semaphore: Some(semaphore),
+        };
+        let patience = Patience {
+            end: Some(self.manager.cluster().clock.now().saturating_add(end)),
+            cancel: None,
+        };
+        let mut wait = Wait::new(self.manager.cluster(), wanted, &patience);
+        let round = wait.begin().unwrap();
+        let mut slots = round.slots.unwrap();
+        slots.sort_unstable();
+        (round.order, slots)
+    }
+
+    fn hold_permits(&self, slots: &[u32], ttl: Duration) {
+        for slot in slots {
+            let key = format!("exports:redlatch:slot:{slot}");
+            for node in &self.nodes {
+                node.hold(&key, "another", ttl);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_none_is() {
+    let (world, slots) = (world(), Slots::new());
+    let all = (full(), vec![0, 1, 2]);
+    assert_eq!(world.begin_for_a_permit(&slots, DELAY), all);
+    world.hold_permits(&[0, 2], DELAY);
+    assert_eq!(world.begin_for_a_permit(&slots, DELAY), (full(), vec![1]));
+    world.hold_permits(&[1], DELAY / 2);
+    // Who does not wait asks all nodes: the keys on the first node may be the rest of a lock that nobody has.
+    assert_eq!(world.begin_for_a_permit(&slots, Duration::ZERO), all);
+    assert_eq!(world.clock.elapsed(), Duration::ZERO);
+    assert_eq!(world.begin_for_a_permit(&slots, DELAY), (hinted(), vec![1]));
+    assert_eq!(world.clock.elapsed(), DELAY / 2 + PRECISION);
+}

@@ -1,6 +1,6 @@
 //! What is under a key of a fake node, and the numbers and errors of Redis.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::token::Token;
@@ -18,7 +18,15 @@ pub(crate) enum Content {
     Text(String),
     /// A sorted set, with whole numbers. Its keys end as with `PEXPIREAT`, after a whole ms.
     Sorted(Sorted),
+    /// Who waits for a lock.
+    Set(BTreeSet<String>),
+    /// A bell.
+    List(VecDeque<String>),
     /// Of another type.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "nothing that a program sends makes one")
+    )]
     Other,
 }
 
@@ -40,7 +48,7 @@ impl Entry {
         }
         let left = self.until.saturating_sub(now);
         let left = match self.content {
-            Content::Text(_) | Content::Other => left,
+            Content::Text(_) | Content::Set(_) | Content::List(_) | Content::Other => left,
             // It ends after the ms that it was told, and the clock may be within one.
             Content::Sorted(_) => left.saturating_sub(Duration::from_nanos(1)),
         };
@@ -50,14 +58,21 @@ impl Entry {
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Text(text) => Some(text),
-            Content::Sorted(_) | Content::Other => None,
+            Content::Sorted(_) | Content::Set(_) | Content::List(_) | Content::Other => None,
+        }
+    }
+
+    pub(super) fn set(&mut self) -> Option<&mut BTreeSet<String>> {
+        match &mut self.content {
+            Content::Set(members) => Some(members),
+            Content::Text(_) | Content::Sorted(_) | Content::List(_) | Content::Other => None,
         }
     }
 
     pub(crate) fn sorted(&mut self) -> Option<&mut Sorted> {
         match &mut self.content {
             Content::Sorted(sorted) => Some(sorted),
-            Content::Text(_) | Content::Other => None,
+            Content::Text(_) | Content::Set(_) | Content::List(_) | Content::Other => None,
         }
     }
 
@@ -68,7 +83,10 @@ impl Entry {
         let is_endless = self.until == Self::NEVER;
         let is_longer =
             |ttl_ms: i64| u128::try_from(ttl_ms).is_ok_and(|ttl_ms| is_endless || left_ms < ttl_ms);
-        if integer(ttl).is_none_or(is_longer) {
+        if is_endless && ttl == "0" {
+            // The one time that is longer and over.
+            self.until = now;
+        } else if integer(ttl).is_none_or(is_longer) {
             self.until = until(ttl, now, "pexpire")?;
         }
         Ok(())

@@ -3,19 +3,17 @@
 use std::time::Duration;
 
 use super::Store;
-use super::entry::{Entry, error, integer, until, why_not};
+use super::entry::{Entry, error, integer, until, why_not, wrong_type};
 use crate::wire::resp::Reply;
 use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, PASS, READ, RELEASE, REST};
 
 mod acquire;
-#[cfg(test)]
-mod differential;
-#[cfg(test)]
-mod sequences;
 mod several;
 
 /// No number that the protocol writes is longer.
 const LONGEST_NUMBER: usize = 16;
+/// How much of a configuration is returned.
+const LONGEST_CONFIG: usize = 200;
 
 /// A node's marker: `run_id|config|open_at|why`, the time in microseconds of its wall clock.
 struct Marker<'a> {
@@ -59,6 +57,13 @@ fn answer(word: &str, rest: impl IntoIterator<Item = Reply>) -> Reply {
 
 fn bulk(text: &str) -> Reply {
     Reply::Bulk(text.into())
+}
+
+/// What another client has configured; the scripts return no more of it.
+fn another_config(marker: &Marker<'_>) -> Reply {
+    let config = marker.config.as_bytes();
+    let beginning = config.get(..LONGEST_CONFIG).unwrap_or(config);
+    answer("CONFIG", [Reply::Bulk(beginning.to_vec())])
 }
 
 /// The error where a script would fail on its arguments. This crate never sends such arguments.
@@ -109,6 +114,12 @@ impl Store {
         i64::try_from(self.process.wall_micros(now)).unwrap_or(i64::MAX)
     }
 
+    /// Scripts that ask for one key get an error from it. Those that ask for more find nothing there.
+    fn is_of_another_type(&mut self, key: &str, now: Duration) -> bool {
+        self.get(key, now)
+            .is_some_and(|entry| entry.text().is_none())
+    }
+
     fn set_marker(&mut self, key: &str, (run_id, config): (&str, &str), open: i64, why: &str) {
         self.put(
             key,
@@ -146,6 +157,9 @@ impl Store {
         }
         if self.value(counter_key, now).as_deref() != Some(token) {
             return Some(why_not(-2));
+        }
+        if self.is_of_another_type(marker_key, now) {
+            return Some(wrong_type());
         }
         let written = self.value(marker_key, now).unwrap_or_default();
         let run_id = self.process.run_id();
@@ -216,12 +230,15 @@ impl Store {
         };
         let run_id = self.process.run_id();
         let (wall, span) = (self.wall(now), micros(quarantine)?);
+        if self.is_of_another_type(key, now) {
+            return Some(wrong_type());
+        }
         let written = self.value(key, now);
         let (is_fresh, is_opened) = match written.as_deref().map(Marker::read) {
             None => (true, false),
             Some(None) => return Some(answer("MARKER", [])),
             Some(Some(marker)) if marker.config != *config => {
-                return Some(answer("CONFIG", [bulk(marker.config)]));
+                return Some(another_config(&marker));
             }
             Some(Some(marker)) => {
                 let is_ours = marker.run_id == run_id;

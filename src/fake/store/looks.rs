@@ -1,14 +1,10 @@
 //! The scripts that look at a key, as a fake node executes them, and what those who wait leave there.
-//!
-//! A fake node knows no blocking command, so it tells nobody that a release will be reported, and rings no bell: clients ask
-//! again after a while. It keeps who waits only where readers and writers take turns: the intent of a writer, and that a
-//! reader waits.
 
 use std::time::Duration;
 
-use super::entry::{Content, Entry, count, integer, until, why_not};
+use super::entry::{Content, Entry, count, integer, why_not};
 use super::{LONGEST_VALUE, Store};
-use crate::node::command::slot_key;
+use crate::node::command::{bell, readers_bell, slot_key};
 use crate::token::Token;
 use crate::wire::resp::Reply;
 
@@ -20,7 +16,7 @@ pub(super) fn intent(lock: &str) -> String {
     format!("{lock}:redlatch:intent")
 }
 
-/// The key that is there while a reader waits. Real servers have a set in it, for writers as well.
+/// The key of the set of those who wait.
 pub(super) fn waiting(lock: &str) -> String {
     format!("{lock}:redlatch:waiting")
 }
@@ -89,10 +85,16 @@ impl Store {
         now: Duration,
     ) -> Reply {
         let mut left = self.pttl(key, now);
-        let is_sorted = self
-            .get(key, now)
-            .is_some_and(|entry| entry.sorted().is_some());
-        let is_read = is_sorted && left >= 0 && announced != "0";
+        if left == -2 {
+            // It is the turn of the readers whose bell rings.
+            let rung = self.pttl(&readers_bell(key), now);
+            left = if rung >= 0 { rung } else { left };
+        }
+        if let Some(answer) = self.is_looked_at(key, left, (announced, in_any_case), now) {
+            return Reply::Array(answer.into());
+        }
+        let is_sorted = |entry: &mut Entry| entry.sorted().is_some();
+        let is_read = left >= 0 && self.get(key, now).is_some_and(is_sorted);
         if is_read && in_any_case == "1" {
             left = left.min(20);
         } else if is_read && let Some(span @ 1..) = integer(announced) {
@@ -104,10 +106,31 @@ impl Store {
                 self.put(&intent, "1", now.saturating_add(span));
             }
         }
-        Reply::Array(vec![Reply::Int(left), Reply::Int(0)])
+        let is_announced = self.announce(key, "1", announced, now);
+        Reply::Array(vec![Reply::Int(left), Reply::Int(is_announced)])
     }
 
-    pub(super) fn look_at_slots(&mut self, key: &str, permits: &str, now: Duration) -> Reply {
+    /// The answer to a look that announces nobody.
+    fn is_looked_at(
+        &mut self,
+        key: &str,
+        left: i64,
+        (announced, in_any_case): (&str, &str),
+        now: Duration,
+    ) -> Option<[Reply; 2]> {
+        if left == -2 && in_any_case == "1" && self.get(&bell(key), now).is_some() {
+            return Some([Reply::Int(-3), Reply::Int(0)]);
+        }
+        let is_silent = announced == "0" || (left < 0 && in_any_case != "1");
+        is_silent.then_some([Reply::Int(left), Reply::Int(0)])
+    }
+
+    pub(super) fn look_at_slots(
+        &mut self,
+        key: &str,
+        (announced, in_any_case, permits): (&str, &str, &str),
+        now: Duration,
+    ) -> Reply {
         let slots = 0..permits.parse::<u32>().unwrap_or(0);
         let left: Vec<i64> = slots
             .map(|slot| self.pttl(&slot_key(key, slot), now))
@@ -116,35 +139,13 @@ impl Store {
         let free: String = free.collect();
         // A slot that never is free comes last.
         let first = left.iter().min_by_key(|left| (**left == -1, **left));
-        Reply::Array(vec![
-            Reply::Int(first.copied().unwrap_or(-1)),
-            Reply::Int(0),
-            Reply::Bulk(free.into_bytes()),
-        ])
-    }
-
-    /// The later end counts, as with real servers.
-    pub(super) fn announce_reader(&mut self, lock: &str, announced: &str, now: Duration) {
-        let key = waiting(lock);
-        let before = self.get(&key, now).map(|entry| entry.until);
-        if let Ok(until) = until(announced, now, "pexpire") {
-            let until = before.unwrap_or(until).max(until);
-            let content = Content::Other;
-            self.keys.insert(key, Entry { content, until });
-        }
-    }
-
-    /// Deletes a lock. Where a reader waits, it is to come before the next writer, and the reply is 2 as if it had been
-    /// woken.
-    pub(super) fn give_back(&mut self, lock: &str, now: Duration) -> Reply {
-        self.keys.remove(lock);
-        self.keys.remove(&intent(lock));
-        let waits = self.reader_waits(lock, now);
-        self.keys.remove(&waiting(lock));
-        Reply::Int(if waits { 2 } else { 1 })
-    }
-
-    pub(super) fn reader_waits(&mut self, lock: &str, now: Duration) -> bool {
-        self.get(&waiting(lock), now).is_some()
+        let first = first.copied().unwrap_or(-1);
+        let answer = self.is_looked_at(key, first, (announced, in_any_case), now);
+        let answer = answer.unwrap_or_else(|| {
+            let is_announced = self.announce(key, "1", announced, now);
+            [Reply::Int(first), Reply::Int(is_announced)]
+        });
+        let free = Reply::Bulk(free.into_bytes());
+        Reply::Array(answer.into_iter().chain([free]).collect())
     }
 }

@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::bell::READER;
 use super::entry::{Content, Entry, Sorted, TOO_LATE, bad_end, count, error, integer, why_not};
 use super::{Store, looks};
 use crate::wire::resp::Reply;
 use crate::wire::scripts::{FIND, INSPECT_READ, LOOK_READ, READ, REREAD, UNREAD};
 
 #[cfg(test)]
-pub(super) mod differential;
-#[cfg(test)]
 mod properties;
-#[cfg(test)]
-mod steps;
 
 /// A reader, or one that wants to be one.
 pub(super) struct Reader {
@@ -96,7 +93,9 @@ impl Store {
                 .contains(&text.len())
                 .then(|| Reply::Bulk(text.clone().into_bytes())),
             Content::Sorted(readers) if is_read => Some(count(readers.count_from(now_ms))),
-            Content::Sorted(_) | Content::Other => return why_not(-3),
+            Content::Sorted(_) | Content::Set(_) | Content::List(_) | Content::Other => {
+                return why_not(-3);
+            }
         };
         Reply::Array(std::iter::once(pttl).chain(behind).collect())
     }
@@ -199,8 +198,10 @@ impl Store {
                 self.keys.remove(lock);
             }
         }
-        // Nobody listens for the end of a reader.
-        Reply::Int(1)
+        if next.is_some_and(|next| next >= now_ms) {
+            return Reply::Int(1);
+        }
+        self.wake_writer(lock, now)
     }
 
     fn inspect_read(&mut self, lock: &str, value: &str, now: Duration) -> Reply {
@@ -214,7 +215,6 @@ impl Store {
         Reply::Array(vec![Reply::Int(left), length, Reply::Bulk(value.to_vec())])
     }
 
-    /// Tells of no bell, as [`Store::look`]. But that a reader waits is kept, so that a writer lets it go first.
     fn look_read(
         &mut self,
         lock: &str,
@@ -228,10 +228,13 @@ impl Store {
             -1 => -1,
             _ => self.intent(lock, now).unwrap_or(-2),
         };
-        if announced != "0" && (left >= 0 || in_any_case == "1") {
-            self.announce_reader(lock, announced, now);
-        }
-        Reply::Array(vec![Reply::Int(left), Reply::Int(0)])
+        let is_silent = announced == "0" || (left < 0 && in_any_case != "1");
+        let is_announced = if is_silent {
+            0
+        } else {
+            self.announce(lock, READER, announced, now)
+        };
+        Reply::Array(vec![Reply::Int(left), Reply::Int(is_announced)])
     }
 
     /// Gives a reader its end, and the key that of the last reader.

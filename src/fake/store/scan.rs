@@ -83,7 +83,7 @@ fn may_be_lock(key: &str, entry: &Entry, longest: usize, now: Duration) -> bool 
         && match &entry.content {
             Content::Text(text) => text.len() <= longest,
             Content::Sorted(readers) => readers.last_end().is_some(),
-            Content::Other => false,
+            Content::Set(_) | Content::List(_) | Content::Other => false,
         }
 }
 

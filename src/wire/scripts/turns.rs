@@ -1,7 +1,7 @@
 //! Whose turn it is: the cases of intents, looks and bells of the scripts, on a real `redis-server`.
 
 use super::cases::{HOUR, MINUTE, Node, ONE, TWO};
-use super::{LOOK, LOOK_ALL, LOOK_READ, READ, RELEASE, UNREAD};
+use super::{LOOK, LOOK_ALL, LOOK_READ, READ, RELEASE, RELEASE_ALL, UNREAD};
 
 #[test]
 fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
@@ -108,4 +108,18 @@ fn a_look_at_several_locks_is_at_the_first_that_is_not_free() {
     );
     node.run(&["SET", "b", ONE]);
     assert_eq!(node.eval(LOOK_ALL, &keys, &[MINUTE, "0"]), "{2 -1 0}");
+}
+
+/// Redis refuses what needs memory only as the first write of a script, so a bell comes behind the `DEL`.
+#[test]
+fn a_release_wakes_also_where_the_memory_is_used_up() {
+    let mut node = Node::start();
+    for (lock, script) in [("a", RELEASE), ("b", RELEASE_ALL)] {
+        node.run(&["SET", lock, ONE, "PX", HOUR]);
+        node.run(&["SADD", &format!("{lock}:redlatch:waiting"), "1"]);
+        node.run(&["CONFIG", "SET", "maxmemory", "1"]);
+        let woken = if script == RELEASE { "2" } else { "{2}" };
+        assert_eq!(node.eval(script, &[lock], &[ONE]), woken);
+        node.run(&["CONFIG", "SET", "maxmemory", "0"]);
+    }
 }

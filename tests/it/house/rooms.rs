@@ -49,24 +49,29 @@ fn of_tests(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// What is wrong with the imports of these files.
-fn upward_arrows(floors: &HashMap<String, usize>, sources: &[(String, String)]) -> Vec<String> {
+/// Of these files, those which are not of modules for tests alone.
+pub(super) fn that_ship(sources: &[(String, String)]) -> Vec<&(String, String)> {
     let for_tests: HashSet<String> = sources
         .iter()
         .flat_map(|(name, text)| of_tests(name, text))
         .collect();
-    let is_for_tests = |name: &str| {
+    let ships = |(name, _): &&(String, String)| {
         let stem = name.trim_end_matches(".rs");
-        let below = |module: &String| {
+        let is_below = |module: &String| {
             let rest = stem.strip_prefix(module.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        for_tests.iter().any(below)
+        !for_tests.iter().any(is_below)
     };
+    sources.iter().filter(ships).collect()
+}
+
+/// What is wrong with the imports of these files.
+fn upward_arrows(floors: &HashMap<String, usize>, sources: &[(String, String)]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for (name, text) in sources {
+    for (name, text) in that_ship(sources) {
         let room = name.split('/').nth(1).unwrap().trim_end_matches(".rs");
-        if room == "lib" || is_for_tests(name) {
+        if room == "lib" {
             continue;
         }
         let Some(floor) = floors.get(room) else {

@@ -1,7 +1,8 @@
 //! The rule holds in small worlds, and without any part of it a promise is broken.
 
 use super::{
-    EXCLUSION, MAJORITY, NO_REVIVAL, NOTHING_LEFT, Patience, Protocol, Restarts, Rule, Start, World,
+    EXCLUSION, End, MAJORITY, NO_REVIVAL, NOTHING_LEFT, Patience, Protocol, Restarts, Rule, Start,
+    World,
 };
 use crate::checks::{check_any, shortest_of};
 use crate::subject::Subject;
@@ -9,12 +10,13 @@ use crate::subject::Subject;
 /// A holder with this number of terms, and a contender that asks once.
 fn world(rule: Rule, restarts: Restarts, terms: u8) -> World {
     World {
-        protocol: Protocol::Classic,
+        protocols: [Protocol::Classic; 3],
         rule,
         restarts,
         subjects: [Subject::Lock; 3],
         patience: Patience::GivesUp,
         start: Start::Free,
+        end: End::GivesBack,
         terms: [terms, 1, 0],
     }
 }
@@ -29,18 +31,11 @@ fn alone(rule: Rule, restarts: Restarts) -> World {
 
 #[test]
 fn a_holder_that_extends_twice_and_heals() {
-    let world = alone(Rule::AsItIs, Restarts::Late);
-    check_any("healing twice", &world);
     let world = alone(Rule::AsItIs, Restarts::WhenHealed);
     check_any("healing twice, quick restarts", &world);
 }
 
-#[test]
-fn a_holder_that_extends_and_heals() {
-    let world = world(Rule::AsItIs, Restarts::Late, 2);
-    check_any("healing", &world);
-}
-
+/// All that can happen without such servers can happen here.
 #[test]
 fn servers_that_come_back_empty_at_once_when_every_node_has_the_key() {
     let world = world(Rule::AsItIs, Restarts::WhenHealed, 2);

@@ -18,6 +18,8 @@ pub(crate) struct Node {
 pub(crate) struct Lock {
     /// For each client the term after whose end its key, or its entry, expires.
     pub(crate) keys: [Option<Term>; CLIENTS],
+    /// Whose lock rests here.
+    pub(crate) rests: [bool; CLIENTS],
     /// In the fenced protocol, whose token the counter is. Nobody's, if it was raised since.
     pub(crate) counter_of: Option<Client>,
 }
@@ -39,6 +41,9 @@ pub(crate) struct Link {
     pub(crate) undo_arrives: bool,
     pub(crate) extension: Option<Term>,
     pub(crate) release: bool,
+    pub(crate) rest: bool,
+    /// Whose release goes with the acquire, in one command.
+    pub(crate) passes_from: Option<Client>,
     /// A heal is under way whose guard has ended.
     pub(crate) is_orphan: bool,
 }
@@ -96,6 +101,14 @@ impl Node {
         };
         link.undo_arrives |= std::mem::take(&mut link.undo_is_behind);
         let standing = link.standing;
+        let passes_from = link.passes_from.take();
+        if let Some(from) = passes_from {
+            self.delete(world, from);
+        }
+        let is_blind = passes_from.is_some() && world.rule == Rule::PassesBlindly;
+        if is_blind {
+            self.locks = Default::default();
+        }
         let is_granted = self.grants(world, client, term);
         if is_granted {
             for resource in world.subjects[client].resources() {
@@ -138,6 +151,9 @@ impl Node {
     }
 
     fn is_free(&self, world: &World, client: Client, resource: usize) -> bool {
+        if self.locks[resource].rests.contains(&true) {
+            return false;
+        }
         let keys = self.locks[resource].keys.iter().enumerate();
         let mut there = keys.filter(|(_, key)| key.is_some());
         let subject = world.subjects[client];
@@ -159,7 +175,7 @@ impl Node {
             lock.keys = Default::default();
         }
         lock.keys[client] = lock.keys[client].max(Some(term));
-        if world.protocol == Protocol::Fenced {
+        if world.protocols[client] == Protocol::Fenced {
             if !subject.is_reader() {
                 lock.counter_of = Some(client);
             } else if world.rule != Rule::ReadersDontCount {
@@ -179,7 +195,8 @@ impl Node {
             let is_free = self.is_free(world, client, resource);
             let lock = &mut self.locks[resource];
             let is_own = lock.keys[client].is_some();
-            let is_recreated = is_open && is_free && lock.counter_of == Some(client);
+            let is_fenced = world.protocols[client] == Protocol::Fenced;
+            let is_recreated = is_fenced && is_open && is_free && lock.counter_of == Some(client);
             if is_own || is_recreated {
                 lock.keys[client] = lock.keys[client].max(Some(term));
             } else if is_free {
@@ -206,10 +223,36 @@ impl Node {
         }
     }
 
+    /// The script that lets a lock rest. It compares, as a release does.
+    pub(crate) fn rest(&mut self, world: &World, client: Client) {
+        for resource in world.subjects[client].resources() {
+            let lock = &mut self.locks[resource];
+            if world.rule == Rule::RestsBlindly {
+                lock.keys = Default::default();
+            } else if lock.keys[client].is_none() {
+                continue;
+            }
+            lock.keys[client] = None;
+            lock.rests[client] = true;
+            if lock.counter_of == Some(client) {
+                lock.counter_of = None;
+            }
+        }
+    }
+
+    /// Whether all that the client had rests here.
+    pub(crate) fn has_at_rest(&self, world: &World, client: Client) -> bool {
+        let mut resources = world.subjects[client].resources();
+        resources.all(|resource| self.locks[resource].rests[client])
+    }
+
     /// Forgets what makes no difference any more: of a client whose lock is over, where it has no key, and where no acquire can
     /// make one.
-    pub(crate) fn forget(&mut self, client: Client) {
+    pub(crate) fn forget(&mut self, world: &World, client: Client) {
         let link = &mut self.links[client];
+        if link.rest && world.rule == Rule::RestsBlindly {
+            return;
+        }
         if link.set.is_none() && self.locks.iter().all(|lock| lock.keys[client].is_none()) {
             *link = Link::default();
         }
@@ -218,7 +261,7 @@ impl Node {
     /// The server comes back empty.
     pub(crate) fn restart(&mut self, world: &World, begun: [Term; CLIENTS]) {
         self.locks = Default::default();
-        if world.protocol == Protocol::Fenced {
+        if world.protocols == [Protocol::Fenced; CLIENTS] {
             self.closed_until = Some(begun);
         }
     }

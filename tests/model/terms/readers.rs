@@ -1,6 +1,8 @@
 //! Readers and writers of one resource: any number of valid readers, or one valid writer.
 
-use super::{EXCLUSION, MAJORITY, NO_REVIVAL, Patience, Protocol, Restarts, Rule, Start, World};
+use super::{
+    EXCLUSION, End, MAJORITY, NO_REVIVAL, Patience, Protocol, Restarts, Rule, Start, World,
+};
 use crate::checks::{check_any, shortest_of};
 use crate::subject::Subject;
 use crate::subject::Subject::{Lock, Read};
@@ -8,12 +10,13 @@ use crate::subject::Subject::{Lock, Read};
 /// Three clients that wait for every node.
 fn world(protocol: Protocol, subjects: [Subject; 3], terms: [u8; 3]) -> World {
     World {
-        protocol,
+        protocols: [protocol; 3],
         rule: Rule::AsItIs,
         restarts: Restarts::Late,
         subjects,
         patience: Patience::Waits,
         start: Start::Free,
+        end: End::GivesBack,
         terms,
     }
 }
@@ -39,16 +42,6 @@ fn a_reader_that_extends_and_heals_beside_a_writer_and_a_reader() {
     check_any("a reader heals", &world);
 }
 
-/// To a writer, one reader is another writer.
-#[test]
-fn a_reader_that_gives_up_on_nodes_extends_and_heals_beside_a_writer() {
-    let world = World {
-        patience: Patience::GivesUp,
-        ..world(Protocol::Classic, [Read, Lock, Read], [2, 1, 0])
-    };
-    check_any("a reader heals, and gives up on nodes", &world);
-}
-
 #[test]
 fn a_fenced_writer_and_two_readers_and_nodes_that_forget() {
     let world = World {
@@ -58,22 +51,31 @@ fn a_fenced_writer_and_two_readers_and_nodes_that_forget() {
     check_any("fenced: a writer and two readers, losses", &world);
 }
 
+/// A fenced writer that gives up on nodes and extends, and a reader.
+fn a_fenced_writer_extends(rule: Rule) {
+    let world = World {
+        rule,
+        restarts: Restarts::AtAnyTime,
+        patience: Patience::GivesUp,
+        ..world(Protocol::Fenced, [Lock, Read, Read], [2, 1, 0])
+    };
+    check_any(
+        &format!("fenced: a writer extends, losses, {rule:?}"),
+        &world,
+    );
+}
+
+#[test]
+fn a_fenced_writer_that_extends_and_a_reader_and_nodes_that_forget() {
+    a_fenced_writer_extends(Rule::AsItIs);
+}
+
 /// Whether readers raise the counter makes no difference to validity: until the old end, the majority on which the lock
 /// rests lets no reader in. What it makes a difference to is in `crate::fails`.
 #[test]
-fn a_fenced_writer_that_extends_and_a_reader_and_nodes_that_forget() {
-    for rule in [Rule::AsItIs, Rule::ReadersDontCount] {
-        let world = World {
-            rule,
-            restarts: Restarts::AtAnyTime,
-            patience: Patience::GivesUp,
-            ..world(Protocol::Fenced, [Lock, Read, Read], [2, 1, 0])
-        };
-        check_any(
-            &format!("fenced: a writer extends, losses, {rule:?}"),
-            &world,
-        );
-    }
+#[ignore = "it takes half a minute"]
+fn a_fenced_writer_that_extends_and_readers_that_raise_no_counter() {
+    a_fenced_writer_extends(Rule::ReadersDontCount);
 }
 
 #[test]

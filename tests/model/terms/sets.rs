@@ -1,6 +1,8 @@
 //! Locks on several resources at once, beside locks on one of them.
 
-use super::{EXCLUSION, NOTHING_LEFT, Patience, Protocol, Restarts, Rule, Start, WHOLE, World};
+use super::{
+    EXCLUSION, End, NOTHING_LEFT, Patience, Protocol, Restarts, Rule, Start, WHOLE, World,
+};
 use crate::checks::{check_any, shortest_of};
 use crate::subject::Subject;
 use crate::subject::Subject::{Both, Lock, Other};
@@ -8,12 +10,13 @@ use crate::subject::Subject::{Both, Lock, Other};
 /// Three clients that wait for every node.
 fn world(protocol: Protocol, subjects: [Subject; 3], terms: [u8; 3]) -> World {
     World {
-        protocol,
+        protocols: [protocol; 3],
         rule: Rule::AsItIs,
         restarts: Restarts::Late,
         subjects,
         patience: Patience::Waits,
         start: Start::Free,
+        end: End::GivesBack,
         terms,
     }
 }

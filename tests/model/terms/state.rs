@@ -37,8 +37,23 @@ pub(crate) struct Holder {
     heals: u8,
     pub(crate) needed_a_heal: bool,
     pub(crate) was_passed_on: bool,
+    /// Its attempt went with the release of another one.
+    pub(crate) came_by_pass: bool,
+    pub(crate) minimum: Minimum,
     /// Whether another client has got the lock since.
     pub(crate) had_a_successor: bool,
+}
+
+/// What is left of the minimum of a lock that was given back before it was over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Minimum {
+    #[default]
+    None,
+    /// The nodes were told.
+    Resting,
+    /// A majority has said that the lock rests there.
+    Confirmed,
+    Over,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -72,10 +87,16 @@ impl State {
     pub(crate) fn has_left_nothing(&self, client: Client) -> bool {
         let is_over = self.holders[client].phase == Phase::Over;
         let is_quiet = |link: &Link| {
-            link.set.is_none() && !link.undo_arrives && !link.release && !link.is_orphan
+            let is_given_back = !link.release && !link.rest && !link.is_orphan;
+            link.set.is_none() && !link.undo_arrives && is_given_back
         };
-        let mut nodes = self.nodes.iter();
-        !is_over || nodes.all(|node| !(node.has_any(client) && is_quiet(&node.links[client])))
+        let is_passed = |node: &Node| {
+            let mut links = node.links.iter();
+            links.any(|link| link.passes_from == Some(client))
+        };
+        let is_left =
+            |node: &Node| node.has_any(client) && is_quiet(&node.links[client]) && !is_passed(node);
+        !is_over || !self.nodes.iter().any(is_left)
     }
 
     /// Whether every node has the client's key of its last term, no renewal is half done, and nothing is under way that
@@ -123,25 +144,18 @@ impl State {
                 self.nodes[place].links[client].standing = Standing::MayHaveKey;
             }
             Action::GiveUp(client, place) => self.give_up(rule, client, place),
-            Action::Confirm(client) => {
-                let votes = self.votes(client);
-                let holder = &mut self.holders[client];
-                holder.confirmed = holder.begun;
-                holder.needed_a_heal = votes < QUORUM + usize::from(holder.heals);
-                self.end_extension(client);
-            }
+            Action::Confirm(client) => self.confirm(client),
             Action::Abandon(client) => self.end_extension(client),
             Action::GiveBack(client) => self.give_back(rule, client),
             Action::PassOn(client) => self.pass_on(rule, client),
-            Action::EndOrphan(client, place) => {
-                let link = &mut self.nodes[place].links[client];
-                link.is_orphan = false;
-                if link.set.is_some() {
-                    link.undo();
-                } else {
-                    link.release = true;
-                }
+            Action::Pass(client, next) => self.pass(rule, client, next),
+            Action::Rest(client) => self.rest(client),
+            Action::EndRest(client) => self.holders[client].minimum = Minimum::Over,
+            Action::RestArrives(client, place) => self.rest_arrives(world, client, place),
+            Action::ExpireRest(client, place, resource) => {
+                self.nodes[place].locks[resource].rests[client] = false;
             }
+            Action::EndOrphan(client, place) => self.end_orphan(client, place),
             Action::EndTerm(client) => {
                 self.holders[client].ended += 1;
             }
@@ -165,6 +179,24 @@ impl State {
         }
     }
 
+    fn confirm(&mut self, client: Client) {
+        let votes = self.votes(client);
+        let holder = &mut self.holders[client];
+        holder.confirmed = holder.begun;
+        holder.needed_a_heal = votes < QUORUM + usize::from(holder.heals);
+        self.end_extension(client);
+    }
+
+    fn end_orphan(&mut self, client: Client, place: usize) {
+        let link = &mut self.nodes[place].links[client];
+        link.is_orphan = false;
+        if link.set.is_some() {
+            link.undo();
+        } else {
+            link.release = true;
+        }
+    }
+
     fn returns(&mut self, world: &World, client: Client) {
         let holder = &mut self.holders[client];
         (holder.phase, holder.confirmed) = (Phase::Holding, 1);
@@ -177,7 +209,7 @@ impl State {
     }
 
     /// Forgets what makes no difference any more, so that fewer states are looked at.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self, world: &World) {
         for client in 0..CLIENTS {
             let is_valid = self.is_valid(client);
             let holder = &mut self.holders[client];
@@ -188,11 +220,17 @@ impl State {
             if holder.phase != Phase::Over {
                 continue;
             }
-            self.nodes.iter_mut().for_each(|node| node.forget(client));
+            self.nodes
+                .iter_mut()
+                .for_each(|node| node.forget(world, client));
             let mut links = self.nodes.iter().map(|node| node.links[client]);
             if links.all(|link| link == Link::default()) {
+                let minimum = self.holders[client].minimum;
+                let rests = |node: &Node| node.locks.iter().any(|lock| lock.rests[client]);
+                let is_done = minimum == Minimum::Over && !self.nodes.iter().any(rests);
                 self.holders[client] = Holder {
                     phase: Phase::Over,
+                    minimum: if is_done { Minimum::None } else { minimum },
                     ..Holder::default()
                 };
                 let closed = self
@@ -202,7 +240,9 @@ impl State {
                 closed.for_each(|terms| terms[client] = 0);
             }
         }
-        self.open_nodes();
+        if world.rule != Rule::NeverOpens {
+            self.open_nodes();
+        }
     }
 
     /// Opens the nodes that lost their data and have waited until all that they may have granted has ended. A node that opens
@@ -233,6 +273,46 @@ impl State {
         self.orphan(client, standing);
         self.end_extension(client);
         self.holders[client].was_passed_on = true;
+    }
+
+    fn pass(&mut self, rule: Rule, client: Client, next: Client) {
+        if rule != Rule::PassesTooEarly {
+            self.orphan(client, Standing::Undone);
+            self.end_extension(client);
+            self.holders[client].phase = Phase::Over;
+        }
+        self.begin(next, None);
+        self.holders[next].came_by_pass = true;
+        for link in self.links(next) {
+            link.passes_from = Some(client);
+        }
+    }
+
+    fn rest(&mut self, client: Client) {
+        self.orphan(client, Standing::Undone);
+        self.end_extension(client);
+        let holder = &mut self.holders[client];
+        (holder.phase, holder.minimum) = (Phase::Over, Minimum::Resting);
+        for link in self.links(client) {
+            link.rest = link.standing == Standing::MayHaveKey;
+        }
+    }
+
+    fn rest_arrives(&mut self, world: &World, client: Client, place: usize) {
+        let node = &mut self.nodes[place];
+        node.links[client].rest = false;
+        node.rest(world, client);
+        let enough = if world.rule == Rule::RestsOnOne {
+            1
+        } else {
+            QUORUM
+        };
+        let nodes = self.nodes.iter();
+        let count = nodes.filter(|node| node.has_at_rest(world, client)).count();
+        let minimum = &mut self.holders[client].minimum;
+        if *minimum == Minimum::Resting && count >= enough {
+            *minimum = Minimum::Confirmed;
+        }
     }
 
     fn give_up(&mut self, rule: Rule, client: Client, place: usize) {

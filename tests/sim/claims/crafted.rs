@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use redlatch_history::Call;
+
 use super::super::access::Access;
 use super::super::clocks::{MILLI, Nanos};
 use super::super::plan::{Kind, Plan};
@@ -37,6 +39,7 @@ fn claim(number: u64, (client, on, token, until): Holder<'_>) -> Claim {
     let guard = manager.try_lock("any", Duration::from_mins(1)).unwrap();
     Claim {
         id: number,
+        hold: Call(number),
         client,
         on: on.clone(),
         token: token.into(),
@@ -50,46 +53,6 @@ fn claim(number: u64, (client, on, token, until): Holder<'_>) -> Claim {
         may_end_sooner: false,
         watch: guard.watch(),
     }
-}
-
-/// What the witness says of who excludes whom.
-fn judged(holders: &[Holder<'_>]) -> Option<String> {
-    state_of(|state| {
-        for (number, holder) in (0..).zip(holders) {
-            state.witness.guards.push(claim(number, *holder));
-            state.check_exclusion(number);
-        }
-        state.witness.violation.clone()
-    })
-}
-
-#[test]
-fn readers_overlap_and_others_do_not() {
-    let (elsewhere, read_elsewhere) = (Access::to(3), Access::to_read(3));
-    let (lock, read, both) = (Access::to(1), Access::to_read(1), Access::to_all([1, 2]));
-    let (first, second) = (|on| (0, on, "a", 20), |on| (1, on, "b", 20));
-    assert_eq!(judged(&[first(&read), second(&read)]), None);
-    assert_eq!(judged(&[first(&both), second(&elsewhere)]), None);
-    assert_eq!(judged(&[first(&both), second(&read_elsewhere)]), None);
-    for (a, b, words) in [
-        (&read, &lock, "two holders: c0 reads r1, which c1 has"),
-        (&lock, &read, "two holders: c1 reads r1, which c0 has"),
-        (&both, &read, "two holders: c1 reads r1, which c0 has"),
-        (&read, &both, "two holders: c0 reads r1, which c1 has"),
-        (&both, &lock, "two holders: c1 and c0 both have r1"),
-        (&both, &both, "two holders: c1 and c0 both have r1"),
-    ] {
-        let seen = judged(&[first(a), second(b)]).unwrap();
-        assert!(
-            seen == words || seen == words.replace("c1 and c0", "c0 and c1"),
-            "{seen}"
-        );
-        // The first has ended.
-        assert_eq!(judged(&[(0, a, "a", 10), second(b)]), None);
-    }
-    // Among several readers.
-    let third = (2, &both, "c", 20);
-    assert!(judged(&[first(&read), second(&read), third]).is_some());
 }
 
 /// Nodes on which a token has these keys, with a time to live in milliseconds.

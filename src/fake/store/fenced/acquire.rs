@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Marker, answer, bulk, micros, number};
+use super::{Marker, another_config, answer, bulk, micros, number};
 use crate::fake::store::Store;
 use crate::fake::store::entry::{Content, until};
 use crate::wire::resp::Reply;
@@ -103,7 +103,7 @@ impl Store {
             None => None,
             Some(None) => return Some(Err(answer("MARKER", []))),
             Some(Some(marker)) if marker.config != config => {
-                return Some(Err(answer("CONFIG", [bulk(marker.config)])));
+                return Some(Err(another_config(&marker)));
             }
             Some(marker) => marker,
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::acquire::Ask;
 use super::bad_arguments;
 use crate::fake::store::Store;
+use crate::fake::store::entry::wrong_type;
 use crate::wire::resp::Reply;
 use crate::wire::scripts::fenced::{ACQUIRE_ALL, EXTEND_ALL, RELEASE_ALL, REST_ALL};
 
@@ -55,6 +56,9 @@ impl Store {
         now: Duration,
     ) -> Option<Reply> {
         let ask = Ask::read(arguments)?;
+        if self.is_of_another_type(marker, now) {
+            return Some(wrong_type());
+        }
         let open = match self.enter(marker, ask.quarantine, ask.config, now)? {
             Ok(open) => open,
             Err(closed) => return Some(closed),

@@ -280,7 +280,7 @@ fn an_intent_holds_new_readers_back_and_ends_by_itself() {
         refused
     );
     let all = ["EVAL", LOOK_ALL, "2", "b", "a", "40", "0"];
-    let place = Reply::Array(vec![Reply::Int(2), Reply::Int(900), Reply::Int(0)]);
+    let place = Reply::Array(vec![Reply::Int(2), Reply::Int(900), Reply::Int(1)]);
     assert_eq!(run(&all, now), place);
     let later = now + ms(100);
     assert_eq!(

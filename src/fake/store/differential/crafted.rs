@@ -1,0 +1,212 @@
+//! Sequences that take the branches to which random ones seldom come.
+
+use super::Sequence;
+use super::steps::{Plant, Score, Step, eval, waiting};
+use super::words::{Base, ONE, THREE, TWO, Word, counter};
+use crate::fencing::MARKER;
+use crate::wire::scripts::fenced;
+use crate::wire::scripts::{
+    ACQUIRE_ALL, EXTEND_ALL, FIND, LOOK, PASS, RELEASE_ALL, REREAD, UNREAD,
+};
+
+const MINUTE: &str = "60000";
+
+fn has(key: &str, plant: Plant) -> Step {
+    Step::Plant(key.to_owned(), plant, Some(MINUTE.into()))
+}
+
+fn is_held(lock: &str) -> Step {
+    has(lock, Plant::Text(ONE.into()))
+}
+
+fn is_read(readers: &[(&str, i64)]) -> Step {
+    let readers = readers.iter();
+    let readers = readers.map(|(value, ms)| ((*value).into(), Score::Later(*ms)));
+    has("a", Plant::Sorted(readers.collect()))
+}
+
+fn call(script: &'static str, keys: &[&str], rest: &[&str]) -> Step {
+    let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+    eval(
+        script,
+        &keys,
+        rest.iter().map(|word| (*word).into()).collect(),
+    )
+}
+
+fn marker(text: Word) -> Step {
+    Step::Plant(MARKER.to_owned(), Plant::Text(text), None)
+}
+
+fn now(more: i64) -> Word {
+    Word::Micros(Base::Now, more)
+}
+
+/// A holder whose key is gone sets it again, if the counter is still its own.
+fn heals() -> Step {
+    let keys = ["a".to_owned(), counter("a"), MARKER.to_owned()];
+    let token = Word::Micros(Base::Counter("a".to_owned()), 0);
+    eval(
+        fenced::EXTEND,
+        &keys,
+        vec![ONE.into(), MINUTE.into(), token, "500".into()],
+    )
+}
+
+fn asks() -> Step {
+    let keys = ["a".to_owned(), counter("a"), MARKER.to_owned()];
+    let rest = ["0", "86400000", "c1", "0", "0"].map(Word::from);
+    let head = vec![ONE.into(), MINUTE.into(), now(0)];
+    eval(
+        fenced::ACQUIRE,
+        &keys,
+        head.into_iter().chain(rest).collect(),
+    )
+}
+
+/// Again, by one who has both, and whose proposal is too old by now.
+fn asks_for_its_own() -> Vec<Step> {
+    let open = Word::Marker(true, "c1", Box::new(now(0)), "opened");
+    let Step::Command(mut words) = asks_for_two() else {
+        return Vec::new();
+    };
+    let again = words.len() - 2;
+    words[again] = "1".into();
+    words[again - 4] = now(-5);
+    vec![
+        is_held("a"),
+        is_held("b"),
+        marker(open),
+        Step::Command(words),
+    ]
+}
+
+fn asks_for_two() -> Step {
+    let keys = [
+        "a".to_owned(),
+        counter("a"),
+        "b".to_owned(),
+        counter("b"),
+        MARKER.to_owned(),
+    ];
+    let rest = ["0", "86400000", "c1", "0", "0"].map(Word::from);
+    let head = vec![ONE.into(), MINUTE.into(), now(0)];
+    eval(
+        fenced::ACQUIRE_ALL,
+        &keys,
+        head.into_iter().chain(rest).collect(),
+    )
+}
+
+#[expect(clippy::too_many_lines, reason = "one list of all sequences")]
+pub(super) fn sequences() -> Vec<Sequence> {
+    let (open, closed) = (true, false);
+    let a_counter = |plant| has(&counter("a"), plant);
+    let sequences = [
+        (
+            closed,
+            vec![
+                is_held("a"),
+                call(ACQUIRE_ALL, &["a", "b"], &[ONE, "0", "1"]),
+            ],
+        ),
+        (
+            closed,
+            vec![
+                is_held("a"),
+                has(&waiting("a"), Plant::Hash),
+                call(LOOK, &["a"], &["500", "0"]),
+            ],
+        ),
+        (
+            closed,
+            vec![is_held("a"), call(EXTEND_ALL, &["a", "b"], &[ONE, "x"])],
+        ),
+        (
+            closed,
+            vec![
+                is_held("a"),
+                is_held("b"),
+                has(&waiting("a"), Plant::Set(vec!["1"])),
+                call(RELEASE_ALL, &["a", "b"], &[ONE]),
+            ],
+        ),
+        (
+            closed,
+            vec![
+                is_held("a"),
+                has(&waiting("a"), Plant::Set(vec!["1"])),
+                has("a:redlatch:bell", Plant::Hash),
+                call(PASS, &["a"], &[ONE, TWO, MINUTE]),
+            ],
+        ),
+        (
+            closed,
+            vec![is_held("a"), call(PASS, &["a"], &[ONE, TWO, "0"])],
+        ),
+        (
+            closed,
+            vec![Step::LongNames, Step::Scan("", "250"), Step::Scan("a", "1")],
+        ),
+        (open, vec![a_counter(Plant::Hash), asks()]),
+        (
+            closed,
+            vec![has("a", Plant::Crowd(1_001)), call(FIND, &["a"], &[THREE])],
+        ),
+        (
+            closed,
+            vec![
+                is_read(&[(ONE, 60_000)]),
+                call(REREAD, &["a"], &[ONE, "9000000000000000"]),
+            ],
+        ),
+        (
+            closed,
+            vec![
+                is_read(&[(ONE, 60_000), (TWO, 60_000)]),
+                call(UNREAD, &["a"], &[TWO]),
+            ],
+        ),
+        (
+            closed,
+            vec![
+                is_read(&[(ONE, 60_000), (TWO, -1)]),
+                call(UNREAD, &["a"], &[ONE]),
+            ],
+        ),
+        (closed, vec![a_counter(Plant::Text(now(0))), heals()]),
+        (
+            closed,
+            vec![
+                a_counter(Plant::Text(now(0))),
+                marker("no marker".into()),
+                heals(),
+            ],
+        ),
+        (
+            closed,
+            vec![
+                a_counter(Plant::Text(now(0))),
+                marker("r1|c1|1|opened".into()),
+                heals(),
+            ],
+        ),
+        (open, vec![a_counter(Plant::Text(now(0))), heals()]),
+        (
+            open,
+            vec![a_counter(Plant::Text("x1".into())), asks_for_two()],
+        ),
+        (
+            open,
+            vec![a_counter(Plant::Text(now(5_000_000))), asks_for_two()],
+        ),
+        (open, vec![a_counter(Plant::Hash), asks_for_two()]),
+        (open, asks_for_its_own()),
+    ];
+    let sequence = |(is_open, steps)| Sequence {
+        micros: 0,
+        is_open,
+        steps,
+    };
+    sequences.into_iter().map(sequence).collect()
+}

@@ -1,0 +1,343 @@
+//! A real server and a store, at the same moment of a virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redis::{Connection, ConnectionLike};
+use redlatch_testing::{Clock, Server};
+
+use super::super::entry::Sorted;
+use super::super::frame::pack;
+use super::super::process::Process;
+use super::super::{Content, Entry, Store};
+use super::answers::{as_reply, is_same, renamed};
+use super::marks::{Counts, Marked};
+use super::words::SCRIPT_NAMES;
+use crate::wire::resp::Reply;
+use crate::wire::scripts::SCRIPTS;
+
+/// All keys of a server, with what is in them and their times to live.
+const DUMP: &str = "
+    local all = {}
+    for _, key in ipairs(redis.call('KEYS', '*')) do
+      local kind, content = redis.call('TYPE', key).ok, {}
+      if kind == 'string' then content = {redis.call('GET', key)} end
+      if kind == 'zset' then content = redis.call('ZRANGE', key, '0', '-1', 'WITHSCORES') end
+      if kind == 'set' then content = redis.call('SMEMBERS', key) end
+      if kind == 'list' then content = redis.call('LRANGE', key, '0', '-1') end
+      all[#all + 1] = {key, kind, redis.call('PTTL', key), content}
+    end
+    return all";
+
+type Keys = BTreeMap<String, (Content, i64)>;
+
+pub(crate) struct Pair {
+    connection: Connection,
+    clock: Clock,
+    /// Of the server.
+    run_id: String,
+    pub(super) store: Store,
+    pub(super) now: Duration,
+    /// The copies of the scripts that are executed in their place, and what they have counted.
+    pub(super) marked: Marked,
+    pub(super) is_counted: bool,
+    pub(super) counts: Counts,
+    /// The digests of the copies that the server knows.
+    copies: BTreeMap<String, String>,
+    /// A part of the scripts that the server has in another wording.
+    pub(super) change: Option<(String, String)>,
+    _server: Server,
+}
+
+impl Pair {
+    /// None where a server's clock can't be set, which is said on the terminal.
+    #[track_caller]
+    pub(crate) fn start() -> Option<Self> {
+        let clock = Clock::if_there()?;
+        let now = Duration::from_secs(1_700_000_000);
+        clock.set(now);
+        let server = Server::start_with_clock(&clock, &[]);
+        let client = redis::Client::open(server.url()).unwrap();
+        let connection = client.get_connection().unwrap();
+        // No script takes that long, if it ends at all.
+        let limit = Some(Duration::from_secs(20));
+        connection.set_read_timeout(limit).unwrap();
+        let info = server.info("server");
+        let mut lines = info.lines();
+        let id = lines.find_map(|line| line.strip_prefix("run_id:"));
+        Some(Self {
+            connection,
+            clock,
+            run_id: id.unwrap().trim().to_owned(),
+            store: in_server_time(),
+            now,
+            marked: Marked::new(),
+            is_counted: false,
+            counts: Counts::new(),
+            copies: BTreeMap::new(),
+            change: None,
+            _server: server,
+        })
+    }
+
+    /// Begins anew, some days later.
+    pub(super) fn begin(&mut self, micros: u64) {
+        self.store = in_server_time();
+        let day = self.now.as_secs() / 86_400 + 2;
+        self.set_time(Duration::from_secs(day * 86_400) + Duration::from_micros(micros));
+        redis::cmd("FLUSHALL").exec(&mut self.connection).unwrap();
+        self.flush_scripts();
+    }
+
+    pub(super) fn flush_scripts(&mut self) {
+        if self.is_changed() {
+            return;
+        }
+        self.store.forget_scripts();
+        let flush = redis::cmd("SCRIPT").arg("FLUSH").exec(&mut self.connection);
+        flush.unwrap();
+    }
+
+    /// Whether the server is sent other scripts than the store, which have other digests.
+    pub(super) fn is_changed(&self) -> bool {
+        self.is_counted || self.change.is_some()
+    }
+
+    /// Lets time pass, and a ms more where a key of the store has just ended: Redis keeps it for the whole of its last ms.
+    pub(super) fn pass(&mut self, span: Duration) {
+        let ms = Duration::from_millis(1);
+        let mut now = self.now + span;
+        let is_over = |entry: &Entry, now| entry.until <= now && now < entry.until + ms;
+        let entries = || {
+            self.store
+                .keys
+                .values()
+                .filter(|entry| is_kept_longer(entry))
+        };
+        while entries().any(|entry| is_over(entry, now)) {
+            now += ms;
+        }
+        self.set_time(now);
+    }
+
+    /// Lets time pass until this moment of the store's own clock.
+    pub(crate) fn go_to(&mut self, at: Duration) {
+        self.pass(at.saturating_sub(self.now));
+    }
+
+    fn set_time(&mut self, now: Duration) {
+        self.now = now;
+        let wall = self.store.process.wall_micros(now);
+        self.clock.set(Duration::from_micros(wall));
+    }
+
+    /// Both have the keys, the clock and the scripts that a store has at this moment of its own clock.
+    pub(crate) fn become_as(&mut self, store: &Store, at: Duration) {
+        self.store = store.clone();
+        self.send(&["FLUSHALL"]);
+        self.send(&["SCRIPT", "FLUSH"]);
+        let known = SCRIPTS
+            .iter()
+            .filter(|script| store.scripts.contains(script.digest()));
+        for script in known {
+            self.send(&["SCRIPT", "LOAD", script.text()]);
+        }
+        self.set_time(at);
+        for (key, entry) in &store.keys {
+            if entry.until > at {
+                self.write(key, &entry.content);
+                if entry.until != Entry::NEVER {
+                    let left = entry.until.saturating_sub(at).as_millis();
+                    let left = if is_kept_longer(entry) {
+                        left
+                    } else {
+                        left - 1
+                    };
+                    self.send(&["PEXPIRE", key, &left.to_string()]);
+                }
+            }
+        }
+    }
+
+    /// Has both execute a command, and compares the replies and all keys.
+    #[track_caller]
+    pub(crate) fn execute(&mut self, words: &[String], what: &impl std::fmt::Debug) {
+        let fake = self.store.execute(&pack(words), self.now);
+        let real = self.real(words);
+        let is_same = is_same(&fake, &real, words);
+        assert!(is_same, "{what:?}: store {fake:?}, server {real:?}");
+        self.compare_keys(what);
+    }
+
+    /// What the server says to the command; of itself, it speaks as the store's process.
+    pub(super) fn real(&mut self, words: &[String]) -> Reply {
+        let mut words = words.to_vec();
+        let own = self.store.run_id();
+        for word in &mut words {
+            *word = word.replace(&own, &self.run_id);
+        }
+        if let Some((from, to)) = &self.change {
+            words[1] = words[1].replace(from, to);
+        }
+        let is_copy = self.is_counted && words[0] == "EVAL";
+        if is_copy {
+            words[0] = "EVALSHA".to_owned();
+            words[1] = self.copy(&words[1]);
+        }
+        let reply = as_reply(self.connection.req_packed_command(&pack(&words)));
+        let reply = if is_copy { self.count(reply) } else { reply };
+        renamed(reply, &self.run_id, &own)
+    }
+
+    /// The digest of the copy of a script, which the server is told once.
+    fn copy(&mut self, script: &str) -> String {
+        if let Some(digest) = self.copies.get(script) {
+            return digest.clone();
+        }
+        let load = redis::cmd("SCRIPT")
+            .arg("LOAD")
+            .arg(self.marked.copy(script))
+            .take();
+        let digest: String = load.query(&mut self.connection).unwrap();
+        self.copies.insert(script.to_owned(), digest.clone());
+        digest
+    }
+
+    /// The reply of the script itself, out of that of its copy.
+    fn count(&mut self, reply: Reply) -> Reply {
+        let Reply::Array(mut parts) = reply else {
+            panic!("{reply:?}");
+        };
+        let (Some(Reply::Array(counts)), Some(reply)) = (parts.pop(), parts.pop()) else {
+            panic!("{parts:?}");
+        };
+        for pair in counts.chunks(2) {
+            if let [Reply::Int(mark), Reply::Int(count)] = pair {
+                let mark = usize::try_from(*mark).unwrap();
+                *self.counts.entry(mark).or_default() += count;
+            }
+        }
+        reply
+    }
+
+    /// Whether all scripts with this change are Lua.
+    pub(super) fn compiles(&mut self, (from, to): &(String, String)) -> bool {
+        let scripts = SCRIPT_NAMES.iter().map(|(script, _)| *script);
+        let scripts = scripts.filter(|script| script.contains(from.as_str()));
+        let changed: Vec<String> = scripts.map(|script| script.replace(from, to)).collect();
+        changed.iter().all(|script| {
+            let load = redis::cmd("SCRIPT").arg("LOAD").arg(script).take();
+            load.exec(&mut self.connection).is_ok()
+        })
+    }
+
+    pub(super) fn is_well(&mut self) -> bool {
+        redis::cmd("PING").exec(&mut self.connection).is_ok()
+    }
+
+    #[track_caller]
+    fn compare_keys(&mut self, what: &impl std::fmt::Debug) {
+        let (now, own) = (self.now, self.store.run_id());
+        let entries = self.store.keys.iter();
+        let living = entries.filter(|(_, entry)| entry.until > now);
+        let fake: Keys = living
+            .map(|(key, entry)| (key.clone(), (entry.content.clone(), entry.pttl(now))))
+            .collect();
+        let dump = redis::cmd("EVAL").arg(DUMP).arg(0).take();
+        let all: Vec<(String, String, i64, Vec<String>)> =
+            dump.query(&mut self.connection).unwrap();
+        let id = self.run_id.as_str();
+        let real: Keys = all
+            .into_iter()
+            .map(|(key, kind, pttl, parts)| {
+                let parts = parts.into_iter().map(|part| part.replace(id, &own));
+                (key, (content(&kind, parts.collect()), pttl))
+            })
+            .collect();
+        assert_eq!(fake, real, "{what:?}: left the store, right the server");
+    }
+
+    /// Puts something under a key of both, in place of what is there.
+    pub(super) fn plant(&mut self, key: &str, content: Content, ttl_ms: Option<i64>) {
+        self.write(key, &content);
+        let mut until = Entry::NEVER;
+        if let Some(ttl) = ttl_ms {
+            self.send(&["PEXPIRE", key, &ttl.to_string()]);
+            until = self.now + Duration::from_millis(ttl.unsigned_abs());
+            if matches!(content, Content::Sorted(_)) {
+                let end_ms = i64::try_from(until.as_millis()).unwrap();
+                until = self.store.process.after(end_ms);
+            }
+        }
+        let entry = Entry { content, until };
+        self.store.keys.insert(key.to_owned(), entry);
+    }
+
+    fn write(&mut self, key: &str, content: &Content) {
+        let own = self.store.run_id();
+        let (command, parts) = match content {
+            Content::Text(text) => ("SET", vec![text.replace(&own, &self.run_id)]),
+            Content::Sorted(sorted) => {
+                let members = sorted.0.iter();
+                let members = members.map(|(member, score)| [score.to_string(), member.clone()]);
+                ("ZADD", members.flatten().collect())
+            }
+            Content::Set(members) => ("SADD", members.iter().cloned().collect()),
+            Content::List(elements) => ("RPUSH", elements.iter().cloned().collect()),
+            Content::Other => ("HSET", vec!["field".to_owned(), "value".to_owned()]),
+        };
+        self.send(&["DEL", key]);
+        let parts = parts.iter().map(String::as_str);
+        let words: Vec<&str> = [command, key].into_iter().chain(parts).collect();
+        self.send(&words);
+    }
+
+    /// Has the server alone execute a command.
+    #[track_caller]
+    pub(super) fn send(&mut self, words: &[&str]) {
+        let reply = as_reply(self.connection.req_packed_command(&pack(words)));
+        assert!(!matches!(reply, Reply::Error(_)), "{words:?}: {reply:?}");
+    }
+}
+
+impl Store {
+    /// Whether nobody could tell one from the other at this moment.
+    pub(crate) fn is_as(&self, other: &Self, now: Duration) -> bool {
+        let living = |store: &Self| -> BTreeMap<String, (Content, Duration)> {
+            let living = store.keys.iter().filter(|(_, entry)| entry.until > now);
+            living
+                .map(|(key, entry)| (key.clone(), (entry.content.clone(), entry.until)))
+                .collect()
+        };
+        let wall = |store: &Self| store.process.wall_micros(now);
+        self.run_id() == other.run_id()
+            && wall(self) == wall(other)
+            && self.scripts == other.scripts
+            && living(self) == living(other)
+    }
+}
+
+/// A store whose own clock is its wall clock.
+fn in_server_time() -> Store {
+    Store::of(Process::new(0, Duration::ZERO, 0))
+}
+
+/// A sorted set of the store ends as that of a server.
+fn is_kept_longer(entry: &Entry) -> bool {
+    !matches!(entry.content, Content::Sorted(_)) && entry.until != Entry::NEVER
+}
+
+fn content(kind: &str, mut parts: Vec<String>) -> Content {
+    match kind {
+        "string" => Content::Text(parts.remove(0)),
+        "zset" => {
+            let pairs = parts
+                .chunks(2)
+                .map(|pair| (pair[0].clone(), pair[1].parse().unwrap()));
+            Content::Sorted(Sorted(pairs.collect()))
+        }
+        "set" => Content::Set(parts.into_iter().collect()),
+        "list" => Content::List(parts.into()),
+        _ => Content::Other,
+    }
+}

@@ -1,0 +1,338 @@
+//! Random steps: what clients of both protocols send, what others leave under their keys, and time that passes.
+
+use super::plants::{beside, plant};
+use super::words::{Dice, LOCKS, ONE, THREE, TWO, Word, counter};
+use super::{fenced_steps, scenes};
+use crate::wire::scripts::{
+    ACQUIRE_ALL, EXTEND, EXTEND_ALL, FIND, INSPECT, INSPECT_READ, INTRODUCE, LOOK, LOOK_ALL,
+    LOOK_READ, PASS, PROBE, READ, RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, UNREAD,
+};
+
+#[derive(Clone)]
+pub(super) enum Step {
+    /// A command; a script by its text, or by its digest.
+    Command(Vec<Word>),
+    ByDigest(Vec<Word>),
+    /// The server forgets all scripts.
+    Flush,
+    /// In place of whatever is under this key, with a time to live in ms or for ever.
+    Plant(String, Plant, Option<Word>),
+    /// So many ms pass.
+    Later(Word),
+    /// A scan for keys that begin so, by so many at a time.
+    Scan(&'static str, &'static str),
+    /// Names that are in the way of a scan: long ones, and one that is too long.
+    LongNames,
+    /// What is seldom there at the same time.
+    Scene(Vec<Step>),
+}
+
+/// What others may leave under a key.
+#[derive(Debug, Clone)]
+pub(super) enum Plant {
+    Nothing,
+    Hash,
+    Text(Word),
+    /// With their ends, in ms from now, or as a number.
+    Sorted(Vec<(Word, Score)>),
+    Set(Vec<&'static str>),
+    List(usize),
+    /// So many readers.
+    Crowd(usize),
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Score {
+    Later(i64),
+    Number(i64),
+}
+
+impl Step {
+    pub(super) fn of(numbers: &[u16]) -> Self {
+        let dice = &mut Dice::new(numbers);
+        let kind: fn(&mut Dice<'_>) -> Self = dice.weighted(&[
+            (10, of_one),
+            (8, of_readers),
+            (6, of_several),
+            (6, look),
+            (22, fenced_steps::step),
+            (6, later),
+            (7, plant),
+            (5, scenes::scene),
+            (1, beside),
+        ]);
+        let step = kind(dice);
+        if let Self::Command(words) = &step
+            && words[0].is("EVAL")
+            && dice.seldom(4)
+        {
+            return Self::ByDigest(words.clone());
+        }
+        step
+    }
+}
+
+/// With the names of the scripts in place of their texts.
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Command(words) => write!(f, "{words:?}"),
+            Self::ByDigest(words) => write!(f, "by digest {words:?}"),
+            Self::Flush => f.write_str("SCRIPT FLUSH"),
+            Self::Plant(key, plant, ttl) => write!(f, "{key} becomes {plant:?} for {ttl:?}"),
+            Self::Later(ms) => write!(f, "{ms:?} ms later"),
+            Self::Scan(prefix, count) => write!(f, "scan {prefix} by {count}"),
+            Self::LongNames => f.write_str("long names"),
+            Self::Scene(plants) => write!(f, "{plants:?}"),
+        }
+    }
+}
+
+pub(super) fn lock(dice: &mut Dice<'_>) -> &'static str {
+    let [first, second, odd, slot, other_slot] = LOCKS;
+    dice.weighted(&[
+        (6, first),
+        (3, second),
+        (1, odd),
+        (2, slot),
+        (1, other_slot),
+    ])
+}
+
+/// Mostly that of the holder, or of a client.
+pub(super) fn value(dice: &mut Dice<'_>, lock: &str) -> Word {
+    let kind = dice.weighted(&[(5, 0), (3, 1), (3, 2), (1, 3), (2, 4), (1, 5), (1, 6)]);
+    match kind {
+        0 => Word::Value(lock.to_owned()),
+        1 => ONE.into(),
+        2 => TWO.into(),
+        3 => THREE.into(),
+        4 => Word::Reader(lock.to_owned(), dice.below(3)),
+        5 => odd_value(dice).into(),
+        _ => Word::Token(Box::new(Word::Value(lock.to_owned()))),
+    }
+}
+
+/// No token, or none of this crate: a digit too many, one that is none, nothing behind the right place. Some are as long as a
+/// value may be that a reply about another's key has in it, some just shorter or longer. The last one is longer than what
+/// is told of any value, and is cut in the middle of a character.
+pub(super) fn odd_value(dice: &mut Dice<'_>) -> String {
+    let fixed = [
+        "",
+        "token",
+        "token\r\n",
+        "rest:1111111111111111111111111111111111111111",
+        "11111111111111111111111111111111111111111",
+        "111111111111111111111111111111111111111g",
+        "1111111111111111111111111111111111111111-",
+    ];
+    match dice.below(fixed.len() + 6) {
+        number @ 0..=4 => "x".repeat([40, 41, 273, 274, 300][number]),
+        5 => "ab".to_owned() + &"\u{1F512}".repeat(150),
+        number => fixed[number - 6].to_owned(),
+    }
+}
+
+/// In ms: as long as the key has, a ms more or less, or of any length.
+pub(super) fn ttl(dice: &mut Dice<'_>, lock: &str) -> Word {
+    let fixed = [
+        "600000", "1200000", "3600000", "60000", "1000", "20", "5", "2", "1",
+    ];
+    match dice.below(12) {
+        0..3 => Word::Left(lock.to_owned(), dice.pick(&[0, 1, -1])),
+        3 => Word::ReaderLeft(lock.to_owned(), dice.below(3), dice.pick(&[0, 1, -1])),
+        _ => dice.pick(&fixed).into(),
+    }
+}
+
+/// With some that no server takes, and others that it takes.
+fn odd_ttl(dice: &mut Dice<'_>, lock: &str) -> Word {
+    let odd = [
+        "0",
+        "-1",
+        "-600000",
+        "9223372036854775807",
+        "9000000000000000",
+        "x",
+        "",
+    ];
+    if dice.seldom(8) {
+        dice.pick(&odd).into()
+    } else {
+        ttl(dice, lock)
+    }
+}
+
+/// With some that Lua alone takes for numbers.
+fn odder_ttl(dice: &mut Dice<'_>, lock: &str) -> Word {
+    let odd = [
+        "05",
+        "5.0",
+        "+5",
+        " 5",
+        "1e3",
+        "0x10",
+        "9223372036854775808",
+        "-0",
+    ];
+    if dice.seldom(12) {
+        dice.pick(&odd).into()
+    } else {
+        odd_ttl(dice, lock)
+    }
+}
+
+pub(super) fn eval(script: &'static str, keys: &[String], rest: Vec<Word>) -> Step {
+    let head = ["EVAL".into(), script.into(), keys.len().to_string().into()];
+    let keys = keys.iter().map(|key| Word::Text(key.clone()));
+    Step::Command(head.into_iter().chain(keys).chain(rest).collect())
+}
+
+fn of_one(dice: &mut Dice<'_>) -> Step {
+    let kind = dice.weighted(&[
+        (5, "SET"),
+        (1, "GET"),
+        (5, RELEASE),
+        (2, REST),
+        (4, EXTEND),
+        (2, RETAKE),
+        (5, PASS),
+        (4, INSPECT),
+        (1, PROBE),
+        (1, INTRODUCE),
+    ]);
+    let lock = lock(dice);
+    let (value, next) = (value(dice, lock), value(dice, lock));
+    let ttl = odder_ttl(dice, lock);
+    let key = [lock.to_owned()];
+    match kind {
+        "SET" => Step::Command(vec![
+            "SET".into(),
+            lock.into(),
+            next,
+            "NX".into(),
+            "PX".into(),
+            ttl,
+        ]),
+        "GET" => Step::Command(vec!["GET".into(), lock.into()]),
+        RELEASE => eval(RELEASE, &key, vec![value]),
+        PASS => eval(PASS, &key, vec![value, next, ttl]),
+        INSPECT => eval(INSPECT, &key, vec![]),
+        // No rest is shorter, and Redis deletes a key with such a time.
+        REST => eval(REST, &key, vec![value, rest(dice)]),
+        PROBE | INTRODUCE => eval(kind, &[], vec![]),
+        script => eval(script, &key, vec![value, ttl]),
+    }
+}
+
+pub(super) fn rest(dice: &mut Dice<'_>) -> Word {
+    dice.pick(&["60000", "600000", "5", "1"]).into()
+}
+
+fn of_readers(dice: &mut Dice<'_>) -> Step {
+    let kind = dice.weighted(&[
+        (6, READ),
+        (3, REREAD),
+        (4, UNREAD),
+        (2, INSPECT_READ),
+        (2, FIND),
+    ]);
+    let lock = lock(dice);
+    let value = match dice.below(8) {
+        0..3 => Word::Reader(lock.to_owned(), dice.below(3)),
+        3 => ONE.into(),
+        4 => TWO.into(),
+        5 => THREE.into(),
+        _ => value(dice, lock),
+    };
+    let ttl = odd_ttl(dice, lock);
+    let again = dice.pick(&["0", "1"]).into();
+    let rest = match kind {
+        READ => vec![value, ttl, again],
+        REREAD => vec![value, ttl],
+        // A token alone is enough to find a reader.
+        FIND if dice.below(2) == 1 => vec![Word::Token(Box::new(value))],
+        _ => vec![value],
+    };
+    eval(kind, &[lock.to_owned()], rest)
+}
+
+/// One to three locks, in their order or another. No set has a slot of a semaphore.
+pub(super) fn locks(dice: &mut Dice<'_>) -> Vec<String> {
+    let (first, count) = (dice.below(3), dice.below(3) + 1);
+    let names = LOCKS[..3].iter().cycle().skip(first).take(count);
+    names.map(|lock| (*lock).to_owned()).collect()
+}
+
+fn of_several(dice: &mut Dice<'_>) -> Step {
+    let kind = dice.weighted(&[
+        (6, ACQUIRE_ALL),
+        (3, RELEASE_ALL),
+        (2, REST_ALL),
+        (2, EXTEND_ALL),
+    ]);
+    let locks = locks(dice);
+    let first = locks[0].clone();
+    let of = dice.pick(&locks);
+    let value = value(dice, &of);
+    let rest = match kind {
+        ACQUIRE_ALL => vec![value, odd_ttl(dice, &first), dice.pick(&["0", "1"]).into()],
+        RELEASE_ALL => vec![value],
+        REST_ALL => vec![value, rest(dice)],
+        _ => vec![value, odd_ttl(dice, &of)],
+    };
+    eval(kind, &locks, rest)
+}
+
+fn look(dice: &mut Dice<'_>) -> Step {
+    let announced = dice.pick(&[
+        "500",
+        "20000",
+        "0",
+        "0",
+        "1",
+        "60000",
+        "60001",
+        "9223372036854775807",
+    ]);
+    let rest = vec![announced.into(), dice.pick(&["0", "1"]).into()];
+    match dice.below(9) {
+        0..3 => eval(LOOK, &[lock(dice).to_owned()], rest),
+        3..5 => eval(LOOK_READ, &[lock(dice).to_owned()], rest),
+        5..7 => {
+            let permits = dice.pick(&["3", "1", "4"]);
+            let rest = rest.into_iter().chain([permits.into()]).collect();
+            eval(LOOK, &["a".to_owned()], rest)
+        }
+        _ => eval(LOOK_ALL, &locks(dice), rest),
+    }
+}
+
+/// To the end of a key or of a reader, a ms before, or later.
+fn later(dice: &mut Dice<'_>) -> Step {
+    let lock = lock(dice);
+    let keys = [lock.to_owned(), counter(lock), intent(lock), waiting(lock)];
+    Step::Later(match dice.below(8) {
+        0..3 => Word::Left(dice.pick(&keys), dice.pick(&[0, 1, -1])),
+        3..5 => Word::ReaderLeft(lock.to_owned(), dice.below(3), dice.pick(&[0, 1, -1])),
+        _ => dice
+            .pick(&[
+                "1", "2", "20", "500", "60000", "600000", "3600000", "86400000",
+            ])
+            .into(),
+    })
+}
+
+pub(super) fn intent(lock: &str) -> String {
+    format!("{lock}:redlatch:intent")
+}
+
+pub(super) fn waiting(lock: &str) -> String {
+    format!("{lock}:redlatch:waiting")
+}
+
+impl Word {
+    pub(super) fn is(&self, text: &str) -> bool {
+        matches!(self, Self::Text(word) if word == text)
+    }
+}

@@ -1,0 +1,20 @@
+//! What remains at a node when nobody asks it for anything. For the simulation.
+
+use super::Node;
+
+impl Node {
+    /// What of it should not be there, if anything is.
+    pub(crate) fn remains(&self) -> Option<String> {
+        let name = &self.name;
+        if !self.lanes.are_idle() || !self.common_lanes.are_idle() {
+            return Some(format!("a lane or a job at {name}"));
+        }
+        if !self.listeners.are_none() {
+            return Some(format!("one who listens at {name}"));
+        }
+        let is_torn = self.breaker.is_torn();
+        is_torn.then(|| {
+            format!("a breaker at {name} that is open and has no failure, or the other way round")
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! What may stand behind a reply: records without data, and no more of them than a server sends.
+//!
+//! A pair of `SOCK_SEQPACKET` sockets stands for the connection, so that each read takes in one record.
+
+#![cfg(target_os = "linux")]
+
+use std::io::Read;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection};
+
+use super::{MOST_RECORDS, Tls, TlsStream};
+use crate::clock::Clock;
+use crate::wire::stream::{Plain, Stream};
+
+/// The server's side of a connection.
+struct Peer {
+    socket: rustix::fd::OwnedFd,
+    tls: ServerConnection,
+}
+
+impl Peer {
+    fn send(&mut self) {
+        let mut bytes = Vec::new();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut bytes).unwrap();
+        }
+        for packet in bytes.chunks(4096) {
+            send(&self.socket, packet, SendFlags::empty()).unwrap();
+        }
+    }
+
+    fn shake_hands(&mut self) {
+        let mut bytes = vec![0; 16 * 1024];
+        while self.tls.is_handshaking() {
+            let (n, _) = recv(&self.socket, &mut bytes[..], RecvFlags::empty()).unwrap();
+            self.tls.read_tls(&mut &bytes[..n]).unwrap();
+            self.tls.process_new_packets().unwrap();
+            self.send();
+        }
+    }
+
+    /// Sends so many records without data, each by itself.
+    fn sends_records(&mut self, count: u32) {
+        for _ in 0..count {
+            self.tls.refresh_traffic_keys().unwrap();
+            self.send();
+        }
+    }
+
+    fn sends(&mut self, text: &str) {
+        std::io::Write::write_all(&mut self.tls.writer(), text.as_bytes()).unwrap();
+        self.send();
+    }
+}
+
+fn connection() -> (TlsStream, Peer) {
+    let clock = Clock::system();
+    let names = vec!["localhost".to_owned()];
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(names).unwrap();
+    let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key)
+        .unwrap();
+    config.send_tls13_tickets = 0;
+    let kind = SocketType::SEQPACKET;
+    let (ours, socket) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    let tls = ServerConnection::new(Arc::new(config)).unwrap();
+    let mut peer = Peer { socket, tls };
+    let other = thread::spawn(move || {
+        peer.shake_hands();
+        peer
+    });
+    let plain = Plain::over(ours.into(), &clock).unwrap();
+    let trusting = Tls::default().root_certificates(cert.pem());
+    let config = trusting.config().unwrap();
+    let deadline = clock.now().saturating_add(Duration::from_mins(1));
+    let mut stream = TlsStream::handshake(plain, &config, "localhost", deadline).unwrap();
+    // The last records of the handshake go out with the first command.
+    stream.write(b"PING", deadline).unwrap();
+    let mut peer = other.join().unwrap();
+    let mut bytes = Vec::new();
+    peer.tls.process_new_packets().unwrap();
+    peer.tls
+        .reader()
+        .read_to_end(&mut bytes)
+        .unwrap_or_default();
+    (stream, peer)
+}
+
+#[test]
+fn a_connection_with_a_few_records_without_data_is_used_again_and_one_with_many_is_not() {
+    for (records, is_quiet) in [
+        (0, true),
+        (MOST_RECORDS.saturating_sub(1), true),
+        (MOST_RECORDS, false),
+    ] {
+        let (mut stream, mut peer) = connection();
+        peer.sends_records(records);
+        assert_eq!(stream.is_quiet(), is_quiet, "{records}");
+    }
+    // More than servers send, and few enough that a look at them takes no time.
+    assert!((4..=32).contains(&MOST_RECORDS));
+}
+
+#[test]
+fn a_connection_with_data_behind_such_records_is_not_used_again() {
+    for records in [0, 1, MOST_RECORDS.saturating_sub(2)] {
+        let (mut stream, mut peer) = connection();
+        peer.sends_records(records);
+        peer.sends("+OK\r\n");
+        assert!(!stream.is_quiet(), "{records}");
+    }
+}
+
+#[test]
+fn a_wait_for_a_reply_ends_after_so_many_records_and_goes_on_behind_them() {
+    let (mut stream, mut peer) = connection();
+    peer.sends_records(MOST_RECORDS);
+    peer.sends("+OK\r\n");
+    let (mut bytes, now) = ([0; 16], Clock::system().now());
+    let until = now.saturating_add(Duration::from_mins(1));
+    assert_eq!(stream.poll(&mut bytes, until, until).unwrap(), None);
+    assert_eq!(stream.poll(&mut bytes, until, until).unwrap(), Some(5));
+}

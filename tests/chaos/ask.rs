@@ -1,0 +1,113 @@
+//! A call for a lock of any kind, and what its error may be.
+
+use std::time::Duration;
+
+use redlatch::{Error, LockGuard, LockManager, LossCause, NodeError, NodeReport, Vote};
+use redlatch_history::Why;
+
+use crate::bounds::PERMITS;
+use crate::event::Told;
+use crate::on::{Kind, On};
+use crate::pipe::tell;
+
+/// How long a call waits.
+#[derive(Clone, Copy)]
+pub(crate) enum How {
+    Once,
+    Waiting,
+    For(Duration),
+}
+
+/// What is asked for beside the lock.
+#[derive(Clone)]
+pub(crate) struct Wishes {
+    pub(crate) how: How,
+    pub(crate) ttl: Duration,
+    /// For how long it is held at least.
+    pub(crate) at_least: Option<Duration>,
+    pub(crate) label: Option<String>,
+}
+
+/// Asks for a lock on the first of these names, or on all of them.
+pub(crate) fn ask(
+    manager: &LockManager,
+    kind: Kind,
+    names: &[String],
+    wishes: &Wishes,
+) -> Result<LockGuard, Error> {
+    let mut shared = manager.rw_lock(&names[0]).ttl(wishes.ttl);
+    let mut request = match kind {
+        Kind::Several => manager.request_all(names.iter().rev()),
+        Kind::Permit => manager.semaphore(&names[0], PERMITS),
+        Kind::Lock | Kind::Write | Kind::Read => manager.request(&names[0]),
+    }
+    .ttl(wishes.ttl);
+    if let Some(label) = &wishes.label {
+        (shared, request) = (shared.holder(label), request.holder(label));
+    }
+    // Nothing of a reader lasts.
+    if let Some(span) = wishes.at_least.filter(|_| kind != Kind::Read) {
+        (shared, request) = (shared.at_least(span), request.at_least(span));
+    }
+    match (kind, wishes.how) {
+        (Kind::Write, How::Once) => shared.try_write(),
+        (Kind::Write, How::Waiting) => shared.write(),
+        (Kind::Write, How::For(time)) => shared.try_write_for(time),
+        (Kind::Read, How::Once) => shared.try_read(),
+        (Kind::Read, How::Waiting) => shared.read(),
+        (Kind::Read, How::For(time)) => shared.try_read_for(time),
+        (_, How::Once) => request.try_lock(),
+        (_, How::Waiting) => request.lock(),
+        (_, How::For(time)) => request.try_lock_for(time),
+    }
+}
+
+/// What the judge is told of an error; one that nothing in this test explains is told as wrong.
+pub(crate) fn why(error: &Error, on: &On) -> Why {
+    let why = match error {
+        Error::Held {
+            resource, nodes, ..
+        } => {
+            count_abstentions(nodes);
+            // It says which resource was in the way.
+            let is_one = on.names().iter().any(|name| **name == **resource);
+            is_one.then_some(Why::Held)
+        }
+        Error::Unavailable { nodes, .. } | Error::TooSlow { nodes, .. } => {
+            count_abstentions(nodes);
+            Some(Why::Unknown)
+        }
+        Error::Lost { cause, .. } => match cause {
+            LossCause::Expired { .. } | LossCause::Unreachable { .. } => Some(Why::Expired),
+            LossCause::Taken { .. } | LossCause::Vanished { .. } => Some(Why::Gone),
+            _ => None,
+        },
+        _ => None,
+    };
+    why.unwrap_or_else(|| {
+        tell(&Told::Wrong(format!("{on}: {error}")));
+        Why::Unknown
+    })
+}
+
+/// Counts nodes that abstain, and tells what no node can have said in this test.
+pub(crate) fn count_abstentions(nodes: &[NodeReport]) {
+    for report in nodes {
+        let Vote::Failed(error) = &report.vote else {
+            continue;
+        };
+        match error {
+            NodeError::Quarantined { cause, .. } => {
+                tell(&Told::Counted(format!("abstentions: {cause:?}")));
+            }
+            NodeError::TimedOut
+            | NodeError::BreakerOpen { .. }
+            | NodeError::Connect { .. }
+            | NodeError::Closed { .. }
+            | NodeError::Broken { .. }
+            | NodeError::PoolExhausted => {}
+            NodeError::Refused { code, .. } if code == "LOADING" => {}
+            other => tell(&Told::Wrong(format!("{} says: {other}", report.node))),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The time that all processes are on, and the end of a guard's lease on it.
+
+use std::time::Duration;
+
+use redlatch::LockGuard;
+use redlatch_history::Span;
+use rustix::time::{ClockId, clock_gettime};
+
+/// A claim that is known this well is read no more.
+const SHARP: u64 = 1_000_000;
+
+/// The time in nanoseconds on a clock that all processes of one machine share.
+pub(crate) fn clock() -> u64 {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let id = ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let id = ClockId::Monotonic;
+    let time = clock_gettime(id);
+    u64::try_from(time.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
+}
+
+pub(crate) fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap()
+}
+
+/// Reads until when the guard is valid; `None` when it no longer is.
+///
+/// The lease ends at one instant, and `remaining` is the way to it from some moment between a reading of the clock
+/// before the call and one after it. So the reading before gives a lower bound and the one after an upper bound.
+/// Where the process was held up in between, they are far apart, and it reads again.
+pub(crate) fn of(guard: &LockGuard) -> Option<Span> {
+    let mut claim = Span {
+        low: 0,
+        high: u64::MAX,
+    };
+    for _ in 0..100 {
+        let before = clock();
+        let left = guard.remaining();
+        let after = clock();
+        if left.is_zero() {
+            claim.high = claim.high.min(after);
+            break;
+        }
+        claim.low = claim.low.max(before + nanos(left));
+        claim.high = claim.high.min(after + nanos(left));
+        if claim.high - claim.low <= SHARP {
+            break;
+        }
+    }
+    (claim.low > 0).then_some(claim)
+}
+
+/// What a lease of this ttl is shorter by: 1 % and 2 ms.
+pub(crate) fn drift(ttl_ms: u64) -> u64 {
+    ttl_ms * 10_000 + 2_000_000
+}

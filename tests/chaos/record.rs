@@ -1,0 +1,298 @@
+//! The record of a run: takes what all workers tell, hands it to the judge in the order of time, and counts.
+//!
+//! A process may be stopped between an event and its line, so lines come late. Each thread tells its own events in order. So
+//! up to the time of the thread that is furthest behind, nothing more can come, and the judge hears it. What it has heard is
+//! kept for a while, to be drawn, and then forgotten: a long run takes no more memory than a short one.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::mem;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use redlatch_history::{
+    Access, Assumed, Call, Checker, Does, Event, History, Nanos, On, Origin, Rule, Says, Span,
+    Violation, Way, What, Who,
+};
+
+use crate::bounds::{PERMITS, SEMAPHORES};
+use crate::claim::clock;
+use crate::event::Told;
+use crate::on::semaphore;
+use crate::options::{Clients, Options};
+use crate::pipe::caller;
+use crate::worker::THREADS;
+
+/// What the driver and the listeners of all workers write into.
+pub(crate) type Shared = Arc<Mutex<Record>>;
+
+/// How many events before the first violation are drawn, and how many behind it.
+const BEFORE: usize = 1_500;
+const BEHIND: usize = 300;
+/// The thread of a client that has its locks that rest.
+const RESTS: u32 = 9;
+
+pub(crate) struct Record {
+    checker: Checker,
+    /// The longest ttl.
+    longest: Nanos,
+    /// What the judge has not heard yet. The second number keeps what is of the same time in order.
+    pending: BTreeMap<(Nanos, u64), What>,
+    noted: u64,
+    /// Up to when each thread has told everything.
+    threads: HashMap<(u32, u32), Nanos>,
+    /// What the judge heard last; after the first violation, what is drawn.
+    recent: VecDeque<Event>,
+    /// How many more events are drawn, once there is a violation.
+    to_draw: Option<usize>,
+    /// What the calls are on that have not ended.
+    asked: HashMap<Call, On>,
+    /// Until when readers have each place at least.
+    read_until: HashMap<u32, Nanos>,
+    /// When the last fault was repaired.
+    calm: Option<Nanos>,
+    /// When each place was had after that, alone or not, for the first time.
+    firsts: BTreeMap<(u32, bool), Nanos>,
+    /// How often something was told, by its name.
+    pub(crate) counts: BTreeMap<String, u64>,
+    pub(crate) sections: u64,
+    /// Guards that were over when the worker looked at them first.
+    pub(crate) late: u64,
+    /// Readers that began while another one had the place.
+    pub(crate) together: u64,
+    /// What workers and the driver saw themselves.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Record {
+    pub(crate) fn new(options: &Options) -> Self {
+        let assumed = Assumed {
+            nodes_forget: options.clients == Clients::Fenced || options.planted,
+            permits: (0..SEMAPHORES).map(|i| (semaphore(i), PERMITS)).collect(),
+            ..Assumed::default()
+        };
+        Self {
+            checker: Checker::new(assumed),
+            longest: options.ttl_ms().end() * 1_000_000,
+            pending: BTreeMap::new(),
+            noted: 0,
+            threads: HashMap::new(),
+            recent: VecDeque::new(),
+            to_draw: None,
+            asked: HashMap::new(),
+            read_until: HashMap::new(),
+            calm: None,
+            firsts: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            sections: 0,
+            late: 0,
+            together: 0,
+            wrong: Vec::new(),
+        }
+    }
+
+    /// A worker is about to be started.
+    pub(crate) fn enters(&mut self, client: u32) {
+        let now = clock();
+        for thread in 0..THREADS {
+            self.threads.insert((client, thread), now);
+        }
+    }
+
+    /// A worker has ended, and all it had said is told. Its leases last: to the judge it dies when the last of them is over.
+    pub(crate) fn leaves(&mut self, client: u32) {
+        let at = clock() + self.longest;
+        let does = Does::Dies;
+        self.notes(at, What::Client { client, does });
+        self.threads.retain(|(other, _), _| *other != client);
+        self.settle();
+    }
+
+    /// Notes something that happens to a node or a client now.
+    pub(crate) fn notes_now(&mut self, what: What) {
+        self.notes(clock(), what);
+    }
+
+    /// Takes a line of a worker.
+    pub(crate) fn hear(&mut self, client: u32, told: Told) {
+        match told {
+            Told::Happened(event) => {
+                if let Some(call) = event.what.call() {
+                    self.threads.insert(caller(call), event.at);
+                }
+                self.notes(event.at, event.what);
+                self.settle();
+            }
+            Told::Rests {
+                call,
+                on,
+                slot,
+                from,
+                until,
+            } => self.rests(call, on, slot, (from, until)),
+            Told::Counted(what) => self.count(&what),
+            Told::Wrong(text) => self.wrong(format!("worker {client}: {text}")),
+            // Nothing of what follows is for the judge.
+            Told::Done => {
+                self.threads.retain(|(other, _), _| *other != client);
+                self.settle();
+            }
+        }
+    }
+
+    /// To the judge a lock that rests is one that somebody else has.
+    fn rests(&mut self, call: Call, on: On, slot: Option<u32>, (from, until): (Nanos, Nanos)) {
+        let who = Who {
+            client: caller(call).0,
+            thread: RESTS,
+        };
+        let asks = What::Asks {
+            call,
+            who,
+            on,
+            ttl: None,
+            adopts: None,
+        };
+        let gets = What::Gets {
+            call,
+            token: format!("rest {}", call.0).into(),
+            fencing: None,
+            slot,
+            end: Some(Span::exactly(until)),
+            origin: Origin::Nodes,
+        };
+        let (hold, way, says) = (call, Way::Drop, Says::Nothing);
+        self.notes(from, asks);
+        self.notes(from, gets);
+        self.notes(until, What::Releases { hold, way });
+        self.notes(until, What::Released { hold, says });
+    }
+
+    fn notes(&mut self, at: Nanos, what: What) {
+        self.noted += 1;
+        self.pending.insert((at, self.noted), what);
+    }
+
+    /// Lets the judge hear all that nothing can come before any more.
+    fn settle(&mut self) {
+        self.settle_until(self.threads.values().min().copied().unwrap_or_else(clock));
+    }
+
+    fn settle_until(&mut self, until: Nanos) {
+        let later = self.pending.split_off(&(until, 0));
+        for ((at, _), what) in mem::replace(&mut self.pending, later) {
+            self.judge(Event { at, what });
+        }
+    }
+
+    fn judge(&mut self, event: Event) {
+        self.look_at(&event);
+        self.checker.hear(&event);
+        match &mut self.to_draw {
+            Some(0) => return,
+            Some(left) => *left -= 1,
+            None if self.checker.violations().is_empty() => {
+                if self.recent.len() == BEFORE {
+                    self.recent.pop_front();
+                }
+            }
+            None => self.to_draw = Some(BEHIND),
+        }
+        self.recent.push_back(event);
+    }
+
+    /// Counts.
+    fn look_at(&mut self, event: &Event) {
+        let at = event.at;
+        match &event.what {
+            What::Asks { call, who, on, .. } if who.thread != RESTS => {
+                self.asked.insert(*call, on.clone());
+            }
+            What::Fails { call, why } => {
+                self.asked.remove(call);
+                self.count(&format!("calls that failed: {why:?}"));
+            }
+            What::Gets { call, end, .. } => {
+                let Some(on) = self.asked.remove(call) else {
+                    return;
+                };
+                match end {
+                    Some(end) if end.high > at => self.section(&on, at, end.low),
+                    _ => self.late += 1,
+                }
+            }
+            What::Extended { .. } => self.count("extensions"),
+            What::NotExtended { why, .. } => {
+                self.count(&format!("extensions that failed: {why:?}"));
+            }
+            What::Released { says, .. } if *says != Says::Nothing => {
+                self.count(&format!("unlocks: {says:?}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn section(&mut self, on: &On, at: Nanos, until: Nanos) {
+        self.sections += 1;
+        let is_read = on.access == Access::Read;
+        for &place in &on.places {
+            if is_read {
+                let read_until = self.read_until.entry(place).or_default();
+                if *read_until > at {
+                    self.together += 1;
+                }
+                *read_until = until.max(*read_until);
+            }
+            if self.calm.is_some_and(|calm| at >= calm) {
+                self.firsts.entry((place, is_read)).or_insert(at);
+            }
+        }
+    }
+
+    pub(crate) fn count(&mut self, what: &str) {
+        *self.counts.entry(what.to_owned()).or_default() += 1;
+    }
+
+    pub(crate) fn of(&self, what: &str) -> u64 {
+        self.counts.get(what).copied().unwrap_or_default()
+    }
+
+    /// Notes something that must not be, which another part of the test saw.
+    pub(crate) fn wrong(&mut self, text: String) {
+        self.wrong.push(text);
+    }
+
+    /// The last fault was repaired.
+    pub(crate) fn is_calm(&mut self) {
+        self.calm = Some(clock());
+    }
+
+    /// How long it took until a place was had again, alone or not.
+    pub(crate) fn recovered(&self, what: (u32, bool)) -> Option<Nanos> {
+        Some(self.firsts.get(&what)? - self.calm?)
+    }
+
+    /// The run is over.
+    pub(crate) fn ends(&mut self) {
+        self.settle_until(Nanos::MAX);
+        self.checker.ends(clock() + self.longest);
+    }
+
+    pub(crate) fn violations(&self) -> &[Violation] {
+        self.checker.violations()
+    }
+
+    /// How often two had what one may have.
+    pub(crate) fn overlaps(&self) -> usize {
+        let is_overlap = |found: &&Violation| matches!(found.rule, Rule::Exclusion | Rule::Permits);
+        self.violations().iter().filter(is_overlap).count()
+    }
+
+    /// What happened around the first violation.
+    pub(crate) fn history(&self) -> History {
+        let mut history = History::default();
+        for event in &self.recent {
+            history.notes(event.at, event.what.clone());
+        }
+        history
+    }
+}

@@ -1,0 +1,285 @@
+//! The judge: hears a history in the order of time, and says what no lock can have done.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::event::{Access, Call, Does, Event, Nanos, On, Span, What, Who};
+use crate::exclusion::Places;
+use crate::order::Tokens;
+
+/// What holds in a run, and so what may be asked of its locks.
+#[derive(Clone, Debug, Default)]
+pub struct Assumed {
+    /// Whether nodes may forget locks, so that a lock may be lost while its lease lasts, and need not rest.
+    pub nodes_forget: bool,
+    /// How many permits each semaphore has.
+    pub permits: BTreeMap<u32, u32>,
+    /// By how much a loss by the clock may be told too early.
+    pub notice: Nanos,
+    /// Whether nothing comes between an event and the time that is noted for it, as where a process may be stopped there.
+    pub is_exact: bool,
+}
+
+/// A rule of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// Two have at the same time what only one may have.
+    Exclusion,
+    /// More permits are held than there are.
+    Permits,
+    /// A fencing token, or a token, was there before.
+    Twice,
+    /// A fencing token is smaller than one that was there before.
+    Order,
+    /// A guard is over when it is returned, or is valid for longer than was asked for.
+    Validity,
+    /// A lease ends earlier than it did, or begins again after its end.
+    Extension,
+    /// A lease goes on although another has had the lock since it began.
+    Revival,
+    /// A guard that is over says that it is valid.
+    LateLoss,
+    /// A loss is told while the lease lasts.
+    EarlyLoss,
+    /// A lock that rests was had.
+    Rest,
+    /// A release says that all was well, and another had the lock before.
+    Release,
+    /// A call has not ended.
+    Unended,
+    /// Something else, which the test saw itself.
+    Other,
+}
+
+/// Something that no lock can have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule that is broken.
+    pub rule: Rule,
+    /// When that was seen.
+    pub at: Nanos,
+    /// The calls, or guards, that show it.
+    pub calls: Vec<Call>,
+    /// What happened, for people.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// The judge. It hears one event after the other, in the order of time.
+#[derive(Debug, Default)]
+pub struct Checker {
+    pub(crate) assumed: Assumed,
+    pub(crate) asked: HashMap<Call, Asked>,
+    pub(crate) holds: HashMap<Call, Hold>,
+    /// Which guard had the lock with this token last.
+    pub(crate) by_token: HashMap<Arc<str>, Call>,
+    pub(crate) places: Places,
+    pub(crate) tokens: Tokens,
+    found: Vec<Violation>,
+}
+
+/// A call that has not ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) at: Nanos,
+    pub(crate) who: Who,
+    pub(crate) on: On,
+    pub(crate) ttl: Option<Nanos>,
+    pub(crate) adopts: Option<Arc<str>>,
+}
+
+/// A guard.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    pub(crate) who: Who,
+    pub(crate) on: On,
+    pub(crate) slot: Option<u32>,
+    /// When it was returned.
+    pub(crate) start: Nanos,
+    /// Until when it says that it is valid.
+    pub(crate) end: Span,
+    /// When it was first told that the lock is lost.
+    pub(crate) lost: Option<Nanos>,
+    /// When its release began, or its client died.
+    pub(crate) released: Option<Nanos>,
+    /// The first guard of this lock, and when it was returned: a lock that is adopted stays the same.
+    pub(crate) first: (Call, Nanos),
+    /// Whether it is renewed in the background.
+    pub(crate) is_kept: bool,
+    pub(crate) extending: Option<Extending>,
+    /// Who had the lock before its release began, though it is not theirs.
+    pub(crate) disputed_by: Option<Call>,
+}
+
+/// An extension that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extending {
+    pub(crate) ttl: Nanos,
+    /// Whether the guard was over when it began.
+    pub(crate) is_late: bool,
+}
+
+impl Hold {
+    /// Whether it has a permit, and nobody says which.
+    pub(crate) fn shares_permits(&self) -> bool {
+        self.on.access == Access::Permit && self.slot.is_none()
+    }
+
+    /// Whether it has ended before its time.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lost.is_some() || self.released.is_some()
+    }
+
+    /// Whether it is surely valid at this time, by what is known so far.
+    pub(crate) fn is_valid_at(&self, at: Nanos) -> bool {
+        at < self.end.low && !self.has_ended()
+    }
+
+    /// Whether it is surely over at this time.
+    pub(crate) fn is_over_at(&self, at: Nanos) -> bool {
+        self.end.high <= at || self.has_ended()
+    }
+}
+
+impl Checker {
+    /// One that has heard nothing yet.
+    #[must_use]
+    pub fn new(assumed: Assumed) -> Self {
+        Self {
+            assumed,
+            ..Self::default()
+        }
+    }
+
+    /// Takes the next event. Returns whether all is well.
+    pub fn hear(&mut self, event: &Event) -> bool {
+        let (before, at) = (self.found.len(), event.at);
+        match &event.what {
+            What::Asks { .. } | What::Gets { .. } | What::Fails { .. } => {
+                self.hears_of_a_call(at, &event.what);
+            }
+            What::Extends { hold, ttl } => self.extends(*hold, at, *ttl),
+            What::Extended { hold, end } => self.extended(*hold, at, *end),
+            What::NotExtended { hold, why } => self.not_extended(*hold, at, *why),
+            What::Keeps { hold } => {
+                if let Some(hold) = self.holds.get_mut(hold) {
+                    hold.is_kept = true;
+                }
+            }
+            What::Moves {
+                hold,
+                end,
+                is_limited,
+            } => self.moves(*hold, at, *end, *is_limited),
+            What::Looks { hold, says } => self.looks(*hold, at, *says),
+            What::Lost { hold, why } => self.is_told_of_a_loss(*hold, at, *why),
+            What::Releases { hold, .. } => self.releases(*hold, at),
+            What::Released { hold, says } => self.released(*hold, at, *says),
+            What::Rests { hold, until } => self.rests(*hold, *until),
+            What::Client {
+                client,
+                does: Does::Dies,
+            } => self.dies(*client, at),
+            What::Client { .. } | What::Node { .. } => {}
+        }
+        before == self.found.len()
+    }
+
+    fn hears_of_a_call(&mut self, at: Nanos, what: &What) {
+        match what {
+            What::Asks {
+                call,
+                who,
+                on,
+                ttl,
+                adopts,
+            } => {
+                let asked = Asked {
+                    at,
+                    who: *who,
+                    on: on.clone(),
+                    ttl: *ttl,
+                    adopts: adopts.clone(),
+                };
+                self.asked.insert(*call, asked);
+            }
+            What::Gets {
+                call,
+                token,
+                fencing,
+                slot,
+                end,
+                origin,
+            } => {
+                let Some(asked) = self.asked.remove(call) else {
+                    return;
+                };
+                let hold = self.begins((*call, at), &asked, (token, *origin), (*slot, *end));
+                self.in_order(*call, &hold, (asked.at, *origin), (token, *fencing));
+                self.does_not_rest(*call, &hold);
+                self.by_token.insert(Arc::clone(token), *call);
+                self.is_had(*call, hold, *origin);
+                self.excludes(*call, at);
+            }
+            What::Fails { call, why } => {
+                if let Some(asked) = self.asked.remove(call) {
+                    self.fails(*call, at, &asked, *why);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A client is killed: its calls do not end any more, and its guards say nothing.
+    fn dies(&mut self, client: u32, at: Nanos) {
+        self.asked.retain(|_, asked| asked.who.client != client);
+        let holds = self.holds.values_mut();
+        for hold in holds.filter(|hold| hold.who.client == client) {
+            hold.released = hold.released.or(Some(at));
+        }
+    }
+
+    /// The run is over: every call has to be over as well.
+    pub fn ends(&mut self, at: Nanos) {
+        let mut asked: Vec<_> = std::mem::take(&mut self.asked).into_iter().collect();
+        asked.sort_by_key(|(call, _)| *call);
+        for (call, Asked { who, on, .. }) in asked {
+            let words = format!("{who} asked for {on}, and its call has not ended");
+            self.finds(Rule::Unended, at, &[call], words);
+        }
+    }
+    /// All that was found, in the order of time.
+    #[must_use]
+    pub fn into_violations(self) -> Vec<Violation> {
+        self.found
+    }
+
+    /// What was found so far.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.found
+    }
+
+    pub(crate) fn finds(&mut self, rule: Rule, at: Nanos, calls: &[Call], text: String) {
+        self.found.push(Violation {
+            rule,
+            at,
+            calls: calls.to_vec(),
+            text,
+        });
+    }
+}
+
+/// Whether two that are on the same place exclude each other there.
+pub(crate) fn are_apart(one: Access, other: Access) -> bool {
+    !matches!(
+        (one, other),
+        (Access::Read, Access::Read) | (Access::Permit, Access::Permit)
+    )
+}

@@ -1,0 +1,132 @@
+//! At most one holder of a place, readers together, and no more permits than there are.
+
+use std::collections::HashMap;
+
+use crate::checker::{Checker, Hold, Rule, are_apart};
+use crate::event::{Access, Call, Nanos, Origin};
+
+/// The guards on each place that were valid last, and who took each place last.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    open: HashMap<u32, Vec<Call>>,
+    /// By slot.
+    last: HashMap<(u32, Option<u32>), Last>,
+    /// Whose lock rests, and until when.
+    resting: HashMap<(u32, Option<u32>), (Call, Nanos)>,
+}
+
+/// Who took a place last, and when.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    alone: Option<(Call, Nanos)>,
+    read: Option<(Call, Nanos)>,
+}
+
+impl Checker {
+    /// A guard is returned.
+    pub(crate) fn is_had(&mut self, call: Call, hold: Hold, origin: Origin) {
+        for place in &hold.on.places {
+            // Whoever was over when it was returned has had nothing.
+            let is_over = hold.is_over_at(hold.start);
+            if origin == Origin::Adopted || hold.shares_permits() || is_over {
+                continue;
+            }
+            let last = self.places.last.entry((*place, hold.slot)).or_default();
+            *if hold.on.access == Access::Read {
+                &mut last.read
+            } else {
+                &mut last.alone
+            } = Some((call, hold.start));
+        }
+        self.holds.insert(call, hold);
+    }
+
+    /// A guard has ended whose lock nobody is to have before this time.
+    pub(crate) fn rests(&mut self, call: Call, until: Nanos) {
+        let Some(hold) = self.holds.get(&call) else {
+            return;
+        };
+        for place in &hold.on.places {
+            let resting = self.places.resting.entry((*place, hold.slot));
+            let resting = resting.or_insert((call, until));
+            if resting.1 < until {
+                *resting = (call, until);
+            }
+        }
+    }
+
+    /// A guard is returned: its lock does not rest.
+    pub(crate) fn does_not_rest(&mut self, call: Call, hold: &Hold) {
+        let mut places = hold.on.places.iter();
+        let resting = places.find_map(|place| {
+            let resting = self.places.resting.get(&(*place, hold.slot))?;
+            (resting.1 > hold.start).then_some((resting.0, *place))
+        });
+        if let Some((rests, place)) = resting.filter(|_| !self.assumed.nodes_forget) {
+            let words = format!("{} has r{place}, which rests", hold.who);
+            self.finds(Rule::Rest, hold.start, &[rests, call], words);
+        }
+    }
+
+    /// Who, of those that the guard excludes, has taken one of its places since its lock was first had.
+    pub(crate) fn next_after(&self, hold: &Hold) -> Option<Call> {
+        if hold.shares_permits() {
+            return None;
+        }
+        let (first, since) = hold.first;
+        let mut places = hold.on.places.iter();
+        places.find_map(|place| {
+            let last = self.places.last.get(&(*place, hold.slot))?;
+            let read = last.read.filter(|_| hold.on.access != Access::Read);
+            let mut others = last.alone.into_iter().chain(read);
+            others.find_map(|(call, at)| (call != first && at > since).then_some(call))
+        })
+    }
+
+    /// A guard says from now on that it is valid: nobody else may have what it has.
+    pub(crate) fn excludes(&mut self, call: Call, at: Nanos) {
+        let Some(hold) = self.holds.get(&call) else {
+            return;
+        };
+        let mut found = None;
+        for place in &hold.on.places {
+            let open = self.places.open.entry(*place).or_default();
+            // One that goes on after all comes back.
+            let holds = &self.holds;
+            open.retain(|other| holds.get(other).is_some_and(|other| other.is_valid_at(at)));
+            if !open.contains(&call) {
+                open.push(call);
+            }
+            let others = open.iter().filter_map(|other| {
+                let their = self.holds.get(other).filter(|_| *other != call)?;
+                their.is_valid_at(at).then_some((*other, their))
+            });
+            let mut permits = 1;
+            for (other, their) in others.filter(|_| hold.is_valid_at(at)) {
+                let is_same_slot = hold.slot.is_some() && hold.slot == their.slot;
+                if are_apart(hold.on.access, their.on.access) || is_same_slot {
+                    let words = two_holders(hold, their, *place);
+                    found = found.or(Some((Rule::Exclusion, vec![other, call], words)));
+                }
+                permits += 1;
+            }
+            let most = self.assumed.permits.get(place);
+            if let Some(most) = most.filter(|most| **most < permits) {
+                let words = format!("too many holders: {permits} of {most} permits of r{place}");
+                found = found.or(Some((Rule::Permits, open.clone(), words)));
+            }
+        }
+        if let Some((rule, calls, words)) = found {
+            self.finds(rule, at, &calls, words);
+        }
+    }
+}
+
+fn two_holders(one: &Hold, other: &Hold, place: u32) -> String {
+    let (first, second) = (one.who, other.who);
+    match (one.on.access, other.on.access) {
+        (Access::Read, _) => format!("two holders: {first} reads r{place}, which {second} has"),
+        (_, Access::Read) => format!("two holders: {second} reads r{place}, which {first} has"),
+        _ => format!("two holders: {first} and {second} both have r{place}"),
+    }
+}

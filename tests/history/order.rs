@@ -1,0 +1,86 @@
+//! Fencing tokens: none twice, and growing in the order in which locks are had.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::checker::{Checker, Hold, Rule};
+use crate::event::{Access, Call, Nanos, Origin};
+
+/// The fencing tokens of each place and slot.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    of: HashMap<(u32, Option<u32>), Given>,
+}
+
+#[derive(Debug, Default)]
+struct Given {
+    all: HashSet<u64>,
+    /// When a guard was returned, the largest of those that were returned by then, and whose it is.
+    largest: Vec<(Nanos, u64, Call)>,
+    /// The largest of those whose guards were valid.
+    valid: Option<(u64, Call)>,
+}
+
+impl Checker {
+    /// A guard is returned that was asked for at that time.
+    pub(crate) fn in_order(
+        &mut self,
+        call: Call,
+        hold: &Hold,
+        (asked, origin): (Nanos, Origin),
+        (token, fencing): (&Arc<str>, Option<u64>),
+    ) {
+        let at = hold.start;
+        let who = hold.who;
+        let former = self.by_token.get(token).copied();
+        if let Some(former) = former.filter(|_| origin == Origin::Nodes) {
+            let words = format!("{who} was given the token {token}, which was there before");
+            self.finds(Rule::Twice, at, &[former, call], words);
+        }
+        let Some(fencing) = fencing.filter(|_| origin != Origin::Adopted) else {
+            return;
+        };
+        if hold.on.access == Access::Read {
+            let words = format!("{who} reads with the fencing token {fencing}");
+            self.finds(Rule::Order, at, &[call], words);
+            return;
+        }
+        let mut found = None;
+        for place in &hold.on.places {
+            let given = self.tokens.of.entry((*place, hold.slot)).or_default();
+            let on = &hold.on;
+            let words = |other: u64| {
+                format!("{who} has {on} with the fencing token {fencing}, and {other} was before")
+            };
+            let known = given.largest.iter().rev();
+            let before = known.skip_while(|(returned, ..)| *returned > asked);
+            let before = before.map(|(_, largest, whose)| (*largest, *whose)).next();
+            let before = before.into_iter().chain(given.valid).max();
+            if !given.all.insert(fencing) {
+                let whose = given.largest.iter().find(|(_, other, _)| *other == fencing);
+                let calls = whose.map(|(.., whose)| *whose).into_iter().chain([call]);
+                found = found.or(Some((
+                    Rule::Twice,
+                    calls.collect::<Vec<_>>(),
+                    words(fencing),
+                )));
+            } else if let Some((other, whose)) = before.filter(|(other, _)| *other > fencing) {
+                found = found.or(Some((Rule::Order, vec![whose, call], words(other))));
+            }
+            let last = given.largest.last().map(|(_, last, whose)| (*last, *whose));
+            let (largest, whose) = last
+                .into_iter()
+                .chain([(fencing, call)])
+                .max()
+                .unwrap_or((fencing, call));
+            given.largest.push((at, largest, whose));
+            // Guards that are valid are had one after the other.
+            if at < hold.end.low {
+                given.valid = given.valid.max(Some((fencing, call)));
+            }
+        }
+        if let Some((rule, calls, words)) = found {
+            self.finds(rule, at, &calls, words);
+        }
+    }
+}

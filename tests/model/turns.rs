@@ -1,0 +1,256 @@
+//! Readers and writers that come and go without an end: neither kind keeps the other away for ever.
+//!
+//! One node, the arbiter, which all of them ask first. Writers that wait leave an intent there, readers are refused while there is
+//! one, and a writer that gives back lets the readers go first that wait at that moment. Times to live are not in it: a section
+//! ends, an intent is made again as long as its writer waits, and ends when none does.
+//!
+//! # What is promised
+//!
+//! There is no run without an end in which somebody of a kind waits and nobody of that kind gets the lock, if each is fair: whoever
+//! has the lock gives it back; whoever waits looks again, and again; what has to end ends. Nobody has to come, and a writer may
+//! give up at any time, but not again and again without an end. That is weak fairness: what can be done all the time is done at some time.
+//!
+//! That one writer does not keep another one away for ever is not promised, and not so.
+
+use stateright::{Model, Property};
+
+use crate::liveness::Graph;
+
+/// The first two write, the others read.
+const CLIENTS: usize = 4;
+const WRITERS: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    AsItIs,
+    /// Readers heed no intent.
+    ReadersHeedNothing,
+    /// A writer that gives back takes no intent away, and lets nobody go first.
+    WritersLetNobodyGoFirst,
+    /// A writer that gives up leaves an intent that never ends.
+    IntentsForEver,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Away,
+    Waits,
+    Has,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    places: [Place; CLIENTS],
+    has_intent: bool,
+    /// The readers that go first. Until then writers neither look nor ask, some milliseconds at most.
+    first: [bool; CLIENTS],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Comes(usize),
+    GivesUp(usize),
+    /// It gets the lock, or a writer leaves its intent.
+    Asks(usize),
+    GivesBack(usize),
+    IntentEnds,
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    rule: Rule,
+}
+
+impl State {
+    fn has_any(&self, who: std::ops::Range<usize>, place: Place) -> bool {
+        self.places[who].contains(&place)
+    }
+
+    fn may_leave_intent(&self) -> bool {
+        !self.has_intent && !self.first.contains(&true)
+    }
+
+    fn is_let_in(&self, rule: Rule, client: usize) -> bool {
+        let writers = self.has_any(0..WRITERS, Place::Has);
+        if client < WRITERS {
+            let readers = self.has_any(WRITERS..CLIENTS, Place::Has);
+            !writers && !readers && !self.first.contains(&true)
+        } else {
+            let is_refused = self.has_intent && rule != Rule::ReadersHeedNothing;
+            !writers && !is_refused
+        }
+    }
+}
+
+/// Whether a step has to be taken at some time, where it can be taken all the time.
+fn is_fair(action: Action) -> bool {
+    match action {
+        Action::Comes(_) | Action::GivesUp(_) => false,
+        Action::Asks(_) | Action::GivesBack(_) | Action::IntentEnds => true,
+    }
+}
+
+impl Model for World {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            places: [Place::Away; CLIENTS],
+            has_intent: false,
+            first: [false; CLIENTS],
+        }]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        for (client, place) in state.places.iter().enumerate() {
+            let is_writer = client < WRITERS;
+            match place {
+                Place::Away => actions.push(Action::Comes(client)),
+                Place::Has => actions.push(Action::GivesBack(client)),
+                Place::Waits => {
+                    let is_let_in = state.is_let_in(self.rule, client);
+                    let leaves_intent = is_writer && state.may_leave_intent();
+                    if is_let_in || leaves_intent || state.first[client] {
+                        actions.push(Action::Asks(client));
+                    }
+                    if is_writer {
+                        actions.push(Action::GivesUp(client));
+                    }
+                }
+            }
+        }
+        let is_wanted = state.has_any(0..WRITERS, Place::Waits);
+        if state.has_intent && !is_wanted && self.rule != Rule::IntentsForEver {
+            actions.push(Action::IntentEnds);
+        }
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut state = last.clone();
+        match action {
+            Action::Comes(client) => state.places[client] = Place::Waits,
+            Action::GivesUp(client) => state.places[client] = Place::Away,
+            Action::Asks(client) => {
+                if state.is_let_in(self.rule, client) {
+                    state.places[client] = Place::Has;
+                } else if client < WRITERS && state.may_leave_intent() {
+                    state.has_intent = true;
+                }
+                state.first[client] = false;
+            }
+            Action::GivesBack(client) => {
+                state.places[client] = Place::Away;
+                let waits = |place: &Place| *place == Place::Waits;
+                let is_kept = self.rule == Rule::WritersLetNobodyGoFirst;
+                if client < WRITERS && !is_kept && state.places[WRITERS..].iter().any(waits) {
+                    state.has_intent = false;
+                    for reader in WRITERS..CLIENTS {
+                        state.first[reader] = waits(&state.places[reader]);
+                    }
+                }
+            }
+            Action::IntentEnds => state.has_intent = false,
+        }
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        Vec::new()
+    }
+}
+
+/// How many steps lead, at least, to where a kind may be kept away for ever; none if nothing does. And how many states there are.
+fn kept_away(rule: Rule, kind: std::ops::Range<usize>) -> (Option<usize>, usize) {
+    let world = World { rule };
+    let graph = Graph::of(&world, |_| true);
+    let waits = |number: usize| graph.states[number].has_any(kind.clone(), Place::Waits);
+    let is_of_kind =
+        |action: &Action| matches!(action, Action::Asks(client) if kind.contains(client));
+    let changes = |from: usize, to: usize| graph.states[from].places != graph.states[to].places;
+    // The steps after which somebody of the kind still waits, and nobody has got the lock.
+    let mut all = Vec::new();
+    for (number, steps) in graph.steps.iter().enumerate() {
+        let mut steps = steps.clone();
+        steps.retain(|(action, next)| {
+            let gets = is_of_kind(action) && changes(number, *next);
+            let gives_up = matches!(action, Action::GivesUp(_));
+            waits(number) && waits(*next) && !gets && !gives_up
+        });
+        all.push(steps);
+    }
+    let reach: Vec<Vec<bool>> = (0..all.len()).map(|from| reached(&all, from)).collect();
+    let is_kept_away = |number: &usize| {
+        let circle = |other: &usize| {
+            let both = reach[*number][*other] && reach[*other][*number];
+            both || other == number
+        };
+        let circle: Vec<usize> = (0..all.len()).filter(circle).collect();
+        waits(*number) && is_a_fair_run(&graph, &all, &circle)
+    };
+    let first = (0..all.len()).find(is_kept_away);
+    (first.map(|number| graph.depth(number)), all.len())
+}
+
+/// Which states can be reached from one by a step or more.
+fn reached(steps: &[Vec<(Action, usize)>], from: usize) -> Vec<bool> {
+    let mut reached = vec![false; steps.len()];
+    let mut waiting = vec![from];
+    while let Some(number) = waiting.pop() {
+        for (_, next) in &steps[number] {
+            if !std::mem::replace(&mut reached[*next], true) {
+                waiting.push(*next);
+            }
+        }
+    }
+    reached
+}
+
+/// Whether a run may stay for ever within states that can all be reached from each other, and be fair: each fair step is taken
+/// there, or can't be taken in one of them.
+fn is_a_fair_run(graph: &Graph<World>, all: &[Vec<(Action, usize)>], circle: &[usize]) -> bool {
+    let kinds = (0..CLIENTS).flat_map(|client| [Action::Asks(client), Action::GivesBack(client)]);
+    let mut fair = kinds
+        .chain([Action::IntentEnds])
+        .filter(|action| is_fair(*action));
+    fair.all(|action| {
+        let is_taken = circle.iter().any(|number| {
+            let mut steps = all[*number].iter();
+            steps.any(|(step, next)| *step == action && circle.contains(next))
+        });
+        let can_be = |number: &usize| graph.steps[*number].iter().any(|(step, _)| *step == action);
+        is_taken || !circle.iter().all(can_be)
+    })
+}
+
+const READERS: std::ops::Range<usize> = WRITERS..CLIENTS;
+
+#[test]
+fn neither_readers_nor_writers_are_kept_away_for_ever() {
+    for kind in [0..WRITERS, READERS] {
+        let (way, states) = kept_away(Rule::AsItIs, kind.clone());
+        println!("turns of {kind:?}: {states} states");
+        assert_eq!(way, None, "{kind:?}");
+    }
+}
+
+#[test]
+fn readers_that_heed_no_intent_keep_writers_away() {
+    assert_eq!(kept_away(Rule::ReadersHeedNothing, 0..WRITERS).0, Some(4));
+}
+
+#[test]
+fn writers_that_let_nobody_go_first_keep_readers_away() {
+    assert_eq!(kept_away(Rule::WritersLetNobodyGoFirst, READERS).0, Some(1));
+}
+
+#[test]
+fn an_intent_that_never_ends_keeps_readers_away() {
+    assert_eq!(kept_away(Rule::IntentsForEver, READERS).0, Some(7));
+}
+
+/// What is not promised: of two writers, one may always be the first.
+#[test]
+fn one_writer_may_keep_another_one_away() {
+    assert!(kept_away(Rule::AsItIs, 0..1).0.is_some());
+}

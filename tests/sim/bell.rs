@@ -1,0 +1,69 @@
+//! Clients that listen at a node until a bell rings: who is woken, who listens in vain, and what a node does not know of them.
+
+use super::clocks::{MICRO, MILLI, Nanos};
+use super::queue::Event;
+use super::wire::Message;
+use super::world::State;
+use crate::wire::resp::Reply;
+
+/// A server that has nothing else to do looks ten times a second whose time is over.
+const TICK: Nanos = 100 * MILLI;
+
+impl State {
+    /// A client listens on its connection from now on, unless the bell has rung already.
+    pub(super) fn listens(&mut self, id: usize, message: &Message) {
+        let node = self.network.connections[id].node;
+        let (reply, until) = self.nodes[node].listens(id, message, self.now);
+        let Some(reply) = reply else {
+            let late = if self.rng.bool() {
+                self.rng.u64(0..TICK)
+            } else {
+                MICRO
+            };
+            self.note(|| format!("       n{node} #{id} listens"));
+            return self.push(until + late, Event::Unblock { connection: id });
+        };
+        self.count(if matches!(&reply, Reply::Array(_)) {
+            "the bell had rung"
+        } else {
+            "no bell to listen to"
+        });
+        self.reply(id, reply);
+    }
+
+    /// The node has executed a command: who is woken by that.
+    pub(super) fn rings(&mut self, node: usize) {
+        for (id, reply) in self.nodes[node].woken(self.now) {
+            self.count("woken by the bell");
+            self.note(|| format!("       n{node} #{id} is woken"));
+            self.reply(id, reply);
+        }
+    }
+
+    /// The node looks who has listened for long enough.
+    pub(super) fn unblock(&mut self, node: usize) {
+        for id in self.nodes[node].no_longer_listen(self.now) {
+            self.count("listened in vain");
+            self.note(|| format!("       n{node} #{id} has listened in vain"));
+            self.reply(id, Reply::Nil);
+        }
+    }
+
+    /// The client has closed its end. The node learns that later, or never, and rings for nobody until then.
+    pub(super) fn closes(&mut self, id: usize) {
+        let connection = &mut self.network.connections[id];
+        connection.is_closed = true;
+        let (client, node) = (connection.client, connection.node);
+        self.network.open[node].retain(|other| *other != id);
+        if self.is_over || !self.nodes[node].has_listener(id) {
+            return;
+        }
+        let delay = self.delay();
+        let at = match self.partition(client, node) {
+            Some((_, false)) => return,
+            Some((end, true)) => end,
+            None => self.now,
+        };
+        self.push(at + delay, Event::Gone { connection: id });
+    }
+}

@@ -1,0 +1,296 @@
+//! What happens in a run, noted for the judge of histories, which hears it at once.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlatch_history::{
+    Assumed, Call, Checker, Does, Event, History, Nanos, On, Origin, Restart, Rule, Span,
+    Violation, What, Who, Why,
+};
+
+use super::access::Access;
+use super::claims::NOTICE;
+use super::plan::{Kind, Plan, nanos};
+use super::trouble::Trouble;
+use super::world::{State, World};
+use crate::{Error, LockGuard, LossCause};
+
+/// The place of the only semaphore.
+const SEMAPHORE: u32 = 0;
+
+/// The history of a run, and its judge.
+pub(crate) struct Record {
+    history: History,
+    checker: Checker,
+    /// The call that each task waits for.
+    asking: HashMap<usize, Call>,
+    violation: Option<Violation>,
+}
+
+impl Record {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let permits = plan.permits.iter();
+        let assumed = Assumed {
+            nodes_forget: plan.kind != Kind::Sound,
+            permits: permits.map(|permits| (SEMAPHORE, permits.agreed)).collect(),
+            // By the client's own clock.
+            notice: NOTICE + NOTICE / 100,
+            // A thread that stops after its last look at the clock returns a guard too late.
+            is_exact: plan.preemption.is_none(),
+        };
+        Self {
+            history: History::default(),
+            checker: Checker::new(assumed),
+            asking: HashMap::new(),
+            violation: None,
+        }
+    }
+
+    /// Writes the page of a violation that the judge found, or of what happened just before the run was ended. Returns
+    /// where the page is.
+    pub(crate) fn write(&self, plan: &Plan, what: &str) -> PathBuf {
+        let at = self.history.events().last().map_or(0, |event| event.at);
+        let other = Violation {
+            rule: Rule::Other,
+            at,
+            calls: Vec::new(),
+            text: what.to_owned(),
+        };
+        let name = format!("sim-{:?}-{}", plan.kind, plan.seed).to_lowercase();
+        let found = self.violation.as_ref().unwrap_or(&other);
+        self.history.write(&name, found).unwrap()
+    }
+}
+
+/// What a call has come to.
+pub(super) trait Ends {
+    /// Why it has no guard.
+    fn why(&self) -> Option<Why>;
+}
+
+impl Ends for Result<LockGuard, Error> {
+    fn why(&self) -> Option<Why> {
+        self.as_ref().err().map(why)
+    }
+}
+
+/// None where the thread has panicked in the middle.
+impl Ends for Option<Result<LockGuard, Error>> {
+    fn why(&self) -> Option<Why> {
+        self.as_ref().map_or(Some(Why::Unknown), Ends::why)
+    }
+}
+
+pub(super) fn why(error: &Error) -> Why {
+    if let Error::Lost { cause, .. } = error {
+        why_lost(cause)
+    } else if matches!(error, Error::Held { .. }) {
+        Why::Held
+    } else {
+        Why::Unknown
+    }
+}
+
+pub(super) fn why_lost(cause: &LossCause) -> Why {
+    match cause {
+        LossCause::Expired { .. } | LossCause::Unreachable { .. } => Why::Expired,
+        LossCause::Taken { .. } | LossCause::Vanished { .. } => Why::Gone,
+        LossCause::MaxHold { .. } => Why::Limited,
+        LossCause::Released => Why::Unknown,
+    }
+}
+
+impl State {
+    /// Something happens now. The judge hears it, and what it finds ends the run.
+    pub(super) fn records(&mut self, what: What) {
+        if self.is_over {
+            return;
+        }
+        let event = Event { at: self.now, what };
+        let is_well = self.record.checker.hear(&event);
+        self.record.history.notes(event.at, event.what);
+        if !is_well {
+            self.is_judged();
+        }
+    }
+
+    /// The run has come to its end.
+    pub(super) fn all_calls_have_ended(&mut self) {
+        self.record.checker.ends(self.now);
+        self.is_judged();
+    }
+
+    /// Two holders are to be expected without the assumptions of the algorithm, and all that comes of them.
+    fn is_judged(&mut self) {
+        let is_sound = matches!(self.plan.kind, Kind::Sound | Kind::Fenced);
+        let mut found = self.record.checker.violations().iter();
+        let stops = self.may_stop_after_a_look();
+        let found = found.find(|found| {
+            // By the clock that a thread looked at before it stopped, all was well.
+            let is_of_a_stop = matches!(found.rule, Rule::Extension | Rule::LateLoss);
+            let is_of_two = matches!(found.rule, Rule::Revival | Rule::Release);
+            !(is_of_a_stop && stops || is_of_two && !is_sound)
+        });
+        if let Some(found) = found.cloned() {
+            let words = found.to_string();
+            self.record.violation.get_or_insert(found);
+            self.fail(words);
+        }
+    }
+
+    fn who(&self) -> Who {
+        let thread = self.task() % self.plan.workers;
+        Who {
+            client: number(self.client()),
+            thread: number(thread),
+        }
+    }
+
+    fn on(&self, on: &Access) -> On {
+        if self.plan.permits.is_some() {
+            return On::permit(SEMAPHORE);
+        }
+        let places = on.resources().iter().map(|resource| number(*resource));
+        if on.is_read() {
+            On::read(number(on.resources()[0]))
+        } else {
+            On::all(places)
+        }
+    }
+
+    /// The task that is running begins to call for a lock.
+    pub(super) fn records_call(&mut self, on: &Access, ttl: Option<Nanos>, adopts: Option<&str>) {
+        let (call, task) = (self.record.history.new_call(), self.task());
+        let (who, on, adopts) = (self.who(), self.on(on), adopts.map(Arc::from));
+        self.record.asking.insert(task, call);
+        self.records(What::Asks {
+            call,
+            who,
+            on,
+            ttl,
+            adopts,
+        });
+    }
+
+    /// The task that is running has got no guard.
+    pub(super) fn records_failure(&mut self, why: Why) {
+        let task = self.task();
+        if let Some(call) = self.record.asking.remove(&task) {
+            self.records(What::Fails { call, why });
+        }
+    }
+
+    /// The task that is running has got a guard. Returns the number by which the judge knows it.
+    pub(super) fn records_guard(&mut self, guard: &LockGuard, end: Nanos, origin: Origin) -> Call {
+        let task = self.task();
+        let Some(call) = self.record.asking.remove(&task) else {
+            // The run is over.
+            return self.record.history.new_call();
+        };
+        self.records(What::Gets {
+            call,
+            token: guard.token().into(),
+            fencing: guard.fencing_token().map(Into::into),
+            slot: guard.slot(),
+            end: Some(Span::exactly(end)),
+            origin,
+        });
+        call
+    }
+
+    /// A trouble begins or ends.
+    pub(super) fn records_trouble(&mut self, trouble: Trouble, begins: Stage) {
+        let of_node = |node: usize, does| What::Node {
+            node: number(node),
+            does,
+        };
+        let whole = |keeps| {
+            if keeps {
+                Restart::Whole
+            } else {
+                Restart::Empty
+            }
+        };
+        let what = match (trouble, begins) {
+            (Trouble::Hang { node }, Stage::Begins) => of_node(node, Does::Stops),
+            (Trouble::Hang { node }, Stage::Ends) => of_node(node, Does::GoesOn),
+            (Trouble::Crash { node, .. } | Trouble::Replace { node, .. }, Stage::Begins) => {
+                of_node(node, Does::Dies)
+            }
+            (Trouble::Crash { node, keeps }, Stage::Ends) => {
+                of_node(node, Does::Starts(whole(keeps)))
+            }
+            (Trouble::Replace { node, .. }, Stage::Ends) => of_node(node, Does::IsReplaced),
+            (Trouble::GoBack { node }, Stage::Ends) => of_node(node, Does::Starts(Restart::Older)),
+            (Trouble::Flush { node }, Stage::Begins) => of_node(node, Does::IsFlushed),
+            (Trouble::Partition { node, .. }, Stage::Begins) => of_node(node, Does::IsCutOff),
+            (Trouble::Partition { node, .. }, Stage::Ends) => of_node(node, Does::IsReached),
+            (Trouble::Jump { node, by }, Stage::Begins) => {
+                of_node(node, Does::IsSet(i64::try_from(by).unwrap()))
+            }
+            (Trouble::Freeze { client }, stage) => What::Client {
+                client: number(client),
+                does: match stage {
+                    Stage::Begins => Does::Stops,
+                    Stage::Ends => Does::GoesOn,
+                },
+            },
+            _ => return,
+        };
+        self.records(what);
+    }
+
+    /// Counts those who have something together, as they may.
+    pub(super) fn counts_company(&mut self, id: u64) {
+        let now = self.now;
+        let valid = self.witness.guards.iter().filter(|claim| claim.until > now);
+        let held = valid.clone().count();
+        let mine = self.witness.guards.iter().find(|claim| claim.id == id);
+        let mine = mine.filter(|mine| mine.on.is_read() && mine.until > now);
+        let mut others = valid.filter(|other| other.id != id);
+        if mine.is_some_and(|mine| others.any(|other| other.on == mine.on)) {
+            self.count("readers at the same time");
+        }
+        let permits = self.plan.permits.as_ref();
+        let most = permits.map(|permits| usize::try_from(permits.agreed).unwrap());
+        if most == Some(held) && held > 1 {
+            self.count("all permits at once");
+        }
+    }
+}
+
+/// Of a trouble.
+#[derive(Clone, Copy)]
+pub(super) enum Stage {
+    Begins,
+    Ends,
+}
+
+fn number(number: usize) -> u32 {
+    u32::try_from(number).unwrap()
+}
+
+impl World {
+    /// Something happens now to the guard of a claim.
+    pub(super) fn records(&self, id: u64, what: impl FnOnce(Call) -> What) {
+        let mut state = self.state();
+        if let Some(hold) = state.claim(id).map(|claim| claim.hold) {
+            state.records(what(hold));
+        }
+    }
+
+    /// A guard was asked whether it is valid, and said yes.
+    pub(super) fn records_look(&self, id: u64) {
+        let end = self.state().end_of(id).map(Span::exactly);
+        self.records(id, |hold| What::Looks { hold, says: end });
+    }
+
+    /// Extends a lock, of which the judge knows.
+    pub(super) fn extends(&self, id: u64, guard: &LockGuard, ttl: Duration) -> Result<(), Error> {
+        let longest = nanos(ttl);
+        self.records(id, |hold| What::Extends { hold, ttl: longest });
+        guard.extend(ttl)
+    }
+}

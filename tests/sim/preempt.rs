@@ -1,0 +1,283 @@
+//! Runs in which threads are preempted at the locks and atomics of `src/sync.rs`: in the middle of critical sections, and
+//! between one and the next. Elsewhere a thread runs until it waits for time or for the network.
+//!
+//! Where a thread stops is drawn from the seed: a few places of the source are likely ones in a seed, and all others are not.
+//! So a race between two places is met by the seeds in which one of them is likely, many times in such a run. It stops for the
+//! others that can go on at that moment, or for a time in which others do something.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::panicking;
+
+use super::client::Worker;
+use super::clocks::{MICRO, Nanos, SECOND};
+use super::plan::{Kind, Plan, nanos, pick};
+use super::run::{Until, replay_text, run_many, run_one};
+use super::trace::Trace;
+use super::trouble::Trouble;
+use super::world::{State, World, switch};
+use super::{USUAL_SEEDS, seeds};
+use crate::sync::points::{Point, Scheduler, Side};
+
+/// How threads are preempted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Preemption {
+    /// One place in so many is a likely one.
+    one_in: u64,
+    /// How likely a thread stops at a likely place, and at any other, in a million.
+    likely: u32,
+    elsewhere: u32,
+    /// For how long at most; for no time if it is zero.
+    longest: Nanos,
+}
+
+impl Plan {
+    /// Few clients of several threads that want the same locks, or of a crowd; in some the resources are shared, or permits.
+    pub(super) fn preempted(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x9_cee3_97ed);
+        let rng = &mut rng;
+        let work = rng.u8(0..8);
+        let mut plan = if work == 0 {
+            Self::crowd(seed)
+        } else {
+            let kind = pick(rng, &[Kind::Sound, Kind::Sound, Kind::Fenced]);
+            let size = (
+                pick(rng, &[3, 3, 5, 1]),
+                pick(rng, &[1, 1, 2]),
+                pick(rng, &[2, 3, 5]),
+            );
+            Self::with(seed, kind, size, rng.fork())
+        };
+        // A thread that panics would leave others stopped in the middle of its unwinding.
+        plan.crowds = plan.crowds.map(|_| 0);
+        plan = match work {
+            1 | 2 => plan.with_sharing(),
+            3 => plan.with_permits(),
+            _ => plan,
+        };
+        plan.rests |= work == 4;
+        let longest_ttl = plan.longest_ttl();
+        plan.storm = plan
+            .storm
+            .min((4 * longest_ttl).clamp(2 * SECOND, 10 * SECOND));
+        let storm = plan.storm;
+        plan.replaced.clear();
+        plan.client_lags.fill(0);
+        plan.episodes.retain(|episode| {
+            episode.end <= storm && !matches!(episode.trouble, Trouble::Replace { .. })
+        });
+        let timeout = nanos(plan.node_timeout);
+        let longest = pick(rng, &[timeout / 8, timeout, timeout, longest_ttl / 2]);
+        plan.preemption = Some(Preemption {
+            one_in: pick(rng, &[4, 8, 16]),
+            likely: pick(rng, &[500_000, 200_000, 50_000]),
+            elsewhere: pick(rng, &[0, 200, 2_000]),
+            // What is sent too late may be left behind.
+            longest: if plan.lossless { 0 } else { longest },
+        });
+        plan
+    }
+}
+
+/// Stops coroutines at the points, and wakes those that wait for each other.
+pub(super) struct Preempter {
+    world: Arc<World>,
+    waits: RefCell<Waits>,
+}
+
+/// Which tasks wait for what.
+#[derive(Default)]
+struct Waits {
+    /// Mutexes by their addresses, each with the wait of a task.
+    mutexes: Vec<(usize, (usize, u64))>,
+    /// Condition variables.
+    condvars: Vec<(usize, usize)>,
+}
+
+impl Preempter {
+    pub(super) fn of(plan: &Plan, world: &Arc<World>) -> Option<Rc<dyn Scheduler>> {
+        plan.preemption?;
+        let world = Arc::clone(world);
+        let waits = RefCell::default();
+        Some(Rc::new(Self { world, waits }))
+    }
+}
+
+impl Scheduler for Preempter {
+    fn pass(&self, point: Point) {
+        // Where the state is locked, the simulation itself looks at something. A switch while one unwinds would make all
+        // others think that they panic.
+        let Some(mut state) = self.world.try_state().filter(|_| !panicking()) else {
+            return;
+        };
+        let Some(span) = state.is_preempted_at(point) else {
+            return;
+        };
+        state.count("preempted");
+        let until = state.now + span;
+        if span > 0 {
+            state.stands_still(until);
+        }
+        let task = state.task();
+        state.note(|| format!("task {task} stops for {span} ns at {point:?}"));
+        drop(state);
+        self.world.block(until, None);
+    }
+
+    fn wait_for(&self, mutex: usize) {
+        let mut state = self.world.state();
+        state.count("waited for a mutex");
+        // The witness has to wait as well.
+        let was_witness = state.looks_as_witness(false);
+        let wait = state.wait_of_task();
+        drop(state);
+        self.waits.borrow_mut().mutexes.push((mutex, wait));
+        switch();
+        self.world.state().looks_as_witness(was_witness);
+    }
+
+    fn unlocked(&self, mutex: usize) {
+        let mut waits = self.waits.borrow_mut();
+        if !waits.mutexes.iter().any(|(other, _)| *other == mutex) {
+            return;
+        }
+        let mut state = self.world.state();
+        waits.mutexes.retain(|(other, wait)| {
+            if *other == mutex {
+                state.wake(*wait);
+            }
+            *other != mutex
+        });
+    }
+
+    fn listen(&self, condvar: Option<usize>) {
+        let task = self.world.state().task();
+        let listeners = &mut self.waits.borrow_mut().condvars;
+        listeners.retain(|(_, other)| *other != task);
+        listeners.extend(condvar.map(|condvar| (condvar, task)));
+    }
+
+    fn notified(&self, condvar: usize) {
+        let waits = self.waits.borrow();
+        let listeners = waits.condvars.iter();
+        for (_, task) in listeners.filter(|(other, _)| *other == condvar) {
+            self.world.state().wake_task(*task);
+        }
+    }
+}
+
+impl State {
+    /// Whether a thread may stop between its last look at the clock and the step that it takes by it. No code can prevent that,
+    /// so a guard may be returned late, and an extension be noted late: for what the nodes had granted in time.
+    pub(super) fn may_stop_after_a_look(&self) -> bool {
+        self.plan
+            .preemption
+            .is_some_and(|preemption| preemption.longest > 0)
+    }
+
+    /// For how long the task that is running stops there, if it does.
+    fn is_preempted_at(&mut self, point: Point) -> Option<Nanos> {
+        let preemption = self.plan.preemption?;
+        if self.is_over || self.is_witness() {
+            return None;
+        }
+        let chance = if is_likely(self.plan.seed, point, preemption.one_in) {
+            preemption.likely
+        } else {
+            preemption.elsewhere
+        };
+        if chance == 0 || self.rng.u32(0..1_000_000) >= chance {
+            return None;
+        }
+        if preemption.longest < 2 * MICRO || !self.is_stormy || self.rng.bool() {
+            return Some(0);
+        }
+        // As often around a microsecond as around a millisecond.
+        let scale = (preemption.longest / MICRO).ilog2();
+        let most = MICRO << self.rng.u32(0..=scale);
+        Some(self.rng.u64(most / 2..=most))
+    }
+}
+
+/// Whether a place is a likely one for this seed.
+fn is_likely(seed: u64, point: Point, one_in: u64) -> bool {
+    let line = point.line;
+    let place = [
+        u64::from(line.line()),
+        u64::from(line.column()),
+        u64::try_from(line.file().len()).unwrap(),
+        match point.side {
+            Side::Before => 0,
+            Side::After => 1,
+            Side::Unlocked => 2,
+        },
+    ];
+    let mix = |sum: u64, part: u64| {
+        (sum ^ part)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    };
+    place.into_iter().fold(seed, mix).is_multiple_of(one_in)
+}
+
+impl Worker {
+    /// When all have given back what they had, nothing of it remains in the process.
+    pub(super) fn leaves_nothing_in_the_process(&self) {
+        let state = self.world.state();
+        let has_failed = state.witness.violation.is_some();
+        let (id, abandoned) = (self.id, state.clients[self.id].abandoned);
+        drop(state);
+        if self.number > 0 || self.plan.preemption.is_none() || has_failed {
+            return;
+        }
+        if let Some(remains) = self.manager.remains(abandoned) {
+            let mut state = self.world.state();
+            state.fail(format!("in the process of c{id} remains {remains}"));
+        }
+    }
+}
+
+/// What has to happen in 200 seeds.
+const SEEN: [&str; 12] = [
+    "adopted",
+    "a read lock",
+    "handed over",
+    "hook called",
+    "kept",
+    "led for others",
+    "passed to the next thread",
+    "preempted",
+    "queued",
+    "renewed in the background",
+    "several resources",
+    "waited for a mutex",
+];
+
+#[test]
+fn no_preempted_seed_breaks_a_promise() {
+    let total = run_many(seeds(), Until::Broken, Plan::preempted);
+    println!("preempted: {total}");
+    if let Some((seed, what)) = total.violations.first() {
+        panic!(
+            "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_KIND=preempted REDLATCH_SIM_SEED={seed} cargo test --release --lib sim::replay -- --nocapture",
+            replay_text(&Plan::preempted(*seed), 80)
+        );
+    }
+    assert!(total.acquired > 10 * total.runs, "{total}");
+    let expected = if total.runs < 200 { &[][..] } else { &SEEN };
+    for seen in expected {
+        assert!(total.tally.contains_key(seen), "no {seen}: {total}");
+    }
+}
+
+#[test]
+fn a_preempted_seed_is_the_same_run_each_time() {
+    for seed in USUAL_SEEDS {
+        let plan = Plan::preempted(seed);
+        let first = run_one(&plan, Trace::digest_only());
+        let again = run_one(&plan, Trace::text());
+        assert_eq!(first.digest, again.digest, "seed {seed}");
+        assert_eq!(first.events, again.events, "seed {seed}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Locks that go from thread to thread again and again, while most messages are late: the next holder extends what the one before has
+//! asked for, and what was undone meanwhile. With the fenced protocol the tokens that are set apart run out, because other
+//! clients' clocks are ahead.
+
+use super::clocks::{MILLI, Nanos, SECOND};
+use super::fewer_seeds;
+use super::plan::{Kind, Labels, Plan, nanos, pick};
+use super::run::{Until, replay_text, run_many};
+use super::trouble::{Episode, Trouble};
+
+impl Plan {
+    /// Two or three clients of three threads each want one lock.
+    pub(super) fn relay(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x2e_1a75);
+        let rng = &mut rng;
+        let kind = pick(rng, &[Kind::Sound, Kind::Fenced]);
+        let clients = rng.usize(2..=3);
+        let mut plan = Self::with(seed, kind, (3, clients, 3), rng.fork());
+        plan.resources = 1;
+        plan.lossless = false;
+        plan.replaced.clear();
+        plan.client_lags.fill(0);
+        let longest = plan.longest_ttl();
+        // Often, because the threads of a client take turns for all of its ttl.
+        plan.handovers = vec![Some((pick(rng, &[5, 20]), plan.ttls[0] * 5)); clients];
+        // Only threads of one name hand a lock over.
+        plan.labels.fill(Labels::Nobody);
+        plan.weather.tail = rng.u32(100_000..=400_000);
+        plan.weather.longest = (longest / 2).max(nanos(plan.node_timeout) * 3);
+        plan.storm = plan.storm.min((3 * longest).max(10 * SECOND));
+        plan.episodes = one_node_is_stopped(rng, longest, plan.storm);
+        if kind == Kind::Fenced {
+            plan = plan.with_wall_clocks_apart();
+        }
+        plan
+    }
+}
+
+/// One of three after the other, so that a majority needs both of the others.
+fn one_node_is_stopped(rng: &mut fastrand::Rng, longest_ttl: Nanos, storm: Nanos) -> Vec<Episode> {
+    let mut episodes = Vec::new();
+    let mut start = 0;
+    while start < storm {
+        let end = start + rng.u64(MILLI..=longest_ttl);
+        episodes.push(Episode {
+            start,
+            end: end.min(storm),
+            trouble: Trouble::Hang {
+                node: rng.usize(0..3),
+            },
+        });
+        start = end + rng.u64(MILLI..=longest_ttl);
+    }
+    episodes
+}
+
+#[test]
+fn no_lock_that_goes_from_thread_to_thread_breaks_a_promise() {
+    let total = run_many(fewer_seeds(), Until::Broken, Plan::relay);
+    println!("relays: {total}");
+    if let Some((seed, what)) = total.violations.first() {
+        panic!(
+            "seed {seed}: {what}\n{}",
+            replay_text(&Plan::relay(*seed), 80)
+        );
+    }
+    assert!(total.acquired > 20 * total.runs, "{total}");
+    for seen in [
+        "handed over",
+        "undo",
+        "a wall clock goes forward",
+        "a larger token",
+    ] {
+        let is_expected = total.runs >= 100 || seen == "handed over" || seen == "undo";
+        assert!(
+            !is_expected || total.tally.contains_key(seen),
+            "no {seen}: {total}"
+        );
+    }
+}
