@@ -286,17 +286,32 @@ mod pages {
     #[doc = include_str!("../docs/contention.md")]
     mod contention {}
 
+    #[doc = include_str!("../docs/chaos.md")]
+    mod chaos {}
+
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
 
     #[doc = include_str!("../docs/leader.md")]
     mod leader {}
 
+    #[doc = include_str!("../docs/models.md")]
+    mod models {}
+
+    #[doc = include_str!("../docs/mutants.md")]
+    mod mutants {}
+
+    #[doc = include_str!("../docs/mutation.md")]
+    mod mutation {}
+
     #[doc = include_str!("../docs/operations.md")]
     mod operations {}
 
     #[doc = include_str!("../docs/safety.md")]
     mod safety {}
+
+    #[doc = include_str!("../docs/simulation.md")]
+    mod simulation {}
 
     #[doc = include_str!("../docs/testing.md")]
     mod testing {}

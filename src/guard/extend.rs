@@ -26,8 +26,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when the validity ended before the call or during it, or when a majority no longer has our
-    ///   key.
+    /// - [`Error::Lost`] when the validity ended before the call or during it, also while a node was healed, or when a
+    ///   majority no longer has our key.
     /// - [`Error::Unavailable`] when too few nodes answered to tell.
     /// - [`Error::TooSlow`] when a majority extended the lock, but so late that the new validity had ended.
     /// - [`Error::InvalidTtl`] as for [`LockManager::lock`](crate::LockManager::lock), and [`Error::Forked`] in a forked child.
@@ -63,17 +63,15 @@ impl LockGuard {
             heal(cluster, &mut extension);
         }
         let extended = extension.settle(cluster.clock.now(), renewal);
-        if extended.is_ok() {
-            // No vote is needed any more, so this does not delay the verdict.
-            heal(cluster, &mut extension);
-        }
         if let Err(Error::Lost { .. }) = &extended {
             self.shared.keeper.watch(&self.lease);
         }
-        if extended.is_ok() {
-            cluster.stats.extended.count();
-        }
-        extended
+        extended?;
+        // No vote is needed any more, so this does not delay the verdict.
+        heal(cluster, &mut extension);
+        cluster.stats.extended.count();
+        // The lock may have ended while a node was healed.
+        self.check()
     }
 
     /// Extends the lock by `ttl` and renews it from now on, as [`LockRequest::keep_alive`] does, for a guard that was

@@ -79,7 +79,8 @@ impl Checker {
             return;
         };
         let extending = hold.extending.take();
-        let (who, on, former) = (hold.who, hold.on.clone(), hold.end);
+        let (who, on) = (hold.who, hold.on.clone());
+        let (former, lost) = (hold.end, hold.lost);
         if extending.is_some_and(|extending| extending.is_late) {
             let words = format!("{who} extended its lease of {on} after its end");
             self.finds(Rule::Extension, at, &[call], words);
@@ -92,7 +93,14 @@ impl Checker {
             let words = format!("{who} has {on} for longer than it asked for");
             self.finds(Rule::Validity, at, &[call], words);
         }
-        if end.high < former.low {
+        let was_lost_before = lost.is_some_and(|lost| lost < at);
+        if lost == Some(at) {
+            // It was lost when it had been extended.
+        } else if self.assumed.is_exact && (end.high <= at || was_lost_before) {
+            let words =
+                format!("{who} was told that its lease of {on} is longer when that was over");
+            self.finds(Rule::LateLoss, at, &[call], words);
+        } else if end.high < former.low {
             self.shortened(call, at);
         }
         self.has_moved(call, at, end);

@@ -50,6 +50,7 @@ impl Plan {
         plan.lossless = kind == Kind::Sound;
         plan.handovers.fill(None);
         plan.client_lags.fill(0);
+        plan.wall_ahead.fill(0);
         (plan.replaced, plan.episodes) = (Vec::new(), Vec::new());
         plan.ttls = vec![SECTION * 20];
         plan.node_timeout = SECTION / 2;

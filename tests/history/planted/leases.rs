@@ -6,6 +6,7 @@ use crate::{Call, Does, Nanos, On, Origin, Rule, Says, Span, Way, What, Why};
 /// An extension in 14..=16, of one that has it in 10..20.
 fn extended(began: Nanos, end: Nanos) -> (Made, Call) {
     let (mut made, hold) = one();
+    made.assumed.is_exact = true;
     made.notes(began, What::Extends { hold, ttl: 10 });
     let end = Some(Span::exactly(end));
     made.notes(began + 2, What::Extended { hold, end });
@@ -43,6 +44,9 @@ fn an_extension_begins_before_the_end_and_never_shortens() {
         (14, 26, &[]),
         (14, 27, &[Rule::Validity]),
         (14, 19, &[Rule::Extension]),
+        // It may take longer than the lease lasted, but then it has failed.
+        (19, 21, &[Rule::LateLoss]),
+        (19, 18, &[Rule::LateLoss]),
         // It may take longer than the lease lasted.
         (19, 25, &[]),
         (20, 25, &[Rule::Extension]),

@@ -66,6 +66,23 @@ pub(super) fn that_ship(sources: &[(String, String)]) -> Vec<&(String, String)> 
     sources.iter().filter(ships).collect()
 }
 
+/// A file without its modules for tests, which may stand before other code.
+fn without_tests(text: &str) -> String {
+    let mut parts = text.split("#[cfg(test)]\nmod ");
+    let first = parts.next().unwrap().to_owned();
+    let behind = parts.map(|part| {
+        let (declared, rest) = part.split_once('\n').unwrap_or((part, ""));
+        let is_elsewhere = declared.ends_with(';');
+        let end = if is_elsewhere {
+            Some(rest)
+        } else {
+            rest.split_once("\n}\n").map(|(_, rest)| rest)
+        };
+        end.unwrap_or_default()
+    });
+    behind.fold(first, |code, part| code + "\n" + part)
+}
+
 /// What is wrong with the imports of these files.
 fn upward_arrows(floors: &HashMap<String, usize>, sources: &[(String, String)]) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -78,7 +95,7 @@ fn upward_arrows(floors: &HashMap<String, usize>, sources: &[(String, String)]) 
             wrong.push(format!("{name}: docs/architecture.md has no room {room}"));
             continue;
         };
-        let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+        let code = without_tests(text);
         let code: String = code
             .lines()
             .filter(|line| !line.trim_start().starts_with("//"))
@@ -123,6 +140,14 @@ fn an_import_that_goes_up_is_found() {
         ("src/quorum.rs", "use crate::retry::delay;\n"),
         ("src/quorum.rs", "use crate::LockGuard;\n"),
         ("src/no_room.rs", "use crate::quorum::Term;\n"),
+        (
+            "src/wire.rs",
+            "#[cfg(test)]\nmod tests;\nuse crate::node::Node;\n",
+        ),
+        (
+            "src/wire.rs",
+            "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n\nuse crate::node::Node;\n",
+        ),
     ] {
         assert_eq!(planted(name, text).len(), 1, "{name}: {text}");
     }

@@ -205,6 +205,22 @@ fn a_vote_of_a_heal_after_the_old_end_does_not_count() {
 }
 
 #[test]
+fn an_extension_does_not_succeed_if_the_lock_ended_while_a_node_was_healed() {
+    let (clock, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    clock.advance(guard.remaining().checked_sub(ms(60)).unwrap());
+    nodes[0].restart();
+    // It answers in time by the node timeout, and is healed after the end of what it is asked for.
+    nodes[0].delay(ms(45));
+    let began = clock.elapsed();
+    assert_lost(guard.extend(ms(80)), |cause| {
+        matches!(cause, LossCause::Expired { .. })
+    });
+    assert_eq!(clock.elapsed(), began + ms(90));
+    assert!(guard.unlock().is_err());
+}
+
+#[test]
 fn a_lock_that_a_majority_has_not_is_lost_and_set_nowhere() {
     let (_, nodes, manager) = cluster();
     let guard = manager.try_lock("report", TTL).unwrap();

@@ -78,6 +78,13 @@ fn assert_heal_is_sent(nodes: &[Scripted]) {
     assert!(eventually(BOUND, || count(&nodes[EMPTY], Kind::Set) == 2));
 }
 
+/// Waits until the first extension has come to each node, so that those of another come after it.
+#[track_caller]
+fn assert_all_are_asked(nodes: &[Scripted]) {
+    let is_asked = |node| count(node, Kind::Extend) == 1;
+    assert!(eventually(BOUND, || nodes.iter().all(is_asked)));
+}
+
 /// Nodes whose last one holds back its reply to the heal.
 fn held_back() -> (Arc<Gate>, Vec<Scripted>) {
     let gate = Arc::<Gate>::default();
@@ -249,7 +256,7 @@ fn another_extension_does_not_count_the_key_of_a_heal_that_may_be_undone() {
     let guard = manager.lock("job", TTL).unwrap();
     thread::scope(|scope| {
         let first = scope.spawn(|| guard.extend(TTL));
-        assert!(eventually(BOUND, || count(&nodes[EMPTY], Kind::Extend) == 1));
+        assert_all_are_asked(&nodes);
         let other = scope.spawn(|| guard.extend(TTL));
         assert!(eventually(BOUND, || count(&nodes[EMPTY], Kind::Extend) == 2));
         gate.open();
@@ -313,6 +320,7 @@ fn another_extension_takes_no_lock_for_lost_that_is_being_healed() {
     let guard = manager.lock("job", TTL).unwrap();
     thread::scope(|scope| {
         let first = scope.spawn(|| guard.extend(TTL));
+        assert_all_are_asked(&nodes);
         assert_heal_is_sent(&nodes);
         let error = guard.extend(TTL).unwrap_err();
         gate.open();
