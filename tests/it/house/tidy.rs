@@ -195,7 +195,9 @@ fn assert_is_there(folder: &str, test: &str) {
 #[test]
 fn every_mutant_says_what_catches_it_and_is_in_the_table() {
     let page = fs::read_to_string(root().join("docs/mutants.md")).unwrap();
-    let section = page.split("\n## ").find(|text| text.starts_with("Mutants by hand"));
+    let section = page
+        .split("\n## ")
+        .find(|text| text.starts_with("Mutants by hand"));
     // The first two lines of a table are its head.
     let rows = section
         .unwrap()
@@ -216,8 +218,7 @@ fn every_mutant_says_what_catches_it_and_is_in_the_table() {
         let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap();
         let beginning = format!("| {stem} | {} | ", text.lines().next().unwrap());
         let place = listed.iter().position(|row| row.starts_with(&beginning));
-        listed
-            .remove(place.unwrap_or_else(|| panic!("docs/mutants.md has no row {beginning}")));
+        listed.remove(place.unwrap_or_else(|| panic!("docs/mutants.md has no row {beginning}")));
     }
     assert!(listed.is_empty(), "mutants that are gone: {listed:?}");
 }
