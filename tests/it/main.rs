@@ -134,6 +134,7 @@ mod keeping {
     mod healing;
     mod loss;
     mod on_servers;
+    mod pace;
     mod rolling;
     mod schedule;
 }
