@@ -15,13 +15,13 @@ fn two_node_timeouts_are_left_when_the_drift_is_taken_off() {
         let request = manager.request("report").ttl(ms(ttl));
         request.keep_alive(KeepAlive::unbounded()).try_lock()
     };
-    match keep(203) {
+    match keep(204) {
         Err(Error::InvalidTtl { reason, .. }) => {
             assert!(reason.contains("when the drift is taken off"), "{reason}");
         }
         other => panic!("{other:?}"),
     }
-    keep(204).unwrap().check().unwrap();
+    keep(205).unwrap().check().unwrap();
 }
 
 /// The time until the next one is counted from before the first send.
