@@ -4,7 +4,8 @@ use std::panic::panic_any;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use redlatch::{Error, LossCause};
+use redlatch::fake::FakeNode;
+use redlatch::{Error, LockManager, LossCause};
 use redlatch_testing::pause;
 
 use crate::waiting::handover::{assert_free, fakes};
@@ -96,4 +97,26 @@ fn one_whose_time_ends_at_the_moment_of_the_hand_over_has_the_lock_or_leaves_not
         manager.try_lock("job", TTL).unwrap().unlock().unwrap();
     }
     assert!(handed < 100, "nobody's time was over");
+}
+
+/// Its undo may still be on its way, and would delete the key of the next one.
+#[test]
+fn the_next_one_asks_no_node_that_was_sent_an_undo() {
+    let nodes = FakeNode::cluster(3);
+    let builder = LockManager::builder().fakes(&nodes);
+    let builder = builder.node_timeout(Duration::from_millis(300));
+    let manager = builder.local_handover(10, BOUND).build().unwrap();
+    nodes[0].lose_replies();
+    let first = manager.lock("job", BOUND).unwrap();
+    nodes[0].recover();
+    let token = first.token().to_owned();
+    let waiting = next(&manager, TTL);
+    first.unlock().unwrap();
+    let second = got(waiting);
+    assert_eq!(second.token(), token);
+    // As if the undo were on its way.
+    nodes[0].hold("job", &token, TTL);
+    nodes[1].refuse();
+    let error = second.extend(BOUND).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
 }
