@@ -17,7 +17,7 @@ use super::run::{Until, replay_text, run_many, run_one};
 use super::trace::Trace;
 use super::trouble::Trouble;
 use super::world::{State, World, switch};
-use super::{USUAL_SEEDS, seeds};
+use super::{USUAL_SEEDS, twice_the_seeds};
 use crate::sync::points::{Point, Scheduler, Side};
 
 /// How threads are preempted.
@@ -256,7 +256,7 @@ const SEEN: [&str; 12] = [
 
 #[test]
 fn no_preempted_seed_breaks_a_promise() {
-    let total = run_many(seeds(), Until::Broken, Plan::preempted);
+    let total = run_many(twice_the_seeds(), Until::Broken, Plan::preempted);
     println!("preempted: {total}");
     if let Some((seed, what)) = total.violations.first() {
         panic!(

@@ -90,6 +90,12 @@ fn half_the_seeds() -> Range<u64> {
     start..(start + (end - start).div_ceil(2)).max(USUAL_SEEDS.end)
 }
 
+/// Twice as many: a race needs many, and each is short.
+fn twice_the_seeds() -> Range<u64> {
+    let Range { start, end } = seeds();
+    start..(start + (end - start) * 2)
+}
+
 /// A third of them, but no fewer than usual.
 fn a_third_of_the_seeds() -> Range<u64> {
     let Range { start, end } = seeds();
