@@ -205,7 +205,8 @@ impl State {
             last: deadline,
             got: began,
             left,
-            moved: [began; 2],
+            // What one before has had since is not known any more.
+            moved: [self.witness.began(guard.token()).min(began); 2],
             limit: None,
             may_end_sooner: false,
             watch,
