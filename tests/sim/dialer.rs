@@ -27,7 +27,10 @@ impl Connect for Dialer {
         let deadline = state.clients[client].clock.when(deadline.as_nanos());
         let chance = state.plan.weather.stuck;
         let is_stuck = state.is_unlucky(chance);
-        let done = state.now + state.delay() + state.delay();
+        let mut done = state.now + state.delay() + state.delay();
+        if state.plan.sealed > 0 {
+            done += state.delay() + state.delay();
+        }
         if is_stuck {
             state.count("connection not made");
         }

@@ -113,11 +113,14 @@ impl State {
         let now = self.now;
         self.count("handed over");
         let before = self.witness.given_back.remove(value);
+        let stops = self.may_stop_after_a_look();
         let left = before.and_then(|before| {
             let is_in_bounds = before.left.times > 0 && before.at < before.left.until;
             let is_same = (before.client, Some(before.resource)) == (client, on.only());
             let is_longer = keeping.is_none() && deadline > before.last;
-            let is_early = self.was_to_rest(value, before.at);
+            // A thread that stops while it gives a lock back may find that the rest is over.
+            let given = if stops { now } else { before.at };
+            let is_early = self.was_to_rest(value, given);
             let is_lost = self.witness.told.contains_key(&before.id);
             let may_be = is_in_bounds && is_same && !is_longer && !is_early;
             (may_be && !is_lost).then(|| Left {

@@ -97,6 +97,9 @@ impl Transport for Line {
     }
 
     fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+        if let Some(is_ready) = self.world.state().has_come_in_records() {
+            return is_ready;
+        }
         let has_come = self.wait(until);
         self.world.may_die();
         has_come
@@ -127,7 +130,10 @@ impl Transport for Line {
     }
 
     fn is_quiet(&mut self) -> bool {
-        let state = self.world.state();
+        let mut state = self.world.state();
+        if state.has_records_without_data() {
+            return false;
+        }
         let connection = &state.network.connections[self.id];
         connection.inbox.is_empty() && !connection.is_reset
     }

@@ -101,6 +101,8 @@ pub(crate) struct Plan {
     pub(crate) is_new: bool,
     /// Of the pools of connections, if there is less room than the threads need.
     pub(crate) pool_size: Option<u32>,
+    /// How likely a connection behaves at a moment as only one with TLS does, in a million; never if it is zero.
+    pub(crate) sealed: u32,
     /// Whose labels the locks of each client have.
     pub(crate) labels: Vec<Labels>,
     pub(crate) resources: usize,
@@ -208,6 +210,7 @@ impl Plan {
             fenced: vec![kind == Kind::Fenced; clients],
             is_new: false,
             pool_size: None,
+            sealed: 0,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
             permits: None,
             sharing: None,

@@ -54,6 +54,7 @@ mod resting;
 mod returned;
 mod rolling;
 mod run;
+mod sealed;
 mod sharing;
 mod stream;
 mod told;
@@ -389,6 +390,7 @@ fn replay() {
         Ok("mixed") => Plan::mixed(seed),
         Ok("opening") => Plan::opening(seed),
         Ok("cramped") => Plan::cramped(seed),
+        Ok("sealed") => Plan::sealed(seed),
         _ => Plan::draw(seed, kind),
     };
     plan.rests |= std::env::var("REDLATCH_SIM_RESTS").is_ok();
