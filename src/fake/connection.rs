@@ -98,7 +98,9 @@ impl FakeConnection {
             };
             let due = replies.front().map(|reply| reply.due);
             let mut now = server.clock.now();
-            let ends = state.blocked.until(self.id);
+            // A node that hangs ends no listening.
+            let hangs = state.fault == Fault::Hang;
+            let ends = state.blocked.until(self.id).filter(|_| !hangs);
             let ends =
                 ends.map(|ends| now.saturating_add(ends.saturating_sub(self.node.time(state))));
             let next = [due, ends]

@@ -67,11 +67,12 @@ impl LockGuard {
             self.shared.keeper.watch(&self.lease);
         }
         extended?;
-        // No vote is needed any more, so this does not delay the verdict.
+        // No vote is needed any more, and the new validity holds already.
         heal(cluster, &mut extension);
-        cluster.stats.extended.count();
         // The lock may have ended while a node was healed.
-        self.check()
+        self.check()?;
+        cluster.stats.extended.count();
+        Ok(())
     }
 
     /// Extends the lock by `ttl` and renews it from now on, as [`LockRequest::keep_alive`] does, for a guard that was

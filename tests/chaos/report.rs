@@ -184,7 +184,7 @@ impl Report {
                 missing.push("no client was kept by a proxy".to_owned());
             }
         }
-        if options.clients == Clients::Fenced {
+        if options.clients != Clients::Classic {
             expected.extend(["abstentions: Unmarked", "abstentions: Reborn"]);
         }
         let never = expected.into_iter().filter(|what| record.of(what) == 0);

@@ -34,8 +34,10 @@ pub enum Rule {
     Order,
     /// A guard is over when it is returned, or is valid for longer than was asked for.
     Validity,
-    /// A lease ends earlier than it did, or begins again after its end.
+    /// A lease ends earlier than it did, or later without being asked to.
     Extension,
+    /// A lease is extended after its end.
+    AfterEnd,
     /// A lease goes on although another has had the lock since it began.
     Revival,
     /// A guard that is over says that it is valid.

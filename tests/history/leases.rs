@@ -83,7 +83,7 @@ impl Checker {
         let (former, lost) = (hold.end, hold.lost);
         if extending.is_some_and(|extending| extending.is_late) {
             let words = format!("{who} extended its lease of {on} after its end");
-            self.finds(Rule::Extension, at, &[call], words);
+            self.finds(Rule::AfterEnd, at, &[call], words);
         }
         let Some(end) = end else {
             return;
@@ -126,7 +126,7 @@ impl Checker {
             // A renewal that was under way.
         } else if end > former.high && hold.is_over_at(at) {
             let words = format!("{who} revived its expired lease of {on}");
-            self.finds(Rule::Extension, at, &[call], words);
+            self.finds(Rule::AfterEnd, at, &[call], words);
         } else if end > former.high && !hold.is_kept && hold.extending.is_none() {
             let words = format!("{who} has {on} for longer, and did not ask for it");
             self.finds(Rule::Extension, at, &[call], words);
@@ -173,7 +173,9 @@ impl Checker {
             return self.lost(call, at, Why::Expired);
         };
         let (who, on) = (hold.who, &hold.on);
-        if hold.has_ended() || (hold.is_over_at(at) && !hold.is_kept) {
+        // Where ends are not exact, a renewal may not have been told yet.
+        let may_be_renewed = hold.is_kept && !self.assumed.is_exact;
+        if hold.has_ended() || (hold.is_over_at(at) && !may_be_renewed) {
             let words = format!("{who} was told that it has {on} when that was over");
             return self.finds(Rule::LateLoss, at, &[call], words);
         }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::wire::Message;
+use super::wire::{Message, Verb};
 use super::world::{State, World};
 
 impl State {
@@ -79,6 +79,12 @@ impl State {
     /// A command is on its way to a node, or lost.
     pub(super) fn sent(&mut self, node: usize, message: &Message) {
         self.witness.sent(self.task(), self.now, message);
+        if message.verb == Verb::Extend {
+            let guards = self.witness.guards.iter_mut();
+            for claim in guards.filter(|claim| claim.token == message.token) {
+                claim.asks.get_or_insert(self.now);
+            }
+        }
         let is_of_a_heal = self.may_be_of_a_heal(node, message);
         if !is_of_a_heal {
             self.sends_for_the_next(message);

@@ -36,9 +36,10 @@ pub(crate) struct Claim {
     got: Nanos,
     /// How often it may be handed over, and until when; none where it may not.
     pub(super) left: Option<Left>,
-    /// When the guard was found to be valid for longer, the last time and the time before. What has made it so was asked
-    /// for between them, or before.
-    moved: [Nanos; 2],
+    /// When the time that it has now was asked for, or before.
+    pub(super) asked: Nanos,
+    /// When more was asked for since.
+    pub(super) asks: Option<Nanos>,
     /// When it has to end, whatever happens.
     limit: Option<Nanos>,
     /// Whether it may end before that.
@@ -47,11 +48,6 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// When the time that it has now was asked for, or before.
-    pub(super) fn asked(&self) -> Nanos {
-        self.moved[0]
-    }
-
     /// Whether nothing is known of a loss.
     pub(super) fn is_known_to_last(&self) -> bool {
         self.deadline > 0
@@ -104,7 +100,7 @@ impl State {
         };
         let claim = &mut self.witness.guards[i];
         (claim.deadline, claim.until) = (deadline, until);
-        claim.moved = [claim.moved[1], now];
+        claim.asked = claim.asks.take().unwrap_or(claim.asked);
         claim.last = if deadline == 0 { before } else { deadline };
         if deadline == 0 {
             let token = &claim.token;
@@ -206,7 +202,8 @@ impl State {
             got: began,
             left,
             // What one before has had since is not known any more.
-            moved: [self.witness.began(guard.token()).min(began); 2],
+            asked: self.witness.began(guard.token()).min(began),
+            asks: None,
             limit: None,
             may_end_sooner: false,
             watch,

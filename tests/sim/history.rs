@@ -33,7 +33,7 @@ impl Record {
     pub(crate) fn new(plan: &Plan) -> Self {
         let permits = plan.permits.iter();
         let assumed = Assumed {
-            nodes_forget: !plan.kind.nodes_remember(),
+            nodes_forget: plan.nodes_forget(),
             permits: permits.map(|permits| (SEMAPHORE, permits.agreed)).collect(),
             // By the client's own clock.
             notice: NOTICE + NOTICE / 100,
@@ -129,7 +129,7 @@ impl State {
         let stops = self.may_stop_after_a_look();
         let found = found.find(|found| {
             // By the clock that a thread looked at before it stopped, all was well.
-            let is_of_a_stop = matches!(found.rule, Rule::Extension | Rule::LateLoss);
+            let is_of_a_stop = matches!(found.rule, Rule::AfterEnd | Rule::LateLoss);
             let is_of_two = matches!(found.rule, Rule::Revival | Rule::Release);
             !(is_of_a_stop && stops || is_of_two && !is_sound)
         });
@@ -283,6 +283,7 @@ impl World {
 
     /// A guard was asked whether it is valid, and said yes.
     pub(super) fn records_look(&self, id: u64) {
+        self.look_now();
         let end = self.state().end_of(id).map(Span::exactly);
         self.records(id, |hold| What::Looks { hold, says: end });
     }

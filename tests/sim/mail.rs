@@ -18,6 +18,8 @@ use crate::{Error, Lease, LockGuard};
 pub(crate) struct Mail {
     text: String,
     handed: Returned,
+    /// Who made it.
+    from: usize,
 }
 
 impl Worker {
@@ -65,7 +67,8 @@ impl Worker {
             drop(state);
             return self.release_by_token(&lease);
         }
-        state.mail.push(Mail { text, handed });
+        let from = self.id;
+        state.mail.push(Mail { text, handed, from });
     }
 
     /// As an operator does it. The token stands for the value, whatever label that has.
@@ -168,12 +171,8 @@ impl Worker {
             _ => last,
         };
         // A lease of the other protocol is refused before any node is asked.
-        let has_token = mail[place]
-            .text
-            .parse::<Lease>()
-            .unwrap()
-            .fencing_token()
-            .is_some();
-        (has_token == self.plan.fenced[self.id]).then(|| mail.remove(place))
+        let fenced = &self.plan.fenced;
+        let is_own = fenced[mail[place].from] == fenced[self.id];
+        is_own.then(|| mail.remove(place))
     }
 }

@@ -8,7 +8,7 @@ use super::permits::Permits;
 use super::preempt::Preemption;
 use super::sharing::Sharing;
 use super::stream::Workload;
-use super::trouble::Episode;
+use super::trouble::{Episode, Trouble};
 use super::wall::Offset;
 use crate::Fanout;
 use crate::fencing::Rules;
@@ -258,6 +258,22 @@ impl Plan {
         let drift = quorum::drift(longest, 0.01);
         let is_fenced = matches!(self.kind, Kind::Fenced | Kind::Mixed);
         is_fenced.then(|| Rules::new("", self.nodes, longest, drift))
+    }
+
+    /// Whether a node forgets a lock that has not ended.
+    pub(crate) fn nodes_forget(&self) -> bool {
+        let forgets = |episode: &Episode| {
+            let trouble = episode.trouble;
+            matches!(
+                trouble,
+                Trouble::Crash { keeps: false, .. }
+                    | Trouble::GoBack { .. }
+                    | Trouble::Flush { .. }
+                    | Trouble::Replace { .. }
+                    | Trouble::Jump { .. }
+            )
+        };
+        !self.kind.nodes_remember() && self.episodes.iter().any(forgets)
     }
 
     pub(crate) fn longest_ttl(&self) -> Nanos {

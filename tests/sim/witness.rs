@@ -270,7 +270,7 @@ impl State {
             // On each node, when the first key of several goes, if all are there.
             let nodes = self.nodes.iter_mut();
             let may_forget = !self.plan.kind.nodes_remember();
-            let asked = claim.asked();
+            let asked = claim.asked;
             let mut ends: Vec<Nanos> = nodes
                 .filter_map(|node| {
                     if may_forget && node.forgot.is_some_and(|forgot| forgot >= asked) {

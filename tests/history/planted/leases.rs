@@ -49,7 +49,7 @@ fn an_extension_begins_before_the_end_and_never_shortens() {
         (19, 18, &[Rule::LateLoss]),
         // It may take longer than the lease lasted.
         (19, 25, &[]),
-        (20, 25, &[Rule::Extension]),
+        (20, 25, &[Rule::AfterEnd]),
     ] {
         extended(began, end).0.breaks(rules);
     }
@@ -84,7 +84,7 @@ fn an_end_moves_where_that_was_asked_for_and_only_while_the_lease_lasts() {
         made
     };
     moved(19, 30, true, false).breaks(&[]);
-    moved(20, 30, true, false).breaks(&[Rule::Extension]);
+    moved(20, 30, true, false).breaks(&[Rule::AfterEnd]);
     moved(19, 30, false, false).breaks(&[Rule::Extension]);
     moved(15, 18, true, false).breaks(&[Rule::Extension]);
     moved(15, 18, true, true).breaks(&[]);
@@ -101,6 +101,15 @@ fn a_loss_is_told_by_the_end_and_not_before_it() {
     look(19, Some(20)).breaks(&[]);
     look(20, Some(20)).breaks(&[Rule::LateLoss]);
     look(15, Some(21)).breaks(&[Rule::Extension]);
+    // One that is kept: its end may have moved, and where ends are exact, it has not.
+    for (is_exact, rules) in [(false, &[][..]), (true, &[Rule::LateLoss])] {
+        let (mut made, hold) = one();
+        made.assumed.is_exact = is_exact;
+        made.notes(12, What::Keeps { hold });
+        let says = Some(Span::exactly(20));
+        made.notes(21, What::Looks { hold, says });
+        made.breaks(rules);
+    }
     look(20, None).breaks(&[]);
     look(19, None).breaks(&[Rule::EarlyLoss]);
     for (at, why, notice, rules) in [

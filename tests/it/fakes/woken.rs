@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use redlatch::LockManager;
 use redlatch::fake::{FakeClock, FakeNode};
+use redlatch::{Error, LockManager};
 use redlatch_testing::{eventually, within};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -48,6 +48,25 @@ fn one_who_is_told_of_no_release_looks_again_when_the_key_has_to_be_gone() {
     let _guard = manager.lock("report", HOUR).unwrap();
     assert_eq!(clock.elapsed(), Duration::from_millis(952));
     assert_eq!(manager.stats().woken, 0);
+}
+
+/// One listens at a node that hangs before the listening ends: by no clock does that take longer than a call may.
+#[test]
+fn a_node_that_hangs_while_one_listens_costs_a_time_out() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(1, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let guard = manager.lock("report", BOUND / 6).unwrap();
+    let node = nodes[0].clone();
+    guard.on_lost(move |_| node.hang());
+    let other = LockManager::builder().fakes(&nodes).build().unwrap();
+    let result = within(BOUND, move || other.try_lock_for("report", BOUND, BOUND));
+    assert!(
+        matches!(result, Err(Error::Unavailable { .. })),
+        "{result:?}"
+    );
+    assert!(clock.elapsed() >= BOUND);
+    drop(guard);
 }
 
 #[test]
