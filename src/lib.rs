@@ -271,8 +271,14 @@ mod pages {
     #[doc = include_str!("../README.md")]
     mod readme {}
 
+    #[doc = include_str!("../docs/README.md")]
+    mod index {}
+
     #[doc = include_str!("../docs/algorithm.md")]
     mod algorithm {}
+
+    #[doc = include_str!("../docs/alternatives.md")]
+    mod alternatives {}
 
     #[doc = include_str!("../docs/architecture.md")]
     mod architecture {}
@@ -283,11 +289,14 @@ mod pages {
     #[doc = include_str!("../docs/benchmarks.md")]
     mod benchmarks {}
 
-    #[doc = include_str!("../docs/contention.md")]
-    mod contention {}
-
     #[doc = include_str!("../docs/chaos.md")]
     mod chaos {}
+
+    #[doc = include_str!("../docs/checklist.md")]
+    mod checklist {}
+
+    #[doc = include_str!("../docs/contention.md")]
+    mod contention {}
 
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
@@ -307,6 +316,9 @@ mod pages {
     #[doc = include_str!("../docs/operations.md")]
     mod operations {}
 
+    #[doc = include_str!("../docs/releasing.md")]
+    mod releasing {}
+
     #[doc = include_str!("../docs/safety.md")]
     mod safety {}
 
@@ -315,4 +327,7 @@ mod pages {
 
     #[doc = include_str!("../docs/testing.md")]
     mod testing {}
+
+    #[doc = include_str!("../docs/versions.md")]
+    mod versions {}
 }

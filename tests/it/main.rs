@@ -245,6 +245,7 @@ mod fakes {
 mod house {
     #[cfg(target_os = "linux")]
     mod dependencies;
+    mod links;
     mod locks;
     mod rooms;
     pub(crate) mod tidy;
