@@ -301,6 +301,15 @@ mod pages {
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
 
+    #[doc = include_str!("../docs/delivery.md")]
+    mod delivery {}
+
+    #[doc = include_str!("../docs/fencing.md")]
+    mod fencing {}
+
+    #[doc = include_str!("../docs/healing.md")]
+    mod healing {}
+
     #[doc = include_str!("../docs/leader.md")]
     mod leader {}
 
@@ -316,18 +325,39 @@ mod pages {
     #[doc = include_str!("../docs/operations.md")]
     mod operations {}
 
+    #[doc = include_str!("../docs/readers.md")]
+    mod readers {}
+
     #[doc = include_str!("../docs/releasing.md")]
     mod releasing {}
+
+    #[doc = include_str!("../docs/rests.md")]
+    mod rests {}
 
     #[doc = include_str!("../docs/safety.md")]
     mod safety {}
 
+    #[doc = include_str!("../docs/semaphores.md")]
+    mod semaphores {}
+
+    #[doc = include_str!("../docs/several.md")]
+    mod several {}
+
     #[doc = include_str!("../docs/simulation.md")]
     mod simulation {}
+
+    #[doc = include_str!("../docs/status.md")]
+    mod status {}
 
     #[doc = include_str!("../docs/testing.md")]
     mod testing {}
 
     #[doc = include_str!("../docs/versions.md")]
     mod versions {}
+
+    #[doc = include_str!("../docs/waiting.md")]
+    mod waiting {}
+
+    #[doc = include_str!("../docs/wire.md")]
+    mod wire {}
 }

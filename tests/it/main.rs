@@ -125,6 +125,7 @@ mod readers {
 mod interop {
     mod port;
     mod refused;
+    mod wire;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.
