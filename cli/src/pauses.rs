@@ -41,5 +41,7 @@ mod tests {
         assert_eq!(pauses.after(WELL), SHORTEST);
         assert_eq!(pauses.after(WELL), SHORTEST);
         assert_eq!(pauses.after(Duration::ZERO).as_secs(), 2);
+        // Also before they have come to the bound.
+        assert_eq!(pauses.after(WELL), SHORTEST);
     }
 }

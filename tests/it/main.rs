@@ -135,6 +135,7 @@ mod keeping {
     mod healing;
     mod loss;
     mod on_servers;
+    mod pace;
     mod rolling;
     mod schedule;
 }

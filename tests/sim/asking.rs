@@ -28,6 +28,7 @@ impl State {
                 self.witness.healed.insert(told);
             }
         }
+        self.counts_connections(node, client);
         let open = self.network.open[node].iter();
         let mut others = open.map(|other| &self.network.connections[*other]);
         if others.any(|other| other.client == client && !other.unread.is_empty()) {

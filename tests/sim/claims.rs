@@ -36,6 +36,9 @@ pub(crate) struct Claim {
     got: Nanos,
     /// How often it may be handed over, and until when; none where it may not.
     pub(super) left: Option<Left>,
+    /// When the guard was found to be valid for longer, the last time and the time before. What has made it so was asked
+    /// for between them, or before.
+    moved: [Nanos; 2],
     /// When it has to end, whatever happens.
     limit: Option<Nanos>,
     /// Whether it may end before that.
@@ -44,6 +47,11 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    /// When the time that it has now was asked for, or before.
+    pub(super) fn asked(&self) -> Nanos {
+        self.moved[0]
+    }
+
     /// Whether nothing is known of a loss.
     pub(super) fn is_known_to_last(&self) -> bool {
         self.deadline > 0
@@ -96,6 +104,7 @@ impl State {
         };
         let claim = &mut self.witness.guards[i];
         (claim.deadline, claim.until) = (deadline, until);
+        claim.moved = [claim.moved[1], now];
         claim.last = if deadline == 0 { before } else { deadline };
         if deadline == 0 {
             let token = &claim.token;
@@ -196,6 +205,7 @@ impl State {
             last: deadline,
             got: began,
             left,
+            moved: [began; 2],
             limit: None,
             may_end_sooner: false,
             watch,

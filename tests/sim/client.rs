@@ -13,7 +13,7 @@ use super::history::why;
 use super::hooks::name;
 use super::keeping::Keeping;
 use super::permits::given;
-use super::plan::{Kind, Labels, Plan, nanos, pick};
+use super::plan::{Labels, Plan, nanos, pick};
 use super::process::{ClientTime, has_its_slots};
 use super::returned::Returned;
 use super::sharing::{Did, Way};
@@ -63,7 +63,7 @@ impl Worker {
         if plan.labels[id] == Labels::Client {
             builder = builder.holder(format!("c{id}"));
         }
-        if plan.kind == Kind::Fenced {
+        if plan.fenced[id] {
             let longest = Duration::from_nanos(plan.longest_ttl());
             builder = builder.protocol(Protocol::Fenced).max_ttl(longest);
         }
@@ -71,7 +71,10 @@ impl Worker {
             .node_timeout(plan.node_timeout)
             .retry_delay(retry_min, retry_max)
             // One for each worker, for renewals and for probes: to wait for another's would take real time.
-            .pool_size(u32::try_from(plan.workers).unwrap() + 2)
+            .pool_size(
+                plan.pool_size
+                    .unwrap_or(u32::try_from(plan.workers).unwrap() + 2),
+            )
             .assemble(nodes.collect(), Clock::Virtual(Arc::new(time)))
             .unwrap();
         has_its_slots(&manager);
@@ -320,7 +323,7 @@ impl Worker {
         let longest = Duration::from_nanos(self.plan.longest_ttl());
         let second = Duration::from_secs(1);
         // With the fenced protocol there is none above the longest.
-        let ttl = if self.plan.kind == Kind::Fenced {
+        let ttl = if self.plan.rules().is_some() {
             longest
         } else {
             longest.max(second)

@@ -77,11 +77,13 @@ fn menu(rng: &mut fastrand::Rng, fleet: &Fleet) -> Vec<char> {
         (Kind::Amnesia, _) => &['a', 'a', 'a', 'h', 'f'],
         (Kind::Fenced, _) => &['a', 'a', 'b', 'b', 'x', 'h', 'k', 'd', 'f', 'p', 'p'],
         (Kind::Jumps, _) => &['j', 'j', 'j', 'h', 'f'],
-        (Kind::Sound, true) => &['h', 'h'],
-        (Kind::Sound, false) => &['h', 'h', 'k', 'c', 'd', 'd', 'f', 'p', 'p'],
+        (Kind::Sound | Kind::Mixed, true) => &['h', 'h'],
+        (Kind::Sound | Kind::Mixed, false) => &['h', 'h', 'k', 'c', 'd', 'd', 'f', 'p', 'p'],
     };
     match fleet.kind {
-        Kind::Sound | Kind::Fenced => possible.iter().filter(|_| rng.bool()).copied().collect(),
+        Kind::Sound | Kind::Fenced | Kind::Mixed => {
+            possible.iter().filter(|_| rng.bool()).copied().collect()
+        }
         Kind::Amnesia | Kind::Jumps => possible.to_vec(),
     }
 }

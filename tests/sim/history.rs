@@ -12,7 +12,7 @@ use redlatch_history::{
 
 use super::access::Access;
 use super::claims::NOTICE;
-use super::plan::{Kind, Plan, nanos};
+use super::plan::{Plan, nanos};
 use super::trouble::Trouble;
 use super::world::{State, World};
 use crate::{Error, LockGuard, LossCause};
@@ -33,7 +33,7 @@ impl Record {
     pub(crate) fn new(plan: &Plan) -> Self {
         let permits = plan.permits.iter();
         let assumed = Assumed {
-            nodes_forget: plan.kind != Kind::Sound,
+            nodes_forget: !plan.kind.nodes_remember(),
             permits: permits.map(|permits| (SEMAPHORE, permits.agreed)).collect(),
             // By the client's own clock.
             notice: NOTICE + NOTICE / 100,
@@ -124,7 +124,7 @@ impl State {
 
     /// Two holders are to be expected without the assumptions of the algorithm, and all that comes of them.
     fn is_judged(&mut self) {
-        let is_sound = matches!(self.plan.kind, Kind::Sound | Kind::Fenced);
+        let is_sound = self.plan.kind.is_sound();
         let mut found = self.record.checker.violations().iter();
         let stops = self.may_stop_after_a_look();
         let found = found.find(|found| {

@@ -167,6 +167,13 @@ impl Worker {
             0 => self.rng.usize(0..=last),
             _ => last,
         };
-        Some(mail.remove(place))
+        // A lease of the other protocol is refused before any node is asked.
+        let has_token = mail[place]
+            .text
+            .parse::<Lease>()
+            .unwrap()
+            .fencing_token()
+            .is_some();
+        (has_token == self.plan.fenced[self.id]).then(|| mail.remove(place))
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Node {
     down: u32,
     /// Whether it comes up without memory.
     forgets: bool,
+    /// When it last forgot something.
+    pub(super) forgot: Option<Nanos>,
     /// Connections of an earlier life are gone.
     pub(crate) life: u32,
     /// What has arrived while it was stopped, with the connections it came on.
@@ -50,7 +52,7 @@ impl Node {
     pub(crate) fn new(number: u64, clock: Clockwork, plan: &Plan) -> Self {
         let process = Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US);
         let mut store = Store::of(process);
-        if let Some(rules) = plan.rules() {
+        if let Some(rules) = plan.rules().filter(|_| !plan.is_new) {
             let open = MarkerAction::Open.command(&rules);
             let open = open.in_full();
             let shows = Duration::from_nanos(clock.shows(0));
@@ -64,6 +66,7 @@ impl Node {
             hung: 0,
             down: 0,
             forgets: false,
+            forgot: None,
             life: 0,
             backlog: VecDeque::new(),
             blocked: Blocked::default(),
@@ -117,6 +120,7 @@ impl Node {
             // Until now nobody could be told that the keys are gone.
             self.store.forget();
             self.forgets = false;
+            self.forgot = Some(now);
         }
         let time = self.time(now);
         self.store.restart(time);
@@ -131,7 +135,8 @@ impl Node {
         self.come_up(now);
     }
 
-    pub(crate) fn flush(&mut self) {
+    pub(crate) fn flush(&mut self, now: Nanos) {
+        self.forgot = Some(now);
         self.store.forget();
     }
 
@@ -147,6 +152,7 @@ impl Node {
     pub(crate) fn go_back(&mut self, now: Nanos) {
         let saved = self.saved.remove(0);
         self.store.go_back(saved);
+        self.forgot = Some(now);
         let time = self.time(now);
         self.store.restart(time);
         self.disconnect();

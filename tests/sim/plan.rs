@@ -25,6 +25,20 @@ pub(crate) enum Kind {
     Fenced,
     /// The clocks of nodes jump ahead: two holders at once are to be expected.
     Jumps,
+    /// Clients of both protocols on the same resources, while every assumption of the published algorithm holds.
+    Mixed,
+}
+
+impl Kind {
+    /// Whether every promise has to hold.
+    pub(crate) fn is_sound(self) -> bool {
+        matches!(self, Self::Sound | Self::Fenced | Self::Mixed)
+    }
+
+    /// Whether nodes forget no lock before it has ended.
+    pub(crate) fn nodes_remember(self) -> bool {
+        matches!(self, Self::Sound | Self::Mixed)
+    }
 }
 
 /// When servers end and come up again.
@@ -81,6 +95,12 @@ pub(crate) struct Plan {
     pub(crate) fanouts: Vec<Fanout>,
     /// How often, and for how long, locks go from thread to thread of each client, if they do.
     pub(crate) handovers: Vec<Option<(u32, Duration)>>,
+    /// Which clients have fencing tokens.
+    pub(crate) fenced: Vec<bool>,
+    /// Whether the nodes are new, so that clients open them.
+    pub(crate) is_new: bool,
+    /// Of the pools of connections, if there is less room than the threads need.
+    pub(crate) pool_size: Option<u32>,
     /// Whose labels the locks of each client have.
     pub(crate) labels: Vec<Labels>,
     pub(crate) resources: usize,
@@ -185,6 +205,9 @@ impl Plan {
             nodes,
             clients,
             workers,
+            fenced: vec![kind == Kind::Fenced; clients],
+            is_new: false,
+            pool_size: None,
             resources: pick(rng, &[1, 1, 1, 2, 3]),
             permits: None,
             sharing: None,
@@ -230,7 +253,8 @@ impl Plan {
     pub(crate) fn rules(&self) -> Option<Rules> {
         let longest = Duration::from_nanos(self.longest_ttl());
         let drift = quorum::drift(longest, 0.01);
-        (self.kind == Kind::Fenced).then(|| Rules::new("", self.nodes, longest, drift))
+        let is_fenced = matches!(self.kind, Kind::Fenced | Kind::Mixed);
+        is_fenced.then(|| Rules::new("", self.nodes, longest, drift))
     }
 
     pub(crate) fn longest_ttl(&self) -> Nanos {

@@ -36,7 +36,7 @@ impl Plan {
         // Where every promise is to hold, a server is away for longer than every ttl, and the locks have time to heal.
         let (away, between) = match kind {
             Kind::Amnesia => (10 * MILLI, MILLI),
-            Kind::Sound | Kind::Fenced | Kind::Jumps => {
+            Kind::Sound | Kind::Fenced | Kind::Mixed | Kind::Jumps => {
                 (longest + longest / 50 + 5 * MILLI, longest)
             }
         };

@@ -25,6 +25,7 @@ mod claims;
 mod client;
 mod clocks;
 mod contents;
+mod cramped;
 mod crowds;
 mod dialer;
 mod episodes;
@@ -37,9 +38,11 @@ mod keeping;
 mod line;
 mod looks;
 mod mail;
+mod mixed;
 mod network;
 mod node;
 mod on_servers;
+mod opening;
 mod permits;
 mod plan;
 mod preempt;
@@ -377,6 +380,9 @@ fn replay() {
         Ok("relay") => Plan::relay(seed),
         Ok("idle") => Plan::idle(seed),
         Ok("beyond") => Plan::beyond_the_bound(seed),
+        Ok("mixed") => Plan::mixed(seed),
+        Ok("opening") => Plan::opening(seed),
+        Ok("cramped") => Plan::cramped(seed),
         _ => Plan::draw(seed, kind),
     };
     plan.rests |= std::env::var("REDLATCH_SIM_RESTS").is_ok();

@@ -35,6 +35,8 @@ pub(crate) enum Workload {
     Woken,
     /// Locks are taken before and after pauses of a day.
     Idle,
+    /// New nodes are opened, before anything is forgotten.
+    New,
 }
 
 impl Plan {
@@ -72,6 +74,7 @@ impl Worker {
             Workload::Stream => self.streams(),
             Workload::Woken => self.is_woken(),
             Workload::Idle => self.idles(),
+            Workload::New => self.opens_nodes(),
         }
     }
 

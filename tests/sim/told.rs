@@ -9,6 +9,7 @@ impl Worker {
         let mut state = self.world.state();
         state.witness.refused += 1;
         state.is_refused_by_a_rest(error);
+        state.counts_what_is_short(error);
         state.count(outcome(error));
         let id = self.id;
         state.note(|| format!("c{id} does not get it: {error}"));

@@ -97,7 +97,7 @@ impl State {
             Trouble::SetWall { client, ahead } => self.sets_wall(client, ahead),
             Trouble::Idle { by } => self.stands_still_for(by),
             Trouble::GoBack { node } => self.nodes[node].save(),
-            Trouble::Flush { node } => self.nodes[node].flush(),
+            Trouble::Flush { node } => self.nodes[node].flush(self.now),
             Trouble::ForgetScripts { node } => self.nodes[node].forget_scripts(),
         }
     }

@@ -159,6 +159,7 @@ impl Message {
                 Self::new(Verb::Rest, locks, &[arguments[0], left])
             }
             fenced::PASS => Self::pass(locks, arguments[0], &arguments[4..]),
+            fenced::OPEN => Self::new(Verb::Probe, &[], &[]),
             other => panic!("an unknown script: {other}"),
         }
     }

@@ -10,7 +10,7 @@ use super::contents::Own;
 use super::handing::Before;
 use super::hooks::Hook;
 use super::node::Executed;
-use super::plan::{Kind, Plan, SHORTEST_DELAY};
+use super::plan::{Plan, SHORTEST_DELAY};
 use super::resting::Rests;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
@@ -202,7 +202,7 @@ impl State {
 
     /// A promise that is given only while the assumptions of the algorithm hold.
     pub(super) fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
-        if !holds && matches!(self.plan.kind, Kind::Sound | Kind::Fenced) {
+        if !holds && self.plan.kind.is_sound() {
             self.fail(what());
         }
     }
@@ -254,10 +254,10 @@ impl State {
         self.check_claims();
     }
 
-    /// Every valid guard's key is on a quorum of nodes, and stays there for as long as the guard says, unless nodes
-    /// forget.
+    /// Every valid guard's key is on a quorum of nodes, and stays there for as long as the guard says. With the fenced
+    /// protocol, those nodes count as well that have forgotten it since it was asked for.
     pub(super) fn check_claims(&mut self) {
-        if self.plan.kind != Kind::Sound {
+        if !self.plan.kind.is_sound() {
             return;
         }
         let now = self.now;
@@ -269,8 +269,13 @@ impl State {
             let keys = claim.on.keys(&self.plan);
             // On each node, when the first key of several goes, if all are there.
             let nodes = self.nodes.iter_mut();
+            let may_forget = !self.plan.kind.nodes_remember();
+            let asked = claim.asked();
             let mut ends: Vec<Nanos> = nodes
                 .filter_map(|node| {
+                    if may_forget && node.forgot.is_some_and(|forgot| forgot >= asked) {
+                        return Some(Nanos::MAX);
+                    }
                     let ends = keys.iter().map(|key| node.expiry(key, &claim.token, now));
                     ends.min_by_key(|end| end.unwrap_or(0)).flatten()
                 })

@@ -182,8 +182,8 @@ fn a_signal_ends_it_with_its_code_whatever_the_command_makes_of_it() {
 #[test]
 fn a_hangup_ends_it_unless_the_command_survives_it() {
     let nodes = Nodes::start(3);
-    let script =
-        "trap 'echo reloaded' HUP; echo started; while [ ! -e go ]; do sleep 0.02; done; exit 0";
+    let script = "if [ -e go ]; then echo again; kill -HUP $$; fi; \
+        trap 'echo reloaded' HUP; echo started; while [ ! -e go ]; do sleep 0.02; done; exit 0";
     let running = Running::start(&mut nodes.run(&FOREVER, script));
     running.line();
     running.signal(Signal::HUP);
@@ -191,8 +191,11 @@ fn a_hangup_ends_it_unless_the_command_survives_it() {
     fs::write(nodes.file("go"), "").unwrap();
     // What ends later, ends by itself.
     told(&running, "ended with 0");
+    // In the next term, nobody has sent a signal to it.
+    assert_eq!(running.line(), "again");
+    told(&running, "ended with 129");
     running.signal(Signal::TERM);
-    running.end();
+    assert_eq!(running.end().code, Some(143));
 
     let running = Running::start(&mut nodes.run(&FOREVER, SERVE));
     running.line();

@@ -1,5 +1,6 @@
 //! Managers in the child of a fork: refused if the parent had a manager, and usable if it had none.
 
+use std::fs;
 use std::mem::take;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,6 +118,28 @@ fn nor_is_one_of_a_process_that_has_had_a_manager_or_of_its_children() {
         are_refused()
     });
     assert!(one_works());
+}
+
+/// How many threads this process has.
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+}
+
+#[test]
+fn a_hook_that_is_given_in_a_child_is_dropped_and_starts_no_thread() {
+    if !is_alone("threads::forks::a_hook_that_is_given_in_a_child_is_dropped_and_starts_no_thread")
+    {
+        return;
+    }
+    let manager = over_fakes().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    in_a_child(|| {
+        let shared = Arc::new(());
+        let of_the_hook = Arc::clone(&shared);
+        guard.on_lost(move |_| drop(of_the_hook));
+        Arc::strong_count(&shared) == 1 && threads() == 1
+    });
+    guard.unlock().unwrap();
 }
 
 #[test]

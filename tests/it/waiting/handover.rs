@@ -89,6 +89,9 @@ fn it_is_handed_over_so_many_times_and_no_more() {
     let runs: Vec<usize> = tokens.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
     assert_eq!(runs, [3, 3, 1]);
     assert_eq!(sets(&nodes), 3);
+    // After so many threads it is released, for other processes as well, and not passed on.
+    assert_eq!(nodes[0].heard_of(Kind::Pass).len(), 0);
+    assert_eq!(nodes[0].heard_of(Kind::Release).len(), 2);
 }
 
 #[test]

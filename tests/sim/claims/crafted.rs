@@ -49,6 +49,7 @@ fn claim(number: u64, (client, on, token, until): Holder<'_>) -> Claim {
         last: 0,
         got: 0,
         left: None,
+        moved: [0; 2],
         limit: None,
         may_end_sooner: false,
         watch: guard.watch(),
