@@ -197,3 +197,16 @@ fn every_page_is_in_the_index_and_its_code_is_run() {
         );
     }
 }
+
+#[test]
+fn every_mutant_of_the_track_record_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/track-record.md")).unwrap();
+    let named = page.split("mutant `").skip(1);
+    let named: Vec<&str> = named.filter_map(|text| text.split('`').next()).collect();
+    assert!(named.len() > 5, "{named:?}");
+    for name in named {
+        let patch = root.join(format!("tests/mutants/{name}.patch"));
+        assert!(patch.exists(), "docs/track-record.md names {name}");
+    }
+}
