@@ -13,8 +13,8 @@ fn pages() -> Pages {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let at_the_top = fs::read_dir(root).unwrap().filter_map(|entry| {
         let path = entry.unwrap().path();
+        let is_page = path.extension().is_some_and(|extension| extension == "md");
         let name = path.file_name()?.to_str()?.to_owned();
-        let is_page = name.ends_with(".md");
         is_page.then(|| (name, fs::read_to_string(path).unwrap()))
     });
     let below = ["docs", "tests"].map(|folder| files(folder, "md"));
