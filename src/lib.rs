@@ -181,14 +181,18 @@
 //! # More
 //!
 //! The command `redlatch`, which runs a command under a lock, is the package `redlatch-cli`. In the repository there are
-//! also five programs in `examples/`. In this package: `docs/algorithm.md` (each step, each deviation from the Redis
-//! documentation page "Distributed Locks with Redis", and why), `docs/correctness.md` (what is promised, how that is
-//! checked, and what is not promised), `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or
-//! neither), `docs/batch-jobs.md` (long jobs in Rust and in shell, and what happens when a lock is lost),
-//! `docs/leader.md` (leader election, and services that work on one machine at a time), `docs/benchmarks.md` (what it costs),
-//! `docs/contention.md` (how threads send for each other, how waiting clients are woken, and how fair it is),
-//! `docs/operations.md` (servers, ACL, changes, and what to do about each error), `docs/testing.md` (a complete example
-//! of a service under test), and `docs/architecture.md` (modules and dependencies).
+//! also five programs in `examples/`. The pages in `docs/` are in this package; `docs/README.md` lists them by role:
+//!
+//! - For programs: `docs/testing.md` (a complete example of a service under test), `docs/batch-jobs.md` (long jobs in Rust
+//!   and in shell, and what happens when a lock is lost), `docs/leader.md` (leader election), `docs/contention.md` (how
+//!   threads send for each other, how waiting clients are woken, and how fair it is), `docs/benchmarks.md` (what it costs).
+//! - For operators: `docs/checklist.md` (what to see to before production), `docs/operations.md` (servers, ACL, changes, and
+//!   what to do about each error), `docs/alternatives.md` (Sentinel, Cluster, a managed Redis, only `PostgreSQL`).
+//! - For reviewers: `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or neither),
+//!   `docs/correctness.md` (what is promised, how that is checked, and what is not promised), `docs/algorithm.md` (each step,
+//!   each deviation from the Redis documentation page "Distributed Locks with Redis", and why), `docs/wire.md` (what is on
+//!   the servers, for clients in other languages).
+//! - For contributors: `docs/architecture.md` (modules and dependencies).
 
 mod clock;
 mod cluster;
@@ -271,8 +275,14 @@ mod pages {
     #[doc = include_str!("../README.md")]
     mod readme {}
 
+    #[doc = include_str!("../docs/README.md")]
+    mod index {}
+
     #[doc = include_str!("../docs/algorithm.md")]
     mod algorithm {}
+
+    #[doc = include_str!("../docs/alternatives.md")]
+    mod alternatives {}
 
     #[doc = include_str!("../docs/architecture.md")]
     mod architecture {}
@@ -283,14 +293,26 @@ mod pages {
     #[doc = include_str!("../docs/benchmarks.md")]
     mod benchmarks {}
 
-    #[doc = include_str!("../docs/contention.md")]
-    mod contention {}
-
     #[doc = include_str!("../docs/chaos.md")]
     mod chaos {}
 
+    #[doc = include_str!("../docs/checklist.md")]
+    mod checklist {}
+
+    #[doc = include_str!("../docs/contention.md")]
+    mod contention {}
+
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
+
+    #[doc = include_str!("../docs/delivery.md")]
+    mod delivery {}
+
+    #[doc = include_str!("../docs/fencing.md")]
+    mod fencing {}
+
+    #[doc = include_str!("../docs/healing.md")]
+    mod healing {}
 
     #[doc = include_str!("../docs/leader.md")]
     mod leader {}
@@ -307,12 +329,42 @@ mod pages {
     #[doc = include_str!("../docs/operations.md")]
     mod operations {}
 
+    #[doc = include_str!("../docs/readers.md")]
+    mod readers {}
+
+    #[doc = include_str!("../docs/releasing.md")]
+    mod releasing {}
+
+    #[doc = include_str!("../docs/rests.md")]
+    mod rests {}
+
     #[doc = include_str!("../docs/safety.md")]
     mod safety {}
+
+    #[doc = include_str!("../docs/semaphores.md")]
+    mod semaphores {}
+
+    #[doc = include_str!("../docs/several.md")]
+    mod several {}
 
     #[doc = include_str!("../docs/simulation.md")]
     mod simulation {}
 
+    #[doc = include_str!("../docs/status.md")]
+    mod status {}
+
     #[doc = include_str!("../docs/testing.md")]
     mod testing {}
+
+    #[doc = include_str!("../docs/track-record.md")]
+    mod track_record {}
+
+    #[doc = include_str!("../docs/versions.md")]
+    mod versions {}
+
+    #[doc = include_str!("../docs/waiting.md")]
+    mod waiting {}
+
+    #[doc = include_str!("../docs/wire.md")]
+    mod wire {}
 }

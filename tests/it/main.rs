@@ -125,6 +125,7 @@ mod readers {
 mod interop {
     mod port;
     mod refused;
+    mod wire;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.
@@ -246,6 +247,7 @@ mod fakes {
 mod house {
     #[cfg(target_os = "linux")]
     mod dependencies;
+    mod links;
     mod locks;
     mod rooms;
     pub(crate) mod tidy;

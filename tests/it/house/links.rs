@@ -1,0 +1,212 @@
+//! Links between the pages of the repository: files that are there, and headings that are in them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use super::tidy::files;
+
+/// Pages by their paths from the root, with their texts.
+type Pages = BTreeMap<String, String>;
+
+fn pages() -> Pages {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let at_the_top = fs::read_dir(root).unwrap().filter_map(|entry| {
+        let path = entry.unwrap().path();
+        let is_page = path.extension().is_some_and(|extension| extension == "md");
+        let name = path.file_name()?.to_str()?.to_owned();
+        is_page.then(|| (name, fs::read_to_string(path).unwrap()))
+    });
+    let below = ["docs", "tests"].map(|folder| files(folder, "md"));
+    at_the_top.chain(below.into_iter().flatten()).collect()
+}
+
+/// The lines of a page that are text, and not code between fences.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    })
+}
+
+/// A line without what stands in back quotes.
+fn without_code(line: &str) -> String {
+    line.split('`').step_by(2).collect()
+}
+
+/// What the headings of a page are called in a link: lower case, without punctuation, with dashes for spaces.
+fn anchors(text: &str) -> HashSet<String> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let headings = prose(text).filter(|(_, line)| line.starts_with('#'));
+    let names = headings.map(|(_, line)| {
+        let title = line.trim_start_matches('#').trim().replace('`', "");
+        // Of a link, the text alone is part of the name.
+        let title: String = title
+            .split("](")
+            .enumerate()
+            .fold(String::new(), |name, (i, part)| {
+                match (i, part.split_once(')')) {
+                    (0, _) | (_, None) => name + part,
+                    (_, Some((_, rest))) => name + rest,
+                }
+            });
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let name: String = title.to_lowercase().chars().filter(kept).collect();
+        let name = name.replace(' ', "-");
+        let again = seen.entry(name.clone()).or_default();
+        *again += 1;
+        match *again {
+            1 => name,
+            n => format!("{name}-{}", n - 1),
+        }
+    });
+    names.collect()
+}
+
+/// Where the links of a line lead: `[text](target)`, and `[name]: target` at its beginning.
+fn targets(line: &str) -> Vec<String> {
+    let line = without_code(line);
+    let defined = line.strip_prefix('[').and_then(|rest| {
+        let (name, target) = rest.split_once("]: ")?;
+        (!name.contains(']')).then(|| target.to_owned())
+    });
+    let inline = line.split("](").skip(1);
+    let inline = inline.filter_map(|rest| rest.split(')').next().map(str::to_owned));
+    inline.chain(defined).collect()
+}
+
+/// The path that a link from this page leads to, from the root.
+fn resolve(page: &str, path: &str) -> String {
+    let mut folders: Vec<&str> = page.split('/').collect();
+    folders.pop();
+    for part in path.split('/') {
+        match part {
+            "." => {}
+            ".." => drop(folders.pop()),
+            other => folders.push(other),
+        }
+    }
+    folders.join("/")
+}
+
+/// The links that lead nowhere, each with its place.
+fn broken(pages: &Pages, is_there: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (page, text) in pages {
+        let links =
+            prose(text).flat_map(|(i, line)| targets(line).into_iter().map(move |t| (i, t)));
+        for (i, target) in links {
+            if target.starts_with("https://") {
+                continue;
+            }
+            let (path, anchor) = target.split_once('#').unwrap_or((target.as_str(), ""));
+            let file = match path {
+                "" => page.clone(),
+                path => resolve(page, path),
+            };
+            let is_good = match pages.get(&file) {
+                Some(text) => anchor.is_empty() || anchors(text).contains(anchor),
+                None => anchor.is_empty() && is_there(&file),
+            };
+            if !is_good {
+                wrong.push(format!("{page}:{}: {target}", i + 1));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn every_link_between_pages_leads_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = pages();
+    assert!(
+        pages.contains_key("README.md") && pages.len() > 15,
+        "{pages:?}"
+    );
+    assert_eq!(
+        broken(&pages, |file| root.join(file).exists()),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_found() {
+    let other = "# Other\n\n## `NOPERM`, and *why*\n\n```sh\n# no heading\n```\n\n## See [x](x.md) too\n\n## Same\n\n## Same\n";
+    let planted = |text: &str| {
+        let pages = [
+            ("docs/a.md", text),
+            ("docs/b.md", other),
+            ("top.md", "# Top\n"),
+        ];
+        let pages = pages.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let mut wrong = broken(&pages.into(), |file| file == "docs/picture.svg");
+        wrong.retain(|link| link.starts_with("docs/a.md"));
+        wrong
+    };
+    for bad in [
+        "[a](gone.md)",
+        "[a](docs/b.md)",
+        "![a](gone.svg)",
+        "[a](b.md#gone)",
+        "[a](b.md#no-heading)",
+        "[a](b.md#same-2)",
+        "[a](#gone)",
+        "[a](picture.svg#x)",
+        "[a](http://example.org)",
+        "[a]: gone.md",
+        "| cell | [a](b.md), [b](gone.md) |",
+    ] {
+        assert_eq!(planted(bad).len(), 1, "{bad}");
+    }
+    for good in [
+        "[a](b.md)",
+        "[a](../top.md#top)",
+        "![a](picture.svg)",
+        "[a](b.md#noperm-and-why)",
+        "[a](b.md#see-x-too)",
+        "[a](b.md#same-1)",
+        "# Here\n[a](#here)",
+        "[a](https://example.org/#x)",
+        "`[a](gone.md)`",
+        "```text\n[a](gone.md)\n```",
+    ] {
+        assert_eq!(planted(good), Vec::<String>::new(), "{good}");
+    }
+}
+
+#[test]
+fn every_page_is_in_the_index_and_its_code_is_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let index = fs::read_to_string(root.join("docs/README.md")).unwrap();
+    let library = fs::read_to_string(root.join("src/lib.rs")).unwrap();
+    for (page, _) in files("docs", "md") {
+        let name = page.trim_start_matches("docs/");
+        if name != "README.md" {
+            assert!(
+                index.contains(&format!("]({name}")),
+                "docs/README.md has no link to {name}"
+            );
+        }
+        let included = format!("include_str!(\"../{page}\")");
+        assert!(
+            library.contains(&included),
+            "src/lib.rs runs no code of {page}"
+        );
+    }
+}
+
+#[test]
+fn every_mutant_of_the_track_record_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/track-record.md")).unwrap();
+    let named = page.split("mutant `").skip(1);
+    let named: Vec<&str> = named.filter_map(|text| text.split('`').next()).collect();
+    assert!(named.len() > 5, "{named:?}");
+    for name in named {
+        let patch = root.join(format!("tests/mutants/{name}.patch"));
+        assert!(patch.exists(), "docs/track-record.md names {name}");
+    }
+}
