@@ -30,6 +30,7 @@ use crate::wire::resp::Reply;
 use crate::wire::scripts::SCAN;
 
 mod answers;
+mod bounds;
 mod changes;
 mod crafted;
 mod fenced_steps;
@@ -222,6 +223,17 @@ fn the_store_answers_as_a_redis_server_does() {
         sequences.saturating_sub(COUNTED).max(1),
         RngSeed::Random,
     );
+}
+
+/// These sequences are few and always the same, so what differs by one is seen in a moment.
+#[test]
+fn the_store_answers_as_a_redis_server_does_at_each_bound() {
+    let Some(mut pair) = Pair::start() else {
+        return;
+    };
+    for sequence in bounds::sequences() {
+        pair.play(&sequence);
+    }
 }
 
 /// By copies of the scripts that count their branches. These sequences are the same each time, so that luck decides nothing.

@@ -261,6 +261,21 @@ proptest! {
     }
 
     #[test]
+    fn an_extension_never_brings_the_end_of_a_key_forward(
+        (left, ttl) in (1_u64..5_000, 1_u64..5),
+        script in select(vec![EXTEND, RETAKE]),
+    ) {
+        let mut store = Store::default();
+        let until = NOW.saturating_add(Duration::from_micros(left));
+        store.put("k", "t", until);
+        store.execute(&pack(&["EVAL", script, "1", "k", "t", &ttl.to_string()]), NOW);
+        let after = store.get("k", NOW).unwrap().until;
+        // Redis sees whole ms.
+        prop_assert!(after >= until, "{after:?} {until:?}");
+        prop_assert!(after == until || after == NOW.saturating_add(Duration::from_millis(ttl)));
+    }
+
+    #[test]
     fn times_that_no_clock_can_count_do_not_panic(
         (until, at, later) in (now(), now(), now()),
         ttl in any::<Duration>(),

@@ -107,3 +107,81 @@ fn hash(seed: u64, text: &str) -> u64 {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, step);
     mix(hash ^ seed).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(9);
+
+    /// The pages of a whole scan.
+    fn pages(store: &Store, count: &str) -> Vec<Vec<String>> {
+        let mut cursor = "0".to_owned();
+        let mut pages = Vec::new();
+        loop {
+            let Reply::Array(parts) = store.scan([&cursor, "*", count, "512"], NOW) else {
+                panic!("no array");
+            };
+            let text = |part| {
+                let Reply::Bulk(text) = part else {
+                    panic!("{part:?}");
+                };
+                String::from_utf8(text).unwrap()
+            };
+            let mut parts = parts.into_iter().map(text);
+            cursor = parts.next().unwrap();
+            pages.push(parts.collect());
+            assert!(pages.len() < 1_000, "no end");
+            if cursor == "0" {
+                return pages;
+            }
+        }
+    }
+
+    fn store(names: impl Iterator<Item = String>) -> Store {
+        let mut store = Store::default();
+        for name in names {
+            store.put(&name, "1", Duration::from_mins(1));
+        }
+        store
+    }
+
+    #[test]
+    fn a_scan_finds_each_key_once_in_pages_that_are_as_large_as_was_asked_and_there_is_room_for() {
+        for (keys, length, asked, size) in [
+            (300, 10, 50, 50),
+            (300, 10, 1_000, 300),
+            (300, 100, 250, 31),
+            (30, 2_000, 250, 3),
+            (4, 20_000, 250, 1),
+        ] {
+            let names = (0..keys).map(|n: u32| format!("{n:0length$}"));
+            let pages = pages(&store(names.clone()), &asked.to_string());
+            assert!(pages[0].len() == size, "{length}: {}", pages[0].len());
+            let mut all = pages.concat();
+            all.sort();
+            assert!(all == names.collect::<Vec<_>>(), "{length}: {}", all.len());
+        }
+    }
+
+    #[test]
+    fn a_scan_finds_locks_and_slots_that_have_not_ended_and_nothing_beside_them() {
+        let locks = ["a", "a:redlatch:slot:0", "a:redlatch:slot:17", "redlatch"];
+        let beside = [
+            "a:redlatch:slot:",
+            "a:redlatch:slot:x",
+            "a:redlatch:slot:1x",
+            "a:redlatch:waiting",
+            "a:redlatch:bell",
+            &format!("a{FENCE}"),
+            &format!("a{MARKER}"),
+        ]
+        .map(str::to_owned);
+        let mut store = store(locks.map(str::to_owned).into_iter().chain(beside));
+        store.put("ended", "1", NOW);
+        store.put("endless", "1", Entry::NEVER);
+        let mut found = pages(&store, "100").concat();
+        found.sort();
+        assert_eq!(found, locks);
+    }
+}

@@ -9,23 +9,23 @@ use crate::wire::scripts::{
     ACQUIRE_ALL, EXTEND_ALL, FIND, LOOK, PASS, RELEASE_ALL, REREAD, UNREAD,
 };
 
-const MINUTE: &str = "60000";
+pub(super) const MINUTE: &str = "60000";
 
-fn has(key: &str, plant: Plant) -> Step {
+pub(super) fn has(key: &str, plant: Plant) -> Step {
     Step::Plant(key.to_owned(), plant, Some(MINUTE.into()))
 }
 
-fn is_held(lock: &str) -> Step {
+pub(super) fn is_held(lock: &str) -> Step {
     has(lock, Plant::Text(ONE.into()))
 }
 
-fn is_read(readers: &[(&str, i64)]) -> Step {
+pub(super) fn is_read(readers: &[(&str, i64)]) -> Step {
     let readers = readers.iter();
     let readers = readers.map(|(value, ms)| ((*value).into(), Score::Later(*ms)));
     has("a", Plant::Sorted(readers.collect()))
 }
 
-fn call(script: &'static str, keys: &[&str], rest: &[&str]) -> Step {
+pub(super) fn call(script: &'static str, keys: &[&str], rest: &[&str]) -> Step {
     let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     eval(
         script,
@@ -34,16 +34,16 @@ fn call(script: &'static str, keys: &[&str], rest: &[&str]) -> Step {
     )
 }
 
-fn marker(text: Word) -> Step {
+pub(super) fn marker(text: Word) -> Step {
     Step::Plant(MARKER.to_owned(), Plant::Text(text), None)
 }
 
-fn now(more: i64) -> Word {
+pub(super) fn now(more: i64) -> Word {
     Word::Micros(Base::Now, more)
 }
 
 /// A holder whose key is gone sets it again, if the counter is still its own.
-fn heals() -> Step {
+pub(super) fn heals() -> Step {
     let keys = ["a".to_owned(), counter("a"), MARKER.to_owned()];
     let token = Word::Micros(Base::Counter("a".to_owned()), 0);
     eval(
