@@ -295,17 +295,19 @@ fn a_restart_ends_every_fault_and_persisted_keys_stay() {
         FakeNode::lose_replies,
         |node: &FakeNode| node.delay(TTL),
     ];
-    let restarts: [(fn(&FakeNode), usize); 2] =
-        [(FakeNode::restart, 0), (FakeNode::restart_persisted, 3)];
     for fault in faults {
-        for (restart, keys) in restarts {
+        for (is_persisted, keys) in [(false, 0), (true, 3)] {
             let (_, nodes, manager) = cluster();
             for node in &nodes {
                 node.hold("held", "someone else", TTL);
             }
             for node in &nodes[..3] {
                 fault(node);
-                restart(node);
+                if is_persisted {
+                    node.restart_persisted();
+                } else {
+                    node.restart();
+                }
             }
             let votes = votes(&manager, "report");
             let all_granted = votes.iter().all(|vote| matches!(vote, Vote::Granted));
