@@ -1,5 +1,6 @@
 //! Faults of fake nodes, as unit tests of users play them. No test here waits for real time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
@@ -284,4 +285,50 @@ fn what_arrived_first_is_executed_first_whatever_fault_comes_next() {
         }
         assert_no_keys(&nodes, "report");
     }
+}
+
+#[test]
+fn a_restart_ends_every_fault_and_persisted_keys_stay() {
+    let faults = [
+        FakeNode::refuse,
+        FakeNode::hang,
+        FakeNode::lose_replies,
+        |node: &FakeNode| node.delay(TTL),
+    ];
+    for fault in faults {
+        for (is_persisted, keys) in [(false, 0), (true, 3)] {
+            let (_, nodes, manager) = cluster();
+            for node in &nodes {
+                node.hold("held", "someone else", TTL);
+            }
+            for node in &nodes[..3] {
+                fault(node);
+                if is_persisted {
+                    node.restart_persisted();
+                } else {
+                    node.restart();
+                }
+            }
+            let votes = votes(&manager, "report");
+            let all_granted = votes.iter().all(|vote| matches!(vote, Vote::Granted));
+            assert!(all_granted, "{votes:?}");
+            let restarted = nodes[..3].iter();
+            assert_eq!(
+                restarted.filter_map(|node| node.ttl_of("held")).count(),
+                keys
+            );
+        }
+    }
+}
+
+#[test]
+fn each_vote_has_the_name_of_its_node_and_no_two_nodes_have_the_same() {
+    let (_, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL).unwrap();
+    let told: Vec<&str> = guard.votes().iter().map(|report| &*report.node).collect();
+    let names: Vec<&str> = nodes.iter().map(FakeNode::name).collect();
+    assert_eq!(told, names);
+    assert!(names.iter().all(|name| name.starts_with("fake-")));
+    let different: BTreeSet<&str> = names.iter().copied().collect();
+    assert_eq!(different.len(), nodes.len());
 }
