@@ -254,7 +254,7 @@ fn changes(events: &[Event]) -> Vec<(Rule, Vec<Event>)> {
             }
             What::NotExtended { hold, .. } => {
                 let (hold, end) = (*hold, Some(Span::exactly(at + 1)));
-                change(Rule::Extension, Some(What::Extended { hold, end }));
+                change(Rule::AfterEnd, Some(What::Extended { hold, end }));
                 ends.insert(hold, 0);
             }
             What::Looks { hold, says } => {
