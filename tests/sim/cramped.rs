@@ -31,9 +31,8 @@ impl Plan {
 impl State {
     /// Counts what came of too few connections.
     pub(super) fn counts_what_is_short(&mut self, error: &Error) {
-        let nodes = match error {
-            Error::Unavailable { nodes, .. } | Error::Held { nodes, .. } => nodes,
-            _ => return,
+        let (Error::Unavailable { nodes, .. } | Error::Held { nodes, .. }) = error else {
+            return;
         };
         let is_short = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::PoolExhausted));
         if nodes.iter().any(|report| is_short(&report.vote)) {

@@ -59,10 +59,11 @@ fn the_library_is_packed_with_its_pages_and_without_its_tests() {
         assert!(packed.contains(&page), "{page}");
     }
     for file in packed {
-        let is_page = ["md", "svg"].iter().any(|end| file.ends_with(end));
+        let extension = Path::new(&file).extension();
+        let is_of = |kinds: &[&str]| kinds.iter().any(|kind| extension == Some(kind.as_ref()));
         let is_ours = file.starts_with("src/")
-            || file.starts_with("docs/") && is_page
-            || !file.contains('/') && file.ends_with(".md")
+            || file.starts_with("docs/") && is_of(&["md", "svg"])
+            || !file.contains('/') && is_of(&["md"])
             || file == "LICENSE"
             || OF_CARGO.contains(&&*file);
         assert!(is_ours, "{file} is no file for users");
