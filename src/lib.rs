@@ -74,7 +74,7 @@
 //! # let nodes = FakeNode::cluster(3);
 //! # let manager = LockManager::builder().fakes(&nodes).build()?;
 //!
-//! let two_hours = KeepAlive::max_hold(Duration::from_secs(2 * 60 * 60));
+//! let two_hours = KeepAlive::max_hold(Duration::from_hours(2));
 //! let guard = manager.request("nightly-report").keep_alive(two_hours).lock()?;
 //! guard.on_lost(|cause| eprintln!("stop: {cause}"));
 //! for chapter in ["sales", "stock"] {
@@ -193,8 +193,6 @@
 //!   each deviation from the Redis documentation page "Distributed Locks with Redis", and why), `docs/wire.md` (what is on
 //!   the servers, for clients in other languages).
 //! - For contributors: `docs/architecture.md` (modules and dependencies).
-
-#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod clock;
 mod cluster;

@@ -11,10 +11,6 @@
     clippy::unwrap_used,
     reason = "a benchmark prints, and stops at the first thing that goes wrong"
 )]
-#![expect(
-    clippy::incompatible_msrv,
-    reason = "benchmarks are run by maintainers, with the latest compiler"
-)]
 
 use std::alloc::System;
 use std::time::Duration;
@@ -53,7 +49,7 @@ use crate::table::Table;
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Longer than the benchmark holds any lock.
-const TTL: Duration = Duration::from_secs(60);
+const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
     if contended::is_contender()
@@ -178,7 +174,7 @@ impl Effort {
             fault_span: Duration::from_millis(600),
             builds: 200,
             kept: 10_000,
-            kept_for: Duration::from_secs(60),
+            kept_for: Duration::from_mins(1),
             slices: 20,
             slice: Duration::from_millis(200),
             contended_threads: Duration::from_secs(10),

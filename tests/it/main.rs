@@ -249,8 +249,6 @@ mod house {
     mod dependencies;
     mod links;
     mod locks;
-    #[cfg(target_os = "linux")]
-    mod packaging;
     mod rooms;
     pub(crate) mod tidy;
 }
