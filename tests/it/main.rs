@@ -126,6 +126,7 @@ mod interop {
     mod port;
     mod refused;
     mod wire;
+    mod wire_fenced;
 }
 
 /// Keep-alive, and what a holder is told when its lock is lost.

@@ -4,20 +4,15 @@ use std::collections::HashMap;
 use std::thread;
 
 use redis::Value;
-use redlatch::{Error, LockGuard, LockManager, LockStatus, NodeError, Protocol, Vote};
+use redlatch::{Error, LockGuard, LockManager, LockStatus, Protocol};
 use redlatch_testing::{Server, eventually, side_by_side};
 
-use crate::managers::{fenced, fenced_over, patient};
+use crate::managers::{fenced_over, patient};
 use crate::waiting::wake_up::{BOUND, TTL, Waiting, cluster, process};
 
-const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
+pub(super) const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddcc";
-const TTL_MS: &str = "60000";
-
-/// What the clients of the fenced protocol agree on while nothing is set: 1 h, 1 % and 2 ms, 24 h.
-const QUARANTINE_MS: &str = "3636003";
-const IDLE_MS: &str = "86400000";
-const SETTINGS: &str = "3:2:3600000:3636003:86400000:v2";
+pub(super) const TTL_MS: &str = "60000";
 
 /// The scripts of the page by their names, which are the first words in them.
 fn scripts() -> HashMap<&'static str, &'static str> {
@@ -33,12 +28,12 @@ fn scripts() -> HashMap<&'static str, &'static str> {
 }
 
 /// A client that sends what the page says.
-struct Raw<'a> {
+pub(super) struct Raw<'a> {
     servers: &'a [Server],
     scripts: HashMap<&'static str, &'static str>,
 }
 
-fn raw(servers: &[Server]) -> Raw<'_> {
+pub(super) fn raw(servers: &[Server]) -> Raw<'_> {
     let scripts = scripts();
     Raw { servers, scripts }
 }
@@ -46,7 +41,7 @@ fn raw(servers: &[Server]) -> Raw<'_> {
 impl Raw<'_> {
     /// Calls a script of the page on every server.
     #[track_caller]
-    fn call(&self, name: &str, keys: &[&str], arguments: &[&str]) -> Vec<Value> {
+    pub(super) fn call(&self, name: &str, keys: &[&str], arguments: &[&str]) -> Vec<Value> {
         let count = keys.len().to_string();
         let words = [&["EVAL", self.scripts[name], &count], keys, arguments].concat();
         let servers = self.servers.iter();
@@ -55,7 +50,7 @@ impl Raw<'_> {
 
     /// Whether a majority says so.
     #[track_caller]
-    fn agrees(&self, replies: &[Value], yes: &Value) -> bool {
+    pub(super) fn agrees(&self, replies: &[Value], yes: &Value) -> bool {
         let votes = replies.iter().filter(|reply| *reply == yes).count();
         // No other client is at it meanwhile, so the servers agree.
         assert!(votes == 0 || votes == self.servers.len(), "{replies:?}");
@@ -70,7 +65,7 @@ impl Raw<'_> {
     }
 
     #[track_caller]
-    fn is_done(&self, name: &str, keys: &[&str], arguments: &[&str]) -> bool {
+    pub(super) fn is_done(&self, name: &str, keys: &[&str], arguments: &[&str]) -> bool {
         self.agrees(&self.call(name, keys, arguments), &Value::Int(1))
     }
 
@@ -92,14 +87,14 @@ impl Raw<'_> {
 }
 
 #[track_caller]
-fn assert_held(result: Result<LockGuard, Error>) {
+pub(super) fn assert_held(result: Result<LockGuard, Error>) {
     match result {
         Err(Error::Held { .. }) => {}
         other => panic!("{other:?}"),
     }
 }
 
-fn over(protocol: Protocol, servers: &[Server]) -> LockManager {
+pub(super) fn over(protocol: Protocol, servers: &[Server]) -> LockManager {
     match protocol {
         Protocol::Fenced => fenced_over(servers),
         Protocol::Classic => patient(servers.iter().map(Server::url)),
@@ -113,7 +108,7 @@ const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 fn every_script_of_the_page_is_played() {
     let mut names: Vec<&str> = scripts().into_keys().collect();
     names.sort_unstable();
-    let here = include_str!("wire.rs");
+    let here = concat!(include_str!("wire.rs"), include_str!("wire_fenced.rs"));
     for name in &names {
         assert!(
             here.contains(&format!("\"{name}\"")),
@@ -316,93 +311,6 @@ fn an_intent_keeps_readers_of_both_out() {
         "{refused:?}"
     );
     ours.unlock().unwrap();
-}
-
-/// The wall clock of a server in microseconds.
-fn micros(server: &Server) -> u64 {
-    let time = server.command(&["TIME"]);
-    let (seconds, micros): (u64, u64) = redis::from_redis_value(time).unwrap();
-    seconds * 1_000_000 + micros
-}
-
-/// Asks for "job" by the fenced protocol of the page.
-fn fenced_take(raw: &Raw<'_>, token: u64, settings: &str) -> Vec<Value> {
-    let token = token.to_string();
-    let arguments = [TOKEN, TTL_MS, &token, QUARANTINE_MS, IDLE_MS, settings];
-    raw.call(
-        "fenced-take",
-        &["job", "job:fence", "redlatch:node"],
-        &arguments,
-    )
-}
-
-/// The word with which the servers refuse.
-#[track_caller]
-fn word(replies: &[Value]) -> String {
-    let Some(Value::Array(items)) = replies.first() else {
-        panic!("{replies:?}");
-    };
-    redis::from_redis_value(items[0].clone()).unwrap()
-}
-
-#[test]
-fn fencing_tokens_grow_from_client_to_client() {
-    let servers = cluster(3);
-    let manager = over(Protocol::Fenced, &servers);
-    let raw = raw(&servers);
-    let token_of = |guard: &LockGuard| u64::from(guard.fencing_token().unwrap());
-
-    let first = token_of(&manager.try_lock("job", TTL).unwrap());
-    assert_eq!(word(&fenced_take(&raw, first, SETTINGS)), "STALE");
-    let second = micros(&servers[0]).max(first + 2);
-    assert!(raw.agrees(&fenced_take(&raw, second, SETTINGS), &Value::Okay));
-    assert_held(manager.try_lock("job", TTL));
-    let plain = patient(servers.iter().map(Server::url));
-    assert_held(plain.try_lock("job", TTL));
-
-    let released = second.to_string();
-    let arguments = [TOKEN, released.as_str(), IDLE_MS];
-    assert!(raw.is_done("fenced-release", &["job", "job:fence"], &arguments));
-    // A command of the same attempt that comes late is refused.
-    assert_eq!(word(&fenced_take(&raw, second, SETTINGS)), "STALE");
-    let guard = manager.try_lock("job", TTL).unwrap();
-    assert!(token_of(&guard) > second);
-    let held = fenced_take(&raw, token_of(&guard) + 2, SETTINGS);
-    assert!(!raw.agrees(&held, &Value::Okay));
-    assert!(!raw.is_done("fenced-release", &["job", "job:fence"], &arguments));
-    guard.unlock().unwrap();
-}
-
-#[test]
-fn a_server_without_a_marker_abstains_for_both_and_other_settings_are_refused() {
-    let servers = cluster(3);
-    let raw = raw(&servers);
-    assert_eq!(
-        word(&fenced_take(&raw, micros(&servers[0]), SETTINGS)),
-        "CLOSED"
-    );
-    let manager = fenced().nodes(servers.iter().map(Server::url));
-    let manager = manager.build().unwrap();
-    let refused = manager.try_lock("job", TTL);
-    let Err(Error::Unavailable { nodes, .. }) = &refused else {
-        panic!("{refused:?}");
-    };
-    let abstains = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::Quarantined { .. }));
-    assert!(nodes.iter().all(|node| abstains(&node.vote)), "{nodes:?}");
-
-    // The marker that the page's client has left is one of a new deployment to the library.
-    manager.open_nodes().unwrap();
-    manager.try_lock("job", TTL).unwrap().unlock().unwrap();
-    let other = SETTINGS.replace("3600000", "60000");
-    assert_eq!(
-        word(&fenced_take(&raw, micros(&servers[0]), &other)),
-        "CONFIG"
-    );
-    assert!(raw.agrees(
-        &fenced_take(&raw, micros(&servers[0]), SETTINGS),
-        &Value::Okay
-    ));
-    assert_held(manager.try_lock("job", TTL));
 }
 
 #[test]
