@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::clocks::{MICRO, SECOND};
 use super::fewer_seeds;
 use super::plan::{Plan, pick};
-use super::run::{Until, replay_text, run_many};
+use super::run::none_breaks_a_promise;
 use super::world::State;
 use crate::Error;
 use crate::error::{NodeError, Vote};
@@ -58,16 +58,7 @@ impl State {
 
 #[test]
 fn pools_that_are_too_small_break_no_promise() {
-    let total = run_many(fewer_seeds(), Until::Broken, Plan::cramped);
-    println!("cramped: {total}");
-    if let Some((seed, what)) = total.violations.first() {
-        panic!(
-            "seed {seed}: {what}\n{}",
-            replay_text(&Plan::cramped(*seed), 80)
-        );
-    }
+    let total = none_breaks_a_promise("cramped", fewer_seeds(), Plan::cramped);
     assert!(total.acquired > 20 * total.runs, "{total}");
-    for seen in ["a pool was exhausted", "a connection beside the pool"] {
-        assert!(total.tally.contains_key(seen), "no {seen}: {total}");
-    }
+    total.has_seen(&["a pool was exhausted", "a connection beside the pool"]);
 }

@@ -6,7 +6,7 @@ use super::client::Worker;
 use super::clocks::{MICRO, MILLI, Nanos};
 use super::half_the_seeds;
 use super::plan::{Kind, Plan, nanos, pick};
-use super::run::{Until, replay_text, run_many};
+use super::run::none_breaks_a_promise;
 use super::trouble::{Episode, Trouble};
 use super::wish::Wish;
 
@@ -116,19 +116,10 @@ const SEEN: [&str; 10] = [
 /// Threads that send for each other, on slow and on fast links, and that panic while they do.
 #[test]
 fn no_seed_of_crowds_breaks_a_promise() {
-    let total = run_many(half_the_seeds(), Until::Broken, Plan::crowd);
-    println!("crowds: {total}");
-    if let Some((seed, what)) = total.violations.first() {
-        panic!(
-            "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_KIND=crowd REDLATCH_SIM_SEED={seed} cargo test --release --lib sim::replay -- --nocapture",
-            replay_text(&Plan::crowd(*seed), 80)
-        );
-    }
+    let total = none_breaks_a_promise("crowd", half_the_seeds(), Plan::crowd);
     assert!(total.acquired > 100 * total.runs, "{total}");
     let led = total.tally.get("led for others").copied();
     assert!(led > Some(20 * total.runs), "{total}");
     let expected = if total.runs < 200 { &[][..] } else { &SEEN };
-    for seen in expected {
-        assert!(total.tally.contains_key(seen), "no {seen}: {total}");
-    }
+    total.has_seen(expected);
 }

@@ -3,7 +3,7 @@
 
 use super::fewer_seeds;
 use super::plan::{Kind, Plan, pick};
-use super::run::{Until, replay_text, run_many};
+use super::run::none_breaks_a_promise;
 
 impl Plan {
     /// Every other client has fencing tokens.
@@ -38,14 +38,7 @@ impl Plan {
 
 #[test]
 fn clients_of_both_protocols_break_no_promise() {
-    let total = run_many(fewer_seeds(), Until::Broken, Plan::mixed);
-    println!("mixed: {total}");
-    if let Some((seed, what)) = total.violations.first() {
-        panic!(
-            "seed {seed}: {what}\n{}",
-            replay_text(&Plan::mixed(*seed), 80)
-        );
-    }
+    let total = none_breaks_a_promise("mixed", fewer_seeds(), Plan::mixed);
     assert!(total.acquired > 20 * total.runs, "{total}");
     assert!(total.refused > 5 * total.runs, "{total}");
     for seen in [
@@ -56,7 +49,7 @@ fn clients_of_both_protocols_break_no_promise() {
         "node died and remembers",
         "renewed in the background",
     ] {
-        let is_expected = total.runs >= 50 || seen == "kept";
+        let is_expected = total.runs >= 40 || seen == "kept";
         assert!(
             !is_expected || total.tally.contains_key(seen),
             "no {seen}: {total}"

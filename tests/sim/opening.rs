@@ -7,7 +7,7 @@ use super::client::Worker;
 use super::clocks::{MILLI, Nanos, SECOND};
 use super::fewer_seeds;
 use super::plan::{Kind, Plan, nanos, pick};
-use super::run::{Until, replay_text, run_many};
+use super::run::none_breaks_a_promise;
 use super::stream::Workload;
 use super::trouble::Trouble;
 use crate::Error;
@@ -86,16 +86,7 @@ impl Worker {
 
 #[test]
 fn nodes_that_are_opened_break_no_promise() {
-    let total = run_many(fewer_seeds(), Until::Broken, Plan::opening);
-    println!("opening: {total}");
-    if let Some((seed, what)) = total.violations.first() {
-        panic!(
-            "seed {seed}: {what}\n{}",
-            replay_text(&Plan::opening(*seed), 80)
-        );
-    }
+    let total = none_breaks_a_promise("opening", fewer_seeds(), Plan::opening);
     assert!(total.acquired > 20 * total.runs, "{total}");
-    for seen in ["nodes opened", "nodes not opened", "abstained"] {
-        assert!(total.tally.contains_key(seen), "no {seen}: {total}");
-    }
+    total.has_seen(&["nodes opened", "nodes not opened", "abstained"]);
 }

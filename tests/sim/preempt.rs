@@ -13,11 +13,11 @@ use std::thread::panicking;
 use super::client::Worker;
 use super::clocks::{MICRO, Nanos, SECOND};
 use super::plan::{Kind, Plan, nanos, pick};
-use super::run::{Until, replay_text, run_many, run_one};
+use super::run::{none_breaks_a_promise, run_one};
 use super::trace::Trace;
 use super::trouble::Trouble;
 use super::world::{State, World, switch};
-use super::{USUAL_SEEDS, twice_the_seeds};
+use super::{USUAL_SEEDS, four_times_the_seeds};
 use crate::sync::points::{Point, Scheduler, Side};
 
 /// How threads are preempted.
@@ -256,19 +256,10 @@ const SEEN: [&str; 12] = [
 
 #[test]
 fn no_preempted_seed_breaks_a_promise() {
-    let total = run_many(twice_the_seeds(), Until::Broken, Plan::preempted);
-    println!("preempted: {total}");
-    if let Some((seed, what)) = total.violations.first() {
-        panic!(
-            "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_KIND=preempted REDLATCH_SIM_SEED={seed} cargo test --release --lib sim::replay -- --nocapture",
-            replay_text(&Plan::preempted(*seed), 80)
-        );
-    }
+    let total = none_breaks_a_promise("preempted", four_times_the_seeds(), Plan::preempted);
     assert!(total.acquired > 10 * total.runs, "{total}");
     let expected = if total.runs < 200 { &[][..] } else { &SEEN };
-    for seen in expected {
-        assert!(total.tally.contains_key(seen), "no {seen}: {total}");
-    }
+    total.has_seen(expected);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::clocks::{MILLI, Nanos, SECOND};
 use super::fewer_seeds;
 use super::plan::{Kind, Labels, Plan, nanos, pick};
-use super::run::{Until, replay_text, run_many};
+use super::run::none_breaks_a_promise;
 use super::trouble::{Episode, Trouble};
 
 impl Plan {
@@ -56,14 +56,7 @@ fn one_node_is_stopped(rng: &mut fastrand::Rng, longest_ttl: Nanos, storm: Nanos
 
 #[test]
 fn no_lock_that_goes_from_thread_to_thread_breaks_a_promise() {
-    let total = run_many(fewer_seeds(), Until::Broken, Plan::relay);
-    println!("relays: {total}");
-    if let Some((seed, what)) = total.violations.first() {
-        panic!(
-            "seed {seed}: {what}\n{}",
-            replay_text(&Plan::relay(*seed), 80)
-        );
-    }
+    let total = none_breaks_a_promise("relay", fewer_seeds(), Plan::relay);
     assert!(total.acquired > 20 * total.runs, "{total}");
     for seen in [
         "handed over",
@@ -71,7 +64,7 @@ fn no_lock_that_goes_from_thread_to_thread_breaks_a_promise() {
         "a wall clock goes forward",
         "a larger token",
     ] {
-        let is_expected = total.runs >= 100 || seen == "handed over" || seen == "undo";
+        let is_expected = total.runs >= 40 || seen == "handed over" || seen == "undo";
         assert!(
             !is_expected || total.tally.contains_key(seen),
             "no {seen}: {total}"

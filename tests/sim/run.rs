@@ -170,7 +170,34 @@ pub(crate) fn run_many(
     total
 }
 
+/// Runs the seeds of a kind in which every promise has to hold. The first seed that breaks one ends the test, with its trace and with
+/// what replays it.
+#[track_caller]
+pub(crate) fn none_breaks_a_promise(
+    kind: &str,
+    seeds: Range<u64>,
+    draw: impl Fn(u64) -> Plan + Sync,
+) -> Total {
+    let total = run_many(seeds, Until::Broken, &draw);
+    println!("{kind}: {total}");
+    if let Some((seed, what)) = total.violations.first() {
+        panic!(
+            "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_KIND={kind} REDLATCH_SIM_SEED={seed} cargo test --release --lib sim::replay -- --nocapture",
+            replay_text(&draw(*seed), 80)
+        );
+    }
+    total
+}
+
 impl Total {
+    /// All of this has happened.
+    #[track_caller]
+    pub(crate) fn has_seen(&self, all: &[&str]) {
+        for seen in all {
+            assert!(self.tally.contains_key(seen), "no {seen}: {self}");
+        }
+    }
+
     fn add(&mut self, seed: u64, outcome: Outcome) {
         self.runs += 1;
         self.acquired += outcome.acquired;
