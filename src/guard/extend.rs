@@ -63,7 +63,8 @@ impl LockGuard {
             heal(cluster, &mut extension);
         }
         let extended = extension.settle(cluster.clock.now(), renewal);
-        if let Err(Error::Lost { .. }) = &extended {
+        // The lock may be lost, and max_hold may have moved its end to an earlier time, which the heal below may outlast.
+        if renewal.is_some() || matches!(extended, Err(Error::Lost { .. })) {
             self.shared.keeper.watch(&self.lease);
         }
         extended?;

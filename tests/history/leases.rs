@@ -100,7 +100,7 @@ impl Checker {
             let words =
                 format!("{who} was told that its lease of {on} is longer when that was over");
             self.finds(Rule::LateLoss, at, &[call], words);
-        } else if end.high < former.low {
+        } else if end.high < former.low && !was_lost_before {
             self.shortened(call, at);
         }
         self.has_moved(call, at, end);

@@ -13,9 +13,8 @@ pub(crate) struct Hook {
     client: usize,
     /// The number of the claim.
     claim: u64,
-    /// When it was registered, and for how long the client had stood still by then.
+    /// When it was registered.
     since: Nanos,
-    stood: Nanos,
     was_called: bool,
     /// Whether the guard has been given back since.
     is_over: bool,
@@ -26,13 +25,11 @@ impl World {
     pub(crate) fn hook(self: &Arc<Self>, claim: u64, client: usize, guard: &LockGuard) {
         let mut state = self.state();
         state.count_if_handed_over(claim, "handed over with a hook");
-        let stood = state.stood_before(client);
         let (number, since) = (state.witness.hooks.len(), state.now);
         state.witness.hooks.push(Hook {
             client,
             claim,
             since,
-            stood,
             was_called: false,
             is_over: false,
         });
@@ -124,7 +121,8 @@ impl State {
         }
     }
 
-    /// For these hooks it is not too late: by the end of the validity, or at once when it has ended, but for how long the client itself stood still.
+    /// For these hooks it is not too late: by the end of the validity, or at once when it has ended, but for how long the client
+    /// itself stood still from then on without a moment between.
     fn hooks_are_in_time(&mut self, claim: u64, which: impl Fn(usize, &Hook) -> bool) {
         let Some(end) = self.end_of(claim) else {
             return;
@@ -135,9 +133,9 @@ impl State {
             if hook.claim != claim || !which(number, hook) {
                 return None;
             }
-            let late = now.saturating_sub(end.max(hook.since));
-            let still = self.clients[hook.client].stood - hook.stood;
-            (late > still).then_some((hook.client, late))
+            let due = end.max(hook.since);
+            let could_be_told = self.clients[hook.client].could_go_on(due..now);
+            could_be_told.then(|| (hook.client, now - due))
         });
         if let Some((client, late)) = late {
             let late = Duration::from_nanos(late);

@@ -105,9 +105,10 @@ impl Worker {
 impl State {
     /// All that is under way, and all who wait for it, are later by this.
     pub(super) fn stands_still_for(&mut self, by: Nanos) {
+        let began = self.now;
         self.now += by;
         for client in &mut self.clients {
-            client.stood += by;
+            client.stands_still(began..self.now);
         }
         let now = self.now;
         let counter = Rules::fence(&key(0));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub(crate) struct Client {
     pub(super) stopped_until: Nanos,
     /// For how long it and its threads have stood still so far, all together.
     pub(super) stood: Nanos,
+    /// When it or one of its threads stood still, or still does, by the time when that began.
+    stills: Vec<Range<Nanos>>,
     /// How many resources it has locked and forgotten.
     pub(super) abandoned: usize,
     threads: [Thread; THREADS],
@@ -55,6 +57,7 @@ impl Client {
             wall_ahead,
             stopped_until: 0,
             stood: 0,
+            stills: Vec::new(),
             abandoned: 0,
             threads: std::array::from_fn(|thread| Thread {
                 task: first + thread,
@@ -62,6 +65,23 @@ impl Client {
                 is_idle: false,
             }),
         }
+    }
+
+    /// It or one of its threads stands still for this time.
+    pub(super) fn stands_still(&mut self, span: Range<Nanos>) {
+        self.stood += span.end.saturating_sub(span.start);
+        self.stills.push(span);
+    }
+
+    /// Whether there was a moment of this time at which all of it could go on.
+    pub(super) fn could_go_on(&self, time: Range<Nanos>) -> bool {
+        let mut at = time.start;
+        for still in &self.stills {
+            if still.start <= at {
+                at = at.max(still.end);
+            }
+        }
+        at < time.end
     }
 }
 
@@ -161,7 +181,7 @@ impl State {
     pub(super) fn stands_still(&mut self, until: Nanos) {
         let (task, client) = (self.task(), self.client());
         self.tasks[task].still_until = until;
-        self.clients[client].stood += until - self.now;
+        self.clients[client].stands_still(self.now..until);
     }
 
     /// What [`Client::stood`] was before those stood still who do so now.

@@ -89,7 +89,7 @@ impl State {
             Trouble::Freeze { client } => {
                 let until = &mut self.clients[client].stopped_until;
                 *until = episode.end.max(*until);
-                self.clients[client].stood += episode.end.saturating_sub(self.now);
+                self.clients[client].stands_still(self.now..episode.end);
             }
             // Looked up in the plan by whoever sends something.
             Trouble::Partition { .. } => {}

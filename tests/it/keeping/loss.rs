@@ -117,6 +117,27 @@ fn a_loss_that_is_known_is_what_every_other_call_tells() {
 }
 
 #[test]
+fn a_limit_that_is_reached_while_a_node_is_healed_is_told_to_hooks_then_and_not_by_the_former_end()
+{
+    let (clock, nodes, manager) = cluster();
+    let guard = manager.lock("report", TTL * 10).unwrap();
+    let told = told(&guard);
+    clock.advance(TTL * 2 - ms(30));
+    // It answers the extension within the limit, and the heal behind it.
+    nodes[4].flush();
+    nodes[4].delay(ms(20));
+    let at_the_limit = |cause: &LossCause| matches!(cause, LossCause::MaxHold { .. });
+    assert_lost(
+        guard.keep_alive(TTL, KeepAlive::max_hold(TTL * 2)),
+        at_the_limit,
+    );
+    assert!(guard.remaining().is_zero());
+    clock.advance(ms(1));
+    let cause = told.try_recv().unwrap();
+    assert!(at_the_limit(&cause), "{cause}");
+}
+
+#[test]
 fn a_majority_that_forgot_is_a_loss_at_once() {
     let (clock, nodes, manager) = cluster();
     let guard = kept(&manager, KeepAlive::unbounded());
