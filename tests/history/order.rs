@@ -44,11 +44,11 @@ impl Checker {
             let words = format!("{who} adopted {on}, which nobody has had");
             return self.finds(Rule::Adoption, at, &[call], words);
         };
-        let Some(held) = self.holds.get(&former) else {
+        let Some(lock) = self.holds.get(&former) else {
             return;
         };
-        let is_fenced = held.fencing.is_some() == leased.fencing.is_some();
-        if !is_fenced || leased.fencing < held.fencing || held.on != *on {
+        let is_fenced = lock.fencing.is_some() == leased.fencing.is_some();
+        if !is_fenced || leased.fencing < lock.fencing || lock.on != *on {
             let words = format!("{who} adopted {on} by a lease that is of another lock");
             self.finds(Rule::Adoption, at, &[former, call], words);
         }
