@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockGuard, LockManager, LossCause, NodeError, NodeReport, Vote};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager, LossCause, NodeError, NodeReport, Vote};
 use redlatch_history::Why;
 
 use crate::bounds::PERMITS;
@@ -22,10 +22,13 @@ pub(crate) enum How {
 #[derive(Clone)]
 pub(crate) struct Wishes {
     pub(crate) how: How,
-    pub(crate) ttl: Duration,
+    pub(crate) ttl_ms: u64,
     /// For how long it is held at least.
     pub(crate) at_least: Option<Duration>,
     pub(crate) label: Option<String>,
+    /// Whether it is renewed in the background, and for how long at most.
+    pub(crate) is_kept: bool,
+    pub(crate) limit: Option<Duration>,
 }
 
 /// Asks for a lock on the first of these names, or on all of them.
@@ -35,19 +38,26 @@ pub(crate) fn ask(
     names: &[String],
     wishes: &Wishes,
 ) -> Result<LockGuard, Error> {
-    let mut shared = manager.rw_lock(&names[0]).ttl(wishes.ttl);
+    let ttl = Duration::from_millis(wishes.ttl_ms);
+    let mut shared = manager.rw_lock(&names[0]).ttl(ttl);
     let mut request = match kind {
         Kind::Several => manager.request_all(names.iter().rev()),
         Kind::Permit => manager.semaphore(&names[0], PERMITS),
         Kind::Lock | Kind::Write | Kind::Read => manager.request(&names[0]),
     }
-    .ttl(wishes.ttl);
+    .ttl(ttl);
     if let Some(label) = &wishes.label {
         (shared, request) = (shared.holder(label), request.holder(label));
     }
     // Nothing of a reader lasts.
     if let Some(span) = wishes.at_least.filter(|_| kind != Kind::Read) {
         (shared, request) = (shared.at_least(span), request.at_least(span));
+    }
+    if wishes.is_kept {
+        let limit = wishes.limit;
+        let keep_alive = limit.map_or_else(KeepAlive::unbounded, KeepAlive::max_hold);
+        shared = shared.keep_alive(keep_alive);
+        request = request.keep_alive(keep_alive);
     }
     match (kind, wishes.how) {
         (Kind::Write, How::Once) => shared.try_write(),
@@ -77,17 +87,22 @@ pub(crate) fn why(error: &Error, on: &On) -> Why {
             count_abstentions(nodes);
             Some(Why::Unknown)
         }
-        Error::Lost { cause, .. } => match cause {
-            LossCause::Expired { .. } | LossCause::Unreachable { .. } => Some(Why::Expired),
-            LossCause::Taken { .. } | LossCause::Vanished { .. } => Some(Why::Gone),
-            _ => None,
-        },
+        Error::Lost { cause, .. } => why_lost(cause),
         _ => None,
     };
     why.unwrap_or_else(|| {
         tell(&Told::Wrong(format!("{on}: {error}")));
         Why::Unknown
     })
+}
+
+pub(crate) fn why_lost(cause: &LossCause) -> Option<Why> {
+    match cause {
+        LossCause::Expired { .. } | LossCause::Unreachable { .. } => Some(Why::Expired),
+        LossCause::Taken { .. } | LossCause::Vanished { .. } => Some(Why::Gone),
+        LossCause::MaxHold { .. } => Some(Why::Limited),
+        _ => None,
+    }
 }
 
 /// Counts nodes that abstain, and tells what no node can have said in this test.

@@ -50,6 +50,26 @@ pub(crate) fn of(guard: &LockGuard) -> Option<Span> {
     (claim.low > 0).then_some(claim)
 }
 
+/// What a check says that began at one time and had returned at another, with what was read of the guard behind it, by the last
+/// time; and when it says that. A guard that says yes was valid at some time between the first two, so its lease ends behind the
+/// first one. Where it is over when it is read, it has ended since, or it was over before: then the judge finds that the guard has
+/// claimed too much. Wherever the process is stopped, this is never more than what the guard has said.
+pub(crate) fn of_check(
+    is_valid: bool,
+    (began, returned): (u64, u64),
+    claim: Option<Span>,
+    read: u64,
+) -> (u64, Option<Span>) {
+    if !is_valid {
+        return (returned, None);
+    }
+    let least = Span {
+        low: began + 1,
+        high: read.max(began + 1),
+    };
+    (began, Some(claim.unwrap_or(least)))
+}
+
 /// What a lease of this ttl is shorter by: 1 % and 2 ms.
 pub(crate) fn drift(ttl_ms: u64) -> u64 {
     ttl_ms * 10_000 + 2_000_000

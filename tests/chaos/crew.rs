@@ -1,8 +1,8 @@
 //! The workers as the driver sees them: processes that it starts, stops, kills and listens to.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
@@ -16,6 +16,7 @@ use crate::bounds::WORKERS;
 use crate::event::Told;
 use crate::held::ABRUPT;
 use crate::options::{Clients, Options};
+use crate::post::Post;
 use crate::record::Shared;
 
 /// Longer than anything takes on a slow machine.
@@ -28,6 +29,7 @@ pub(crate) struct Crew {
     ports: Vec<u16>,
     options: Options,
     record: Shared,
+    post: Arc<Post>,
     /// How many workers there were so far.
     started: u32,
     /// How many ended by themselves without giving anything back.
@@ -38,7 +40,6 @@ pub(crate) struct Crew {
 struct Worker {
     id: u32,
     child: Child,
-    stdin: Option<ChildStdin>,
     done: Arc<AtomicU32>,
     listener: Option<JoinHandle<()>>,
 }
@@ -57,6 +58,7 @@ impl Crew {
             ports: ports.to_vec(),
             options: options.clone(),
             record: Arc::clone(record),
+            post: Arc::default(),
             started: 0,
             abrupt: 0,
         };
@@ -96,15 +98,16 @@ impl Crew {
             .unwrap();
         // It ends with its input, but not while it is stopped.
         tell_reaper("up", &child);
-        let stdin = child.stdin.take();
+        self.post.enters(id, is_fenced, child.stdin.take().unwrap());
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let record = Arc::clone(&self.record);
+        let (record, post) = (Arc::clone(&self.record), Arc::clone(&self.post));
         let done = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&done);
         let listener = thread::spawn(move || {
             let mut line = String::new();
             while stdout.read_line(&mut line).is_ok_and(|n| n > 0) {
                 match Told::from_line(&line) {
+                    Some(Told::Posts(parcel)) => post.pass_on(id, &parcel),
                     Some(told) => {
                         let is_done = told == Told::Done;
                         record.lock().hear(id, told);
@@ -121,7 +124,6 @@ impl Crew {
         Worker {
             id,
             child,
-            stdin,
             done,
             listener: Some(listener),
         }
@@ -149,7 +151,8 @@ impl Crew {
     /// Kills a worker and starts another one in its place.
     pub(crate) fn replace(&mut self, place: usize) {
         let next = self.spawn(place);
-        drop(std::mem::replace(&mut self.workers[place], next));
+        let former = std::mem::replace(&mut self.workers[place], next);
+        self.post.leaves(former.id);
     }
 
     /// Starts others in the places of those that ended by themselves.
@@ -169,12 +172,8 @@ impl Crew {
     }
 
     /// Tells all workers something.
-    pub(crate) fn tell(&mut self, order: &str) {
-        for worker in &mut self.workers {
-            let stdin = worker.stdin.as_mut().unwrap();
-            // One that has ended is found by `look_after`, or by `finish`.
-            writeln!(stdin, "{order}").ok();
-        }
+    pub(crate) fn tell(&self, order: &str) {
+        self.post.tell_all(order);
     }
 
     /// Waits until all have said this many times that they released everything.
@@ -190,7 +189,7 @@ impl Crew {
     /// Lets those that are done end.
     pub(crate) fn finish(mut self) {
         for worker in &mut self.workers {
-            worker.stdin = None;
+            self.post.leaves(worker.id);
             let mut status = None;
             eventually(HANGS, || {
                 status = worker.child.try_wait().unwrap();

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use redlatch_history::{Access, Call, Event, Nanos, On, Origin, Says, Span, Way, What, Who, Why};
+use redlatch_history::{
+    Access, Call, Event, Leased, Nanos, On, Origin, Says, Span, Way, What, Who, Why,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
@@ -17,6 +19,8 @@ pub(crate) enum Told {
         from: Nanos,
         until: Nanos,
     },
+    /// A lock is to go to another worker: a parcel as words.
+    Posts(String),
     /// Something to be counted.
     Counted(String),
     /// The worker itself saw something that must not be.
@@ -96,6 +100,7 @@ impl Told {
                 let (on, slot) = (on_words(on), or_none(*slot));
                 format!("Z {from} {} {on} {slot} {until}", call.0)
             }
+            Self::Posts(parcel) => format!("P {parcel}"),
             Self::Counted(what) => format!("C {what}"),
             Self::Wrong(text) => format!("W {}", text.replace('\n', " ")),
             Self::Done => "D".to_owned(),
@@ -108,6 +113,7 @@ impl Told {
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let line = line.strip_suffix('\n')?;
         Some(match line.split_at_checked(1)? {
+            ("P", parcel) => Self::Posts(parcel.strip_prefix(' ')?.to_owned()),
             ("C", what) => Self::Counted(what.strip_prefix(' ')?.to_owned()),
             ("W", text) => Self::Wrong(text.strip_prefix(' ')?.to_owned()),
             ("D", "") => Self::Done,
@@ -129,11 +135,12 @@ fn event_words(event: &Event) -> String {
             adopts,
         } => {
             let (client, thread) = (who.client, who.thread);
-            let (ttl, adopts) = (or_none(*ttl), or_none(adopts.as_deref()));
-            let on = on_words(on);
+            let token = or_none(adopts.as_ref().map(|leased| &leased.token));
+            let fencing = or_none(adopts.as_ref().and_then(|leased| leased.fencing));
+            let (on, ttl) = (on_words(on), or_none(*ttl));
             write!(
                 words,
-                "A {at} {} {client} {thread} {on} {ttl} {adopts}",
+                "A {at} {} {client} {thread} {on} {ttl} {token} {fencing}",
                 call.0
             )
         }
@@ -157,6 +164,9 @@ fn event_words(event: &Event) -> String {
         What::Extends { hold, ttl } => write!(words, "E {at} {} {ttl}", hold.0),
         What::Extended { hold, end } => write!(words, "X {at} {} {}", hold.0, span_words(*end)),
         What::NotExtended { hold, why } => write!(words, "N {at} {} {}", hold.0, why_word(*why)),
+        What::Keeps { hold } => write!(words, "K {at} {}", hold.0),
+        What::Hooks { hold } => write!(words, "H {at} {}", hold.0),
+        What::Lost { hold, why } => write!(words, "O {at} {} {}", hold.0, why_word(*why)),
         What::Looks { hold, says } => write!(words, "L {at} {} {}", hold.0, span_words(*says)),
         What::Releases { hold, way } => write!(words, "R {at} {} {}", hold.0, word(&WAYS, way)),
         What::Released { hold, says } => write!(words, "U {at} {} {}", hold.0, says_word(*says)),
@@ -188,7 +198,7 @@ impl Words<'_> {
                 },
                 on: self.on()?,
                 ttl: self.maybe(Self::parsed)?,
-                adopts: self.maybe(|text| Some(Arc::from(text)))?,
+                adopts: self.leased()?,
             },
             "G" => What::Gets {
                 call,
@@ -211,6 +221,12 @@ impl Words<'_> {
                 end: self.span()?,
             },
             "N" => What::NotExtended {
+                hold,
+                why: self.of(&WHYS)?,
+            },
+            "K" => What::Keeps { hold },
+            "H" => What::Hooks { hold },
+            "O" => What::Lost {
                 hold,
                 why: self.of(&WHYS)?,
             },
@@ -239,6 +255,12 @@ impl Words<'_> {
             slot: self.slot()?,
             until: self.number()?,
         })
+    }
+
+    fn leased(&mut self) -> Option<Option<Leased>> {
+        let token: Option<Arc<str>> = self.maybe(|text| Some(text.into()))?;
+        let fencing = self.maybe(Self::parsed)?;
+        Some(token.map(|token| Leased { token, fencing }))
     }
 
     fn slot(&mut self) -> Option<Option<u32>> {

@@ -40,11 +40,15 @@ mod connection;
 #[cfg(test)]
 mod crew;
 #[cfg(test)]
+mod demands;
+#[cfg(test)]
 mod driver;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
 mod held;
+#[cfg(test)]
+mod hook;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
@@ -56,9 +60,13 @@ mod on;
 #[cfg(test)]
 mod options;
 #[cfg(test)]
+mod parcel;
+#[cfg(test)]
 mod pipe;
 #[cfg(test)]
 mod plan;
+#[cfg(test)]
+mod post;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io::{BufRead, Write};
 use std::process::exit;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use parking_lot::Mutex;
 use redlatch_history::{Call, Event, What};
 
 use crate::event::Told;
@@ -26,6 +27,14 @@ const ALL: [Order; 4] = [Order::Run, Order::Calm, Order::Stop, Order::Last];
 /// Which one of them was the last.
 static ORDER: AtomicU8 = AtomicU8::new(0);
 
+/// The locks that other workers have sent.
+static PARCELS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The one that came last.
+pub(crate) fn parcel() -> Option<String> {
+    PARCELS.lock().pop()
+}
+
 pub(crate) fn order() -> Order {
     ALL[usize::from(ORDER.load(Ordering::Relaxed))]
 }
@@ -37,7 +46,11 @@ pub(crate) fn listen() {
             Ok("calm") => ORDER.store(1, Ordering::Relaxed),
             Ok("stop") => ORDER.store(2, Ordering::Relaxed),
             Ok("last") => ORDER.store(3, Ordering::Relaxed),
-            _ => break,
+            Ok(line) => match line.strip_prefix("adopt ") {
+                Some(parcel) => PARCELS.lock().push(parcel.to_owned()),
+                None => break,
+            },
+            Err(_) => break,
         }
     }
     if order() != Order::Last {

@@ -7,15 +7,17 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch_history::{
     Access, Assumed, Call, Checker, Does, Event, History, Nanos, On, Origin, Rule, Says, Span,
-    Violation, Way, What, Who,
+    Violation, Way, What, Who, Why,
 };
 
 use crate::bounds::{PERMITS, SEMAPHORES};
 use crate::claim::clock;
+use crate::demands::{PERMITS_TOGETHER, READ_TOGETHER, TO_CLASSIC, TO_FENCED};
 use crate::event::Told;
 use crate::on::semaphore;
 use crate::options::{Clients, Options};
@@ -28,11 +30,14 @@ pub(crate) type Shared = Arc<Mutex<Record>>;
 /// How many events before the first violation are drawn, and how many behind it.
 const BEFORE: usize = 1_500;
 const BEHIND: usize = 300;
+/// A hook is called so much before the end of the lease.
+pub(crate) const NOTICE: Nanos = 1_000_000;
 /// The thread of a client that has its locks that rest.
 const RESTS: u32 = 9;
 
 pub(crate) struct Record {
     checker: Checker,
+    began: Nanos,
     /// The longest ttl.
     longest: Nanos,
     /// What the judge has not heard yet. The second number keeps what is of the same time in order.
@@ -46,8 +51,10 @@ pub(crate) struct Record {
     to_draw: Option<usize>,
     /// What the calls are on that have not ended.
     asked: HashMap<Call, On>,
-    /// Until when readers have each place at least.
-    read_until: HashMap<u32, Nanos>,
+    /// What is held, and until when, as the guards say.
+    held: HashMap<Call, (On, Span)>,
+    /// By place, whether a fenced client had it last.
+    last: HashMap<u32, bool>,
     /// When the last fault was repaired.
     calm: Option<Nanos>,
     /// When each place was had after that, alone or not, for the first time.
@@ -57,8 +64,8 @@ pub(crate) struct Record {
     pub(crate) sections: u64,
     /// Guards that were over when the worker looked at them first.
     pub(crate) late: u64,
-    /// Readers that began while another one had the place.
-    pub(crate) together: u64,
+    /// The longest time from the end of a lease to its hook.
+    pub(crate) latest: Nanos,
     /// What workers and the driver saw themselves.
     pub(crate) wrong: Vec<String>,
 }
@@ -68,7 +75,8 @@ impl Record {
         let assumed = Assumed {
             nodes_forget: options.clients == Clients::Fenced || options.planted,
             permits: (0..SEMAPHORES).map(|i| (semaphore(i), PERMITS)).collect(),
-            ..Assumed::default()
+            notice: NOTICE,
+            is_exact: false,
         };
         Self {
             checker: Checker::new(assumed),
@@ -79,13 +87,15 @@ impl Record {
             recent: VecDeque::new(),
             to_draw: None,
             asked: HashMap::new(),
-            read_until: HashMap::new(),
+            held: HashMap::new(),
+            last: HashMap::new(),
             calm: None,
             firsts: BTreeMap::new(),
             counts: BTreeMap::new(),
             sections: 0,
             late: 0,
-            together: 0,
+            latest: 0,
+            began: clock(),
             wrong: Vec::new(),
         }
     }
@@ -131,6 +141,8 @@ impl Record {
             } => self.rests(call, on, slot, (from, until)),
             Told::Counted(what) => self.count(&what),
             Told::Wrong(text) => self.wrong(format!("worker {client}: {text}")),
+            // The driver passes it on.
+            Told::Posts(_) => {}
             // Nothing of what follows is for the judge.
             Told::Done => {
                 self.threads.retain(|(other, _), _| *other != client);
@@ -211,16 +223,31 @@ impl Record {
                 self.asked.remove(call);
                 self.count(&format!("calls that failed: {why:?}"));
             }
-            What::Gets { call, end, .. } => {
+            What::Gets {
+                call, fencing, end, ..
+            } => {
                 let Some(on) = self.asked.remove(call) else {
                     return;
                 };
                 match end {
-                    Some(end) if end.high > at => self.section(&on, at, end.low),
+                    Some(end) if end.high > at => {
+                        self.section(&on, at, fencing.is_some());
+                        self.held.insert(*call, (on, *end));
+                    }
                     _ => self.late += 1,
                 }
             }
-            What::Extended { .. } => self.count("extensions"),
+            What::Looks { hold, says } => self.moves(*hold, *says),
+            What::Extended { hold, end } => {
+                self.moves(*hold, *end);
+                self.count("extensions");
+            }
+            What::Lost { hold, why } => self.is_told(at, *hold, *why),
+            What::Releases { hold, .. } => drop(self.held.remove(hold)),
+            What::Client {
+                client,
+                does: Does::Dies,
+            } => self.held.retain(|call, _| caller(*call).0 != *client),
             What::NotExtended { why, .. } => {
                 self.count(&format!("extensions that failed: {why:?}"));
             }
@@ -231,20 +258,45 @@ impl Record {
         }
     }
 
-    fn section(&mut self, on: &On, at: Nanos, until: Nanos) {
+    /// The end of a guard is known anew.
+    fn moves(&mut self, hold: Call, end: Option<Span>) {
+        if let (Some((_, former)), Some(end)) = (self.held.get_mut(&hold), end) {
+            *former = end;
+        }
+    }
+
+    /// A hook was called.
+    fn is_told(&mut self, at: Nanos, hold: Call, why: Why) {
+        self.count(&format!("losses told: {why:?}"));
+        let Some((_, end)) = self.held.get(&hold) else {
+            return;
+        };
+        self.latest = self.latest.max(at.saturating_sub(end.high));
+        if at < end.low {
+            self.count("losses told before the end");
+        }
+    }
+
+    fn section(&mut self, on: &On, at: Nanos, is_fenced: bool) {
         self.sections += 1;
+        let shares = |(other, end): &(On, Span)| *other == *on && end.low > at;
+        let has_company = self.held.values().any(shares);
         let is_read = on.access == Access::Read;
         for &place in &on.places {
-            if is_read {
-                let read_until = self.read_until.entry(place).or_default();
-                if *read_until > at {
-                    self.together += 1;
+            if on.access == Access::Alone {
+                let before = self.last.insert(place, is_fenced);
+                if before.is_some_and(|before| before != is_fenced) {
+                    self.count(if is_fenced { TO_FENCED } else { TO_CLASSIC });
                 }
-                *read_until = until.max(*read_until);
             }
             if self.calm.is_some_and(|calm| at >= calm) {
                 self.firsts.entry((place, is_read)).or_insert(at);
             }
+        }
+        match on.access {
+            Access::Read if has_company => self.count(READ_TOGETHER),
+            Access::Permit if has_company => self.count(PERMITS_TOGETHER),
+            _ => {}
         }
     }
 
@@ -285,6 +337,12 @@ impl Record {
     pub(crate) fn overlaps(&self) -> usize {
         let is_overlap = |found: &&Violation| matches!(found.rule, Rule::Exclusion | Rule::Permits);
         self.violations().iter().filter(is_overlap).count()
+    }
+
+    /// How long after the beginning the first violation was.
+    pub(crate) fn first_after(&self) -> Option<Duration> {
+        let first = self.violations().first()?;
+        Some(Duration::from_nanos(first.at.saturating_sub(self.began)))
     }
 
     /// What happened around the first violation.

@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use crate::bounds::{RESOURCES, WORKERS};
 use crate::class::Class;
+use crate::demands::MANY;
 use crate::on::Kind;
-use crate::options::{Clients, Options};
+use crate::options::Options;
 use crate::plan::Episode;
 use crate::record::Record;
 use crate::site::{Made, places};
 
 /// How many violations are printed in full.
 const MOST: usize = 10;
-/// From this number of sections on, what some of them end with has to be there.
-const MANY: u64 = 500;
 
 pub(crate) struct Report {
     pub(crate) made: Made,
@@ -39,9 +38,11 @@ impl Report {
             println!("chaos: {count} {what}");
         }
         println!(
-            "chaos: {} read locks began while another reader had the resource; {} guards were over when they were \
-             looked at first; {} keys seen",
-            self.record.together, self.record.late, self.made.samples
+            "chaos: {} guards were over when they were looked at first; the latest hook was called {:.1?} after the \
+             end; {} keys seen",
+            self.record.late,
+            Duration::from_nanos(self.record.latest),
+            self.made.samples
         );
         for found in self.record.violations().iter().take(MOST) {
             println!(
@@ -97,8 +98,10 @@ impl Report {
         println!(
             "chaos: {what}: {sections} critical sections, {faults} losses of a majority's memory"
         );
-        if overlaps > 0 {
-            println!("chaos: {overlaps} overlaps found, as it has to be");
+        if let Some(after) = self.record.first_after().filter(|_| overlaps > 0) {
+            println!(
+                "chaos: {overlaps} overlaps found, as it has to be, the first {after:.1?} after the beginning"
+            );
             return ExitCode::SUCCESS;
         }
         println!("chaos: FAILED: servers forgot, and nobody saw two holders");
@@ -169,26 +172,10 @@ impl Report {
     /// Why the run shows too little. What takes luck is asked for only where there were many sections.
     fn what_is_missing(&self, options: &Options) -> Vec<String> {
         let record = &self.record;
-        let mut missing = Vec::new();
-        let mut expected = vec!["unlocks: Okay"];
-        expected.extend(Kind::ALL.map(Kind::name));
-        if record.sections >= MANY {
-            expected.extend([
-                "extensions",
-                "extensions that failed: Expired",
-                "locks handed over",
-                "locks adopted",
-                "locks that rested",
-            ]);
-            if self.kept == 0 {
-                missing.push("no client was kept by a proxy".to_owned());
-            }
+        let mut missing = record.never(options.clients);
+        if record.sections >= MANY && self.kept == 0 {
+            missing.push("no client was kept by a proxy".to_owned());
         }
-        if options.clients != Clients::Classic {
-            expected.extend(["abstentions: Unmarked", "abstentions: Reborn"]);
-        }
-        let never = expected.into_iter().filter(|what| record.of(what) == 0);
-        missing.extend(never.map(|what| format!("no {what}")));
         for (class, (_, seen)) in self.by_class() {
             if seen == 0 {
                 missing.push(format!("none of the {} was seen to strike", class.name()));

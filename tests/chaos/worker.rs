@@ -7,23 +7,28 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use redlatch::{Builder, Fanout, Lease, LockGuard, LockManager, Protocol};
-use redlatch_history::{Call, Origin, What, Who};
+use redlatch::{Builder, Fanout, LockGuard, LockManager, Protocol};
+use redlatch_history::{Call, Leased, Origin, What, Who};
 use redlatch_testing::pause;
 
 use crate::ask::{How, Wishes, ask, count_abstentions, why};
 use crate::claim::{self, clock, drift, nanos};
 use crate::event::Told;
 use crate::held::{Held, Left, Stay, rest_of};
+use crate::hook::Hook;
 use crate::keys::{LAST, PREFIX};
 use crate::managers::{self, LAST_TTL};
 use crate::on::{Kind, On, Weights};
+use crate::parcel::Parcel;
 use crate::pipe::{self, Order, happened, order, tell};
 
 /// The threads of one worker share a manager, as those of a program do.
 pub(crate) const THREADS: u32 = 2;
 /// For the last locks.
 const PATIENCE: Duration = Duration::from_secs(20);
+const NODE_TIMEOUT: Duration = Duration::from_millis(150);
+/// What is kept alive has to last for three node timeouts.
+const SHORTEST_KEPT_MS: u64 = 450;
 /// How often in succession a lock is handed over.
 const HAND_OVERS: u32 = 4;
 
@@ -76,9 +81,11 @@ pub(crate) fn run(role: Role, urls: &[String]) {
 fn last_ones(manager: &LockManager) {
     let wishes = Wishes {
         how: How::Waiting,
-        ttl: LAST_TTL,
+        ttl_ms: u64::try_from(LAST_TTL.as_millis()).unwrap(),
         at_least: None,
         label: None,
+        is_kept: false,
+        limit: None,
     };
     for (i, kind) in Kind::ALL.into_iter().cycle().take(10).enumerate() {
         let names = ["a", "b"].map(|part| format!("last {} {i} {part}", std::process::id()));
@@ -105,7 +112,7 @@ struct Worker {
     /// What each token was for, and how often that was handed over.
     known: Mutex<HashMap<String, (On, u32)>>,
     /// A lock on its way from one thread to the other.
-    lease: Mutex<Option<(Lease, On, u64)>>,
+    parcel: Mutex<Option<Parcel>>,
 }
 
 impl Worker {
@@ -119,7 +126,7 @@ impl Worker {
         };
         let mut builder = role
             .builder(urls, PREFIX)
-            .node_timeout(Duration::from_millis(150))
+            .node_timeout(NODE_TIMEOUT)
             .acquire_timeout(Duration::from_millis(1_500))
             .retry_delay(Duration::from_millis(3), Duration::from_millis(40))
             .pool_size(4)
@@ -136,7 +143,7 @@ impl Worker {
             calm,
             hand_overs,
             known: Mutex::default(),
-            lease: Mutex::default(),
+            parcel: Mutex::default(),
             role,
         }
     }
@@ -179,8 +186,8 @@ impl Thread<'_> {
     }
 
     fn take(&mut self, on: &On, how: How, stay: Stay) {
-        let ttl_ms = self.ttl_ms();
-        let wishes = self.wishes(how, ttl_ms, stay);
+        let wishes = self.wishes(how, stay);
+        let ttl_ms = wishes.ttl_ms;
         let call = self.asks(on, Some(ttl_ms), None);
         let result = ask(&self.worker.manager, on.kind, &on.names(), &wishes);
         let returned = clock();
@@ -195,6 +202,12 @@ impl Thread<'_> {
         };
         let claim = claim::of(&guard);
         let (origin, spent) = self.enter(&guard, on);
+        // What is kept may have been renewed by now.
+        let (returned, spent) = if wishes.is_kept {
+            (clock(), Duration::ZERO)
+        } else {
+            (returned, spent)
+        };
         // A lease is the ttl less the drift, and begins before the slowest node was asked.
         let longest = (returned - nanos(spent) + ttl_ms * 1_000_000).saturating_sub(drift(ttl_ms));
         if claim.is_some_and(|claim| claim.low > longest) {
@@ -205,25 +218,31 @@ impl Thread<'_> {
         }
         let may_rest = origin == Origin::Nodes && !on.is_read();
         let rests = wishes.at_least.filter(|_| may_rest);
-        let held = Held {
-            rests_until: rests.and_then(|span| rest_of(claim, ttl_ms, span)),
-            guard,
-            call,
-            on: on.clone(),
-            ttl_ms,
-        };
+        let mut held = Held::new(guard, call, on.clone(), ttl_ms);
+        held.rests_until = rests.and_then(|span| rest_of(claim, ttl_ms, span));
+        held.is_kept = wishes.is_kept;
+        held.ends_by = wishes.limit.map(|limit| returned + nanos(limit));
         self.gets(&held, returned, claim, origin);
+        if wishes.is_kept {
+            happened(returned, What::Keeps { hold: call });
+            tell(&Told::Counted("locks kept alive".to_owned()));
+        }
         self.live(held, stay);
     }
 
-    /// Takes over what the other thread has left.
+    /// Takes over what the other thread has left, or what another worker has sent.
     fn adopt(&mut self) {
-        let Some((lease, on, ttl_ms)) = self.worker.lease.lock().take() else {
+        let own = self.worker.parcel.lock().take();
+        let from = if own.is_some() { "thread" } else { "worker" };
+        let Some(parcel) = own.map(|own| own.to_string()).or_else(pipe::parcel) else {
             return;
         };
-        // As it is passed on from process to process.
-        let lease: Lease = lease.to_string().parse().unwrap();
-        let call = self.asks(&on, None, Some(lease.token()));
+        let Parcel { lease, on, ttl_ms } = Parcel::from_words(&parcel).unwrap();
+        let leased = Leased {
+            token: lease.token().into(),
+            fencing: lease.fencing_token().map(u64::from),
+        };
+        let call = self.asks(&on, None, Some(leased));
         let result = self.worker.manager.adopt(lease);
         let returned = clock();
         let guard = match result {
@@ -233,20 +252,18 @@ impl Thread<'_> {
                 return happened(returned, What::Fails { call, why });
             }
         };
-        tell(&Told::Counted("locks adopted".to_owned()));
+        tell(&Told::Counted(format!("locks adopted from another {from}")));
         let claim = claim::of(&guard);
-        let held = Held {
-            rests_until: None,
-            guard,
-            call,
-            on,
-            ttl_ms,
-        };
+        let mut held = Held::new(guard, call, on, ttl_ms);
         self.gets(&held, returned, claim, Origin::Adopted);
+        if self.rng.u32(0..4) == 0 {
+            // No lease that it may have is longer.
+            held.keep(*self.worker.role.ttl_ms.end());
+        }
         self.live(held, Stay::AnyTime);
     }
 
-    fn asks(&mut self, on: &On, ttl_ms: Option<u64>, adopts: Option<&str>) -> Call {
+    fn asks(&mut self, on: &On, ttl_ms: Option<u64>, adopts: Option<Leased>) -> Call {
         let call = self.new_call();
         let who = Who {
             client: self.worker.role.client,
@@ -257,7 +274,7 @@ impl Thread<'_> {
             who,
             on: on.to_history(),
             ttl: ttl_ms.map(|ttl_ms| ttl_ms * 1_000_000),
-            adopts: adopts.map(Into::into),
+            adopts,
         };
         happened(clock(), what);
         call
@@ -266,6 +283,10 @@ impl Thread<'_> {
     fn gets(&self, held: &Held, at: u64, end: Option<redlatch_history::Span>, origin: Origin) {
         let guard = &held.guard;
         count_abstentions(guard.votes());
+        if guard.is_read() != held.on.is_read() || guard.resources() != held.on.names() {
+            let text = format!("a guard for {} says that it is another: {guard:?}", held.on);
+            tell(&Told::Wrong(text));
+        }
         let what = What::Gets {
             call: held.call,
             token: guard.token().into(),
@@ -282,13 +303,16 @@ impl Thread<'_> {
         }
     }
 
-    fn live(&mut self, held: Held, stay: Stay) {
+    /// What is kept has a hook, and so have some of the others.
+    fn live(&mut self, mut held: Held, stay: Stay) {
+        if held.is_kept || stay == Stay::AnyTime && self.rng.u32(0..4) == 0 {
+            held.hook = Some(Hook::of(&held.guard, held.call));
+        }
         held.live(stay, &self.worker.role.ttl_ms, &mut self.rng);
         match held.release(&mut self.rng) {
             Left::Nothing => {}
-            Left::Lease(lease, on, ttl_ms) => {
-                *self.worker.lease.lock() = Some((lease, on, ttl_ms));
-            }
+            Left::Lease(parcel) if self.rng.u32(0..3) > 0 => tell(&Told::Posts(parcel.to_string())),
+            Left::Lease(parcel) => *self.worker.parcel.lock() = Some(parcel),
             Left::Rest(on, slot, (from, until)) => {
                 tell(&Told::Counted("locks that rested".to_owned()));
                 tell(&Told::Rests {
@@ -305,11 +329,6 @@ impl Thread<'_> {
     /// Where this guard comes from, and how long the nodes have taken for it at least.
     fn enter(&self, guard: &LockGuard, on: &On) -> (Origin, Duration) {
         let token = guard.token();
-        if guard.is_read() != on.is_read() || guard.resources() != on.names() {
-            let text =
-                format!("a guard for {on}, token {token}, says that it is another: {guard:?}");
-            tell(&Told::Wrong(text));
-        }
         let mut known = self.worker.known.lock();
         if let Some((of, hand_overs)) = known.get_mut(token) {
             *hand_overs += 1;
@@ -329,24 +348,27 @@ impl Thread<'_> {
         (Origin::Nodes, elapsed.max().unwrap())
     }
 
-    fn wishes(&mut self, how: How, ttl_ms: u64, stay: Stay) -> Wishes {
-        let rests = stay == Stay::AnyTime && self.rng.u32(0..8) == 0;
+    fn wishes(&mut self, how: How, stay: Stay) -> Wishes {
+        let ttl_ms = self.rng.u64(self.worker.role.ttl_ms.clone());
+        let is_kept = stay == Stay::AnyTime && order() == Order::Run && self.rng.u32(0..12) == 0;
+        let ttl_ms = ttl_ms.max(if is_kept { SHORTEST_KEPT_MS } else { 0 });
+        let has_limit = is_kept && self.rng.bool();
+        // When a rest ends is told by when the lease ends, which moves where it is kept.
+        let rests = stay == Stay::AnyTime && !is_kept && self.rng.u32(0..8) == 0;
         let is_labelled = self.rng.u32(0..4) == 0;
         Wishes {
             how,
-            ttl: Duration::from_millis(ttl_ms),
+            ttl_ms,
             at_least: rests.then(|| self.millis(600) + Duration::from_millis(1)),
             label: is_labelled.then(|| format!("worker {}", self.worker.role.client)),
+            is_kept,
+            limit: has_limit.then(|| Duration::from_millis(ttl_ms * self.rng.u64(1..=4))),
         }
     }
 
     fn new_call(&mut self) -> Call {
         self.calls += 1;
         pipe::call(self.worker.role.client, self.number, self.calls)
-    }
-
-    fn ttl_ms(&mut self) -> u64 {
-        self.rng.u64(self.worker.role.ttl_ms.clone())
     }
 
     fn millis(&mut self, most: u64) -> Duration {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::event::{Access, Call, Does, Event, Nanos, On, Span, What, Who};
+use crate::event::{Access, Call, Does, Event, Leased, Nanos, On, Span, What, Who};
 use crate::exclusion::Places;
 use crate::order::Tokens;
 
@@ -32,6 +32,8 @@ pub enum Rule {
     Twice,
     /// A fencing token is smaller than one that was there before.
     Order,
+    /// A lease has other tokens than its lock, or the guard that adopts it has.
+    Adoption,
     /// A guard is over when it is returned, or is valid for longer than was asked for.
     Validity,
     /// A lease ends earlier than it did, or later without being asked to.
@@ -40,7 +42,7 @@ pub enum Rule {
     AfterEnd,
     /// A lease goes on although another has had the lock since it began.
     Revival,
-    /// A guard that is over says that it is valid.
+    /// A guard that is over says that it is valid, or its hook is not called.
     LateLoss,
     /// A loss is told while the lease lasts.
     EarlyLoss,
@@ -93,7 +95,7 @@ pub(crate) struct Asked {
     pub(crate) who: Who,
     pub(crate) on: On,
     pub(crate) ttl: Option<Nanos>,
-    pub(crate) adopts: Option<Arc<str>>,
+    pub(crate) adopts: Option<Leased>,
 }
 
 /// A guard.
@@ -102,6 +104,7 @@ pub(crate) struct Hold {
     pub(crate) who: Who,
     pub(crate) on: On,
     pub(crate) slot: Option<u32>,
+    pub(crate) fencing: Option<u64>,
     /// When it was returned.
     pub(crate) start: Nanos,
     /// Until when it says that it is valid.
@@ -114,6 +117,8 @@ pub(crate) struct Hold {
     pub(crate) first: (Call, Nanos),
     /// Whether it is renewed in the background.
     pub(crate) is_kept: bool,
+    /// Whether a hook is to be called when it is lost, and has not been.
+    pub(crate) has_hook: bool,
     pub(crate) extending: Option<Extending>,
     /// Who had the lock before its release began, though it is not theirs.
     pub(crate) disputed_by: Option<Call>,
@@ -179,6 +184,11 @@ impl Checker {
                 end,
                 is_limited,
             } => self.moves(*hold, at, *end, *is_limited),
+            What::Hooks { hold } => {
+                if let Some(hold) = self.holds.get_mut(hold) {
+                    hold.has_hook = true;
+                }
+            }
             What::Looks { hold, says } => self.looks(*hold, at, *says),
             What::Lost { hold, why } => self.is_told_of_a_loss(*hold, at, *why),
             What::Releases { hold, .. } => self.releases(*hold, at),
@@ -222,8 +232,10 @@ impl Checker {
                 let Some(asked) = self.asked.remove(call) else {
                     return;
                 };
-                let hold = self.begins((*call, at), &asked, (token, *origin), (*slot, *end));
-                self.in_order(*call, &hold, (asked.at, *origin), (token, *fencing));
+                let numbers = (*slot, *fencing);
+                let hold = self.begins((*call, at), &asked, (token, *origin), (numbers, *end));
+                self.is_of_its_lease(*call, &hold, &asked, token);
+                self.in_order(*call, &hold, (asked.at, *origin), token);
                 self.does_not_rest(*call, &hold);
                 self.by_token.insert(Arc::clone(token), *call);
                 self.is_had(*call, hold, *origin);

@@ -103,6 +103,15 @@ impl Span {
     }
 }
 
+/// What a lease says of its lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leased {
+    /// The token of the lock.
+    pub token: Arc<str>,
+    /// The number that the resource compares.
+    pub fencing: Option<u64>,
+}
+
 /// What can happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
@@ -116,8 +125,8 @@ pub enum What {
         on: On,
         /// For how long; nothing where what is left of a lease is wanted.
         ttl: Option<Nanos>,
-        /// The token of the lease that is to be adopted; none where it is to be a new lock.
-        adopts: Option<Arc<str>>,
+        /// What the lease says that is to be adopted; none where it is to be a new lock.
+        adopts: Option<Leased>,
     },
     /// The call returns a guard, which has its number from now on.
     Gets {
@@ -183,7 +192,13 @@ pub enum What {
         /// Until when, as it says; none if it says that it is not.
         says: Option<Span>,
     },
-    /// The program is told that the lock is lost.
+    /// The program has a hook called when the lock is lost. Where it sees the loss first, it gives the guard back when the hook was
+    /// called, or after far more time than that may take.
+    Hooks {
+        /// The guard.
+        hold: Call,
+    },
+    /// The program is told that the lock is lost: its hook is called, if it has one.
     Lost {
         /// The guard.
         hold: Call,
@@ -331,6 +346,7 @@ impl What {
             | Self::Keeps { hold }
             | Self::Moves { hold, .. }
             | Self::Looks { hold, .. }
+            | Self::Hooks { hold }
             | Self::Lost { hold, .. }
             | Self::Releases { hold, .. }
             | Self::Released { hold, .. }

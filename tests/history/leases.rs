@@ -12,7 +12,7 @@ impl Checker {
         (call, at): (Call, Nanos),
         asked: &Asked,
         (token, origin): (&Arc<str>, Origin),
-        (slot, end): (Option<u32>, Option<Span>),
+        ((slot, fencing), end): ((Option<u32>, Option<u64>), Option<Span>),
     ) -> Hold {
         let (who, on) = (asked.who, &asked.on);
         let former = self.by_token.get(token);
@@ -36,12 +36,14 @@ impl Checker {
             who,
             on: on.clone(),
             slot,
+            fencing,
             start: at,
             end,
             lost: None,
             released: None,
             first: former.map_or((call, at), |former| former.first),
             is_kept: false,
+            has_hook: false,
             extending: None,
             disputed_by: None,
         }
@@ -50,7 +52,8 @@ impl Checker {
     /// A call fails.
     pub(crate) fn fails(&mut self, call: Call, at: Nanos, asked: &Asked, why: Why) {
         let former = asked.adopts.as_ref();
-        let former = former.and_then(|token| self.by_token.get(token)).copied();
+        let former = former.and_then(|leased| self.by_token.get(&leased.token));
+        let former = former.copied();
         let Some(former) = former.filter(|_| why == Why::Gone) else {
             return;
         };
@@ -190,8 +193,9 @@ impl Checker {
 
     /// The program is told that the lock is lost; what ends by its release is not lost.
     pub(crate) fn is_told_of_a_loss(&mut self, call: Call, at: Nanos, why: Why) {
-        let is_held = |hold: &Hold| hold.released.is_none();
-        if self.holds.get(&call).is_some_and(is_held) {
+        let hold = self.holds.get_mut(&call);
+        if let Some(hold) = hold.filter(|hold| hold.released.is_none()) {
+            hold.has_hook = false;
             self.lost(call, at, why);
         }
     }
@@ -220,6 +224,13 @@ impl Checker {
             return;
         };
         let disputed_by = self.next_after(hold);
+        if hold.has_hook && hold.lost.is_some() && hold.released.is_none() {
+            let words = format!(
+                "{}'s hook was not called when {} was lost",
+                hold.who, hold.on
+            );
+            self.finds(Rule::LateLoss, at, &[call], words);
+        }
         if let Some(hold) = self.holds.get_mut(&call) {
             hold.disputed_by = disputed_by;
             hold.released = hold.released.or(Some(at));

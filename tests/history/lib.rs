@@ -43,7 +43,7 @@ mod shown;
 
 pub use crate::checker::{Assumed, Checker, Rule, Violation};
 pub use crate::event::{
-    Access, Call, Does, Event, Nanos, On, Origin, Restart, Says, Span, Way, What, Who, Why,
+    Access, Call, Does, Event, Leased, Nanos, On, Origin, Restart, Says, Span, Way, What, Who, Why,
 };
 pub use crate::history::History;
 pub use crate::page::page;

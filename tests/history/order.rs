@@ -1,9 +1,9 @@
 //! Fencing tokens: none twice, and growing in the order in which locks are had.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::checker::{Checker, Hold, Rule};
+use crate::checker::{Asked, Checker, Hold, Rule};
 use crate::event::{Access, Call, Nanos, Origin};
 
 /// The fencing tokens of each place and slot.
@@ -14,7 +14,8 @@ pub(crate) struct Tokens {
 
 #[derive(Debug, Default)]
 struct Given {
-    all: HashSet<u64>,
+    /// With the token of the lock.
+    all: HashMap<u64, Arc<str>>,
     /// When a guard was returned, the largest of those that were returned by then, and whose it is.
     largest: Vec<(Nanos, u64, Call)>,
     /// The largest of those whose guards were valid.
@@ -22,13 +23,44 @@ struct Given {
 }
 
 impl Checker {
+    /// A guard is returned: where it adopts a lease, that has the token of a lock and no smaller fencing token, and the guard has
+    /// what the lease has. A lease may have a larger one, which was reserved for threads that the lock was to be handed to.
+    pub(crate) fn is_of_its_lease(
+        &mut self,
+        call: Call,
+        hold: &Hold,
+        asked: &Asked,
+        token: &Arc<str>,
+    ) {
+        let Some(leased) = &asked.adopts else {
+            return;
+        };
+        let (at, who, on) = (hold.start, hold.who, &hold.on);
+        if (token, hold.fencing) != (&leased.token, leased.fencing) {
+            let words = format!("{who} adopted {on} with other tokens than the lease has");
+            self.finds(Rule::Adoption, at, &[call], words);
+        }
+        let Some(former) = self.by_token.get(&leased.token).copied() else {
+            let words = format!("{who} adopted {on}, which nobody has had");
+            return self.finds(Rule::Adoption, at, &[call], words);
+        };
+        let Some(lock) = self.holds.get(&former) else {
+            return;
+        };
+        let is_fenced = lock.fencing.is_some() == leased.fencing.is_some();
+        if !is_fenced || leased.fencing < lock.fencing || lock.on != *on {
+            let words = format!("{who} adopted {on} by a lease that is of another lock");
+            self.finds(Rule::Adoption, at, &[former, call], words);
+        }
+    }
+
     /// A guard is returned that was asked for at that time.
     pub(crate) fn in_order(
         &mut self,
         call: Call,
         hold: &Hold,
         (asked, origin): (Nanos, Origin),
-        (token, fencing): (&Arc<str>, Option<u64>),
+        token: &Arc<str>,
     ) {
         let at = hold.start;
         let who = hold.who;
@@ -37,7 +69,7 @@ impl Checker {
             let words = format!("{who} was given the token {token}, which was there before");
             self.finds(Rule::Twice, at, &[former, call], words);
         }
-        let Some(fencing) = fencing.filter(|_| origin != Origin::Adopted) else {
+        let Some(fencing) = hold.fencing else {
             return;
         };
         if hold.on.access == Access::Read {
@@ -55,8 +87,14 @@ impl Checker {
             let known = given.largest.iter().rev();
             let before = known.skip_while(|(returned, ..)| *returned > asked);
             let before = before.map(|(_, largest, whose)| (*largest, *whose)).next();
-            let before = before.into_iter().chain(given.valid).max();
-            if !given.all.insert(fencing) {
+            // Guards that are valid are had one after the other.
+            let is_valid = at < hold.end.low;
+            let valid = given.valid.filter(|_| is_valid);
+            let before = before.into_iter().chain(valid).max();
+            let owner = given.all.insert(fencing, Arc::clone(token));
+            // A lock that is adopted is the same lock.
+            let is_its = |owner: &Arc<str>| origin == Origin::Adopted && owner == token;
+            if owner.is_some_and(|owner| !is_its(&owner)) {
                 let whose = given.largest.iter().find(|(_, other, _)| *other == fencing);
                 let calls = whose.map(|(.., whose)| *whose).into_iter().chain([call]);
                 found = found.or(Some((
@@ -74,8 +112,7 @@ impl Checker {
                 .max()
                 .unwrap_or((fencing, call));
             given.largest.push((at, largest, whose));
-            // Guards that are valid are had one after the other.
-            if at < hold.end.low {
+            if is_valid {
                 given.valid = given.valid.max(Some((fencing, call)));
             }
         }

@@ -1,5 +1,6 @@
 //! The judge over histories that are made up: it finds what is wrong, and finds nothing in the nearest history that is not.
 
+mod adoption;
 mod leases;
 mod places;
 

@@ -26,7 +26,7 @@ pub(crate) fn words(what: &What) -> String {
         What::Asks {
             who, on, adopts, ..
         } => match adopts {
-            Some(token) => format!("{who} adopts {on} with {token}"),
+            Some(leased) => format!("{who} adopts {on} with {}", leased.token),
             None => format!("{who} asks for {on}"),
         },
         What::Gets {
@@ -56,6 +56,7 @@ pub(crate) fn words(what: &What) -> String {
             Some(_) => format!("looks: {}", until(says)),
             None => "looks: not valid".to_owned(),
         },
+        What::Hooks { .. } => "has a hook from now on".to_owned(),
         What::Lost { why, .. } => format!("is told of its loss: {why:?}"),
         What::Releases { way, .. } => format!("is given back: {way:?}"),
         What::Released { says, .. } => format!("has been given back: {says:?}"),

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use redlatch_history::{
-    Assumed, Call, Checker, Does, Event, History, Nanos, On, Origin, Restart, Rule, Span,
+    Assumed, Call, Checker, Does, Event, History, Leased, Nanos, On, Origin, Restart, Rule, Span,
     Violation, What, Who, Why,
 };
 
@@ -15,7 +14,7 @@ use super::claims::NOTICE;
 use super::plan::{Plan, nanos};
 use super::trouble::Trouble;
 use super::world::{State, World};
-use crate::{Error, LockGuard, LossCause};
+use crate::{Error, Lease, LockGuard, LossCause};
 
 /// The place of the only semaphore.
 const SEMAPHORE: u32 = 0;
@@ -161,9 +160,13 @@ impl State {
     }
 
     /// The task that is running begins to call for a lock.
-    pub(super) fn records_call(&mut self, on: &Access, ttl: Option<Nanos>, adopts: Option<&str>) {
+    pub(super) fn records_call(&mut self, on: &Access, ttl: Option<Nanos>, adopts: Option<&Lease>) {
         let (call, task) = (self.record.history.new_call(), self.task());
-        let (who, on, adopts) = (self.who(), self.on(on), adopts.map(Arc::from));
+        let (who, on) = (self.who(), self.on(on));
+        let adopts = adopts.map(|lease| Leased {
+            token: lease.token().into(),
+            fencing: lease.fencing_token().map(Into::into),
+        });
         self.record.asking.insert(task, call);
         self.records(What::Asks {
             call,

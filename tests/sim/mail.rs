@@ -136,7 +136,7 @@ impl Worker {
         let lease: Lease = mail.text.parse().unwrap();
         if let Some(claim) = &mail.handed.claim {
             let mut state = self.world.state();
-            state.records_call(&claim.on, None, Some(lease.token()));
+            state.records_call(&claim.on, None, Some(&lease));
         }
     }
 

@@ -1,7 +1,7 @@
 //! From when to when a guard is valid, and what is told of it.
 
 use super::{CLIENT, Made, one};
-use crate::{Call, Does, Nanos, On, Origin, Rule, Says, Span, Way, What, Why};
+use crate::{Call, Does, Leased, Nanos, On, Origin, Rule, Says, Span, Way, What, Why};
 
 /// An extension in 14..=16, of one that has it in 10..20.
 fn extended(began: Nanos, end: Nanos) -> (Made, Call) {
@@ -155,6 +155,39 @@ fn what_is_lost_is_not_valid_any_more() {
 }
 
 #[test]
+fn a_hook_is_called_before_a_guard_that_is_lost_is_given_back() {
+    for (called, seen, rules) in [
+        (Some(20), Some(21), &[][..]),
+        (Some(22), Some(21), &[]),
+        (None, Some(21), &[Rule::LateLoss]),
+        // Behind the release it is too late.
+        (Some(31), Some(21), &[Rule::LateLoss]),
+        // Nobody looked.
+        (None, None, &[]),
+    ] {
+        let (mut made, hold) = one();
+        made.notes(11, What::Hooks { hold });
+        let why = Why::Expired;
+        if let Some(at) = called {
+            made.notes(at, What::Lost { hold, why });
+        }
+        if let Some(at) = seen {
+            made.notes(at, What::Looks { hold, says: None });
+        }
+        made.gives_back(hold, 30, Says::Not(why));
+        made.breaks(rules);
+    }
+    // It is told too early, and then that it is valid.
+    let (mut made, hold) = one();
+    made.notes(11, What::Hooks { hold });
+    let why = Why::Gone;
+    made.notes(14, What::Lost { hold, why });
+    let says = Some(Span::exactly(20));
+    made.notes(15, What::Looks { hold, says });
+    made.breaks(&[Rule::EarlyLoss, Rule::LateLoss]);
+}
+
+#[test]
 fn a_release_says_that_all_was_well_where_nobody_had_the_lock_before() {
     for (says, second, rules) in [
         (Says::Okay, 30, &[Rule::Release][..]),
@@ -182,7 +215,10 @@ fn handed_on(at: Nanos, end: Option<Nanos>) -> Made {
         who: CLIENT,
         on: On::alone(1),
         ttl: None,
-        adopts: Some("t1".into()),
+        adopts: Some(Leased {
+            token: "t1".into(),
+            fencing: None,
+        }),
     };
     made.notes(16, asks);
     let why = Why::Gone;

@@ -73,6 +73,17 @@ fn no_fencing_token_is_there_twice_and_they_grow() {
 }
 
 #[test]
+fn a_guard_that_is_over_when_it_is_returned_may_have_a_smaller_fencing_token() {
+    // It was asked for before the other one was returned.
+    for (end, rules) in [(40, &[Rule::Order][..]), (30, &[])] {
+        let mut made = Made::default();
+        made.takes(1, On::alone(1), (9, 10), 20, 7);
+        made.takes(2, On::alone(1), (5, 30), end, 6);
+        made.breaks(rules);
+    }
+}
+
+#[test]
 fn no_token_is_given_to_two() {
     for (origin, rules) in [
         (Origin::Nodes, &[Rule::Twice][..]),
