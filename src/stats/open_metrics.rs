@@ -139,6 +139,14 @@ impl<'a> OpenMetrics<'a> {
     ///
     /// It keeps the samples of several programs apart where they come together, such as in the folder of the node
     /// exporter's textfile collector.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let text = manager.stats().open_metrics().resource("billing").to_string();
+    /// assert!(text.contains("\nredlatch_acquired_total{resource=\"billing\"} 0\n"));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     #[must_use]
     pub fn resource(mut self, resource: &'a str) -> Self {
         self.resource = Some(resource);
