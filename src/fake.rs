@@ -2,7 +2,7 @@
 //!
 //! A [`FakeNode`] is asked through the same commands, connection pools and code paths as a Redis server, and can be
 //! made to fail in the ways that servers fail. With a [`FakeClock`] a test moves time itself. The guide is
-//! `docs/testing.md`.
+//! [`docs/testing.md`](https://docs.rs/crate/redlatch/latest/source/docs/testing.md).
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

@@ -46,7 +46,7 @@ use self::what::What;
 /// guard are dropped.
 ///
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
-/// `docs/algorithm.md` lists each step and each deviation.
+/// [`docs/algorithm.md`](https://docs.rs/crate/redlatch/latest/source/docs/algorithm.md) lists each step and each deviation.
 ///
 /// ```
 /// use std::time::Duration;

@@ -166,7 +166,7 @@ impl FakeNode {
 
     /// Makes the node's own clock jump ahead by `span`, so that its keys expire too early.
     ///
-    /// This is a fault that the algorithm does not survive. To let time pass, call [`FakeClock::advance`].
+    /// This is a fault that the algorithm does not survive. To let time pass, call [`FakeClock::advance`](super::FakeClock::advance).
     ///
     /// ```
     /// # use std::time::Duration;

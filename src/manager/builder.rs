@@ -37,7 +37,7 @@ use self::spec::NodeSpec;
 /// | [`holder`](Self::holder) | none | 1 to 200 bytes of printable text on one line |
 /// | [`local_handover`](Self::local_handover) | off | 1 to 1000 times, and more than zero time |
 ///
-/// How nodes are logged in to is said by [`credentials`](Self::credentials) and [`tls`](Self::tls).
+/// [`credentials`](Self::credentials) and [`tls`](Self::tls) say how the manager logs in to the nodes.
 ///
 /// ```
 /// use std::time::Duration;
