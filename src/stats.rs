@@ -151,7 +151,7 @@ impl WaitTimes {
     }
 
     /// Returns the time within which this part of the calls, 0 to 1, got the lock: 0.5 is the median. Zero if there
-    /// were no calls.
+    /// were no calls. A number below 0 or above 1 counts as that bound.
     ///
     /// ```
     /// # use std::time::Duration;

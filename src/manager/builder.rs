@@ -89,7 +89,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Sets the prefix that makes a key of a resource name. All clients must use the same prefix.
+    /// Sets the prefix that makes a key of a resource name: any text without `:redlatch:`. All clients must use the same
+    /// prefix.
     ///
     /// Defaults to nothing.
     ///
@@ -131,7 +132,8 @@ impl Builder {
         self
     }
 
-    /// Sets how long [`LockManager::lock`](crate::LockManager::lock) waits. [`Duration::MAX`] means without a bound.
+    /// Sets how long [`LockManager::lock`](crate::LockManager::lock) waits. [`Duration::MAX`] means without a bound, and zero
+    /// one attempt.
     ///
     /// Defaults to 10 s, which is less than the default ttl. After a holder that was killed, a call that waits for longer than
     /// the ttl gets the lock.
@@ -154,7 +156,7 @@ impl Builder {
         self
     }
 
-    /// Sets the bounds of the random delay between two attempts, at most 1 h.
+    /// Sets the bounds of the random delay between two attempts: `max` is above zero, at most 1 h, and no smaller than `min`.
     ///
     /// While another process has the lock, it is the delay between two looks at one node. A release wakes a waiting
     /// client earlier. A client that is not woken, because the holder uses another library or the ACL forbids it, looks
@@ -202,7 +204,7 @@ impl Builder {
         self
     }
 
-    /// Sets the time to live of a [`request`](crate::LockManager::request) that sets none.
+    /// Sets the time to live of a [`request`](crate::LockManager::request) that sets none: more than the drift, at most `max_ttl`.
     ///
     /// Defaults to 30 s, or `max_ttl` if that is shorter.
     ///

@@ -42,7 +42,8 @@ impl<'a> LockRequest<'a> {
         }
     }
 
-    /// Sets the time to live.
+    /// Sets the time to live: more than the drift, at most `max_ttl`; with [`keep_alive`](Self::keep_alive) at least three node
+    /// timeouts and at most `max_hold`.
     ///
     /// Defaults to the builder's `default_ttl` (30 s unless set), or to [`KeepAlive::max_hold`] if that is shorter.
     ///

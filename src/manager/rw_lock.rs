@@ -150,6 +150,8 @@ impl<'a> RwLock<'a> {
     /// It is for writers alone. To read with it is refused, as [`Error::InvalidAtLeast`]: readers share the lock, so none of them
     /// can keep the others from it.
     ///
+    /// Defaults to a lock that is free when it is given back.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// use redlatch::Error;
