@@ -260,6 +260,17 @@ impl Error {
     }
 
     /// Returns who has the lock, if this error is [`Held`](Self::Held), the holder says so, and the call could learn it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ttl = Duration::from_secs(10);
+    /// let _guard = manager.request("invoices").holder("web-3").lock()?;
+    /// let error = manager.try_lock("invoices", ttl).expect_err("it is held");
+    /// assert_eq!(error.holder().map(|holder| &*holder.label), Some("web-3"));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn holder(&self) -> Option<&Holder> {
         if let Self::Held { holder, .. } = self {
             holder.as_ref()
@@ -296,6 +307,17 @@ impl Error {
 
     /// Returns how many [readers](crate::LockManager::rw_lock) have the lock, as far as the answers of the nodes tell, if it is
     /// they. A node counts those that it knows; this is the largest number.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ttl = Duration::from_secs(10);
+    /// let _reader = manager.rw_lock("ledger").read()?;
+    /// let error = manager.try_lock("ledger", ttl).expect_err("it is read");
+    /// assert_eq!(error.readers(), Some(1));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn readers(&self) -> Option<u64> {
         if let Self::Held { nodes, .. } = self {
             readers(nodes)

@@ -2,7 +2,7 @@
 //!
 //! A [`FakeNode`] is asked through the same commands, connection pools and code paths as a Redis server, and can be
 //! made to fail in the ways that servers fail. With a [`FakeClock`] a test moves time itself. The guide is
-//! `docs/testing.md`.
+//! [`docs/testing.md`](https://docs.rs/crate/redlatch/latest/source/docs/testing.md).
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -14,6 +14,7 @@ use crate::wire::resp::Reply;
 
 pub(crate) mod blocked;
 mod connection;
+mod faults;
 pub(crate) mod store;
 
 use self::blocked::Blocked;
@@ -99,16 +100,47 @@ enum Fault {
 
 impl FakeNode {
     /// Makes a node that is up, empty, and on real time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{LockManager, fake::FakeNode};
+    /// let node = FakeNode::new();
+    /// let manager = LockManager::builder().fake(&node).build()?;
+    /// assert!(manager.try_lock("report", Duration::from_secs(10)).is_ok());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn new() -> Self {
         Self::with_clock(None)
     }
 
     /// Makes `n` nodes that are up, empty, and on real time.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{LockManager, fake::FakeNode};
+    /// let nodes = FakeNode::cluster(5);
+    /// let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// assert_eq!(manager.lock("report", Duration::from_secs(10))?.votes().len(), 5);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn cluster(n: usize) -> Vec<Self> {
         (0..n).map(|_| Self::new()).collect()
     }
 
     /// Makes `n` nodes that are up, empty, and on `clock`; managers and guards over them are on it too.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LockManager;
+    /// use redlatch::fake::{FakeClock, FakeNode};
+    /// let clock = FakeClock::new();
+    /// let nodes = FakeNode::cluster_on(5, &clock);
+    /// let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("report", Duration::from_secs(10))?;
+    /// clock.advance(Duration::from_secs(10));
+    /// assert!(guard.remaining().is_zero());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn cluster_on(n: usize, clock: &FakeClock) -> Vec<Self> {
         (0..n)
             .map(|_| Self::with_clock(Some(clock.clone())))
@@ -138,86 +170,17 @@ impl FakeNode {
     }
 
     /// Returns the name by which reports and errors call the node.
-    pub fn name(&self) -> &str {
-        &self.server.name
-    }
-
-    /// Closes all connections and refuses new ones, as a dead process does. The keys stay for a restart or recovery.
-    pub fn refuse(&self) {
-        let mut state = self.server.state.lock();
-        state.fault = Fault::Refuse;
-        state.disconnect();
-        self.server.changed.notify_all();
-    }
-
-    /// Stops answering, as a stopped process does: connections are accepted, and what is sent on them is executed when
-    /// the node [recovers](Self::recover).
-    pub fn hang(&self) {
-        self.server.state.lock().fault = Fault::Hang;
-    }
-
-    /// Executes commands at once, and lets each reply arrive after `span`.
-    pub fn delay(&self, span: Duration) {
-        self.go_on(Fault::Delay(span));
-    }
-
-    /// Executes commands, and loses the replies.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use redlatch::{LockManager, NodeError, Vote};
-    /// # use redlatch::fake::{FakeClock, FakeNode};
-    /// # let nodes = FakeNode::cluster_on(3, &FakeClock::new());
-    /// # let manager = LockManager::builder().fakes(&nodes).build()?;
-    /// nodes[0].lose_replies();
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
     /// let guard = manager.lock("report", Duration::from_secs(10))?;
-    /// assert!(matches!(guard.votes()[0].vote, Vote::Failed(NodeError::TimedOut)));
-    /// // Nobody can tell whether the command was executed, so an undo was sent behind it.
-    /// assert_eq!(nodes[0].token_of("report"), None);
+    /// assert_eq!(&*guard.votes()[0].node, nodes[0].name());
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn lose_replies(&self) {
-        self.go_on(Fault::LoseReplies);
-    }
-
-    /// Ends the present fault. Commands that arrived while the node hung are executed now, in their order.
-    pub fn recover(&self) {
-        self.go_on(Fault::None);
-    }
-
-    /// Changes the fault. Commands are executed in the order in which they arrived, so the backlog comes first.
-    fn go_on(&self, fault: Fault) {
-        let mut state = self.server.state.lock();
-        state.fault = fault;
-        while let Some((connection, command)) = state.backlog.pop_front() {
-            self.execute(&mut state, connection, &command);
-        }
-        self.server.changed.notify_all();
-    }
-
-    /// Restarts the node without persistence: all keys and connections are gone, and no fault is left.
-    pub fn restart(&self) {
-        self.come_up(|state| state.store.forget());
-    }
-
-    /// Deletes all keys, as `FLUSHALL` does; connections stay.
-    pub fn flush(&self) {
-        self.server.state.lock().store.forget();
-    }
-
-    /// Restarts the node with every key persisted: the connections are gone, and no fault is left.
-    pub fn restart_persisted(&self) {
-        self.come_up(|_| ());
-    }
-
-    fn come_up(&self, load: impl FnOnce(&mut NodeState)) {
-        let mut state = self.server.state.lock();
-        load(&mut state);
-        let now = self.time(&state);
-        state.store.restart(now);
-        state.fault = Fault::None;
-        state.disconnect();
-        self.server.changed.notify_all();
+    pub fn name(&self) -> &str {
+        &self.server.name
     }
 
     /// Puts the key of another holder on the node, whatever was there: the `resource` with the manager's key prefix.
@@ -244,6 +207,17 @@ impl FakeNode {
     /// Returns the token of a key, as [`LockGuard::token`](crate::LockGuard::token) does, or the value of another
     /// program; if the key is there and has not expired. [`LockManager::status`](crate::LockManager::status) tells the
     /// label of the holder.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("report", Duration::from_secs(10))?;
+    /// assert_eq!(nodes[0].token_of("report").as_deref(), Some(guard.token()));
+    /// guard.unlock()?;
+    /// assert_eq!(nodes[0].token_of("report"), None);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn token_of(&self, resource: &str) -> Option<String> {
         let mut state = self.server.state.lock();
         let now = self.time(&state);
@@ -253,6 +227,17 @@ impl FakeNode {
     }
 
     /// Returns how long a key has left, if it is there and has not expired.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("report", Duration::from_secs(10))?;
+    /// clock.advance(Duration::from_secs(4));
+    /// assert_eq!(nodes[0].ttl_of("report"), Some(Duration::from_secs(6)));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn ttl_of(&self, resource: &str) -> Option<Duration> {
         let mut state = self.server.state.lock();
         let now = self.time(&state);
@@ -260,14 +245,6 @@ impl FakeNode {
             .store
             .get(resource, now)
             .map(|entry| entry.until.saturating_sub(now))
-    }
-
-    /// Makes the node's own clock jump ahead by `span`, so that its keys expire too early.
-    ///
-    /// This is a fault that the algorithm does not survive. To let time pass, call [`FakeClock::advance`].
-    pub fn advance(&self, span: Duration) {
-        let mut state = self.server.state.lock();
-        state.ahead = state.ahead.saturating_add(span);
     }
 
     /// The key of the canonical order: nodes that were made first come first.

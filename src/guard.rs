@@ -45,7 +45,24 @@ use crate::renewal::Purpose;
 /// the algorithm intends. The release takes at most one node timeout for all nodes together. Add one for each node that
 /// needs a new connection, and one and a half for each node whose pooled connections are all in use. Call
 /// [`unlock`](Self::unlock) to see the errors.
-#[must_use = "a lock that is not bound to a variable is given back at once"]
+///
+/// # `let _ =` gives the lock back at once
+///
+/// A name, such as `_guard`, keeps the guard to the end of its block; `_` alone keeps nothing. The compiler does not say so
+/// unless it is asked: write `#![warn(let_underscore_drop)]` at the head of the program, or let Clippy check it with
+/// `clippy::let_underscore_must_use`. Neither finds a guard that ends within its statement, as in `manager.lock(…).ok();`.
+///
+/// ```
+/// # use std::time::Duration;
+/// # let nodes = redlatch::fake::FakeNode::cluster(3);
+/// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+/// let ttl = Duration::from_secs(10);
+/// let _ = manager.lock("invoices", ttl)?; // Nobody has the lock after this line.
+/// let _guard = manager.try_lock("invoices", ttl)?;
+/// assert!(manager.try_lock("invoices", ttl).is_err());
+/// # Ok::<(), redlatch::Error>(())
+/// ```
+#[must_use = "without a variable the lock is given back at once, with `let _ =` too: write `let _guard =`"]
 pub struct LockGuard {
     shared: Arc<Shared>,
     lease: Arc<LeaseState>,
@@ -160,24 +177,24 @@ impl LockGuard {
         self.lease.since()
     }
 
-    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix. Of [several
-    /// resources](crate::LockManager::request_all) it is a text for people: the first three names, and how many more there are.
-    pub fn resource(&self) -> &str {
-        &self.lease.resource
-    }
-
-    /// Returns the token: 40 hexadecimal characters that no other acquisition ever has. It is the value of the key on the
-    /// nodes. If the holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
-    /// a [local hand-over](crate::Builder::local_handover) have the same token.
-    pub fn token(&self) -> &str {
-        self.lease.value.token()
-    }
-
     /// Returns how long the lock is still valid, or zero when it no longer is.
     ///
     /// This is the time to live less the drift, counted from before the first command was sent, on a clock that goes on
     /// while the machine is suspended. It asks no server: that nodes forgot the lock is only noticed by
     /// [`extend`](Self::extend).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// // Less 1 % and 2 ms for the drift.
+    /// assert!(guard.remaining() <= Duration::from_millis(9_898));
+    /// clock.advance(Duration::from_secs(10));
+    /// assert!(guard.remaining().is_zero());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.lease.remaining()
     }
@@ -269,6 +286,18 @@ impl LockGuard {
     }
 
     /// Returns a watch, which tells other threads whether this lock is still held.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// let watch = guard.watch();
+    /// assert!(watch.check().is_ok());
+    /// guard.unlock()?;
+    /// assert!(watch.check().is_err());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn watch(&self) -> LeaseWatch {
         LeaseWatch::new(&self.lease)
     }

@@ -117,6 +117,15 @@ impl Health {
     }
 
     /// Returns the names of the nodes, in the order in which they are asked to lock: `host:port`, or the path of a socket.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let health = manager.health()?;
+    /// assert_eq!(health.nodes().count(), 3);
+    /// assert_eq!(health.nodes().next(), Some(nodes[0].name()));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(|node| &*node.node)
     }

@@ -87,27 +87,71 @@ impl Lease {
 
     /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix. Of several resources,
     /// it is a text for messages, with the first of them; [`resources`](Self::resources) has all names.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
+    /// assert_eq!(lease.resource(), "invoices");
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn resource(&self) -> &str {
         &self.resource
     }
 
     /// Returns the names of all locked resources, in order: one, unless the lock was asked for with
     /// [`request_all`](crate::LockManager::request_all).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock_all(["account:2", "account:1"], Duration::from_secs(10))?;
+    /// assert_eq!(guard.into_lease().resources(), ["account:1", "account:2"]);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn resources(&self) -> Vec<&str> {
         self.subject.resources(&self.resource)
     }
 
     /// Whether it is of a [reader](crate::LockManager::rw_lock), who shares the lock with other readers.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let lease = manager.rw_lock("ledger").read()?.into_lease();
+    /// assert!(lease.is_read());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn is_read(&self) -> bool {
         self.subject == Subject::Read
     }
 
     /// Returns the slot of the semaphore, as [`LockGuard::slot`](crate::LockGuard::slot) does.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let permit = manager.semaphore("exports", 2).lock()?;
+    /// let slot = permit.slot();
+    /// assert_eq!(permit.into_lease().slot(), slot);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn slot(&self) -> Option<u32> {
         self.subject.slot()
     }
 
     /// Returns the token, as [`LockGuard::token`](crate::LockGuard::token) does.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
+    /// assert_eq!(nodes[0].token_of("invoices").as_deref(), Some(lease.token()));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn token(&self) -> &str {
         self.value.token()
     }
@@ -117,6 +161,17 @@ impl Lease {
     ///
     /// With a [local hand-over](crate::Builder::local_handover) it is the largest token reserved for the lock, above
     /// the token of the guard that the lease was made of.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).protocol(redlatch::Protocol::Fenced).build()?;
+    /// # manager.open_nodes()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// let token = guard.fencing_token();
+    /// assert_eq!(guard.into_lease().fencing_token(), token);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.fencing
     }
@@ -125,6 +180,15 @@ impl Lease {
     ///
     /// It is an estimate, for people and to skip an adoption that is too late. The validity of an adopted lock comes
     /// from the nodes.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
+    /// assert!(lease.expires_at() < SystemTime::now() + Duration::from_secs(10));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn expires_at(&self) -> SystemTime {
         let expires = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(self.expires_ms));
         expires.unwrap_or(SystemTime::UNIX_EPOCH)

@@ -33,13 +33,14 @@
 //! - **Waiting is bounded.** One command to one node takes no longer than the node timeout (50 ms unless set) and a few
 //!   milliseconds, or twice that where it has to wait for other threads of the manager. This holds over TLS as well.
 //! - **A guard releases its lock** when it is dropped, also while a panic unwinds, and also on nodes whose answer never
-//!   came. A key on a node that can't be reached expires.
+//!   came. A key on a node that can't be reached expires. Give the guard a name:
+//!   [`let _ =` drops it at once](LockGuard#let-_--gives-the-lock-back-at-once).
 //!
 //! # What is not
 //!
 //! - **No lock stops a late write.** A holder that is paused between its last [`check`](LockGuard::check) and its write
 //!   may write after the next holder has begun. If that would do harm, the resource itself has to refuse the write.
-//!   With [`Protocol::Fenced`] each guard has a [`FencingToken`] for the resource to compare; `docs/safety.md` has the
+//!   With [`Protocol::Fenced`] each guard has a [`FencingToken`] for the resource to compare; [`docs/safety.md`] has the
 //!   rule.
 //! - **A node that forgets can give its vote twice**, with the default, [`Protocol::Classic`]. After a restart without
 //!   its data, keep a node out for longer than the longest time to live, or let it persist every write. With
@@ -163,7 +164,7 @@
 //!
 //! **Logs** go through the `log` crate. With the target `redlatch::lock`: `warn` when a lock is lost; `debug` when one is
 //! acquired, held by another, or released. With the target `redlatch::node`: `warn` when a node failed and is left out,
-//! `info` when it answers again. No password is ever in a log line, an error or a `Debug`. `docs/operations.md` has each
+//! `info` when it answers again. No password is ever in a log line, an error or a `Debug`. [`docs/operations.md`] has each
 //! line; they are a contract.
 //!
 //! **Figures.** [`LockManager::stats`] has counters of calls, locks and nodes, and the quantiles of wait times.
@@ -181,18 +182,33 @@
 //! # More
 //!
 //! The command `redlatch`, which runs a command under a lock, is the package `redlatch-cli`. In the repository there are
-//! also five programs in `examples/`. The pages in `docs/` are in this package; `docs/README.md` lists them by role:
+//! also five programs in `examples/`. The pages in `docs/` are in this package; [`docs/README.md`] lists them by role:
 //!
-//! - For programs: `docs/testing.md` (a complete example of a service under test), `docs/batch-jobs.md` (long jobs in Rust
-//!   and in shell, and what happens when a lock is lost), `docs/leader.md` (leader election), `docs/contention.md` (how
-//!   threads send for each other, how waiting clients are woken, and how fair it is), `docs/benchmarks.md` (what it costs).
-//! - For operators: `docs/checklist.md` (what to see to before production), `docs/operations.md` (servers, ACL, changes, and
-//!   what to do about each error), `docs/alternatives.md` (Sentinel, Cluster, a managed Redis, only `PostgreSQL`).
-//! - For reviewers: `docs/safety.md` (fencing tokens, and which hazards are prevented, detected or neither),
-//!   `docs/correctness.md` (what is promised, how that is checked, and what is not promised), `docs/algorithm.md` (each step,
-//!   each deviation from the Redis documentation page "Distributed Locks with Redis", and why), `docs/wire.md` (what is on
+//! - For programs: [`docs/testing.md`] (a complete example of a service under test), [`docs/batch-jobs.md`] (long jobs in Rust
+//!   and in shell, and what happens when a lock is lost), [`docs/leader.md`] (leader election), [`docs/contention.md`] (how
+//!   threads send for each other, how waiting clients are woken, and how fair it is), [`docs/benchmarks.md`] (what it costs).
+//! - For operators: [`docs/checklist.md`] (what to see to before production), [`docs/operations.md`] (servers, ACL, changes, and
+//!   what to do about each error), [`docs/alternatives.md`] (Sentinel, Cluster, a managed Redis, only `PostgreSQL`).
+//! - For reviewers: [`docs/safety.md`] (fencing tokens, and which hazards are prevented, detected or neither),
+//!   [`docs/correctness.md`] (what is promised, how that is checked, and what is not promised), [`docs/algorithm.md`] (each step,
+//!   each deviation from the Redis documentation page "Distributed Locks with Redis", and why), [`docs/wire.md`] (what is on
 //!   the servers, for clients in other languages).
-//! - For contributors: `docs/architecture.md` (modules and dependencies).
+//! - For contributors: [`docs/architecture.md`] (modules and dependencies).
+//!
+//! [`docs/README.md`]: https://docs.rs/crate/redlatch/latest/source/docs/README.md
+//! [`docs/algorithm.md`]: https://docs.rs/crate/redlatch/latest/source/docs/algorithm.md
+//! [`docs/alternatives.md`]: https://docs.rs/crate/redlatch/latest/source/docs/alternatives.md
+//! [`docs/architecture.md`]: https://docs.rs/crate/redlatch/latest/source/docs/architecture.md
+//! [`docs/batch-jobs.md`]: https://docs.rs/crate/redlatch/latest/source/docs/batch-jobs.md
+//! [`docs/benchmarks.md`]: https://docs.rs/crate/redlatch/latest/source/docs/benchmarks.md
+//! [`docs/checklist.md`]: https://docs.rs/crate/redlatch/latest/source/docs/checklist.md
+//! [`docs/contention.md`]: https://docs.rs/crate/redlatch/latest/source/docs/contention.md
+//! [`docs/correctness.md`]: https://docs.rs/crate/redlatch/latest/source/docs/correctness.md
+//! [`docs/leader.md`]: https://docs.rs/crate/redlatch/latest/source/docs/leader.md
+//! [`docs/operations.md`]: https://docs.rs/crate/redlatch/latest/source/docs/operations.md
+//! [`docs/safety.md`]: https://docs.rs/crate/redlatch/latest/source/docs/safety.md
+//! [`docs/testing.md`]: https://docs.rs/crate/redlatch/latest/source/docs/testing.md
+//! [`docs/wire.md`]: https://docs.rs/crate/redlatch/latest/source/docs/wire.md
 
 mod clock;
 mod cluster;

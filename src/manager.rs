@@ -46,7 +46,7 @@ use self::what::What;
 /// guard are dropped.
 ///
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
-/// `docs/algorithm.md` lists each step and each deviation.
+/// [`docs/algorithm.md`](https://docs.rs/crate/redlatch/latest/source/docs/algorithm.md) lists each step and each deviation.
 ///
 /// ```
 /// use std::time::Duration;
@@ -93,6 +93,16 @@ impl LockManager {
     }
 
     /// Starts a [`Builder`], to set more than the servers.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LockManager;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// let builder = LockManager::builder().acquire_timeout(Duration::from_secs(60));
+    /// let manager = builder.fakes(&nodes).build()?;
+    /// manager.lock("invoices", Duration::from_secs(10))?.unlock()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -100,7 +110,8 @@ impl LockManager {
     /// Takes the lock on `resource`, waiting for it up to the builder's `acquire_timeout` (10 s unless set).
     ///
     /// The lock is valid for `ttl` less the drift, counted from before the first command is sent. A holder that needs
-    /// more time calls [`LockGuard::extend`].
+    /// more time calls [`LockGuard::extend`]. It is released when the guard is dropped: bind the guard to a name, because
+    /// [`let _ =` drops it at once](LockGuard#let-_--gives-the-lock-back-at-once).
     ///
     /// Threads of this manager that want the same lock get it in the order in which they asked, and only the first of
     /// them talks to the servers. While another process holds the lock, this thread waits at one node, which wakes it

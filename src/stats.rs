@@ -99,12 +99,33 @@ pub struct WaitTimes {
 
 impl Stats {
     /// Returns how long calls took that returned a guard.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
+    /// println!("{}", manager.stats().wait()); // mean …, half within …
+    /// assert_eq!(manager.stats().wait().count(), 1);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn wait(&self) -> &WaitTimes {
         &self.waits
     }
 
     /// Returns how many guards have a lock now, as far as known: those that got a lock, less those that released it,
     /// passed it on or lost it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert_eq!(manager.stats().held(), 1);
+    /// guard.unlock()?;
+    /// assert_eq!(manager.stats().held(), 0);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn held(&self) -> u64 {
         let begun = self.acquired.saturating_add(self.adopted);
         let ended = self.released.saturating_add(self.passed_on);
@@ -114,24 +135,66 @@ impl Stats {
 
 impl WaitTimes {
     /// Returns how many calls there were.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
+    /// assert!(manager.lock("", Duration::from_secs(10)).is_err());
+    /// // The call that failed is not among them.
+    /// assert_eq!(manager.stats().wait().count(), 1);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn count(&self) -> u64 {
         self.histogram.as_ref().map_or(0, Histogram::len)
     }
 
     /// Returns the time within which this part of the calls, 0 to 1, got the lock: 0.5 is the median. Zero if there
-    /// were no calls.
+    /// were no calls. A number below 0 or above 1 counts as that bound.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// assert_eq!(manager.stats().wait().quantile(0.5), Duration::ZERO);
+    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
+    /// let stats = manager.stats();
+    /// assert!(stats.wait().quantile(0.5) <= stats.wait().quantile(0.99));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn quantile(&self, quantile: f64) -> Duration {
         let micros = |histogram: &Histogram<u64>| histogram.value_at_quantile(quantile);
         Duration::from_micros(self.histogram.as_ref().map_or(0, micros))
     }
 
     /// Returns the mean, or zero if there were no calls.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// assert_eq!(manager.stats().wait().mean(), Duration::ZERO);
+    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
+    /// assert!(manager.stats().wait().mean() > Duration::ZERO);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn mean(&self) -> Duration {
         let micros = self.histogram.as_ref().map_or(0.0, Histogram::mean);
         Duration::try_from_secs_f64(micros / 1e6).unwrap_or_default()
     }
 
     /// Returns the longest time, or zero if there were no calls.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
+    /// let stats = manager.stats();
+    /// assert!(stats.wait().max() >= stats.wait().quantile(0.99));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn max(&self) -> Duration {
         Duration::from_micros(self.histogram.as_ref().map_or(0, Histogram::max))
     }

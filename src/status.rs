@@ -122,6 +122,16 @@ pub enum LockStatus {
 
 impl LockStatus {
     /// Returns what each node said, in the order in which they are asked to lock.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// nodes[1].refuse();
+    /// let status = manager.status("invoices")?;
+    /// assert_eq!(status.nodes().len(), 3);
+    /// println!("{}", status.nodes()[1]); // why it did not answer
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn nodes(&self) -> &[NodeStatus] {
         match self {
             Self::Held { nodes, .. }

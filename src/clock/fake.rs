@@ -58,6 +58,12 @@ struct ScheduledJob {
 
 impl FakeClock {
     /// Creates a clock that stands at zero.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::fake::FakeClock;
+    /// assert_eq!(FakeClock::new().elapsed(), Duration::ZERO);
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
@@ -67,6 +73,18 @@ impl FakeClock {
     /// Their scheduled work for that time is done now, on the calling thread. A lock that is [kept
     /// alive](crate::KeepAlive) is renewed for each third of its ttl, so a step of many days takes long. The clock
     /// stops at 100 years.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("report", Duration::from_secs(10))?;
+    /// let before = guard.remaining();
+    /// clock.advance(Duration::from_secs(4));
+    /// assert_eq!(guard.remaining(), before - Duration::from_secs(4));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn advance(&self, span: Duration) {
         let target = self.0.lock().now.saturating_add(span);
         self.advance_to(target.min(END));
@@ -101,6 +119,16 @@ impl FakeClock {
     }
 
     /// Returns how far the clock has moved since it was made.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::fake::FakeClock;
+    /// let clock = FakeClock::new();
+    /// clock.advance(Duration::from_secs(2));
+    /// // A clone is the same clock.
+    /// clock.clone().advance(Duration::from_secs(3));
+    /// assert_eq!(clock.elapsed(), Duration::from_secs(5));
+    /// ```
     pub fn elapsed(&self) -> Duration {
         self.0.lock().now
     }

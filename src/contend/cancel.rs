@@ -43,16 +43,39 @@ pub struct Cancel {
 
 impl Cancel {
     /// Makes a `Cancel` that is not cancelled.
+    ///
+    /// ```
+    /// assert!(!redlatch::Cancel::new().is_cancelled());
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Cancels all calls that have it, those that wait now and those that begin later. This can't be undone.
+    ///
+    /// ```
+    /// use redlatch::{Cancel, Error};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let cancel = Cancel::new();
+    /// cancel.cancel();
+    /// // A call that begins later asks no node.
+    /// let result = manager.request("invoices").cancelled_by(&cancel).lock();
+    /// assert!(matches!(result, Err(Error::Cancelled { .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
     }
 
     /// Returns whether it was cancelled.
+    ///
+    /// ```
+    /// let cancel = redlatch::Cancel::new();
+    /// let of_another_thread = cancel.clone();
+    /// of_another_thread.cancel();
+    /// assert!(cancel.is_cancelled());
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Acquire)
     }

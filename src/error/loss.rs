@@ -68,6 +68,22 @@ pub enum LossCause {
 
 impl LossCause {
     /// Returns what each node said; empty if only the clock showed the loss.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Error, LossCause};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ttl = Duration::from_secs(10);
+    /// let guard = manager.lock("invoices", ttl)?;
+    /// for node in &nodes {
+    ///     node.restart();
+    /// }
+    /// let Err(Error::Lost { cause, .. }) = guard.extend(ttl) else { panic!("no node has it") };
+    /// assert!(matches!(cause, LossCause::Vanished { .. }));
+    /// assert_eq!(cause.nodes().len(), 3);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn nodes(&self) -> &[NodeReport] {
         match self {
             Self::Expired { nodes }

@@ -88,6 +88,22 @@ impl LockGuard {
     /// nothing has changed.
     ///
     /// [`LockRequest::keep_alive`]: crate::LockRequest::keep_alive
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::KeepAlive;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ttl = Duration::from_secs(10);
+    /// let lease = manager.lock("invoices", ttl)?.into_lease();
+    /// let guard = manager.adopt(lease)?;
+    /// guard.keep_alive(ttl, KeepAlive::max_hold(Duration::from_secs(3600)))?;
+    /// # clock.advance(Duration::from_secs(600));
+    /// // Ten minutes later, still ours.
+    /// guard.check()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn keep_alive(&self, ttl: Duration, keep_alive: KeepAlive) -> Result<(), Error> {
         let term = self.shared.keeper.prepare(ttl, keep_alive)?;
         self.check()?;

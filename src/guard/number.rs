@@ -1,10 +1,27 @@
-//! By what the resource tells holders apart: the fencing token, the slot, and whether it is a reader.
+//! By what holders are told apart: the token, the fencing token, the slot, and whether it is a reader.
 
 use super::LockGuard;
 use crate::fencing::FencingToken;
 use crate::subject::Subject;
 
 impl LockGuard {
+    /// Returns the token: 40 hexadecimal characters that no other acquisition ever has. It is the value of the key on the
+    /// nodes. If the holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
+    /// a [local hand-over](crate::Builder::local_handover) have the same token.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert_eq!(guard.token().len(), 40);
+    /// assert_eq!(nodes[0].token_of("invoices").as_deref(), Some(guard.token()));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn token(&self) -> &str {
+        self.lease.value.token()
+    }
+
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic), and for a
     /// [reader](Self::is_read).
     ///
@@ -41,6 +58,14 @@ impl LockGuard {
 
     /// Returns the slot of the [semaphore](crate::LockManager::semaphore), which no other guard has while this one is
     /// valid: a number from 0, below the number of permits. None if the guard is of a lock.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let permit = manager.semaphore("exports", 2).lock()?;
+    /// assert!(permit.slot().is_some_and(|slot| slot < 2));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn slot(&self) -> Option<u32> {
         self.lease.slot()
     }

@@ -3,6 +3,21 @@
 use super::LockGuard;
 
 impl LockGuard {
+    /// Returns the name of the locked resource, or of the semaphore, without the manager's key prefix. Of [several
+    /// resources](crate::LockManager::request_all) it is a text for people: the first three names, and how many more there are.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert_eq!(guard.resource(), "invoices");
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn resource(&self) -> &str {
+        &self.lease.resource
+    }
+
     /// Returns the names of the locked resources in order, without the manager's key prefix: one, or each of those given to
     /// [`LockManager::request_all`](crate::LockManager::request_all). Of a permit it is the name of the semaphore.
     ///

@@ -61,16 +61,47 @@ impl LeaseWatch {
     }
 
     /// Returns the name of the locked resource.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert_eq!(guard.watch().resource(), "invoices");
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn resource(&self) -> &str {
         &self.state.resource
     }
 
     /// Returns the fencing token for writes, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token) does.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).protocol(redlatch::Protocol::Fenced).build()?;
+    /// # manager.open_nodes()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert_eq!(guard.watch().fencing_token(), guard.fencing_token());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
         self.state.fencing()
     }
 
     /// Returns how long the lock is still held, as [`LockGuard::remaining`](crate::LockGuard::remaining) does.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// let watch = guard.watch();
+    /// assert!(watch.remaining() > Duration::from_secs(5));
+    /// drop(guard);
+    /// assert!(watch.remaining().is_zero());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.state.remaining()
     }
@@ -80,6 +111,20 @@ impl LeaseWatch {
     /// # Errors
     ///
     /// [`Error::Lost`] when it is not, also after the guard released it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Error, LossCause};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// let watch = guard.watch();
+    /// watch.check()?;
+    /// drop(guard);
+    /// let lost = watch.check();
+    /// assert!(matches!(lost, Err(Error::Lost { cause: LossCause::Released, .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn check(&self) -> Result<(), Error> {
         self.state.check()
     }
@@ -89,6 +134,19 @@ impl LeaseWatch {
     ///
     /// As with [`LockGuard::wait_lost`](crate::LockGuard::wait_lost), it returns a millisecond before the validity
     /// ends.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LossCause;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// let watch = guard.watch();
+    /// assert!(watch.wait_lost(Duration::ZERO).is_none());
+    /// drop(guard);
+    /// assert!(matches!(watch.wait_lost(Duration::MAX), Some(LossCause::Released)));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
         self.state.wait_lost(timeout)
     }

@@ -1,23 +1,43 @@
 //! The options of a manager, their defaults and their bounds.
 
-use std::io;
 use std::time::Duration;
 
 use crate::cluster::Options;
 use crate::contend::handover::Allowance;
-use crate::fake::FakeNode;
 use crate::fanout::Fanout;
 use crate::fencing::Protocol;
+use crate::wire::CredentialSource;
 #[cfg(feature = "tls-rustls")]
 use crate::wire::Tls;
-use crate::wire::{CredentialSource, Credentials};
 
 mod build;
+#[cfg(test)]
+mod defaults;
+mod nodes;
 mod spec;
 
 use self::spec::NodeSpec;
 
 /// Makes a [`LockManager`](crate::LockManager). Every problem is reported by [`build`](Self::build), which connects to nothing.
+///
+/// At least one node is needed. What is not set has its default:
+///
+/// | setting | defaults to | bounds |
+/// |---|---|---|
+/// | [`acquire_timeout`](Self::acquire_timeout) | 10 s | any; zero makes one attempt, [`Duration::MAX`] never gives up |
+/// | [`node_timeout`](Self::node_timeout) | 50 ms | 1 ms to 1 h |
+/// | [`retry_delay`](Self::retry_delay) | 50 ms and 250 ms | the first no larger than the second; the second above zero, at most 1 h |
+/// | [`pool_size`](Self::pool_size) | 10 | 1 to 10,000 |
+/// | [`default_ttl`](Self::default_ttl) | 30 s, or `max_ttl` if that is shorter | more than the drift, at most `max_ttl` |
+/// | [`max_ttl`](Self::max_ttl) | 1 h | more than the drift, at most 365 days; with [`Protocol::Fenced`] at most 11 h |
+/// | [`drift_factor`](Self::drift_factor) | 0.01 | 0 to below 1; 2 ms are added to the drift |
+/// | [`protocol`](Self::protocol) | [`Protocol::Classic`] | [`Protocol`] |
+/// | [`fanout`](Self::fanout) | [`Fanout::Sequential`] | [`Fanout`] |
+/// | [`key_prefix`](Self::key_prefix) | nothing | any text without `:redlatch:` |
+/// | [`holder`](Self::holder) | none | 1 to 200 bytes of printable text on one line |
+/// | [`local_handover`](Self::local_handover) | off | 1 to 1000 times, and more than zero time |
+///
+/// [`credentials`](Self::credentials) and [`tls`](Self::tls) say how the manager logs in to the nodes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,92 +89,20 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds the server at `url`: `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path`.
-    ///
-    /// The order of the nodes does not matter: all managers ask them in one canonical order. All clients must name the
-    /// same nodes in the same way: a host name and its address are two names.
-    pub fn node(mut self, url: impl AsRef<str>) -> Self {
-        self.nodes.push(NodeSpec::parse(url.as_ref()));
-        self
-    }
-
-    /// Adds the servers at `urls`, each as [`node`](Self::node) does.
-    pub fn nodes<I>(mut self, urls: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: AsRef<str>,
-    {
-        let specs = urls.into_iter().map(|url| NodeSpec::parse(url.as_ref()));
-        self.nodes.extend(specs);
-        self
-    }
-
-    /// Adds the server of a `redis::Client`, with its login, database and TCP settings. The certificates inside a
-    /// client can't be read, so a client with certificates is refused. Give certificates to [`tls`](Self::tls).
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "a client is handed over, as a URL is"
-    )]
-    pub fn client(mut self, client: redis::Client) -> Self {
-        self.nodes.push(NodeSpec::from_client(&client));
-        self
-    }
-
-    /// Sets how `rediss://` nodes prove their identity, and how this program proves its own.
-    ///
-    /// Defaults to [`Tls::default`]: the certificates that the operating system trusts, none of this program's own, and the
-    /// names in the URLs.
-    #[cfg(feature = "tls-rustls")]
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = tls;
-        self
-    }
-
-    /// Sets a callback that gives the user and the password of a node, for credentials that change. It is called at
-    /// each new connection, with the name of the node as `host:port`. A node whose URL has a password keeps that
-    /// password.
-    ///
-    /// The callback runs on the thread that needs the connection, within its node timeout. It has to answer at once,
-    /// from memory, and must not use the manager, which would call it again. An error, made with [`io::Error::other`],
-    /// and a panic become [`NodeError::NoCredentials`](crate::NodeError::NoCredentials). A server that closes
-    /// connections when a password changes costs one new connection; on other servers, the existing connections stay in
-    /// use.
-    ///
-    /// Defaults to the user and password in the URL.
-    ///
-    /// ```
-    /// use redlatch::{Credentials, LockManager};
-    /// # fn token_of_today() -> String { String::from("secret") }
-    ///
-    /// let manager = LockManager::builder()
-    ///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
-    ///     .credentials(|_node| Ok(Credentials::new("locks", token_of_today())))
-    ///     .build()?;
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn credentials(
-        mut self,
-        callback: impl Fn(&str) -> io::Result<Credentials> + Send + Sync + 'static,
-    ) -> Self {
-        self.credentials = Some(CredentialSource::new(callback));
-        self
-    }
-
-    /// Adds a fake node, for tests.
-    pub fn fake(mut self, node: &FakeNode) -> Self {
-        self.nodes.push(NodeSpec::Fake(node.clone()));
-        self
-    }
-
-    /// Adds fake nodes, for tests.
-    pub fn fakes(mut self, nodes: &[FakeNode]) -> Self {
-        self.nodes.extend(nodes.iter().cloned().map(NodeSpec::Fake));
-        self
-    }
-
-    /// Sets the prefix that makes a key of a resource name. All clients must use the same prefix.
+    /// Sets the prefix that makes a key of a resource name: any text without `:redlatch:`. All clients must use the same
+    /// prefix.
     ///
     /// Defaults to nothing.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LockManager;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// let manager = LockManager::builder().fakes(&nodes).key_prefix("billing:").build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert!(nodes[0].token_of("billing:invoices").is_some());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn key_prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.options.key_prefix);
         self
@@ -166,27 +114,66 @@ impl Builder {
     /// for other threads of the manager, and for a pooled connection, it takes up to twice that.
     ///
     /// Defaults to 50 ms.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LockManager;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// let timeout = Duration::from_millis(20);
+    /// let manager = LockManager::builder().fakes(&nodes).node_timeout(timeout).build()?;
+    /// nodes[0].hang();
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert_eq!(guard.votes()[0].elapsed, timeout);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.options.node_timeout = timeout;
         self
     }
 
-    /// Sets how long [`LockManager::lock`](crate::LockManager::lock) waits. [`Duration::MAX`] means without a bound.
+    /// Sets how long [`LockManager::lock`](crate::LockManager::lock) waits. [`Duration::MAX`] means without a bound, and zero
+    /// one attempt.
     ///
     /// Defaults to 10 s, which is less than the default ttl. After a holder that was killed, a call that waits for longer than
     /// the ttl gets the lock.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LockManager;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// let timeout = Duration::from_secs(2);
+    /// let manager = LockManager::builder().fakes(&nodes).acquire_timeout(timeout).build()?;
+    /// # for node in &nodes { node.hold("invoices", "another", Duration::from_secs(60)); }
+    /// // Another process has it for a minute.
+    /// assert!(manager.lock("invoices", Duration::from_secs(10)).is_err());
+    /// assert_eq!(clock.elapsed(), timeout);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn acquire_timeout(mut self, timeout: Duration) -> Self {
         self.options.acquire_timeout = timeout;
         self
     }
 
-    /// Sets the bounds of the random delay between two attempts, at most 1 h.
+    /// Sets the bounds of the random delay between two attempts: `max` is above zero, at most 1 h, and no smaller than `min`.
     ///
     /// While another process has the lock, it is the delay between two looks at one node. A release wakes a waiting
     /// client earlier. A client that is not woken, because the holder uses another library or the ACL forbids it, looks
     /// again after the delay, or when the key expires.
     ///
     /// Defaults to 50 ms and 250 ms.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Error, LockManager};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// let (min, max) = (Duration::from_millis(10), Duration::from_millis(100));
+    /// let builder = LockManager::builder().fakes(&nodes);
+    /// assert!(builder.clone().retry_delay(min, max).build().is_ok());
+    /// let result = builder.retry_delay(max, min).build();
+    /// assert!(matches!(result, Err(Error::InvalidConfig { .. })));
+    /// ```
     pub fn retry_delay(mut self, min: Duration, max: Duration) -> Self {
         self.options.retry_min = min;
         self.options.retry_max = max;
@@ -204,14 +191,34 @@ impl Builder {
     /// Only a release or an extension that finds no free connection for half a node timeout opens one outside the pool.
     ///
     /// Defaults to 10.
+    ///
+    /// ```
+    /// use redlatch::{Error, LockManager};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// let builder = LockManager::builder().fakes(&nodes);
+    /// assert!(builder.clone().pool_size(4).build().is_ok());
+    /// assert!(matches!(builder.pool_size(0).build(), Err(Error::InvalidConfig { .. })));
+    /// ```
     pub fn pool_size(mut self, size: u32) -> Self {
         self.pool_size = size;
         self
     }
 
-    /// Sets the time to live of a [`request`](crate::LockManager::request) that sets none.
+    /// Sets the time to live of a [`request`](crate::LockManager::request) that sets none: more than the drift, at most `max_ttl`.
     ///
     /// Defaults to 30 s, or `max_ttl` if that is shorter.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LockManager;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// let ttl = Duration::from_secs(10);
+    /// let manager = LockManager::builder().fakes(&nodes).default_ttl(ttl).build()?;
+    /// let guard = manager.request("invoices").lock()?;
+    /// assert_eq!(nodes[0].ttl_of("invoices"), Some(ttl));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn default_ttl(mut self, ttl: Duration) -> Self {
         self.default_ttl = Some(ttl);
         self
@@ -220,6 +227,18 @@ impl Builder {
     /// Sets the part of a ttl by which the clocks of client and nodes may drift apart during it, from 0 to below 1.
     ///
     /// Defaults to 0.01. A constant of 2 ms is added.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::LockManager;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// let manager = LockManager::builder().fakes(&nodes).drift_factor(0.1).build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// // Less 10 % and 2 ms.
+    /// assert!(guard.remaining() <= Duration::from_millis(8_998));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn drift_factor(mut self, factor: f64) -> Self {
         self.options.drift_factor = factor;
         self
@@ -228,6 +247,18 @@ impl Builder {
     /// Sets the longest ttl that is accepted, at most 365 days; with [`Protocol::Fenced`] at most 11 h.
     ///
     /// Defaults to 1 h.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Error, LockManager};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// let minute = Duration::from_secs(60);
+    /// let manager = LockManager::builder().fakes(&nodes).max_ttl(minute).build()?;
+    /// assert!(manager.lock("invoices", minute).is_ok());
+    /// let result = manager.lock("invoices", minute * 2);
+    /// assert!(matches!(result, Err(Error::InvalidTtl { .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
         self.options.max_ttl = ttl;
         self
@@ -237,6 +268,17 @@ impl Builder {
     /// the same nodes, `max_ttl` and `drift_factor`.
     ///
     /// Defaults to [`Protocol::Classic`], the published algorithm.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{LockManager, Protocol};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// let manager = LockManager::builder().fakes(&nodes).protocol(Protocol::Fenced).build()?;
+    /// manager.open_nodes()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert!(guard.fencing_token().is_some());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn protocol(mut self, protocol: Protocol) -> Self {
         self.options.protocol = protocol;
         self
@@ -246,6 +288,19 @@ impl Builder {
     /// contention. Each manager may have its own order.
     ///
     /// Defaults to [`Fanout::Sequential`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Fanout, LockManager};
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// let manager = LockManager::builder().fakes(&nodes).fanout(Fanout::Overlapped).build()?;
+    /// // Each answers after 20 ms, and they are asked together.
+    /// # for node in &nodes { node.delay(Duration::from_millis(20)); }
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// assert!(clock.elapsed() < Duration::from_millis(40));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn fanout(mut self, fanout: Fanout) -> Self {
         self.options.fanout = fanout;
         self
@@ -261,13 +316,24 @@ impl Builder {
     /// compare whole values, and are not disturbed.
     ///
     /// Defaults to none, and then nothing is added to the value.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{LockManager, LockStatus};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// let manager = LockManager::builder().fakes(&nodes).holder("web-3 4711").build()?;
+    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// let LockStatus::Held { holder, .. } = manager.status("invoices")? else { panic!("it is held") };
+    /// assert_eq!(holder.map(|holder| holder.label).as_deref(), Some("web-3 4711"));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn holder(mut self, label: impl Into<String>) -> Self {
         self.holder = Some(label.into());
         self
     }
 
     /// Lets a thread of this manager hand its lock to the next one without a round over the servers: at most `max_times`
-    /// in succession, 1 to 1000, and no longer than `max_time` after it was taken. Off by default.
+    /// in succession, 1 to 1000, and no longer than `max_time`, above zero, after it was taken.
     ///
     /// Also without this, threads get a lock from each other in one round trip: the release and the attempt of the next
     /// thread go out as one command to each node, unless another process waits. This is for threads that hold a lock for
@@ -287,6 +353,8 @@ impl Builder {
     /// It saves that round trip, but is unfair: while threads of this manager wait, other processes wait for `max_times`
     /// more holders or for `max_time`, whichever ends first. The threads get the lock in the order in which they asked.
     /// The idea is lock cohorting (Dice, Marathe and Shavit, 2012).
+    ///
+    /// Defaults to off.
     ///
     /// ```
     /// # use std::time::Duration;

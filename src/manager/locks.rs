@@ -88,6 +88,19 @@ impl Locks {
     ///
     /// It is an estimate. Steps take about a millisecond each, so a hook that draws should not do so each time. A call of
     /// [`next`](Iterator::next) calls it many times where there are few locks among many other keys.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use std::sync::mpsc;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let _guard = manager.lock("invoices", Duration::from_secs(10))?;
+    /// let (tell, told) = mpsc::channel();
+    /// let locks = manager.locks("")?.on_progress(move |share| drop(tell.send(share)));
+    /// assert_eq!(locks.count(), 1);
+    /// assert_eq!(told.iter().last(), Some(1.0));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn on_progress(mut self, hook: impl FnMut(f64) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(hook));
         self

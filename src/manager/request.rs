@@ -42,9 +42,20 @@ impl<'a> LockRequest<'a> {
         }
     }
 
-    /// Sets the time to live.
+    /// Sets the time to live: more than the drift, at most `max_ttl`; with [`keep_alive`](Self::keep_alive) at least three node
+    /// timeouts and at most `max_hold`.
     ///
     /// Defaults to the builder's `default_ttl` (30 s unless set), or to [`KeepAlive::max_hold`] if that is shorter.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.request("invoices").ttl(Duration::from_secs(5)).lock()?;
+    /// assert_eq!(nodes[0].ttl_of("invoices"), Some(Duration::from_secs(5)));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -116,6 +127,18 @@ impl<'a> LockRequest<'a> {
     /// Lets another thread end the wait for the lock; see [`Cancel`].
     ///
     /// A call that was cancelled before it begins asks no node. Defaults to a wait that only its timeout ends.
+    ///
+    /// ```
+    /// use redlatch::{Cancel, Error};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let shutdown = Cancel::new();
+    /// let request = manager.request("invoices").cancelled_by(&shutdown);
+    /// request.lock()?.unlock()?;
+    /// shutdown.cancel();
+    /// assert!(matches!(request.lock(), Err(Error::Cancelled { .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn cancelled_by(mut self, cancel: &Cancel) -> Self {
         self.options.cancel = Some(cancel.clone());
         self
@@ -148,6 +171,16 @@ impl<'a> LockRequest<'a> {
     /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
     /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let request = manager.request("invoices").ttl(Duration::from_secs(5));
+    /// let guard = request.lock()?;
+    /// assert_eq!(guard.resource(), "invoices");
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn lock(&self) -> Result<LockGuard, Error> {
         self.acquire(&self.what, self.acquire_timeout())
     }
@@ -160,6 +193,16 @@ impl<'a> LockRequest<'a> {
     /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
     /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
+    ///
+    /// ```
+    /// use redlatch::Error;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let request = manager.request("invoices");
+    /// let guard = request.try_lock()?;
+    /// assert!(matches!(request.try_lock(), Err(Error::Held { .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
         self.acquire(&self.what, Duration::ZERO)
     }
@@ -172,6 +215,21 @@ impl<'a> LockRequest<'a> {
     /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
     /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::Error;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let request = manager.request("invoices");
+    /// # for node in &nodes { node.hold("invoices", "another", Duration::from_secs(60)); }
+    /// // Another process has it for a minute.
+    /// let result = request.try_lock_for(Duration::from_secs(1));
+    /// assert!(matches!(result, Err(Error::Held { .. })));
+    /// assert!(request.try_lock_for(Duration::MAX).is_ok());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
         self.acquire(&self.what, timeout)
     }
@@ -184,6 +242,17 @@ impl<'a> LockRequest<'a> {
     /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
     /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
     /// [`Error::NoThread`].
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let request = manager.request("invoices");
+    /// let guard = request.try_lock_until(Instant::now() + Duration::from_secs(2))?;
+    /// // A deadline that is over leaves one attempt.
+    /// assert!(request.try_lock_until(Instant::now()).is_err());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
         self.acquire(&self.what, clock::until_instant(deadline))
     }

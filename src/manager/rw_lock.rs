@@ -109,6 +109,17 @@ impl<'a> RwLock<'a> {
     /// Sets the time to live, as [`LockRequest::ttl`] does.
     ///
     /// Defaults to the builder's `default_ttl` (30 s unless set), or to [`KeepAlive::max_hold`] if that is shorter.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ledger = manager.rw_lock("ledger").ttl(Duration::from_secs(5));
+    /// let writer = ledger.write()?;
+    /// assert_eq!(nodes[0].ttl_of("ledger"), Some(Duration::from_secs(5)));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn ttl(self, ttl: Duration) -> Self {
         self.with(|request| request.ttl(ttl))
     }
@@ -117,6 +128,19 @@ impl<'a> RwLock<'a> {
     /// no other.
     ///
     /// Defaults to a lock that ends with its time to live, unless it is extended.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::KeepAlive;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let reader = manager.rw_lock("ledger").keep_alive(KeepAlive::unbounded()).read()?;
+    /// # clock.advance(Duration::from_secs(600));
+    /// // Ten minutes later, still ours.
+    /// reader.check()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn keep_alive(self, keep_alive: KeepAlive) -> Self {
         self.with(|request| request.keep_alive(keep_alive))
     }
@@ -125,6 +149,20 @@ impl<'a> RwLock<'a> {
     ///
     /// It is for writers alone. To read with it is refused, as [`Error::InvalidAtLeast`]: readers share the lock, so none of them
     /// can keep the others from it.
+    ///
+    /// Defaults to a lock that is free when it is given back.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::Error;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ledger = manager.rw_lock("ledger").at_least(Duration::from_secs(600));
+    /// ledger.write()?.unlock()?;
+    /// assert!(ledger.try_write().expect_err("it rests").is_resting());
+    /// assert!(matches!(ledger.read(), Err(Error::InvalidAtLeast { .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn at_least(self, minimum: Duration) -> Self {
         self.with(|request| request.at_least(minimum))
     }
@@ -132,6 +170,17 @@ impl<'a> RwLock<'a> {
     /// Lets another thread end the wait for the lock; see [`Cancel`].
     ///
     /// Defaults to a wait that only its timeout ends.
+    ///
+    /// ```
+    /// use redlatch::{Cancel, Error};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let shutdown = Cancel::new();
+    /// let ledger = manager.rw_lock("ledger").cancelled_by(&shutdown);
+    /// shutdown.cancel();
+    /// assert!(matches!(ledger.read(), Err(Error::Cancelled { .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn cancelled_by(self, cancel: &Cancel) -> Self {
         self.with(|request| request.cancelled_by(cancel))
     }
@@ -139,6 +188,16 @@ impl<'a> RwLock<'a> {
     /// Says who takes the lock, as [`LockRequest::holder`] does.
     ///
     /// The label of a reader is under the key on the nodes, and nobody is told of it: others learn how many read, and not who.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ledger = manager.rw_lock("ledger").holder("web-3");
+    /// let writer = ledger.write()?;
+    /// let error = ledger.try_write().expect_err("it is held");
+    /// assert_eq!(error.holder().map(|holder| &*holder.label), Some("web-3"));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn holder(self, label: &str) -> Self {
         self.with(|request| request.holder(label))
     }
@@ -192,6 +251,19 @@ impl<'a> RwLock<'a> {
     /// # Errors
     ///
     /// As for [`read`](Self::read).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ledger = manager.rw_lock("ledger");
+    /// let writer = ledger.write()?;
+    /// assert!(ledger.try_read_for(Duration::from_secs(1)).is_err());
+    /// drop(writer);
+    /// assert!(ledger.try_read_for(Duration::from_secs(1)).is_ok());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_read_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
         self.read_for(timeout)
     }
@@ -201,6 +273,16 @@ impl<'a> RwLock<'a> {
     /// # Errors
     ///
     /// As for [`read`](Self::read).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ledger = manager.rw_lock("ledger");
+    /// let guard = ledger.try_read_until(Instant::now() + Duration::from_secs(2))?;
+    /// assert_eq!(guard.is_read(), true);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_read_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
         self.read_for(clock::until_instant(deadline))
     }
@@ -249,6 +331,19 @@ impl<'a> RwLock<'a> {
     /// # Errors
     ///
     /// As for [`write`](Self::write).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ledger = manager.rw_lock("ledger");
+    /// let reader = ledger.read()?;
+    /// assert!(ledger.try_write_for(Duration::from_secs(1)).is_err());
+    /// drop(reader);
+    /// assert!(ledger.try_write_for(Duration::from_secs(1)).is_ok());
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_write_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
         self.write.try_lock_for(timeout)
     }
@@ -258,6 +353,16 @@ impl<'a> RwLock<'a> {
     /// # Errors
     ///
     /// As for [`write`](Self::write).
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let ledger = manager.rw_lock("ledger");
+    /// let guard = ledger.try_write_until(Instant::now() + Duration::from_secs(2))?;
+    /// assert_eq!(guard.is_read(), false);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn try_write_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
         self.write.try_lock_until(deadline)
     }

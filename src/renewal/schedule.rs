@@ -48,12 +48,40 @@ impl KeepAlive {
     /// Keeps the lock for `limit` at most, counted from before the attempt that got it. Then it is lost
     /// ([`LossCause::MaxHold`](crate::LossCause::MaxHold)), and soon after free for others, even if its holder still
     /// runs.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{Error, KeepAlive, LossCause};
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let minute = KeepAlive::max_hold(Duration::from_secs(60));
+    /// let guard = manager.request("report").ttl(Duration::from_secs(10)).keep_alive(minute).lock()?;
+    /// clock.advance(Duration::from_secs(50));
+    /// guard.check()?;
+    /// clock.advance(Duration::from_secs(10));
+    /// let lost = guard.check();
+    /// assert!(matches!(lost, Err(Error::Lost { cause: LossCause::MaxHold { .. }, .. })));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn max_hold(limit: Duration) -> Self {
         let max_hold = Some(limit);
         Self { max_hold }
     }
 
     /// Keeps the lock for as long as its guard exists and this process runs.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::KeepAlive;
+    /// # let clock = redlatch::fake::FakeClock::new();
+    /// # let nodes = redlatch::fake::FakeNode::cluster_on(3, &clock);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.request("report").keep_alive(KeepAlive::unbounded()).lock()?;
+    /// clock.advance(Duration::from_secs(3600));
+    /// guard.check()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn unbounded() -> Self {
         Self { max_hold: None }
     }

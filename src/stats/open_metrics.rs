@@ -111,8 +111,10 @@ impl Stats {
     /// format (`text/plain; version=0.0.4`) allows as well. A reader of that format sees the counters without their type,
     /// because it expects `_total` in the `# TYPE` line, where OpenMetrics forbids it; the values are the same.
     ///
-    /// The names and labels are a promise; `docs/operations.md` lists them. Wait times are a histogram in seconds. A wait
+    /// The names and labels are a promise; [`docs/operations.md`] lists them. Wait times are a histogram in seconds. A wait
     /// that is up to 1 % longer than the bound of a bucket may count in that bucket.
+    ///
+    /// [`docs/operations.md`]: https://docs.rs/crate/redlatch/latest/source/docs/operations.md
     ///
     /// ```
     /// use redlatch::{LockManager, fake::FakeNode};
@@ -139,6 +141,14 @@ impl<'a> OpenMetrics<'a> {
     ///
     /// It keeps the samples of several programs apart where they come together, such as in the folder of the node
     /// exporter's textfile collector.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let text = manager.stats().open_metrics().resource("billing").to_string();
+    /// assert!(text.contains("\nredlatch_acquired_total{resource=\"billing\"} 0\n"));
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     #[must_use]
     pub fn resource(mut self, resource: &'a str) -> Self {
         self.resource = Some(resource);

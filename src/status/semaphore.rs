@@ -15,6 +15,16 @@ pub struct SemaphoreStatus {
 
 impl SemaphoreStatus {
     /// Returns how many of the permits are held, as far as the nodes can tell. A permit that rests is not held, and not free.
+    ///
+    /// ```
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let permit = manager.semaphore("exports", 3).lock()?;
+    /// assert_eq!(manager.semaphore_status("exports", 3)?.held(), 1);
+    /// permit.unlock()?;
+    /// assert_eq!(manager.semaphore_status("exports", 3)?.held(), 0);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn held(&self) -> usize {
         let is_held = |slot: &&LockStatus| matches!(slot, LockStatus::Held { .. });
         self.slots.iter().filter(is_held).count()

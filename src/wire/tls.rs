@@ -45,6 +45,15 @@ impl Tls {
     /// Sets the certificates that vouch for the servers, one or more in a PEM text. They replace those of the system.
     ///
     /// Defaults to the certificates that the operating system trusts.
+    ///
+    /// ```
+    /// use redlatch::{LockManager, Tls};
+    /// # let ca = rcgen::generate_simple_self_signed(["locks.internal".into()]).expect("a certificate");
+    /// # let pem = ca.cert.pem();
+    /// let tls = Tls::default().root_certificates(pem);
+    /// let manager = LockManager::builder().node("rediss://10.0.0.1").tls(tls).build()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.roots = Some(pem.into());
         self
@@ -54,6 +63,15 @@ impl Tls {
     /// is the chain, with the program's own certificate first; the second is the key.
     ///
     /// Defaults to none.
+    ///
+    /// ```
+    /// use redlatch::{LockManager, Tls};
+    /// # let ca = rcgen::generate_simple_self_signed(["locks.internal".into()]).expect("a certificate");
+    /// # let (pem, chain, key) = (ca.cert.pem(), ca.cert.pem(), ca.signing_key.serialize_pem());
+    /// let tls = Tls::default().root_certificates(pem).client_certificate(chain, key);
+    /// let manager = LockManager::builder().node("rediss://10.0.0.1").tls(tls).build()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
     pub fn client_certificate(
         mut self,
         chain: impl Into<Vec<u8>>,
@@ -66,6 +84,17 @@ impl Tls {
     /// Sets the name or the address that the certificate of each server has to be for.
     ///
     /// Defaults to the host in the URL of the server.
+    ///
+    /// ```
+    /// use redlatch::{Error, LockManager, Tls};
+    /// # let ca = rcgen::generate_simple_self_signed(["locks.internal".into()]).expect("a certificate");
+    /// # let pem = ca.cert.pem();
+    /// let builder = LockManager::builder().node("rediss://10.0.0.1");
+    /// let tls = Tls::default().root_certificates(pem);
+    /// assert!(builder.clone().tls(tls.clone().server_name("locks.internal")).build().is_ok());
+    /// let result = builder.tls(tls.server_name("no name")).build();
+    /// assert!(matches!(result, Err(Error::InvalidConfig { .. })));
+    /// ```
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self

@@ -248,6 +248,7 @@ mod fakes {
 mod house {
     #[cfg(target_os = "linux")]
     mod dependencies;
+    mod examples;
     mod links;
     mod locks;
     mod rooms;

@@ -41,6 +41,13 @@ impl Builder {
     /// # Panics
     ///
     /// Where the operating system can't start a thread.
+    ///
+    /// ```
+    /// use redlatch::{Error, LockManager};
+    /// // No node, which only `build` reports.
+    /// let result = LockManager::builder().build();
+    /// assert!(matches!(result, Err(Error::InvalidConfig { .. })));
+    /// ```
     pub fn build(self) -> Result<LockManager, Error> {
         let mut specs: Vec<(String, NodeSpec)> = Vec::with_capacity(self.nodes.len());
         for (i, spec) in self.nodes.iter().enumerate() {

@@ -177,6 +177,62 @@ fn a_link_that_leads_nowhere_is_found() {
     }
 }
 
+/// Where the pages of the package can be read. The documentation of the library is not beside them.
+const ON_DOCS_RS: &str = "https://docs.rs/crate/redlatch/latest/source/";
+
+/// The pages that the documentation of the library in this text names without a link.
+fn without_link(text: &str) -> Vec<String> {
+    let shown = |line: &&str| {
+        ["///", "//!"]
+            .iter()
+            .any(|mark| line.trim_start().starts_with(mark))
+    };
+    let names = text
+        .lines()
+        .filter(shown)
+        .flat_map(|line| line.split("`docs/").skip(1));
+    let pages = names.map(|rest| format!("docs/{}", rest.split('`').next().unwrap()));
+    let is_missing = |page: &String| {
+        let links = ["(", ": "].map(|mark| format!("[`{page}`]{mark}{ON_DOCS_RS}{page}"));
+        let named = text.matches(&format!("`{page}`")).count();
+        let linked = text.matches(&format!("[`{page}`]")).count();
+        named != linked || !links.iter().any(|link| text.contains(link))
+    };
+    pages
+        .filter(|page| page.ends_with(".md") && is_missing(page))
+        .collect()
+}
+
+#[test]
+fn the_documentation_of_the_library_links_to_the_pages_that_it_names() {
+    for (name, text) in files("src", "rs") {
+        // At the head of other files, contributors alone see it.
+        let is_shown = ["src/lib.rs", "src/fake.rs"].contains(&&*name);
+        let head = text
+            .lines()
+            .filter(|line| is_shown || !line.starts_with("//!"));
+        let text: Vec<&str> = head.collect();
+        assert_eq!(
+            without_link(&text.join("\n")),
+            Vec::<String>::new(),
+            "{name}"
+        );
+        for link in text.join("\n").split(ON_DOCS_RS).skip(1) {
+            let page = link.split([')', '\n']).next().unwrap();
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+            assert!(path.exists(), "{name}: {page}");
+        }
+    }
+    let link = format!("/// See [`docs/a.md`]({ON_DOCS_RS}docs/a.md).");
+    assert_eq!(without_link(&link), Vec::<String>::new());
+    assert_eq!(without_link("/// See `docs/a.md`."), ["docs/a.md"]);
+    assert_eq!(without_link("/// See [`docs/a.md`]."), ["docs/a.md"]);
+    assert_eq!(
+        without_link(&format!("{link}\n/// And `docs/a.md`.")).len(),
+        2
+    );
+}
+
 #[test]
 fn every_page_is_in_the_index_and_its_code_is_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

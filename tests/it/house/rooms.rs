@@ -164,7 +164,7 @@ fn an_import_that_goes_up_is_found() {
 }
 
 /// The names in back quotes in the first cells of a table of the page.
-fn listed(heading: &str) -> HashSet<String> {
+pub(super) fn listed(heading: &str) -> HashSet<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/architecture.md");
     let page = fs::read_to_string(page).unwrap();
     let section = page.split("\n## ").find(|text| text.starts_with(heading));
