@@ -4,13 +4,18 @@
  * itself, in ns since 1970, or 0 where it is the real one; the same with all bits turned. A number is written in front of
  * its copy and read behind it, so a copy that fits shows that the number is whole. A fifth number says that somebody reads.
  *
- * CLOCK_MONOTONIC stays as it is: by it the server plans its own work, and measures how long a script runs. */
+ * CLOCK_MONOTONIC stays as it is: by it the server plans its own work, and measures how long a script runs. Valkey from
+ * 9.1 on asks for the wall clock once in a ms, and adds what the counter of the processor says. It does without that
+ * counter where /proc/cpuinfo does not vouch for it, so the server does not see that file. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -77,4 +82,24 @@ time_t time(time_t *at) {
     if (clock_gettime(CLOCK_REALTIME, &now)) return -1;
     if (at) *at = now.tv_sec;
     return now.tv_sec;
+}
+
+static FILE *open_unless_hidden(const char *symbol, const char *path, const char *mode) {
+    FILE *(*real_fopen)(const char *, const char *);
+    if (!strcmp(path, "/proc/cpuinfo")) {
+        errno = ENOENT;
+        return NULL;
+    }
+    *(void **)&real_fopen = dlsym(RTLD_NEXT, symbol);
+    return real_fopen(path, mode);
+}
+
+FILE *fopen(const char *restrict path, const char *restrict mode) {
+    return open_unless_hidden("fopen", path, mode);
+}
+
+/* Some C libraries have it as a macro. */
+#undef fopen64
+FILE *fopen64(const char *restrict path, const char *restrict mode) {
+    return open_unless_hidden("fopen64", path, mode);
 }

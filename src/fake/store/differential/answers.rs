@@ -4,7 +4,7 @@ use redis::{RedisResult, Value};
 
 use super::super::entry::integer;
 use crate::wire::resp::{Reply, ServerError, of_redis};
-use crate::wire::scripts::{EXTEND, RETAKE};
+use crate::wire::scripts::{EXTEND, EXTEND_SCRIPT, RETAKE};
 
 /// With another name for the process.
 pub(super) fn renamed(reply: Reply, from: &str, to: &str) -> Reply {
@@ -35,9 +35,10 @@ pub(super) fn is_same(fake: &Reply, real: &Reply, words: &[String]) -> bool {
         (Reply::Error(fake), Reply::Error(real)) => is_same_error(fake, real),
         // The numbers that only Lua takes for numbers: see `Entry::extend`.
         (Reply::Error(_), Reply::Int(1) | Reply::Okay) => {
+            let extensions = [EXTEND, RETAKE, EXTEND_SCRIPT.digest()];
             let is_extension = words
                 .get(1)
-                .is_some_and(|script| [EXTEND, RETAKE].contains(&script.as_str()));
+                .is_some_and(|script| extensions.contains(&script.as_str()));
             is_extension && words.last().is_some_and(|ttl| integer(ttl).is_none())
         }
         _ => fake == real,
@@ -53,6 +54,10 @@ fn is_same_error(fake: &ServerError, real: &ServerError) -> bool {
         .starts_with("user_script:")
     {
         return true;
+    }
+    // As Valkey says it from 9.1 on.
+    if real.code == "NOSCRIPT" && real.message == "No matching script." {
+        return fake.code == real.code;
     }
     // A script adds its name and line. What Lua itself says of a number, the store says in its own words.
     let is_of_lua = real.message.contains("attempt to ");
