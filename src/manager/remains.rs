@@ -31,3 +31,25 @@ impl LockManager {
         self.cluster().each().find_map(crate::node::Node::remains)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::KeepAlive;
+    use crate::fake::{FakeClock, FakeNode};
+
+    #[test]
+    fn of_a_kept_lock_that_is_given_back_nothing_is_planned() {
+        let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+        let request = manager.request("job").ttl(Duration::from_secs(10));
+        let guard = request.keep_alive(KeepAlive::unbounded()).lock().unwrap();
+        guard.on_lost(|_| {});
+        let planned = || manager.shared.keeper.planned();
+        assert_eq!(planned(), [1, 1]);
+        guard.unlock().unwrap();
+        assert_eq!(planned(), [0, 0]);
+    }
+}

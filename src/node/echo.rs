@@ -95,4 +95,21 @@ mod tests {
             assert_eq!(without_echo(&replies, &command), expected, "{text}");
         }
     }
+
+    #[test]
+    fn the_kind_of_a_reply_says_nothing_of_what_is_in_it() {
+        let error = || Reply::Error(ServerError::new("ERR secret"));
+        for (reply, expected, is_error) in [
+            (Reply::Nil, "nil", false),
+            (Reply::Okay, "OK", false),
+            (Reply::Int(5), "a number", false),
+            (Reply::Text("secret".into()), "a line of 6 bytes", false),
+            (Reply::Bulk("secret".into()), "a string of 6 bytes", false),
+            (Reply::Array(vec![Reply::Okay]), "an array of 1", false),
+            (Reply::Array(vec![error()]), "an array of 1", true),
+            (error(), "an error", true),
+        ] {
+            assert_eq!((&*kind(&reply), has_error(&reply)), (expected, is_error));
+        }
+    }
 }

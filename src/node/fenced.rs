@@ -287,4 +287,87 @@ mod tests {
             assert!(!is_fenced_reply(&bad), "{bad:?}");
         }
     }
+
+    /// What a client whose wall clock shows this takes a reply of these words for.
+    fn vote(words: &[Reply], wall_micros: u64) -> Vote {
+        let rules = Rules::new("", 3, Duration::from_secs(60), Duration::from_secs(1));
+        let client = Client {
+            rules: &rules,
+            locks: &["job".into()],
+            wall_micros,
+        };
+        let reply = Reply::Array(words.to_vec());
+        assert!(is_fenced_reply(&reply) && is_fenced_read(&reply));
+        client.vote(read_reply(&reply, refusal).unwrap())
+    }
+
+    #[test]
+    fn each_reason_of_the_scripts_is_told_as_what_it_is() {
+        let word = |word: &str| Reply::Bulk(word.into());
+        let told = |words: &[Reply]| match vote(words, 0) {
+            Vote::Failed(error) => error,
+            other => panic!("{other:?}"),
+        };
+        let is_of = |words: &[Reply], name: &str| matches!(told(words), NodeError::InvalidKey { key, .. } if key.contains(name));
+        assert!(is_of(&[word("MARKER")], "redlatch"));
+        assert!(is_of(&[word("COUNTER")], "job"));
+        assert!(matches!(told(&[word("SERVING")]), NodeError::Serving));
+        let cluster = told(&[word("UNKNOWN"), word("CLUSTER")]);
+        assert!(matches!(cluster, NodeError::InCluster));
+        let refused = told(&[word("UNKNOWN"), word("NOPERM no")]);
+        assert!(
+            matches!(&refused, NodeError::Unidentified { reason } if reason.contains("NOPERM")),
+            "{refused}"
+        );
+        let theirs = told(&[word("CONFIG"), word("5:3")]);
+        assert!(matches!(theirs, NodeError::ConfigMismatch { theirs, .. } if theirs == "5:3"));
+        for (why, cause) in [
+            ("new", QuarantineCause::Unmarked),
+            ("reborn", QuarantineCause::Reborn),
+        ] {
+            let closed = told(&[word("CLOSED"), Reply::Int(5), word(why)]);
+            let NodeError::Quarantined {
+                remaining,
+                cause: found,
+            } = closed
+            else {
+                panic!("{closed}");
+            };
+            assert_eq!((remaining, found), (Duration::from_micros(5), cause));
+        }
+        let future = told(&[word("FUTURE"), Reply::Int(5)]);
+        let ahead_by = Duration::from_micros(5);
+        assert!(matches!(future, NodeError::FutureCounter { ahead } if ahead == ahead_by));
+    }
+
+    #[test]
+    fn a_counter_that_no_client_with_this_clock_can_pass_is_the_fault_of_a_clock() {
+        let told =
+            |word: &str, number| vote(&[Reply::Bulk(word.into()), Reply::Int(number)], 1_000);
+        let quarantine = 61_001_000;
+        let stale = told("STALE", 1_000 + quarantine);
+        assert!(matches!(stale, Vote::Stale { .. }), "{stale:?}");
+        for (word, number, is_ahead) in [
+            ("STALE", 1_001 + quarantine, true),
+            ("SKEW", 1_001, true),
+            ("SKEW", 999, false),
+        ] {
+            let vote = told(word, number);
+            let Vote::Failed(NodeError::ClockSkew { node_is_ahead, .. }) = vote else {
+                panic!("{vote:?}");
+            };
+            assert_eq!(node_is_ahead, is_ahead);
+        }
+    }
+
+    #[test]
+    fn a_reader_is_answered_as_others_are_or_that_a_writer_waits() {
+        let numbers = |numbers: &[i64]| {
+            Reply::Array(numbers.iter().map(|number| Reply::Int(*number)).collect())
+        };
+        assert!(is_fenced_read(&numbers(&[5, -1])) && !is_fenced_reply(&numbers(&[5, -1])));
+        for bad in [Reply::Nil, Reply::Int(1), numbers(&[-2]), numbers(&[5, -2])] {
+            assert!(!is_fenced_read(&bad), "{bad:?}");
+        }
+    }
 }

@@ -297,4 +297,53 @@ mod tests {
             assert_eq!(read(reply), None, "{}", reply.escape_ascii());
         }
     }
+
+    #[test]
+    fn what_is_found_is_a_key_a_reader_no_key_or_silence() {
+        let read = |reply: &[u8]| found(&crate::wire::resp::whole(reply));
+        for (reply, expected) in [
+            (&b"*1\r\n:-2\r\n"[..], Some(Found::NoKey)),
+            (b"*1\r\n:-3\r\n", Some(Found::Key(Content::Foreign))),
+            (
+                b"*3\r\n:-1\r\n:2\r\n$2\r\nme\r\n",
+                Some(Found::Key(Content::read(b"me"))),
+            ),
+            (
+                b"*3\r\n:1500\r\n:2\r\n$2\r\nme\r\n",
+                Some(Found::Key(Content::read(b"me"))),
+            ),
+            (
+                b"*3\r\n:9000\r\n:3\r\n:4000\r\n",
+                Some(Found::Key(Content::Foreign)),
+            ),
+            (
+                b"*2\r\n$6\r\nREADER\r\n$2\r\nme\r\n",
+                Some(Found::Reader(Content::read(b"me"))),
+            ),
+            (b"-LOADING wait\r\n", Some(Found::Silence)),
+            (b"*2\r\n$6\r\nreader\r\n$2\r\nme\r\n", None),
+            (b"*1\r\n:-1\r\n", None),
+            (b"+OK\r\n", None),
+        ] {
+            assert_eq!(read(reply), expected, "{}", reply.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_counter_stands_behind_each_lock_and_counts_if_it_is_a_number() {
+        let read = |reply: &[u8], commands| {
+            let read = views_and_counters(&crate::wire::resp::whole(reply), commands)?;
+            Some(read.into_iter().map(|(_, counter)| counter).collect())
+        };
+        let free = "*1\r\n:-2\r\n";
+        let two = format!("*4\r\n{free}$1\r\n7\r\n{free}$1\r\nx\r\n");
+        assert_eq!(read(two.as_bytes(), 4), Some(vec![Some(7), None]));
+        for (text, commands) in [
+            (two.as_str(), 2),
+            (&format!("*3\r\n{free}$1\r\n7\r\n{free}"), 3),
+            (&format!("*2\r\n$1\r\n7\r\n{free}"), 2),
+        ] {
+            assert_eq!(read(text.as_bytes(), commands), None, "{text}");
+        }
+    }
 }

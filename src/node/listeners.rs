@@ -40,3 +40,31 @@ impl Listeners {
         self.refused.store(refused, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_so_many_join_and_who_leaves_makes_room() {
+        let listeners = Listeners::default();
+        assert!(!listeners.join(0, 0) && listeners.are_none());
+        assert!(listeners.join(2, 0) && listeners.join(2, 0) && !listeners.join(2, 0));
+        listeners.leave();
+        assert!(!listeners.are_none() && listeners.join(2, 0) && !listeners.join(2, 0));
+        listeners.leave();
+        listeners.leave();
+        assert!(listeners.are_none());
+    }
+
+    #[test]
+    fn nobody_joins_where_the_server_refused_until_there_are_other_connections() {
+        let listeners = Listeners::default();
+        for generation in [0, 7, 8] {
+            assert!(listeners.join(10, generation));
+        }
+        listeners.refuse(7);
+        assert!(!listeners.join(10, 7));
+        assert!(listeners.join(10, 8));
+    }
+}

@@ -205,6 +205,7 @@ mod tests {
             pair(Reply::Int(2), Reply::Okay),
             pair(Reply::Int(1), Reply::Int(-1)),
             pair(Reply::Okay, Reply::Okay),
+            pair(Reply::Int(1), Reply::Text("PONG".into())),
             pair(Reply::Int(3), Reply::Okay),
             Reply::Array(vec![Reply::Int(1), Reply::Okay, Reply::Okay]),
         ] {

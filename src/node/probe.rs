@@ -46,3 +46,24 @@ pub(super) fn is_alive(reply: &Reply) -> Option<()> {
         | Reply::Array(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::resp::ServerError;
+
+    #[test]
+    fn a_server_that_answers_or_refuses_is_alive_and_one_that_says_anything_else_is_not() {
+        let refusal = Reply::Error(ServerError::new("LOADING wait"));
+        for (reply, expected) in [
+            (Reply::Int(1), Some(())),
+            (refusal, Some(())),
+            (Reply::Int(0), None),
+            (Reply::Nil, None),
+            (Reply::Okay, None),
+            (Reply::Array(Vec::new()), None),
+        ] {
+            assert_eq!(is_alive(&reply), expected, "{reply:?}");
+        }
+    }
+}

@@ -287,4 +287,15 @@ mod tests {
             Vote::Released
         ));
     }
+
+    #[test]
+    fn one_whom_several_nodes_have_woken_is_woken() {
+        let both = Woken::one(true).and(3);
+        assert!([0, 3].into_iter().all(|place| both.has(place)));
+        assert!(both.any() && !both.has(1));
+        assert_eq!(both.and(3), both);
+        assert_eq!(both.or(both), both);
+        assert_eq!(both.or(Woken::one(false)), both);
+        assert_eq!(Woken::default().or(both), both);
+    }
 }

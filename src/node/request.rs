@@ -227,3 +227,50 @@ impl Request<'_> {
         matches!(self.kind, Kind::Health)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_request_has_its_rules() {
+        let packed = command::probe();
+        let undo = || Cow::Borrowed(&packed);
+        let given_up = AtomicBool::new(false);
+        let acquire = Kind::Acquire {
+            again: Again::Packed(command::probe()),
+            undo: undo(),
+        };
+        let listen = Kind::Listen {
+            bell: "bell",
+            until: Timestamp::from_nanos(0),
+            patience: Duration::ZERO,
+            given_up: Some(&given_up),
+        };
+        // Whether others may send it, it insists, it rings, it is undone, it is about health, it can be given up; and how
+        // often it is repeated.
+        for (kind, expected, repetitions) in [
+            (acquire, [1, 0, 0, 1, 0, 0], 0),
+            (Kind::Extend, [1, 1, 0, 0, 0, 0], REPETITIONS),
+            (Kind::Release, [1, 1, 1, 0, 0, 0], REPETITIONS),
+            (Kind::Pass { undo: undo() }, [1, 1, 1, 1, 0, 0], REPETITIONS),
+            (Kind::Inspect, [0, 0, 0, 0, 0, 0], REPETITIONS),
+            (Kind::Health, [0, 0, 0, 0, 1, 0], REPETITIONS),
+            (Kind::Brief, [0, 0, 0, 0, 0, 0], 0),
+            (listen, [0, 0, 0, 0, 0, 1], 0),
+        ] {
+            let request = Request::new(&packed, kind, Rule::any());
+            let rules = [
+                request.is_for_others(),
+                request.insists(),
+                request.rings_the_bell(),
+                request.undo().is_some(),
+                request.is_about_health(),
+                request.given_up().is_some(),
+            ];
+            assert_eq!(rules.map(u8::from), expected);
+            assert_eq!(request.repetitions(), repetitions);
+            assert_eq!(request.for_others().is_some(), request.is_for_others());
+        }
+    }
+}

@@ -247,7 +247,15 @@ fn free_slots(slots: &[u8], permits: u32) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
+    use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
+    use crate::error::NodeError;
+    use crate::node::{Setup, lanes};
+    use crate::wire::resp::ServerError;
+    use crate::wire::transport::{Connect, Transport};
 
     #[test]
     fn anything_but_the_answers_of_the_script_is_none() {
@@ -294,5 +302,84 @@ mod tests {
         }
         let without = Reply::Array(vec![int(-2), int(0)]);
         assert_eq!(look(&without, Some(3)), None);
+    }
+
+    /// A server that is never reached, and how often that was tried.
+    #[derive(Default)]
+    struct Away(Arc<AtomicU32>);
+
+    impl Connect for Away {
+        fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Err(NodeError::TimedOut)
+        }
+    }
+
+    fn node(pool_size: u32, tries: &Arc<AtomicU32>) -> Arc<Node> {
+        Node::new(Setup {
+            name: "node".into(),
+            connector: Box::new(Away(Arc::clone(tries))),
+            pool_size,
+            common_lanes: Arc::new(lanes(pool_size)),
+            timeout: Duration::from_secs(1),
+            clock: &Clock::system(),
+            timers: &Timers::Virtual(Arc::new(FakeClock::new())),
+            thread: &one_thread("listeners"),
+        })
+    }
+
+    #[test]
+    fn half_of_the_connections_are_left_for_others() {
+        for (connections, listening) in [(1, 0), (2, 1), (3, 1), (5, 2)] {
+            let node = node(connections, &Arc::default());
+            let mut joined: Vec<_> = (0..listening).map(|_| node.listener().unwrap()).collect();
+            assert!(node.listener().is_none());
+            if joined.pop().is_some() {
+                assert!(node.listener().is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn for_less_than_the_shortest_time_nobody_is_asked() {
+        let tries = Arc::default();
+        let node = node(2, &tries);
+        let listener = node.listener().unwrap();
+        let shortest = command::SHORTEST_LISTENING;
+        for (span, expected) in [(shortest / 2, 0), (shortest, 1), (shortest * 2, 2)] {
+            let outcome = listener.listen("bell", span, Duration::from_secs(9), None);
+            assert_eq!(outcome, ListenOutcome::Failed);
+            assert_eq!(tries.load(Ordering::SeqCst), expected);
+        }
+    }
+
+    #[test]
+    fn a_server_refuses_to_block_by_these_errors_alone() {
+        let error = |text: &str| Reply::Error(ServerError::new(text));
+        for text in ["NOPERM no", "ERR unknown command"] {
+            assert!(is_refusal(&error(text)));
+        }
+        for reply in [error("LOADING wait"), Reply::Okay, Reply::Int(1)] {
+            assert!(!is_refusal(&reply), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn each_target_has_the_bell_of_what_is_in_the_way() {
+        let keys = ["a", "b"].map(str::to_owned);
+        assert_eq!(Target::All(&keys).bell(1), command::bell("b"));
+        assert_eq!(Target::Lock("a").bell(0), command::bell("a"));
+        assert_eq!(Target::Slots("a", 3).bell(0), command::bell("a"));
+        assert_eq!(Target::Read("a").bell(0), command::readers_bell("a"));
+        let bells = [
+            command::bell("a"),
+            command::bell("b"),
+            command::readers_bell("a"),
+        ];
+        assert!(
+            bells.iter().all(|bell| bell.contains(['a', 'b'])),
+            "{bells:?}"
+        );
+        assert!(bells[0] != bells[1] && bells[0] != bells[2]);
     }
 }

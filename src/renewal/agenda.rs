@@ -198,7 +198,7 @@ fn address(lease: &LeaseState) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::clock::FakeClock;
     use crate::cluster::Owner;
@@ -210,32 +210,67 @@ mod tests {
         Timestamp::from_nanos(0).saturating_add(Duration::from_millis(millis))
     }
 
-    fn lease() -> Arc<LeaseState> {
+    /// A lock on three nodes that is valid until `end`, in milliseconds.
+    pub(in crate::renewal) fn lease(name: &str, end: u64, owed: [Standing; 3]) -> LeaseState {
         let clock = Clock::from(FakeClock::new());
         let tokens = Tokens {
             value: Token::random(&clock).unwrap().into(),
             fencing: None,
             claim: None,
         };
-        let (resource, times) = ("job".into(), (at(0), at(1_000)));
-        let owed = [Standing::MayHaveKey; 3].into_iter().collect();
+        let (resource, times) = (name.into(), (at(0), at(end)));
         let owner = Owner::new(&clock);
-        Arc::new(LeaseState::new(&owner, &resource, tokens, owed, times))
+        LeaseState::new(&owner, &resource, tokens, owed.into_iter().collect(), times)
+    }
+
+    fn job() -> Arc<LeaseState> {
+        Arc::new(lease("job", 1_000, [Standing::MayHaveKey; 3]))
     }
 
     #[test]
     fn a_wake_that_a_sooner_one_has_replaced_stays_replaced() {
         let agenda = Agenda::new("test", |_| true);
-        let (late, soon) = (lease(), lease());
+        let (late, soon) = (job(), job());
         let replaced = agenda.put(&late, at(100)).unwrap();
         assert!(agenda.is_current(replaced));
         let sooner = agenda.put(&soon, at(10)).unwrap();
         assert!(agenda.is_current(sooner) && !agenda.is_current(replaced));
-        assert!(agenda.put(&lease(), at(200)).is_none());
+        assert!(agenda.put(&job(), at(200)).is_none());
 
         let due = agenda.take_due(at(10), Duration::ZERO, |_| Duration::ZERO);
         assert!(matches!(due.as_slice(), [lease] if Arc::ptr_eq(lease, &soon)));
         let again = agenda.next_wake().unwrap();
         assert!(agenda.is_current(again) && !agenda.is_current(replaced));
+    }
+
+    #[test]
+    fn a_lock_is_taken_when_it_is_due_or_within_its_own_head_start_and_no_sooner() {
+        let agenda = Agenda::new("test", |_| true);
+        let ends = [(10, 0), (11, 0), (15, 5), (16, 5), (20, 10)];
+        for (due, head_start) in ends {
+            let lease = lease("job", head_start, [Standing::MayHaveKey; 3]);
+            agenda.put(&Arc::new(lease), at(due));
+        }
+        // In this test, a lock has a head start for as long as it is valid.
+        let soon = |lease: &LeaseState| lease.deadline().saturating_since(at(0));
+        let taken = agenda.take_due(at(10), Duration::from_millis(5), soon);
+        let head_starts: Vec<_> = taken.iter().map(|lease| soon(lease).as_millis()).collect();
+        assert_eq!(head_starts, [0, 5]);
+        assert_eq!(agenda.count(), 3);
+    }
+
+    #[test]
+    fn a_lock_that_is_removed_is_planned_no_more() {
+        let agenda = Agenda::new("test", |_| true);
+        let (first, second) = (job(), job());
+        agenda.start(&Clock::from(FakeClock::new())).unwrap();
+        for lease in [&first, &second] {
+            assert!(!agenda.has(lease));
+            agenda.put(lease, at(10));
+            assert!(agenda.has(lease));
+        }
+        agenda.remove(&first);
+        assert!(!agenda.has(&first) && agenda.has(&second));
+        assert_eq!(agenda.count(), 1);
     }
 }

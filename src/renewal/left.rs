@@ -59,3 +59,19 @@ fn take_first(heals: &mut Vec<Extension>) -> Option<Extension> {
     let (first, _) = ends.min_by_key(|(_, end)| *end)?;
     Some(heals.swap_remove(first))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::state::standing::Standing;
+    use crate::renewal::agenda::tests::lease;
+
+    #[test]
+    fn a_lock_that_is_undecided_is_left_and_no_other() {
+        let [one, other] = ["job"; 2].map(|name| lease(name, 1, [Standing::MayHaveKey; 3]).into());
+        let mut left = Left::default();
+        assert!(left.is_empty() && !left.has(&one));
+        left.undecided.push(Arc::clone(&one));
+        assert!(!left.is_empty() && left.has(&one) && !left.has(&other));
+    }
+}

@@ -207,3 +207,76 @@ fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> 
     };
     Some(locks.extract_if(.., fits).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::state::standing::Standing;
+    use crate::renewal::agenda::tests::lease;
+    use crate::subject::Subject;
+
+    const ALL: [Standing; 3] = [Standing::MayHaveKey; 3];
+
+    /// The names of the locks of each chunk.
+    fn chunks(locks: impl IntoIterator<Item = LeaseState>) -> Vec<Vec<String>> {
+        let mut locks = locks.into_iter().map(Arc::new).collect();
+        let mut chunks = Vec::new();
+        while let Some(chunk) = next_chunk(&mut locks) {
+            chunks.push(
+                chunk
+                    .iter()
+                    .map(|lease| lease.resource.to_string())
+                    .collect(),
+            );
+            assert!(chunks.len() < 1_000, "it has no end");
+        }
+        chunks
+    }
+
+    fn lengths(locks: impl IntoIterator<Item = LeaseState>) -> Vec<usize> {
+        chunks(locks).iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn the_most_urgent_locks_go_first_and_with_those_on_the_same_nodes() {
+        let [a, b, c] = ALL;
+        let others = [a, b, Standing::Undone];
+        let locks = [
+            lease("third", 3, [a, b, c]),
+            lease("first", 1, others),
+            lease("fourth", 4, others),
+            lease("second", 2, [a, b, c]),
+        ];
+        assert_eq!(chunks(locks), [["first", "fourth"], ["second", "third"]]);
+    }
+
+    #[test]
+    fn as_many_locks_go_together_as_a_node_takes_at_once() {
+        let names = |count: u32| (0..count).map(|number| Arc::from(number.to_string()));
+        let several = |count, end| {
+            let subject = Subject::Several(names(count).collect());
+            lease("several", end, ALL).on(subject)
+        };
+        // Of 128 resources.
+        assert_eq!(lengths((0..64).map(|end| several(2, end))), [64]);
+        assert_eq!(lengths((0..130).map(|end| several(2, end))), [64, 64, 2]);
+        // For the last with three there is no room, and for two with one there is.
+        let locks = (0..43).map(|end| several(3, end));
+        let locks = locks.chain((100..103).map(|end| lease("one", end, ALL)));
+        let chunks = chunks(locks);
+        assert_eq!(chunks[0].len(), 44);
+        assert_eq!(chunks[0][42..], ["one", "one"]);
+        assert_eq!(chunks[1..], [["several", "one"]]);
+    }
+
+    #[test]
+    fn locks_with_long_names_go_together_until_the_write_is_large_enough() {
+        // Four of them are as large as a write may be.
+        let length = MOST_BYTES / 4 - EXTENSION - KEY;
+        let of = |length: usize| (0..5).map(move |end| lease(&"x".repeat(length), end, ALL));
+        assert_eq!(lengths(of(length)), [4, 1]);
+        assert_eq!(lengths(of(length - 1)), [5]);
+        // A lock that is too large for any other goes alone.
+        assert_eq!(lengths(of(MOST_BYTES)), [1; 5]);
+    }
+}

@@ -1,10 +1,12 @@
 //! A slot and the connections in it, over transports that do as they are told.
 
+use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::command::probe;
+use super::super::command::{Command, Keys, probe};
 use super::*;
 use crate::clock::Clock;
+use crate::wire::transport::closed;
 
 /// Times out once, and would then give the late reply out.
 #[derive(Default)]
@@ -75,8 +77,8 @@ fn a_connection_of_an_older_generation_is_discarded() {
     assert_eq!(slot.check(0), Readiness::Empty);
 }
 
-/// A server of few words: its replies.
-struct Dictated(std::vec::IntoIter<Reply>);
+/// A server of few words: its replies, and then this error.
+struct Dictated(std::vec::IntoIter<Reply>, NodeError);
 
 impl Transport for Dictated {
     fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
@@ -88,11 +90,11 @@ impl Transport for Dictated {
     }
 
     fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
-        self.0.next().ok_or(NodeError::TimedOut)
+        self.0.next().ok_or_else(|| self.1.clone())
     }
 
     fn has_surplus(&self) -> bool {
-        false
+        !self.0.as_slice().is_empty()
     }
 
     fn is_quiet(&mut self) -> bool {
@@ -102,25 +104,34 @@ impl Transport for Dictated {
 
 /// A slot with a connection to a server that has these replies, and a command sent on it.
 fn asked(replies: Vec<Reply>) -> Slot {
+    asked_before(replies, NodeError::TimedOut, 1)
+}
+
+/// The same, with so many commands, and this error behind the replies.
+fn asked_before(replies: Vec<Reply>, error: NodeError, commands: usize) -> Slot {
     let now = Clock::system().now();
     let mut slot = Slot::default();
-    let server = Dictated(replies.into_iter());
-    slot.open(Box::new(server), 0);
-    slot.send(&probe(), now).unwrap();
+    slot.open(Box::new(Dictated(replies.into_iter(), error)), 0);
+    for _ in 0..commands {
+        slot.send(&probe(), now).unwrap();
+    }
     slot
+}
+
+fn error(text: &str) -> Reply {
+    crate::wire::resp::whole(format!("-{text}\r\n").as_bytes())
 }
 
 #[test]
 fn what_a_server_says_of_itself_comes_before_the_first_reply_and_harms_nobody() {
     let now = Clock::system().now();
     let pong = || Reply::Text("PONG".into());
-    let error = |text: &[u8]| crate::wire::resp::whole(text);
     for (introduction, expected) in [
         (Reply::Bulk("abc".into()), Some("abc")),
         (Reply::Nil, None),
         (Reply::Int(5), None),
-        (error(b"-NOPERM no\r\n"), None),
-        (error(b"-ERR unknown command\r\n"), None),
+        (error("NOPERM no"), None),
+        (error("ERR unknown command"), None),
     ] {
         let mut slot = asked(vec![introduction, pong()]);
         assert_eq!(slot.run_id(), None);
@@ -140,4 +151,84 @@ fn nothing_that_a_node_of_a_cluster_replies_counts() {
     assert!(slot.recv(now).is_err());
     assert!(!Slots.has_broken(&mut slot));
     assert_eq!(slot.check(0), Readiness::Empty);
+}
+
+#[test]
+fn a_server_that_refuses_once_and_closes_has_answered_all_that_was_sent() {
+    let now = Clock::system().now();
+    let refusal = || error("ERR max number of clients reached");
+    let gone = || closed(io::ErrorKind::UnexpectedEof);
+    let mut slot = asked_before(vec![refusal()], gone(), 2);
+    for _ in 0..2 {
+        assert_eq!(slot.recv(now).unwrap(), refusal());
+    }
+    assert!(slot.recv(now).is_err());
+    assert!(!Slots.has_broken(&mut slot));
+    assert_eq!(slot.check(0), Readiness::Empty);
+
+    // What was answered after the refusal was not refused, and a server that only takes long has refused nothing.
+    let mut slot = asked_before(vec![refusal(), Reply::Okay], gone(), 2);
+    assert_eq!(slot.recv(now).unwrap(), Reply::Okay);
+    assert!(slot.recv(now).is_err_and(|error| error.is_closed()));
+    let mut slot = asked(vec![refusal()]);
+    assert!(matches!(slot.recv(now), Err(NodeError::TimedOut)));
+}
+
+#[test]
+fn a_server_that_only_keeps_to_itself_who_it_is_has_refused_nothing() {
+    let now = Clock::system().now();
+    for introduction in [error("NOPERM no"), Reply::Int(5), Reply::Nil] {
+        let gone = closed(io::ErrorKind::UnexpectedEof);
+        let mut slot = asked_before(vec![introduction], gone, 1);
+        assert!(slot.recv(now).is_err_and(|error| error.is_closed()));
+    }
+}
+
+#[test]
+fn a_connection_that_is_used_up_or_not_trusted_does_not_come_back() {
+    let now = Clock::system().now();
+    let answered = || {
+        let mut slot = asked(vec![Reply::Nil, Reply::Okay]);
+        assert!(slot.has_surplus());
+        slot.recv(now).unwrap();
+        assert!(!slot.has_surplus());
+        slot
+    };
+    let use_no_more: fn(&mut Slot) = Slot::use_no_more;
+    for (spoil, expected) in [
+        (None, Readiness::Ready),
+        (Some(use_no_more), Readiness::Empty),
+        (Some(Slot::distrust), Readiness::Empty),
+    ] {
+        let mut slot = answered();
+        spoil.into_iter().for_each(|spoil| spoil(&mut slot));
+        assert!(!Slots.has_broken(&mut slot));
+        assert_eq!(slot.check(0), expected);
+    }
+    let mut slot = asked(vec![Reply::Nil, Reply::Okay]);
+    slot.distrust();
+    assert!(slot.recv(now).is_err());
+}
+
+#[test]
+fn a_slot_is_of_the_generation_of_its_connection_or_of_any() {
+    let mut slot = Slot::default();
+    assert!(slot.is_of(0) && slot.is_of(7));
+    slot.open(Box::new(Late::default()), 7);
+    assert!(slot.is_of(7) && !slot.is_of(0));
+}
+
+#[test]
+fn the_text_of_a_script_goes_along_once() {
+    let keys = Keys::Lock("job".into());
+    let command = Command {
+        keys: &keys,
+        value: b"token",
+        fence: None,
+    };
+    let command = command.release();
+    let mut scripts = Vec::new();
+    let lengths = [(); 3].map(|()| bytes_for(&command, &mut scripts).len());
+    assert!(lengths[0] > lengths[1], "{lengths:?}");
+    assert_eq!(lengths[1], lengths[2]);
 }
