@@ -187,11 +187,11 @@ fn without_link(text: &str) -> Vec<String> {
             .iter()
             .any(|mark| line.trim_start().starts_with(mark))
     };
-    let names = text
+    let mentions = text
         .lines()
         .filter(shown)
         .flat_map(|line| line.split("`docs/").skip(1));
-    let pages = names.map(|rest| format!("docs/{}", rest.split('`').next().unwrap()));
+    let pages = mentions.map(|rest| format!("docs/{}", rest.split('`').next().unwrap()));
     let is_missing = |page: &String| {
         let links = ["(", ": "].map(|mark| format!("[`{page}`]{mark}{ON_DOCS_RS}{page}"));
         let named = text.matches(&format!("`{page}`")).count();
@@ -199,7 +199,7 @@ fn without_link(text: &str) -> Vec<String> {
         named != linked || !links.iter().any(|link| text.contains(link))
     };
     pages
-        .filter(|page| page.ends_with(".md") && is_missing(page))
+        .filter(|page| Path::new(page).extension().is_some_and(|it| it == "md") && is_missing(page))
         .collect()
 }
 

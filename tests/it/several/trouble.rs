@@ -1,5 +1,6 @@
 //! Several resources over real servers that are full, forbid commands, die, hang or are restarted.
 
+use std::io::{self, Write};
 use std::time::Duration;
 
 use redlatch::{Error, Fanout, LockManager, Protocol, Vote};
@@ -46,6 +47,12 @@ fn with_permissions(servers: &[Server], rules: &[&str]) -> LockManager {
 #[test]
 fn a_key_that_may_not_be_written_leaves_none_of_the_others() {
     let servers = cluster(3);
+    if servers[0].info("server").contains("redis_version:6.") {
+        // Unlike eprintln, this is seen although the test passes.
+        let line = "a key that may only be read: not tested, because Redis 6 has no such rule\n";
+        io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
     let manager = with_permissions(&servers, &["+@all", "~a*", "~b*", "%R~c*"]);
     let error = take(&manager, &["a", "b", "c"]).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
