@@ -124,7 +124,9 @@ impl Held {
     /// Works for two to five times the ttl, whatever happens to servers meanwhile.
     fn work_for_long(&self, rng: &mut Rng) {
         let began = clock();
-        for times in 1..=rng.u64(2..=5) {
+        // What has a limit ends within this time.
+        let most = self.ends_by.map_or_else(|| rng.u64(2..=5), |_| 5);
+        for times in 1..=most {
             let until = began + times * self.ttl_ms * 1_000_000;
             while clock() < until {
                 if !self.look(rng) {

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::mem;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch_history::{
@@ -49,6 +48,8 @@ pub(crate) struct Record {
     recent: VecDeque<Event>,
     /// How many more events are drawn, once there is a violation.
     to_draw: Option<usize>,
+    /// How long after the beginning the first violation was found.
+    pub(crate) found_after: Nanos,
     /// What the calls are on that have not ended.
     asked: HashMap<Call, On>,
     /// What is held, and until when, as the guards say.
@@ -86,6 +87,7 @@ impl Record {
             threads: HashMap::new(),
             recent: VecDeque::new(),
             to_draw: None,
+            found_after: 0,
             asked: HashMap::new(),
             held: HashMap::new(),
             last: HashMap::new(),
@@ -207,7 +209,10 @@ impl Record {
                     self.recent.pop_front();
                 }
             }
-            None => self.to_draw = Some(BEHIND),
+            None => {
+                self.to_draw = Some(BEHIND);
+                self.found_after = clock() - self.began;
+            }
         }
         self.recent.push_back(event);
     }
@@ -337,12 +342,6 @@ impl Record {
     pub(crate) fn overlaps(&self) -> usize {
         let is_overlap = |found: &&Violation| matches!(found.rule, Rule::Exclusion | Rule::Permits);
         self.violations().iter().filter(is_overlap).count()
-    }
-
-    /// How long after the beginning the first violation was.
-    pub(crate) fn first_after(&self) -> Option<Duration> {
-        let first = self.violations().first()?;
-        Some(Duration::from_nanos(first.at.saturating_sub(self.began)))
     }
 
     /// What happened around the first violation.

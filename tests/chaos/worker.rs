@@ -350,7 +350,7 @@ impl Thread<'_> {
 
     fn wishes(&mut self, how: How, stay: Stay) -> Wishes {
         let ttl_ms = self.rng.u64(self.worker.role.ttl_ms.clone());
-        let is_kept = stay == Stay::AnyTime && order() == Order::Run && self.rng.u32(0..12) == 0;
+        let is_kept = stay == Stay::AnyTime && order() == Order::Run && self.rng.u32(0..10) == 0;
         let ttl_ms = ttl_ms.max(if is_kept { SHORTEST_KEPT_MS } else { 0 });
         let has_limit = is_kept && self.rng.bool();
         // When a rest ends is told by when the lease ends, which moves where it is kept.
@@ -362,7 +362,7 @@ impl Thread<'_> {
             at_least: rests.then(|| self.millis(600) + Duration::from_millis(1)),
             label: is_labelled.then(|| format!("worker {}", self.worker.role.client)),
             is_kept,
-            limit: has_limit.then(|| Duration::from_millis(ttl_ms * self.rng.u64(1..=4))),
+            limit: has_limit.then(|| Duration::from_millis(ttl_ms * self.rng.u64(2..=4))),
         }
     }
 
