@@ -117,6 +117,9 @@ fn lead(name: &str, guard: &LockGuard) -> Result<(), redlatch::Error> {
     Ok(())
 }
 
+/// The processes of the service.
+const NAMES: [&str; 3] = ["A", "B", "C"];
+
 /// How a process of the service is started, with its name and the URLs of the servers.
 type Start<'a> = &'a dyn Fn(&str, &[String]) -> Result<Command, Box<dyn Error>>;
 
@@ -137,7 +140,7 @@ fn show(nodes: &[String], start: Start<'_>) -> Result<(), Box<dyn Error>> {
     }
     let (sender, lines) = channel();
     let mut service = Service::default();
-    for name in ["A", "B", "C"] {
+    for name in NAMES {
         service.start(start(name, &nodes)?, name, &sender)?;
     }
     let first = leader(&lines)?;
@@ -152,10 +155,17 @@ fn show(nodes: &[String], start: Start<'_>) -> Result<(), Box<dyn Error>> {
     if second == first || took > TTL.saturating_mul(5) {
         return Err(format!("{second} took over after {took:?}").into());
     }
-    wait_for(&lines, &format!("[{second}] resigns"))?;
-    let third = leader(&lines)?;
+    let mut names = NAMES.into_iter();
+    let third = names.find(|name| *name != first && *name != second);
+    let third = third.ok_or("there is no third process")?;
+    // What one process says may be heard before what another one has said earlier.
+    let said = [(third, "leads"), (third, "resigns"), (&second, "resigns")];
+    let mut missing = said.map(|(name, what)| format!("[{name}] {what}")).to_vec();
+    while !missing.is_empty() {
+        let line = wait_for(&lines, "[")?;
+        missing.retain(|text| !line.contains(text));
+    }
     println!("{third} followed {second}, which has resigned");
-    wait_for(&lines, &format!("[{third}] resigns"))?;
     service.end()
 }
 

@@ -2,15 +2,10 @@
 
 use crate::on::Kind;
 use crate::options::Clients;
-use crate::record::Record;
+use crate::record::{PERMITS_TOGETHER, READ_TOGETHER, Record, TO_CLASSIC, TO_FENCED};
 
 /// From this number of sections on, what some of them end with has to be there.
 pub(crate) const MANY: u64 = 500;
-/// What is counted of those who have something at the same time, or one after the other.
-pub(crate) const READ_TOGETHER: &str = "readers that had company";
-pub(crate) const PERMITS_TOGETHER: &str = "permits that had company";
-pub(crate) const TO_FENCED: &str = "resources that went from a classic client to a fenced one";
-pub(crate) const TO_CLASSIC: &str = "resources that went from a fenced client to a classic one";
 
 impl Record {
     /// What has to have happened in each run, and never has.

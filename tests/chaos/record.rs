@@ -16,7 +16,6 @@ use redlatch_history::{
 
 use crate::bounds::{PERMITS, SEMAPHORES};
 use crate::claim::clock;
-use crate::demands::{PERMITS_TOGETHER, READ_TOGETHER, TO_CLASSIC, TO_FENCED};
 use crate::event::Told;
 use crate::on::semaphore;
 use crate::options::{Clients, Options};
@@ -31,6 +30,11 @@ const BEFORE: usize = 1_500;
 const BEHIND: usize = 300;
 /// A hook is called so much before the end of the lease.
 pub(crate) const NOTICE: Nanos = 1_000_000;
+/// What is counted of those who have something at the same time, or one after the other.
+pub(crate) const READ_TOGETHER: &str = "readers that had company";
+pub(crate) const PERMITS_TOGETHER: &str = "permits that had company";
+pub(crate) const TO_FENCED: &str = "resources that went from a classic client to a fenced one";
+pub(crate) const TO_CLASSIC: &str = "resources that went from a fenced client to a classic one";
 /// The thread of a client that has its locks that rest.
 const RESTS: u32 = 9;
 

@@ -7,7 +7,6 @@ use redlatch_history::{Call, Event, Leased, On, Origin, Rule, Says, Span, Way, W
 use crate::bounds::{LONGEST_TTL_MS, PERMITS};
 use crate::claim::of_check;
 use crate::class::Class;
-use crate::demands::{PERMITS_TOGETHER, READ_TOGETHER, TO_CLASSIC, TO_FENCED};
 use crate::event::Told;
 use crate::keys::{HINT_MS, Key};
 use crate::on::semaphore;
@@ -15,7 +14,7 @@ use crate::options::{Clients, Options};
 use crate::parcel::Parcel;
 use crate::pipe::call;
 use crate::plan;
-use crate::record::{NOTICE, Record};
+use crate::record::{NOTICE, PERMITS_TOGETHER, READ_TOGETHER, Record, TO_CLASSIC, TO_FENCED};
 
 /// Panics if something is missed, or seen where it is not.
 pub(crate) fn run() {

@@ -230,8 +230,12 @@ impl World {
         state.witness.acquired += 1;
         let id = state.witness.next;
         let beginning = state.begins((client, on), guard, asked);
+        // What was handed over may have been refused since at a node on which it was healed.
+        let is_from_nodes = matches!(beginning.origin, Origin::Nodes);
         state.claims(id, (client, on), now, beginning, guard);
-        state.passes_nobody(client, on, guard.token());
+        if is_from_nodes {
+            state.passes_nobody(client, on, guard.token());
+        }
         state.counts(on, Did::Take);
         id
     }

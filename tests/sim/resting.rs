@@ -243,6 +243,12 @@ impl State {
         rest.is_some_and(|rest| rest.until > ended)
     }
 
+    /// For how long a lock rests at most from now on. An adopted one ends its minimum by the wall clock of its new holder.
+    pub(super) fn longest_rest(&self) -> Nanos {
+        let ends = self.witness.rests.values().map(|rest| rest.until);
+        ends.max().map_or(0, |last| last.saturating_sub(self.now))
+    }
+
     /// Whether a key may be there although all guards were given back.
     pub(super) fn may_rest(&self, value: &str) -> bool {
         let token = value.strip_prefix(MARK);

@@ -356,7 +356,7 @@ impl State {
             Phase::Storm => {
                 self.nothing_was_left_behind();
                 self.phase = Phase::Settling;
-                let longest = self.plan.longest_ttl();
+                let longest = self.plan.longest_ttl().max(self.longest_rest());
                 self.push(self.now + longest + longest / 50 + 5 * MILLI, Event::Next);
             }
             Phase::Settling => {
