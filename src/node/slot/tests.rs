@@ -201,7 +201,9 @@ fn a_connection_that_is_used_up_or_not_trusted_does_not_come_back() {
         (Some(Slot::distrust), Readiness::Empty),
     ] {
         let mut slot = answered();
-        spoil.into_iter().for_each(|spoil| spoil(&mut slot));
+        if let Some(spoil) = spoil {
+            spoil(&mut slot);
+        }
         assert!(!Slots.has_broken(&mut slot));
         assert_eq!(slot.check(0), expected);
     }
