@@ -268,3 +268,6 @@ impl<'x> Checkout<'x> {
         self.slot.run_id().cloned()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -304,9 +304,12 @@ mod tests {
     #[test]
     fn each_reason_of_the_scripts_is_told_as_what_it_is() {
         let word = |word: &str| Reply::Bulk(word.into());
-        let told = |words: &[Reply]| match vote(words, 0) {
-            Vote::Failed(error) => error,
-            other @ (Vote::Granted | Vote::Held { .. } | _) => panic!("{other:?}"),
+        let told = |words: &[Reply]| {
+            let vote = vote(words, 0);
+            let Vote::Failed(error) = vote else {
+                panic!("{vote:?}");
+            };
+            error
         };
         let is_of = |words: &[Reply], name: &str| matches!(told(words), NodeError::InvalidKey { key, .. } if key.contains(name));
         assert!(is_of(&[word("MARKER")], "redlatch"));

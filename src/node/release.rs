@@ -232,33 +232,41 @@ mod tests {
         }
     }
 
+    fn cluster(count: usize, sent: &Sent) -> Vec<Arc<Node>> {
+        let node = |place| {
+            Node::new(Setup {
+                name: format!("node-{place}").into(),
+                connector: Box::new(Server {
+                    place,
+                    sent: Arc::clone(sent),
+                }),
+                pool_size: 1,
+                common_lanes: Arc::new(lanes(1)),
+                timeout: SECOND,
+                clock: &Clock::system(),
+                timers: &Timers::Virtual(Arc::new(FakeClock::new())),
+                thread: &one_thread("releases"),
+            })
+        };
+        (0..count).map(node).collect()
+    }
+
+    fn a_release() -> Packed {
+        let command = Command {
+            keys: &Keys::Lock("job".into()),
+            value: b"token",
+            fence: None,
+        };
+        command.release()
+    }
+
     #[test]
     fn the_first_node_is_sent_a_release_as_the_last_of_the_first_majority() {
         let orders: [&[usize]; 5] = [&[0], &[1, 0], &[1, 0, 2], &[2, 1, 0, 3], &[2, 1, 0, 3, 4]];
         for expected in orders {
             let sent = Sent::default();
-            let node = |place| {
-                Node::new(Setup {
-                    name: format!("node-{place}").into(),
-                    connector: Box::new(Server {
-                        place,
-                        sent: Arc::clone(&sent),
-                    }),
-                    pool_size: 1,
-                    common_lanes: Arc::new(lanes(1)),
-                    timeout: SECOND,
-                    clock: &Clock::system(),
-                    timers: &Timers::Virtual(Arc::new(FakeClock::new())),
-                    thread: &one_thread("releases"),
-                })
-            };
-            let nodes: Vec<Arc<Node>> = (0..expected.len()).map(node).collect();
-            let command = Command {
-                keys: &Keys::Lock("job".into()),
-                value: b"token",
-                fence: None,
-            };
-            let command = command.release();
+            let nodes = cluster(expected.len(), &sent);
+            let command = a_release();
             let all = nodes.iter().map(|node| (&**node, true));
             // On new connections, which begin with a question of their own, and on open ones.
             release_all(all.clone(), &command);
@@ -271,6 +279,25 @@ mod tests {
             let in_order = (0..expected.len()).map(|place| format!("node-{place}"));
             assert!(names.eq(in_order), "{:?}", released.nodes);
         }
+    }
+
+    #[test]
+    fn nodes_with_open_connections_wait_for_no_connection_to_another() {
+        let sent = Sent::default();
+        let nodes = cluster(3, &sent);
+        let order = || {
+            let all = nodes.iter().map(|node| (&**node, true));
+            release_all(all, &a_release());
+            let mut order = std::mem::take(&mut *sent.lock());
+            // A new connection begins with a question of its own.
+            order.dedup();
+            order
+        };
+        order();
+        assert_eq!(order(), [1, 0, 2]);
+        let old = nodes.iter().take(2);
+        old.for_each(|node| node.retire(node.generation()));
+        assert_eq!(order(), [2, 1, 0]);
     }
 
     #[test]

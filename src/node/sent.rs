@@ -351,16 +351,4 @@ impl Expected {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replies_are_expected_in_the_order_of_their_requests_and_then_of_those_sent_again() {
-        let mut expected = Expected::all(2);
-        expected.others.extend([1, 0]);
-        for place in [Some(0), Some(1), Some(1), Some(0), None, None] {
-            assert_eq!(expected.first(), place);
-            expected.next();
-        }
-    }
-}
+mod tests;

@@ -382,4 +382,13 @@ mod tests {
         );
         assert!(bells[0] != bells[1] && bells[0] != bells[2]);
     }
+
+    #[test]
+    fn a_look_at_several_says_about_which_one_it_is() {
+        let read = |place| {
+            let items = [place, -2, 0].map(Reply::Int).to_vec();
+            look_at_all(&Reply::Array(items), 2).map(|look| look.place)
+        };
+        assert_eq!([0, 1, 2, 3].map(read), [None, Some(0), Some(1), None]);
+    }
 }

@@ -1,0 +1,235 @@
+//! Requests that were sent to a server that does as a list says.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use parking_lot::Mutex;
+
+use super::super::command::{Command, Keys, probe};
+use super::super::exchange::{Exchange, MayBeLate};
+use super::super::request::{Again, Kind, Request, Rule};
+use super::super::round::exchange;
+use super::super::{Node, Setup, lanes};
+use super::*;
+use crate::clock::{Clock, FakeClock, Timers, one_thread};
+use crate::spans::Caller;
+use crate::sync::AtomicBool;
+use crate::wire::pack::Packed;
+use crate::wire::resp::ServerError;
+use crate::wire::transport::{Connect, Transport};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+enum Event {
+    /// No reply comes in time.
+    Late,
+    Reply(Reply),
+    Closes,
+    Panics,
+}
+
+use Event::{Closes, Late, Panics};
+
+fn number(number: i64) -> Event {
+    Event::Reply(Reply::Int(number))
+}
+
+fn error(text: &str) -> Event {
+    Event::Reply(Reply::Error(ServerError::new(text)))
+}
+
+/// What happens next, on whichever connection, but for the introductions; and what has happened.
+#[derive(Clone, Default)]
+struct Server {
+    events: Arc<Mutex<VecDeque<Event>>>,
+    sent: Arc<Mutex<Vec<Vec<u8>>>>,
+    connections: Arc<AtomicU32>,
+    received: Arc<AtomicU32>,
+    is_introduced: bool,
+}
+
+impl Connect for Server {
+    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Transport for Server {
+    fn send(&mut self, bytes: &[u8], _: Timestamp) -> Result<(), NodeError> {
+        self.sent.lock().push(bytes.to_vec());
+        Ok(())
+    }
+
+    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
+        let mut events = self.events.lock();
+        let is_late = matches!(events.front(), Some(Late));
+        if is_late {
+            events.pop_front();
+        }
+        !is_late
+    }
+
+    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+        self.received.fetch_add(1, Ordering::SeqCst);
+        if !self.is_introduced {
+            self.is_introduced = true;
+            return Ok(Reply::Nil);
+        }
+        let event = self.events.lock().pop_front();
+        match event {
+            Some(Event::Reply(reply)) => Ok(reply),
+            Some(Closes) => Err(closed(io::ErrorKind::ConnectionReset)),
+            Some(Panics) => panic!("as the list says"),
+            Some(Late) | None => Err(NodeError::TimedOut),
+        }
+    }
+
+    fn has_surplus(&self) -> bool {
+        false
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        true
+    }
+}
+
+fn server(events: impl IntoIterator<Item = Event>) -> (Server, Arc<Node>) {
+    let server = Server::default();
+    server.events.lock().extend(events);
+    let clock = FakeClock::new();
+    let node = Node::new(Setup {
+        name: "node".into(),
+        connector: Box::new(server.clone()),
+        pool_size: 1,
+        common_lanes: Arc::new(lanes(1)),
+        timeout: SECOND,
+        clock: &Clock::from(clock.clone()),
+        timers: &Timers::Virtual(Arc::new(clock)),
+        thread: &one_thread("lists"),
+    });
+    (server, node)
+}
+
+fn ask(node: &Node, packed: &Packed, kind: Kind<'_>) -> Result<Reply, NodeError> {
+    exchange(node, &Request::new(packed, kind, Rule::any())).result
+}
+
+fn an_undo() -> Packed {
+    let command = Command {
+        keys: &Keys::Lock("job".into()),
+        value: b"token",
+        fence: None,
+    };
+    command.release()
+}
+
+fn acquire(undo: &Packed) -> Kind<'_> {
+    Kind::Acquire {
+        again: Again::Packed(probe()),
+        undo: Cow::Borrowed(undo),
+    }
+}
+
+#[test]
+fn replies_are_expected_in_the_order_of_their_requests_and_then_of_those_sent_again() {
+    let mut expected = Expected::all(2);
+    expected.others.extend([1, 0]);
+    for place in [Some(0), Some(1), Some(1), Some(0), None, None] {
+        assert_eq!(expected.first(), place);
+        expected.next();
+    }
+}
+
+#[test]
+fn a_connection_whose_first_answer_is_an_error_is_not_used_again_and_an_older_one_is() {
+    let events = [error("ERR no"), number(1), error("ERR no"), number(1)];
+    let (server, node) = server(events);
+    for connections in [1, 2, 2, 2] {
+        ask(&node, &probe(), Kind::Extend).unwrap();
+        assert_eq!(server.connections.load(Ordering::SeqCst), connections);
+    }
+}
+
+#[test]
+fn a_script_that_the_server_never_knows_is_sent_again_once() {
+    let (_, node) = server([error("NOSCRIPT"), error("NOSCRIPT"), number(1)]);
+    let reply = ask(&node, &an_undo(), Kind::Release).unwrap();
+    assert!(scripts::is_missing(&reply), "{reply:?}");
+}
+
+#[test]
+fn a_request_goes_on_three_further_connections_if_they_break_and_its_parts_are_read_anew() {
+    let packed = probe().followed_by(vec![probe()]);
+    let events = [Closes, number(7), Closes, Closes, number(1), number(2)];
+    let (server, node) = server(events);
+    let reply = ask(&node, &packed, Kind::Extend).unwrap();
+    assert_eq!(reply, Reply::Array(vec![Reply::Int(1), Reply::Int(2)]));
+    assert_eq!(server.connections.load(Ordering::SeqCst), 4);
+}
+
+#[test]
+fn a_request_that_is_left_without_an_answer_by_a_panic_is_undone() {
+    let (server, node) = server([Panics]);
+    let undo = an_undo();
+    let panics = AssertUnwindSafe(|| ask(&node, &probe(), acquire(&undo)));
+    assert!(catch_unwind(panics).is_err());
+    assert_eq!(**server.sent.lock().last().unwrap(), *undo.in_full());
+}
+
+#[test]
+fn a_wait_that_is_given_up_reads_nothing_more() {
+    let (server, node) = server([Late]);
+    let given_up = AtomicBool::new(true);
+    let listen = Kind::Listen {
+        bell: "bell",
+        until: Timestamp::from_nanos(0),
+        patience: SECOND * 60,
+        given_up: Some(&given_up),
+    };
+    let result = ask(&node, &probe(), listen);
+    assert!(matches!(result, Err(NodeError::TimedOut)), "{result:?}");
+    assert_eq!(server.received.load(Ordering::SeqCst), 0);
+}
+
+struct Nobody;
+
+impl MayBeLate for Nobody {
+    fn is_late(&self) {}
+}
+
+#[test]
+fn a_reply_that_comes_after_the_undo_of_its_request_answers_nothing() {
+    // The introduction is there when the time of the first request is over.
+    let (_, node) = server([Late, Event::Reply(Reply::Okay), number(1)]);
+    while !node.has_its_slots() {
+        std::thread::yield_now();
+    }
+    let (packed, undo, caller) = (probe(), an_undo(), Caller::here());
+    let listen = Kind::Listen {
+        bell: "bell",
+        until: Timestamp::from_nanos(0),
+        patience: SECOND * 60,
+        given_up: None,
+    };
+    let requests = [acquire(&undo), listen];
+    let requests = requests.map(|kind| Request::new(&packed, kind, Rule::any()));
+    let all = requests.each_ref().map(|request| Asked {
+        request,
+        since: node.now(),
+        caller: &caller,
+    });
+    let mut answers = [None, None];
+    let began = node.now();
+    let mut one = Exchange::begin(&node, &all, &mut answers, (&Nobody, began)).send();
+    while one.is_open() {
+        one = one.poll(Duration::MAX);
+    }
+    drop(one);
+    let [first, second] = answers.map(Option::unwrap);
+    assert!(matches!(first.result, Err(NodeError::TimedOut)));
+    assert_eq!(first.trace, Trace::Undone);
+    assert_eq!(second.result.unwrap(), Reply::Int(1));
+}
