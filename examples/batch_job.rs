@@ -24,7 +24,7 @@ const STEPS: u32 = 5;
 /// How long others wait when a run crashes. Shorter than the whole job, so the lock is renewed in the background.
 const TTL: Duration = Duration::from_secs(1);
 /// A run that hangs gives way to others then.
-const LONGEST: Duration = Duration::from_mins(1);
+const LONGEST: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {

@@ -182,7 +182,7 @@ fn leader(lines: &Receiver<String>) -> Result<String, Box<dyn Error>> {
 /// Prints what the processes say, up to a line that has this text.
 fn wait_for(lines: &Receiver<String>, text: &str) -> Result<String, Box<dyn Error>> {
     loop {
-        let line = lines.recv_timeout(Duration::from_mins(1))?;
+        let line = lines.recv_timeout(Duration::from_secs(60))?;
         println!("{line}");
         if line.contains(text) {
             return Ok(line);

@@ -81,7 +81,7 @@ fn run(Clients { a, b, fakes }: &Clients) -> Result<(), Error> {
     show_refusal(b.try_lock(RESOURCE, Duration::from_secs(10)))?;
 
     println!("\nA needs longer, and extends the lock to one minute.");
-    guard.extend(Duration::from_mins(1))?;
+    guard.extend(Duration::from_secs(60))?;
     println!("  valid for another {:.3?}", guard.remaining());
 
     println!("\nA gives the lock back, and B tries again.");

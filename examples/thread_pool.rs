@@ -151,7 +151,7 @@ fn work(
 
 /// Takes one of the increments that are left to do; returns whether there was one.
 fn take_one(left: &AtomicU32) -> bool {
-    left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
         left.checked_sub(1)
     })
     .is_ok()

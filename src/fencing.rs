@@ -206,7 +206,7 @@ pub(crate) const FENCE: &str = ":fence";
 const VERSION: &str = "v2";
 
 /// How long a counter is kept after the last request for its resource.
-pub(crate) const FENCE_IDLE: Duration = Duration::from_hours(24);
+pub(crate) const FENCE_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
 mod replaced;

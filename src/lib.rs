@@ -75,7 +75,7 @@
 //! # let nodes = FakeNode::cluster(3);
 //! # let manager = LockManager::builder().fakes(&nodes).build()?;
 //!
-//! let two_hours = KeepAlive::max_hold(Duration::from_hours(2));
+//! let two_hours = KeepAlive::max_hold(Duration::from_secs(2 * 60 * 60));
 //! let guard = manager.request("nightly-report").keep_alive(two_hours).lock()?;
 //! guard.on_lost(|cause| eprintln!("stop: {cause}"));
 //! for chapter in ["sales", "stock"] {
@@ -209,6 +209,8 @@
 //! [`docs/safety.md`]: https://docs.rs/crate/redlatch/latest/source/docs/safety.md
 //! [`docs/testing.md`]: https://docs.rs/crate/redlatch/latest/source/docs/testing.md
 //! [`docs/wire.md`]: https://docs.rs/crate/redlatch/latest/source/docs/wire.md
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod clock;
 mod cluster;

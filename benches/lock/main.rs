@@ -11,6 +11,10 @@
     clippy::unwrap_used,
     reason = "a benchmark prints, and stops at the first thing that goes wrong"
 )]
+#![expect(
+    clippy::incompatible_msrv,
+    reason = "benchmarks are run by maintainers, with the latest compiler"
+)]
 
 use std::alloc::System;
 use std::time::Duration;
@@ -31,6 +35,7 @@ mod kept;
 mod labelled;
 mod link;
 mod mode;
+mod native;
 mod pairs;
 mod processor;
 mod raw;
@@ -49,7 +54,7 @@ use crate::table::Table;
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Longer than the benchmark holds any lock.
-const TTL: Duration = Duration::from_mins(1);
+const TTL: Duration = Duration::from_secs(60);
 
 fn main() {
     if contended::is_contender()
@@ -76,14 +81,19 @@ fn main() {
     // A run of some sections knows only some of the targets.
     table.part(if named.is_empty() { "summary" } else { "some" });
     table.summary(now() - started);
-    if std::env::args().any(|argument| argument == "--write") {
-        table.write();
+    let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
+    match (has("--write"), has("--quick")) {
+        (true, true) => {
+            println!("the page has figures of whole runs alone: nothing is written with --quick");
+        }
+        (true, false) => table.write(),
+        (false, _) => {}
     }
 }
 
 type Section = fn(&mut Table, &[Server], Effort);
 
-const SECTIONS: [(&str, Section); 12] = [
+const SECTIONS: [(&str, Section); 13] = [
     ("healthy", healthy::latency),
     ("fenced", fenced::latency),
     ("labelled", labelled::latency),
@@ -96,6 +106,7 @@ const SECTIONS: [(&str, Section); 12] = [
     ("several", several::all),
     ("readers", readers::all),
     ("syscalls", syscalls::count),
+    ("native", native::server_time),
 ];
 
 /// The sections that the command line names; all are wanted, if it names none.
@@ -143,6 +154,8 @@ struct Effort {
     contended_processes: Duration,
     /// The pairs of each thread whose system calls are counted.
     traced: u32,
+    /// The pairs of each run over which the time of a server is averaged.
+    native: u32,
 }
 
 impl Effort {
@@ -163,6 +176,7 @@ impl Effort {
                 contended_threads: Duration::from_secs(2),
                 contended_processes: Duration::from_secs(3),
                 traced: 20,
+                native: 2_000,
             };
         }
         Self {
@@ -174,12 +188,13 @@ impl Effort {
             fault_span: Duration::from_millis(600),
             builds: 200,
             kept: 10_000,
-            kept_for: Duration::from_mins(1),
+            kept_for: Duration::from_secs(60),
             slices: 20,
             slice: Duration::from_millis(200),
             contended_threads: Duration::from_secs(10),
             contended_processes: Duration::from_secs(30),
             traced: 200,
+            native: 200_000,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Nobody means to wait, or to hold a lock, for longer than a year.
-const LONGEST: Duration = Duration::from_hours(365 * 24);
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Parses a duration of at most a year. An error tells what to type.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
@@ -46,7 +46,7 @@ pub(crate) fn rough(span: Duration) -> String {
     if span < Duration::from_secs(1) {
         return format!("{} ms", span.as_millis());
     }
-    if span < Duration::from_mins(2) {
+    if span < Duration::from_secs(2 * 60) {
         return format!("{} s", span.as_secs());
     }
     let beyond = Duration::from_secs(span.as_secs().checked_rem(60).unwrap_or(0));

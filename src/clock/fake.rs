@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use super::{self as clock, Timestamp, VirtualTime, nanos};
+use super::{Job, Timestamp, VirtualTime, nanos};
 use crate::sync::Mutex;
 
 /// A clock for unit tests that stands still until it is moved.
@@ -39,7 +39,7 @@ use crate::sync::Mutex;
 pub struct FakeClock(Arc<Mutex<FakeTime>>);
 
 /// Far below the largest time, so that sums with it don't overflow.
-const END: Duration = Duration::from_hours(100 * 365 * 24);
+const END: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 #[derive(Default)]
 struct FakeTime {
@@ -53,7 +53,7 @@ struct FakeTime {
 
 struct ScheduledJob {
     due: Duration,
-    run: clock::Job,
+    run: Job,
 }
 
 impl FakeClock {
@@ -182,7 +182,7 @@ impl VirtualTime for FakeClock {
         }
     }
 
-    fn schedule(&self, delay: Duration, run: clock::Job) {
+    fn schedule(&self, delay: Duration, run: Job) {
         let mut state = self.0.lock();
         let due = state.now.saturating_add(delay);
         // A job that schedules itself again, such as a probe, runs once or twice in an advance, even in one of years.
@@ -190,7 +190,7 @@ impl VirtualTime for FakeClock {
         state.jobs.push(ScheduledJob { due, run });
     }
 
-    fn schedule_exactly(&self, delay: Duration, run: clock::Job) {
+    fn schedule_exactly(&self, delay: Duration, run: Job) {
         let mut state = self.0.lock();
         let due = state.now.saturating_add(delay);
         state.jobs.push(ScheduledJob { due, run });

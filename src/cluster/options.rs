@@ -35,7 +35,7 @@ impl Default for Options {
             retry_max: Duration::from_millis(250),
             default_ttl: Duration::from_secs(30),
             drift_factor: 0.01,
-            max_ttl: Duration::from_hours(1),
+            max_ttl: Duration::from_secs(60 * 60),
             protocol: Protocol::Classic,
             fanout: Fanout::Sequential,
             holder: None,

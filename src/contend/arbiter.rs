@@ -1,12 +1,13 @@
 //! The wait while another process holds the lock: at one node, which wakes a waiting client when the lock is released.
 
+use std::iter;
 use std::time::Duration;
 
 use super::cancel::{Cancel, Patience};
 use super::order::Order;
 use super::slots::{Slots, in_turn};
 use crate::cluster::Cluster;
-use crate::error::Error;
+use crate::error::{Error, NodeReport, Vote};
 use crate::node::wait::{ListenOutcome, Listener, LockState, LookReply, Target, WhenFree};
 
 /// How often the one node is asked before all nodes are: its key may be a remainder without a majority, and nobody's
@@ -62,6 +63,11 @@ pub(crate) struct Wait<'c> {
     patience: &'c Patience,
     /// How many hints in succession led to no lock.
     hints: u32,
+    /// Whether the last attempt was that of a reader, and a node told it that a writer waits.
+    writer_waits: bool,
+    /// The nodes that granted the last attempt, which was refused by others: the holder has no key there, so that neither a look
+    /// nor a bell tells of its end.
+    without_holder: Vec<bool>,
 }
 
 /// The next step after a look at the one node.
@@ -83,6 +89,22 @@ impl<'c> Wait<'c> {
             wanted,
             patience,
             hints: 0,
+            writer_waits: false,
+            without_holder: Vec::new(),
+        }
+    }
+
+    /// The last attempt was refused.
+    pub(crate) fn refused(&mut self, error: &Error) {
+        self.writer_waits = error.writer_waits();
+        self.without_holder.clear();
+        let is_a_holder = |report: &NodeReport| matches!(&report.vote, Vote::Held { remaining: Some(left), readers: None, .. } if !left.is_zero());
+        if let (Error::Held { nodes, .. }, None) = (error, self.wanted.semaphore)
+            && nodes.iter().any(is_a_holder)
+        {
+            // Among readers a writer waits at the first node in any case: there its intent keeps them out.
+            let granted = nodes.iter().map(|report| report.vote.is_granted());
+            self.without_holder.extend(granted);
         }
     }
 
@@ -175,6 +197,10 @@ impl<'c> Wait<'c> {
                 break;
             }
         }
+        if self.writer_waits && !self.patience.left(&cluster.clock).is_zero() {
+            // No vote of another node would help, and to have it there for a moment would be in the way of the writer.
+            return self.round(Order::by_arbiter(cluster.options.fanout), Vec::new());
+        }
         self.at_all_nodes()
     }
 
@@ -185,15 +211,18 @@ impl<'c> Wait<'c> {
         }
     }
 
-    /// Looks at the lock on the first node that answers before it `is_over`, and announces that it is waited for, for
-    /// this long.
+    /// Looks at the lock on the first node that answers before it `is_over`, and on which its holder may have a key, and announces
+    /// that it is waited for, for this long.
     fn look(
         &self,
         span: Duration,
         when_free: WhenFree,
         is_over: impl Fn() -> bool,
     ) -> Option<(LookReply, Option<Listener<'c>>)> {
-        let closed = self.cluster.each().filter(|node| node.is_closed());
+        let skipped = self.without_holder.iter().copied();
+        let nodes = self.cluster.each().zip(skipped.chain(iter::repeat(false)));
+        let closed =
+            nodes.filter_map(|(node, skipped)| (!skipped && node.is_closed()).then_some(node));
         closed.take_while(|_| !is_over()).find_map(|node| {
             let listener = if span.is_zero() {
                 None

@@ -34,22 +34,18 @@ impl fmt::Display for Error {
             ),
             Self::Held {
                 resource,
-                permits: None,
-                waited,
-                nodes,
-                ..
-            } if let Some(readers) = readers(nodes) => write!(
-                f,
-                "the lock on {resource:?} is read by {readers} (waited {waited:.1?}): {}",
-                Reports(nodes)
-            ),
-            Self::Held {
-                resource,
                 permits,
                 waited,
                 holder,
                 nodes,
             } => {
+                if let (None, Some(readers)) = (permits, readers(nodes)) {
+                    return write!(
+                        f,
+                        "the lock on {resource:?} is read by {readers} (waited {waited:.1?}): {}",
+                        Reports(nodes)
+                    );
+                }
                 match permits {
                     None => write!(f, "the lock on {resource:?} is held by ")?,
                     Some(n) => write!(f, "the permits of {resource:?}, {n} in all, are held by ")?,

@@ -130,20 +130,7 @@ impl LockManager {
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
         let (cluster, patience) = (self.cluster(), &params.patience);
-        let semaphore = params.permits.map(|permits| Semaphore {
-            name: &params.resource,
-            permits,
-            slots: &self.shared.slots,
-        });
-        let key = params.keys.first();
-        let target = match (params.permits, &params.keys) {
-            (Some(permits), _) => Target::Slots(key, permits),
-            (None, Keys::All(all)) => Target::All(&all.keys),
-            (None, Keys::Read(_)) => Target::Read(key),
-            (None, Keys::Lock(_)) => Target::Lock(key),
-        };
-        let wanted = Wanted { target, semaphore };
-        let mut wait = Wait::new(cluster, wanted, patience);
+        let mut wait = Wait::new(cluster, self.wanted(params), patience);
         let all = Order::of(cluster.options.fanout);
         let mut passed = None;
         let mut round = match start {
@@ -155,7 +142,10 @@ impl LockManager {
                 wait.stay_away();
                 wait.wait(WhenFree::Take)?
             }
-            Start::Refused => wait.wait(WhenFree::Take)?,
+            Start::Refused(error) => {
+                wait.refused(&error);
+                wait.wait(WhenFree::Take)?
+            }
             Start::Ask => match self.when_free(params) {
                 WhenFree::Yield => wait.wait(WhenFree::Yield)?,
                 WhenFree::Take => wait.begin()?,
@@ -183,12 +173,30 @@ impl LockManager {
             round = if let Error::Held { .. } = error {
                 let key = params.key_in_the_way(&error);
                 self.shared.courtesy.note_holder(key);
+                wait.refused(&error);
                 wait.wait(WhenFree::Take)?
             } else {
                 patience.sleep(&cluster.clock, cluster.delay()?);
                 wait.at_all_nodes()?
             };
         }
+    }
+
+    /// What the call waits for at the nodes.
+    fn wanted<'c>(&'c self, params: &'c LockParams) -> Wanted<'c> {
+        let semaphore = params.permits.map(|permits| Semaphore {
+            name: &params.resource,
+            permits,
+            slots: &self.shared.slots,
+        });
+        let key = params.keys.first();
+        let target = match (params.permits, &params.keys) {
+            (Some(permits), _) => Target::Slots(key, permits),
+            (None, Keys::All(all)) => Target::All(&all.keys),
+            (None, Keys::Read(_)) => Target::Read(key),
+            (None, Keys::Lock(_)) => Target::Lock(key),
+        };
+        Wanted { target, semaphore }
     }
 
     /// Whether a client that this manager has just woken comes first.

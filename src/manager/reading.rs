@@ -13,8 +13,8 @@ use crate::guard::{LockGuard, Received};
 
 /// What a reader may do when its wait in the line is over.
 pub(super) enum FromLine {
-    /// It waits at the nodes, for all that are in the line behind it.
-    Leads(Turn<LockGuard>),
+    /// It waits at the nodes, for all that are in the line behind it. With it comes how it was refused.
+    Leads(Turn<LockGuard>, Error),
     /// One before it has got the lock, so it asks as well.
     GoesAhead,
 }
@@ -44,9 +44,9 @@ impl LockManager {
                 return Err(error);
             }
             match self.wait_to_read(params, error, record)? {
-                FromLine::Leads(turn) => {
+                FromLine::Leads(turn, refused) => {
                     let turns = Turns::one(Some(turn));
-                    let result = self.take(params, Start::Refused, &turns, record);
+                    let result = self.take(params, Start::Refused(refused), &turns, record);
                     if result.is_ok() {
                         turns.dismiss(|| Received::GoAhead);
                     }
@@ -69,7 +69,7 @@ impl LockManager {
     ) -> Result<FromLine, Error> {
         match self.enter(params, &line_of_readers(&params.resource), record) {
             Ok((_, Some(Received::GoAhead))) => Ok(FromLine::GoesAhead),
-            Ok((turn, _)) => Ok(FromLine::Leads(turn)),
+            Ok((turn, _)) => Ok(FromLine::Leads(turn, refused)),
             Err(Error::Held { nodes, .. }) if nodes.iter().all(is_unasked) => {
                 Err(record.refused(refused))
             }

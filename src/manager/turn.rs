@@ -30,7 +30,7 @@ pub(super) enum Start {
     /// The thread before has called the first attempt off for a client that it has woken.
     CalledOff,
     /// It is a reader whose first attempt was refused.
-    Refused,
+    Refused(Error),
 }
 
 impl LockManager {

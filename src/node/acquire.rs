@@ -18,8 +18,9 @@ use crate::wire::resp::Reply;
 /// The commands of one attempt, packed once for all nodes.
 pub(crate) struct Attempt<'a> {
     command: Command<'a>,
-    ttl: Duration,
     set: Packed,
+    /// The same for a second connection.
+    again: Again<'a>,
     release: Packed,
 }
 
@@ -27,20 +28,21 @@ impl<'a> Attempt<'a> {
     pub(crate) fn new(command: Command<'a>, ttl: Duration) -> Self {
         Self {
             set: command.acquire(ttl),
+            again: Again::Of(command, ttl),
             release: command.release(),
             command,
-            ttl,
         }
     }
 
-    /// As [`Self::new`], for a node that has no key of the lock; of several resources, that lacks one at least. There the others
-    /// count as set, with this time to live.
+    /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
+    /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
     pub(crate) fn healing(command: Command<'a>, ttl: Duration) -> Self {
         let attempt = Self::new(command, ttl);
-        match command.keys.names() {
+        match command.heal(ttl) {
             None => attempt,
-            Some(_) => Self {
-                set: command.retake(ttl),
+            Some(set) => Self {
+                again: Again::Packed(set.clone()),
+                set,
                 ..attempt
             },
         }
@@ -67,7 +69,7 @@ impl<'a> Attempt<'a> {
             ),
         };
         let kind = Kind::Acquire {
-            again: Again::Of(self.command, self.ttl),
+            again: self.again.clone(),
             undo: Cow::Borrowed(&self.release),
         };
         Request::new(&self.set, kind, rule)

@@ -118,6 +118,19 @@ impl<'a> Command<'a> {
         Packed::new("acquire", &eval(RETAKE, rest))
     }
 
+    /// The acquire for a node that lacks a key of a lock that is held, if that is another one: its keys that are there count as
+    /// set, and no writer that waits is heeded. It stays the same when it is sent again.
+    pub(crate) fn heal(&self, ttl: Duration) -> Option<Packed> {
+        match self.keys {
+            Keys::Lock(_) => None,
+            Keys::All(_) => Some(self.retake(ttl)),
+            Keys::Read(_) => {
+                let arguments = [self.value.into(), millis(ttl), "2".into()];
+                Some(self.call(("acquire", &READ_SCRIPT), &arguments))
+            }
+        }
+    }
+
     pub(crate) fn extend(&self, ttl: Duration) -> Packed {
         let script = match (self.fence_of_key(), self.keys) {
             (Some(fence), _) => return fence.extend((self.keys, self.value), ttl),

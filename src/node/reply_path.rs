@@ -40,7 +40,7 @@ mod properties;
 
 use self::answer::{Outcome, RawAnswer, Then, Verb};
 
-const TTL: Duration = Duration::from_mins(1);
+const TTL: Duration = Duration::from_secs(60);
 
 /// Checks the result of an answer at the slot and at the node.
 pub(crate) fn check(answer: &RawAnswer) {

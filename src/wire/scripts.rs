@@ -98,8 +98,8 @@ pub(crate) const LOOK_ALL: &str =
 /// A sorted set is one of readers if it expires, and its last member is a value of this crate that ends at a whole ms; no other
 /// one is changed. Returns OK, also if the value is there already; its time and that of the key never become shorter.
 /// Otherwise what a release returns for a key that readers don't have, or the time that is left of a writer's intent, and -1.
-/// With `again`, one that reads already is not kept out by an intent. Nor is anybody by one that is to last for more than a minute: the
-/// clock of the server was ahead when it was left.
+/// With 1 as `again`, one that reads already is not kept out by an intent. With 2, for a heal, nobody is: it reads already, on other nodes.
+/// Nor is anybody by one that is to last for more than a minute: the clock of the server was ahead when it was left.
 pub(crate) const READ: &str = lua!(refusal readers read);
 /// Gives a reader's lock back. When the last one goes, it deletes the key, and wakes a client that waits to have the lock
 /// alone. Returns what [`RELEASE`] does, and -2 in a table if we don't read.

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
 
 /// A port that nobody listens on. It is below those that the system gives to connections, and among those of this process
 /// alone, so that nobody else takes it while its server is down.
@@ -42,7 +43,8 @@ static OWN_PORTS: LazyLock<(u32, File)> = LazyLock::new(|| {
     let mut own = parts.filter_map(|part| {
         let path = std::env::temp_dir().join(format!("redlatch-ports-{part}"));
         let file = File::options().append(true).create(true).open(path).ok()?;
-        file.try_lock().is_ok().then_some((part, file))
+        let is_ours = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        is_ours.then_some((part, file))
     });
     own.next().expect("forty test processes run already")
 });

@@ -49,7 +49,7 @@ pub fn tell_reaper(what: &str, child: &Child) {
 pub fn assert_ends_well(child: i32) {
     let child = Pid::from_raw(child).unwrap();
     let mut status = None;
-    eventually(Duration::from_mins(1), || {
+    eventually(Duration::from_secs(60), || {
         status = waitpid(Some(child), WaitOptions::NOHANG).unwrap();
         status.is_some()
     });

@@ -150,7 +150,7 @@ impl Server {
             let error = result.as_ref().err().map(redis::RedisError::kind);
             error == Some(ErrorKind::Server(ServerErrorKind::BusyLoading))
         };
-        eventually(Duration::from_mins(1), || {
+        eventually(Duration::from_secs(60), || {
             let has_loaded = !is_loading(&result);
             if !has_loaded {
                 result = self.query(&cmd);
@@ -241,7 +241,7 @@ impl Server {
     /// Starts a killed server again on its port; should a stranger have taken it meanwhile, once that one is gone.
     #[track_caller]
     pub fn restart(&mut self) {
-        let is_back = eventually(Duration::from_mins(1), || {
+        let is_back = eventually(Duration::from_secs(60), || {
             self.child = spawn(self.port, &self.dir, &self.start).unwrap();
             let is_up = self.is_up_soon();
             if !is_up {
@@ -261,7 +261,7 @@ impl Server {
     /// then: if it were started anew, it would have forgotten that.
     fn is_up_soon(&mut self) -> bool {
         let mut is_up = false;
-        eventually(Duration::from_mins(1), || {
+        eventually(Duration::from_secs(60), || {
             is_up = answers(self.port);
             is_up || self.child.try_wait().unwrap().is_some()
         });

@@ -57,6 +57,9 @@ impl Checker {
 
     /// A guard is returned: its lock does not rest.
     pub(crate) fn does_not_rest(&mut self, call: Call, hold: &Hold) {
+        if hold.is_over_at(hold.start) {
+            return;
+        }
         let mut places = hold.on.places.iter();
         let resting = places.find_map(|place| {
             let resting = self.places.resting.get(&(*place, hold.slot))?;

@@ -251,6 +251,8 @@ mod house {
     mod examples;
     mod links;
     mod locks;
+    #[cfg(target_os = "linux")]
+    mod packaging;
     mod rooms;
     pub(crate) mod tidy;
 }

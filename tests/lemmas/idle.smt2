@@ -5,8 +5,8 @@
 ; code: src/wire/scripts/fenced_floor.lua stale: if token > now + ARGV[4] * 1000 then return {'SKEW', now} end
 ; code: src/wire/scripts/fenced_release.lua *: local latest = time[1] * 1000000 + time[2] + ARGV[3] * 1000
 ; code: src/wire/scripts/fenced_release.lua *: local floor = latest - ARGV[4] * 1000
-; code: src/fencing.rs *: pub(crate) const FENCE_IDLE: Duration = Duration::from_hours(24);
-; code: src/manager/builder/build.rs *: const LONGEST_FENCED_TTL: Duration = Duration::from_hours(11);
+; code: src/fencing.rs *: pub(crate) const FENCE_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+; code: src/manager/builder/build.rs *: const LONGEST_FENCED_TTL: Duration = Duration::from_secs(11 * 60 * 60);
 ; range: quarantines up to 24 h, every clock, token and reserve
 ; twin, the floor leaves the quarantine out: (+ (- now (* idle 1000)) (* quarantine 1000)) => (- now (* idle 1000))
 ; twin, the floor is a millisecond lower: (+ (- now (* idle 1000)) (* quarantine 1000)) => (+ (- now (* idle 1000)) (* quarantine 1000) (- 1000))

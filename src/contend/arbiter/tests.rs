@@ -1,5 +1,7 @@
 //! The wait at one node, over fakes.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::fake::{FakeClock, FakeNode};
 use crate::{Fanout, LockManager};
@@ -48,6 +50,7 @@ impl World {
         let patience = Patience { end, cancel: None };
         let mut same = Wait {
             patience: &patience,
+            without_holder: wait.without_holder.clone(),
             ..*wait
         };
         let round = same.wait(when_free).unwrap();
@@ -148,6 +151,74 @@ fn all_nodes_are_asked_after_eight_looks_or_at_the_end() {
         full()
     );
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS + end);
+}
+
+fn refused(votes: [Vote; 3]) -> Error {
+    let nodes = ["n0", "n1", "n2"].map(Arc::from).into_iter().zip(votes);
+    Error::Held {
+        resource: "job".into(),
+        permits: None,
+        waited: Duration::ZERO,
+        holder: None,
+        nodes: nodes
+            .map(|(node, vote)| NodeReport {
+                node,
+                vote,
+                elapsed: Duration::ZERO,
+                server: None,
+            })
+            .collect(),
+    }
+}
+
+fn a_writer_waits() -> Vote {
+    let mut vote = Vote::held(Some(DELAY));
+    if let Vote::Held { writer_waits, .. } = &mut vote {
+        *writer_waits = true;
+    }
+    vote
+}
+
+#[test]
+fn one_who_was_granted_the_first_node_alone_waits_where_it_was_refused() {
+    let world = world();
+    for node in &world.nodes[1..] {
+        node.hold("job", "another", DELAY * 2 + DELAY / 2);
+    }
+    let mut wait = world.begin();
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), Duration::ZERO);
+    let held = || Vote::held(Some(DELAY));
+    wait.refused(&refused([Vote::Granted, held(), held()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+    // Of readers, some are on their way to the first node: there the intent of a writer keeps them out.
+    let mut read = held();
+    if let Vote::Held { readers, .. } = &mut read {
+        *readers = Some(1);
+    }
+    for node in &world.nodes[1..] {
+        node.hold("job", "another", DELAY * 2);
+    }
+    wait.refused(&refused([Vote::Granted, read, Vote::held(None)]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+    wait.refused(&refused([held(), Vote::Granted, held()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+}
+
+#[test]
+fn a_reader_that_a_writer_keeps_out_asks_the_first_node_alone_after_eight_looks() {
+    let world = world();
+    world.hold(DELAY * 100);
+    let mut wait = world.begin_for(Target::Read("job"));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
+    wait.refused(&refused([a_writer_waits(), Vote::NotAsked, Vote::NotAsked]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS * 2);
+    // The last attempt of a call tells of every node.
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, Some(DELAY)), full());
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(super) fn state(store: &Store) -> State {
 /// A store with a key that has a minute left and one that has expired.
 pub(super) fn occupied(now: Duration) -> Store {
     let mut store = Store::default();
-    let minute = Duration::from_mins(1);
+    let minute = Duration::from_secs(60);
     store.put("held", "token", now.saturating_add(minute));
     store.put("over", "token", now.saturating_sub(minute));
     store

@@ -127,7 +127,9 @@ impl Store {
         now: Duration,
     ) -> Reply {
         let is_text = |entry: &mut Entry| matches!(entry.content, Content::Text(_));
-        if self.get(lock, now).is_some_and(is_text)
+        let heeds = again != "2";
+        if heeds
+            && self.get(lock, now).is_some_and(is_text)
             && let Some(left) = self.intent(lock, now)
         {
             return Reply::Array(vec![Reply::Int(left), Reply::Int(-1)]);
@@ -137,7 +139,8 @@ impl Store {
             Err(refusal) => return refusal,
         };
         let now_ms = self.wall_ms(now);
-        if (again != "1" || reader.its < now_ms)
+        if heeds
+            && (again == "0" || reader.its < now_ms)
             && let Some(left) = self.intent(lock, now)
         {
             return Reply::Array(vec![Reply::Int(left), Reply::Int(-1)]);

@@ -20,12 +20,12 @@ use crate::wire::address::Security;
 use crate::wire::transport::Connect;
 
 /// A lock that is held for more than a year is not a lease.
-const LONGEST_TTL: Duration = Duration::from_hours(365 * 24);
+const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// With the fenced protocol a token may be ahead of the clock by the longest ttl. Counters are kept for a day, and have
 /// to outlive that time twice.
-const LONGEST_FENCED_TTL: Duration = Duration::from_hours(11);
+const LONGEST_FENCED_TTL: Duration = Duration::from_secs(11 * 60 * 60);
 /// The longest node timeout and retry delay.
-const LONGEST_WAIT: Duration = Duration::from_hours(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 /// A shorter timeout can end before a round trip within one machine does.
 const SHORTEST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 const LARGEST_POOL: u32 = 10_000;

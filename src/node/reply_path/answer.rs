@@ -279,7 +279,7 @@ impl Then {
     pub(super) fn timeout(self) -> Duration {
         match self {
             Self::Silence | Self::End => Duration::ZERO,
-            Self::EarlyEnd => Duration::from_mins(1),
+            Self::EarlyEnd => Duration::from_secs(60),
         }
     }
 }

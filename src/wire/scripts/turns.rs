@@ -14,6 +14,9 @@ fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
     assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "0"]), "{minute -1}");
     assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "1"]), "{minute -1}");
     assert_eq!(node.eval(READ, &["a"], &[ONE, HOUR, "1"]), "OK");
+    // A heal of one that reads on other nodes.
+    assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "2"]), "OK");
+    assert_eq!(node.eval(UNREAD, &["a"], &[TWO]), "1");
     assert_eq!(node.eval(LOOK_READ, &["a"], &[HOUR, "0"]), "{minute 1}");
     assert_eq!(node.run(&["SCARD", "a:redlatch:waiting"]), "2");
     // Also where it is the writer itself that has the lock by now.
@@ -26,6 +29,10 @@ fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
     for again in ["0", "1"] {
         assert_eq!(node.eval(READ, &["w"], &[ONE, HOUR, again]), "{minute -1}");
     }
+    assert_eq!(
+        node.eval(READ, &["w"], &[ONE, HOUR, "2"]),
+        format!("{{hour {TWO}}}")
+    );
     assert_eq!(node.eval(LOOK_READ, &["w"], &["0", "0"]), "{hour 0}");
     node.run(&["DEL", "w", "w:redlatch:intent"]);
     assert_eq!(node.run(&["PTTL", "a:redlatch:waiting"]), "hour");

@@ -152,4 +152,11 @@ fn nobody_has_a_lock_that_rests() {
         made.assumed.nodes_forget = true;
         made.breaks(&[]);
     }
+    // Whoever was over when it was returned has had nothing; that it was returned is another matter.
+    let (mut made, hold) = one();
+    made.gives_back(hold, 15, Says::Okay);
+    made.notes(16, What::Rests { hold, until: 25 });
+    made.assumed.is_exact = true;
+    made.takes(2, On::alone(1), (18, 24), 24, 0);
+    made.breaks(&[Rule::Validity]);
 }

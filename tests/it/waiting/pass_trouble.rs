@@ -156,6 +156,10 @@ fn an_attempt_without_a_reply_is_undone_behind_it_and_the_release_is_not() {
     let second = got(waiting);
     assert_eq!(granted(second.votes()), 3);
     second.unlock().unwrap();
+    // Nobody waits for the reply to an undo.
+    assert!(eventually(BOUND, || !silent
+        .heard_of(Kind::Release)
+        .is_empty()));
     let set = silent.heard_of(Kind::Set)[0].connection;
     assert_eq!(silent.heard_on(set), [Kind::Set, Kind::Pass, Kind::Release]);
     let [undo] = &silent.heard_of(Kind::Release)[..] else {

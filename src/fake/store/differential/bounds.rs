@@ -44,7 +44,7 @@ fn intents() -> Vec<Vec<Step>> {
                 ]);
             }
         }
-        for again in ["0", "1"] {
+        for again in ["0", "1", "2"] {
             all.push(vec![
                 is_read(&[(ONE, 1_000)]),
                 lasts(&intent("a"), Plant::Text("1".into()), intended),

@@ -246,7 +246,7 @@ fn of_readers(dice: &mut Dice<'_>) -> Step {
         _ => value(dice, lock),
     };
     let ttl = odd_ttl(dice, lock);
-    let again = dice.pick(&["0", "1"]).into();
+    let again = dice.pick(&["0", "1", "2"]).into();
     let rest = match kind {
         READ => vec![value, ttl, again],
         REREAD => vec![value, ttl],
