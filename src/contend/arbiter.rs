@@ -68,6 +68,8 @@ pub(crate) struct Wait<'c> {
     /// The nodes that granted the last attempt, which was refused by others: the holder has no key there, so that neither a look
     /// nor a bell tells of its end.
     without_holder: Vec<bool>,
+    /// Whether the first node granted the last attempt, and readers of others refused it.
+    is_read_elsewhere: bool,
 }
 
 /// The next step after a look at the one node.
@@ -91,6 +93,7 @@ impl<'c> Wait<'c> {
             hints: 0,
             writer_waits: false,
             without_holder: Vec::new(),
+            is_read_elsewhere: false,
         }
     }
 
@@ -98,13 +101,20 @@ impl<'c> Wait<'c> {
     pub(crate) fn refused(&mut self, error: &Error) {
         self.writer_waits = error.writer_waits();
         self.without_holder.clear();
+        self.is_read_elsewhere = false;
+        let (Error::Held { nodes, .. }, None) = (error, self.wanted.semaphore) else {
+            return;
+        };
         let is_a_holder = |report: &NodeReport| matches!(&report.vote, Vote::Held { remaining: Some(left), readers: None, .. } if !left.is_zero());
-        if let (Error::Held { nodes, .. }, None) = (error, self.wanted.semaphore)
-            && nodes.iter().any(is_a_holder)
-        {
-            // Among readers a writer waits at the first node in any case: there its intent keeps them out.
-            let granted = nodes.iter().map(|report| report.vote.is_granted());
+        let mut votes = nodes.iter().map(|report| &report.vote);
+        if nodes.iter().any(is_a_holder) {
+            let granted = votes.map(Vote::is_granted);
             self.without_holder.extend(granted);
+        } else if let Target::Lock(_) = self.wanted.target {
+            // Among readers a writer waits at the first node in any case: there its intent keeps them out.
+            let first = votes.find(|vote| !matches!(vote, Vote::Failed(_)));
+            self.is_read_elsewhere = first.is_some_and(Vote::is_granted)
+                && votes.any(|vote| matches!(vote, Vote::Held { readers: Some(_), .. }));
         }
     }
 
@@ -173,6 +183,10 @@ impl<'c> Wait<'c> {
     /// time has passed. Returns the attempts to make.
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
+        if self.is_read_elsewhere {
+            // The readers of the other nodes were there before its intent, and no bell of this one tells of their end.
+            when_free = WhenFree::Intend;
+        }
         for _ in 0..MOST_POLLS {
             let next = if self.hints < self.most_hints() {
                 self.poll(cluster.delay()?, when_free)
@@ -257,7 +271,10 @@ impl<'c> Wait<'c> {
                 return Next::Attempt(look.free);
             }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
-            (LockState::Held(held), WhenFree::Take) => delay.min(held.saturating_add(PRECISION)),
+            (LockState::Free, WhenFree::Intend) => delay,
+            (LockState::Held(held), WhenFree::Take | WhenFree::Intend) => {
+                delay.min(held.saturating_add(PRECISION))
+            }
             // Readers that were just woken have the time that the node names, also where this client looks more often.
             (LockState::Held(held), WhenFree::Yield) => {
                 let turn = held.saturating_add(PRECISION);

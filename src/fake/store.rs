@@ -125,11 +125,11 @@ impl Store {
             ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
                 self.scan([cursor, pattern, count, longest], now)
             }
-            ["EVAL", script, "1", key, announced, in_any_case] if *script == LOOK => {
-                self.look(key, (announced, in_any_case), now)
+            ["EVAL", script, "1", key, announced, when_free] if *script == LOOK => {
+                self.look(key, (announced, when_free), now)
             }
-            ["EVAL", script, "1", key, announced, in_any_case, permits] if *script == LOOK => {
-                self.look_at_slots(key, (announced, in_any_case, permits), now)
+            ["EVAL", script, "1", key, announced, when_free, permits] if *script == LOOK => {
+                self.look_at_slots(key, (announced, when_free, permits), now)
             }
             other => self
                 .execute_for_readers(other, now)

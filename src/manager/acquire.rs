@@ -147,8 +147,8 @@ impl LockManager {
                 wait.wait(WhenFree::Take)?
             }
             Start::Ask => match self.when_free(params) {
-                WhenFree::Yield => wait.wait(WhenFree::Yield)?,
                 WhenFree::Take => wait.begin()?,
+                when_free @ (WhenFree::Yield | WhenFree::Intend) => wait.wait(when_free)?,
             },
         };
         loop {

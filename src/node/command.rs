@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fence::Fence;
-use super::wait::Target;
+use super::wait::{Target, WhenFree};
 use crate::subject::Names;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
@@ -254,9 +254,8 @@ pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
     Packed::new("scan", &words).with_replies_up_to(LONGEST_PAGE)
 }
 
-/// Asks for how long a client that waits for this has to wait, and announces for how long it does: for a free lock only
-/// `in_any_case`.
-pub(super) fn look(target: Target<'_>, announced: Duration, in_any_case: bool) -> Packed {
+/// Asks for how long a client that waits for this has to wait, and announces for how long it does.
+pub(super) fn look(target: Target<'_>, announced: Duration, when_free: WhenFree) -> Packed {
     let mut words: Vec<Word<'_>> = Vec::with_capacity(8);
     let (script, permits) = match target {
         Target::Lock(key) => {
@@ -277,7 +276,12 @@ pub(super) fn look(target: Target<'_>, announced: Duration, in_any_case: bool) -
             (&LOOK_SCRIPT, Some(permits))
         }
     };
-    words.extend([millis(announced), flag(in_any_case)]);
+    let when_free = match when_free {
+        WhenFree::Take => "0",
+        WhenFree::Yield => "1",
+        WhenFree::Intend => "2",
+    };
+    words.extend([millis(announced), when_free.into()]);
     words.extend(permits.map(|permits| Word::from(u64::from(permits))));
     Packed::call("look", script, &words)
 }

@@ -79,6 +79,8 @@ pub(crate) enum WhenFree {
     Take,
     /// Lets the client have it that it has just woken.
     Yield,
+    /// Keeps new readers out, and waits for those that have it on other nodes.
+    Intend,
 }
 
 /// What listening for a release has led to.
@@ -107,7 +109,8 @@ impl Node {
     }
 
     /// Asks the node for how long it has a lock. Announces that a client waits, for `span`, the server's tick and a node timeout; a
-    /// span of zero announces nothing. A free lock is announced only by a client that yields. None if the node does not tell.
+    /// span of zero announces nothing. A free lock is announced only by a client that does not take it. None if the node does not
+    /// tell.
     pub(crate) fn look(
         &self,
         target: Target<'_>,
@@ -122,7 +125,7 @@ impl Node {
                 .saturating_add(self.timeout),
         };
         let permits = target.permits();
-        let command = command::look(target, announced, when_free == WhenFree::Yield);
+        let command = command::look(target, announced, when_free);
         if let Target::All(keys) = target {
             let accepts = |reply: &Reply, count: usize| {
                 matches!(reply, Reply::Error(_)) || look_at_all(reply, count).is_some()

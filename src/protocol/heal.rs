@@ -80,13 +80,10 @@ fn wanted(cluster: &Cluster, extension: &Extension) -> Option<Box<[bool]>> {
 
 /// The time to live of the key: that of the extension, or what is left of the lock if that is more.
 fn ttl(cluster: &Cluster, extension: &Extension) -> Duration {
-    let Extension {
-        lease,
-        term,
-        started,
-        ..
-    } = extension;
-    let left = lease.deadline().saturating_since(*started);
+    let Extension { lease, term, .. } = extension;
+    let deadline = lease.deadline();
+    // Not since the extension began: that may be long ago, and the key is set after this reading.
+    let left = deadline.saturating_since(cluster.clock.now());
     covering(&cluster.options, *term, left)
 }
 

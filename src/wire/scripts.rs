@@ -63,11 +63,15 @@ pub(crate) const RETAKE: &str = lua!(retake);
 /// key that readers have: the PTTL, how many of them are alive, and for how long the one is that ends first.
 pub(crate) const INSPECT: &str = lua!(refusal inspect);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if
-/// the wait was announced, or else 0. With `in_any_case`, a free lock is announced as well. If its bell rang and no client has
-/// come for that, the script returns -3 and 0. Where readers have the key, it leaves an intent for the time that is
-/// announced, but for a minute at most, which keeps new readers out; with `in_any_case` it is the look of one that has just given the lock back, so the
-/// readers that were woken have 20 ms, and it returns 20 at most in place of the PTTL. A lock is not free for the moment in which the
-/// bell of its readers rings: it is their turn.
+/// the wait was announced, or else 0. Where readers have the key, it leaves an intent for the time that is announced, but for a
+/// minute at most, which keeps new readers out. A lock is not free for the moment in which the bell of its readers rings: it is
+/// their turn. `when_free` says who looks:
+///
+/// - `0`: one that takes a free lock, which is not announced.
+/// - `1`: one that has just given the lock back. A free lock is announced as well, and if its bell rang and no client has come for
+///   that, the script returns -3 and 0. Readers that were woken have 20 ms: it leaves no intent, and returns 20 at most in place
+///   of the PTTL.
+/// - `2`: a writer that readers of other nodes have refused. A free lock is announced, and the intent is left in any case.
 ///
 /// Looks at all slots of a semaphore at once: it has as many permits as the last argument says. In place of the lock's, the
 /// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each

@@ -81,6 +81,11 @@ impl Time {
         self.gained_ms = 0;
         clock.set_ahead_ms(ahead_ms);
     }
+
+    /// Keys that were set by the former clock end by this one: they were set back by the difference, and by what was before.
+    fn follows(&mut self, former: &Self) {
+        self.back_ms = former.back_ms + (former.ahead_ms - self.ahead_ms).max(0);
+    }
 }
 
 impl Node {
@@ -196,9 +201,10 @@ impl Node {
     /// The replica takes the place of the server, which is killed. Returns whether its memory is as it was to be; nothing
     /// happens where there is no replica.
     pub(crate) fn promote(&mut self) -> bool {
-        let Some((replica, time, number)) = self.replica.take() else {
+        let Some((replica, mut time, number)) = self.replica.take() else {
             return false;
         };
+        time.follows(&self.time);
         self.server.kill();
         replica.command(&["REPLICAOF", "NO", "ONE"]);
         self.server = replica;

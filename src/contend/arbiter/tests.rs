@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::error::NodeError;
 use crate::fake::{FakeClock, FakeNode};
 use crate::{Fanout, LockManager};
 
@@ -192,20 +193,46 @@ fn one_who_was_granted_the_first_node_alone_waits_where_it_was_refused() {
     wait.refused(&refused([Vote::Granted, held(), held()]));
     assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
     assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
-    // Of readers, some are on their way to the first node: there the intent of a writer keeps them out.
-    let mut read = held();
-    if let Vote::Held { readers, .. } = &mut read {
-        *readers = Some(1);
-    }
-    for node in &world.nodes[1..] {
-        node.hold("job", "another", DELAY * 2);
-    }
-    wait.refused(&refused([Vote::Granted, read, Vote::held(None)]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
     wait.refused(&refused([held(), Vote::Granted, held()]));
     assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
     assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
+}
+
+fn a_reader() -> Vote {
+    let mut vote = Vote::held(Some(DELAY));
+    if let Vote::Held { readers, .. } = &mut vote {
+        *readers = Some(1);
+    }
+    vote
+}
+
+/// Other readers are on their way to the first node.
+#[test]
+fn a_writer_that_readers_of_other_nodes_refuse_keeps_new_ones_out_at_the_first_and_waits() {
+    let world = world();
+    let mut wait = world.begin();
+    let intent = |i: usize| world.nodes[i].token_of("job:redlatch:intent");
+    for round in 1..=3 {
+        wait.refused(&refused([Vote::Granted, a_reader(), Vote::held(None)]));
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+        assert_eq!(world.clock.elapsed(), DELAY * round);
+        assert_eq!([0, 1, 2].map(|i| intent(i).is_some()), [true, false, false]);
+    }
+    // One that failed is not the first.
+    let failed = || Vote::Failed(NodeError::TimedOut);
+    wait.refused(&refused([failed(), Vote::Granted, a_reader()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY * 4);
+    for votes in [
+        [a_reader(), Vote::Granted, a_reader()],
+        [Vote::Granted, Vote::held(None), failed()],
+        [failed(), Vote::NotAsked, a_reader()],
+    ] {
+        wait.refused(&refused(votes));
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+        assert_eq!(world.clock.elapsed(), DELAY * 4);
+        wait.hints = 0;
+    }
 }
 
 #[test]

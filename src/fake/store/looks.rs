@@ -77,11 +77,12 @@ impl Store {
         })
     }
 
-    /// Where readers have the key, a client that is to be announced leaves its intent. One that is polite looks again instead.
+    /// Where readers have the key, a client that is to be announced leaves its intent. One that is polite looks again instead, and
+    /// one that readers have refused elsewhere leaves it in any case.
     pub(super) fn look(
         &mut self,
         key: &str,
-        (announced, in_any_case): (&str, &str),
+        (announced, when_free): (&str, &str),
         now: Duration,
     ) -> Reply {
         let mut left = self.pttl(key, now);
@@ -90,14 +91,16 @@ impl Store {
             let rung = self.pttl(&readers_bell(key), now);
             left = if rung >= 0 { rung } else { left };
         }
-        if let Some(answer) = self.is_looked_at(key, left, (announced, in_any_case), now) {
+        if let Some(answer) = self.is_looked_at(key, left, (announced, when_free), now) {
             return Reply::Array(answer.into());
         }
         let is_sorted = |entry: &mut Entry| entry.sorted().is_some();
         let is_read = left >= 0 && self.get(key, now).is_some_and(is_sorted);
-        if is_read && in_any_case == "1" {
+        if is_read && when_free == "1" {
             left = left.min(20);
-        } else if is_read && let Some(span @ 1..) = integer(announced) {
+        } else if (is_read || when_free == "2")
+            && let Some(span @ 1..) = integer(announced)
+        {
             let span = span.min(LONGEST_INTENT_MS);
             let intent = intent(key);
             let intended = self.pttl(&intent, now);
@@ -115,20 +118,20 @@ impl Store {
         &mut self,
         key: &str,
         left: i64,
-        (announced, in_any_case): (&str, &str),
+        (announced, when_free): (&str, &str),
         now: Duration,
     ) -> Option<[Reply; 2]> {
-        if left == -2 && in_any_case == "1" && self.get(&bell(key), now).is_some() {
+        if left == -2 && when_free == "1" && self.get(&bell(key), now).is_some() {
             return Some([Reply::Int(-3), Reply::Int(0)]);
         }
-        let is_silent = announced == "0" || (left < 0 && in_any_case != "1");
+        let is_silent = announced == "0" || (left < 0 && when_free == "0");
         is_silent.then_some([Reply::Int(left), Reply::Int(0)])
     }
 
     pub(super) fn look_at_slots(
         &mut self,
         key: &str,
-        (announced, in_any_case, permits): (&str, &str, &str),
+        (announced, when_free, permits): (&str, &str, &str),
         now: Duration,
     ) -> Reply {
         let slots = 0..permits.parse::<u32>().unwrap_or(0);
@@ -140,7 +143,7 @@ impl Store {
         // A slot that never is free comes last.
         let first = left.iter().min_by_key(|left| (**left == -1, **left));
         let first = first.copied().unwrap_or(-1);
-        let answer = self.is_looked_at(key, first, (announced, in_any_case), now);
+        let answer = self.is_looked_at(key, first, (announced, when_free), now);
         let answer = answer.unwrap_or_else(|| {
             let is_announced = self.announce(key, "1", announced, now);
             [Reply::Int(first), Reply::Int(is_announced)]

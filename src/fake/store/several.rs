@@ -37,8 +37,8 @@ impl Store {
             [value, ttl] if *script == EXTEND_ALL => {
                 each(&mut |lock| self.extend(lock, value, ttl, now))
             }
-            [announced, in_any_case] if *script == LOOK_ALL => {
-                self.look_all(locks, (announced, in_any_case), now)
+            [announced, when_free] if *script == LOOK_ALL => {
+                self.look_all(locks, (announced, when_free), now)
             }
             _ => return None,
         })

@@ -1,4 +1,4 @@
--- KEYS: 1 lock or semaphore   ARGV: 1 announced_ms 2 in_any_case 3 permits, of a semaphore
+-- KEYS: 1 lock or semaphore   ARGV: 1 announced_ms 2 when_free 3 permits, of a semaphore
 local left, free = nil, ARGV[3] and ''
 if not free then left = redis.call('PTTL', KEYS[1]) end
 for slot = 0, (ARGV[3] or 0) - 1 do
@@ -11,8 +11,8 @@ if left == -2 and not free then
   if type(rung) == 'number' and rung >= 0 then left = rung end
 end
 if left == -2 and ARGV[2] == '1' and redis.pcall('EXISTS', KEYS[1] .. ':redlatch:bell') == 1 then return {-3, 0, free} end
-if ARGV[1] == '0' or (left < 0 and ARGV[2] ~= '1') then return {left, 0, free} end
-if not free and left >= 0 and redis.pcall('TYPE', KEYS[1]).ok == 'zset' then
+if ARGV[1] == '0' or (left < 0 and ARGV[2] == '0') then return {left, 0, free} end
+if not free and (ARGV[2] == '2' or left >= 0 and redis.pcall('TYPE', KEYS[1]).ok == 'zset') then
   if ARGV[2] == '1' then
     left = math.min(left, 20)
   else

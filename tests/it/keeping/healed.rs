@@ -245,6 +245,23 @@ fn a_healed_key_lives_as_long_as_the_lock_also_after_a_short_extension() {
 }
 
 #[test]
+fn a_healed_key_does_not_outlive_its_lock_by_the_time_the_extension_took() {
+    let (clock, nodes, manager) = cluster();
+    let guard = manager.try_lock("report", TTL * 6).unwrap();
+    nodes[0].restart();
+    nodes[1..].iter().for_each(|node| node.delay(ms(40)));
+    let began = clock.elapsed();
+    guard.extend(TTL).unwrap();
+    let took = clock.elapsed().checked_sub(began).unwrap();
+    assert!(took >= ms(40), "{took:?}");
+    let left = nodes[0].ttl_of("report").unwrap();
+    assert!(
+        left > guard.remaining() && left + took < TTL * 6 + ms(10),
+        "{left:?}, after {took:?}"
+    );
+}
+
+#[test]
 fn a_node_that_failed_lately_is_not_healed_and_nobody_waits_for_it() {
     let (clock, nodes, manager) = cluster();
     nodes[0].hang();

@@ -35,14 +35,19 @@ fn intents() -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for intended in ["1", "99", "100", "101", "59999", "60000", "60001", "120000"] {
         for announced in ["100", "60000", "60001"] {
-            for in_any_case in ["0", "1"] {
+            for when_free in ["0", "1"] {
                 all.push(vec![
                     is_read(&[(ONE, 60_000)]),
                     lasts(&intent("a"), Plant::Text("1".into()), intended),
-                    call(LOOK, &["a"], &[announced, in_any_case]),
-                    call(LOOK_READ, &["a"], &[announced, in_any_case]),
+                    call(LOOK, &["a"], &[announced, when_free]),
+                    call(LOOK_READ, &["a"], &[announced, when_free]),
                 ]);
             }
+            all.push(vec![
+                lasts(&intent("a"), Plant::Text("1".into()), intended),
+                call(LOOK, &["a"], &[announced, "2"]),
+                call(READ, &["a"], &[ONE, MINUTE, "0"]),
+            ]);
         }
         for again in ["0", "1", "2"] {
             all.push(vec![
@@ -60,13 +65,13 @@ fn intents() -> Vec<Vec<Step>> {
 fn ends() -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for later in ["4", "5", "6"] {
-        for (member, in_any_case) in [(ONE, "0"), (ONE, "1"), ("token", "0")] {
+        for (member, when_free) in [(ONE, "0"), (ONE, "1"), ("token", "0")] {
             let reader = Plant::Sorted(vec![(member.into(), Score::Later(5))]);
             all.push(vec![
                 lasts("a", reader, "5"),
                 Step::Later(later.into()),
-                call(LOOK, &["a"], &["500", in_any_case]),
-                call(LOOK_READ, &["a"], &["500", in_any_case]),
+                call(LOOK, &["a"], &["500", when_free]),
+                call(LOOK_READ, &["a"], &["500", when_free]),
                 call(INSPECT, &["a"], &[]),
                 call(INSPECT_READ, &["a"], &[ONE]),
             ]);

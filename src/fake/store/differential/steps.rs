@@ -296,8 +296,9 @@ fn look(dice: &mut Dice<'_>) -> Step {
         "9223372036854775807",
     ]);
     let rest = vec![announced.into(), dice.pick(&["0", "1"]).into()];
-    match dice.below(9) {
+    match dice.below(10) {
         0..3 => eval(LOOK, &[lock(dice).to_owned()], rest),
+        9 => eval(LOOK, &[lock(dice).to_owned()], vec![announced.into(), "2".into()]),
         3..5 => eval(LOOK_READ, &[lock(dice).to_owned()], rest),
         5..7 => {
             let permits = dice.pick(&["3", "1", "4"]);
