@@ -1,5 +1,6 @@
 ; The key that a heal sets is there for as long as the lock is valid: until the end of the extension, or the old end if that is later.
-; code: src/protocol/heal.rs ttl: let left = lease.deadline().saturating_since(*started);
+; All is counted from a look at the clock just before the heal is sent. The extension began earlier, so it ends earlier too.
+; code: src/protocol/heal.rs ttl: let left = deadline.saturating_since(cluster.clock.now());
 ; code: src/protocol/heal.rs covering: if left <= term.validity {
 ; code: src/protocol/heal.rs covering: let left = left.saturating_add(MILLISECOND);
 ; code: src/protocol/heal.rs covering: options.ttl_for(left).max(term.ttl)
