@@ -114,7 +114,15 @@ impl<'c> Wait<'c> {
             // Among readers a writer waits at the first node in any case: there its intent keeps them out.
             let first = votes.find(|vote| !matches!(vote, Vote::Failed(_)));
             self.is_read_elsewhere = first.is_some_and(Vote::is_granted)
-                && votes.any(|vote| matches!(vote, Vote::Held { readers: Some(_), .. }));
+                && votes.any(|vote| {
+                    matches!(
+                        vote,
+                        Vote::Held {
+                            readers: Some(_),
+                            ..
+                        }
+                    )
+                });
         }
     }
 

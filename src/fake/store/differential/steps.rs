@@ -298,7 +298,11 @@ fn look(dice: &mut Dice<'_>) -> Step {
     let rest = vec![announced.into(), dice.pick(&["0", "1"]).into()];
     match dice.below(10) {
         0..3 => eval(LOOK, &[lock(dice).to_owned()], rest),
-        9 => eval(LOOK, &[lock(dice).to_owned()], vec![announced.into(), "2".into()]),
+        9 => eval(
+            LOOK,
+            &[lock(dice).to_owned()],
+            vec![announced.into(), "2".into()],
+        ),
         3..5 => eval(LOOK_READ, &[lock(dice).to_owned()], rest),
         5..7 => {
             let permits = dice.pick(&["3", "1", "4"]);
