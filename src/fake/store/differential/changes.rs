@@ -76,7 +76,7 @@ fn all_changes() -> Vec<(String, (String, String))> {
     all
 }
 
-/// `REDLATCH_CHANGES=fenced` takes those of files whose names begin so, and `REDLATCH_CHANGES_OF=1/4` a part of them.
+/// `REDLATCH_CHANGES=fenced` takes those of files whose names begin so.
 #[test]
 #[ignore = "it takes minutes: for the night"]
 fn every_change_of_a_line_of_a_script_is_seen() {
