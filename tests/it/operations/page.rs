@@ -292,7 +292,10 @@ fn every_error_and_every_log_line_is_on_the_page() {
             }
         }
     }
-    assert!(lines >= 7, "no log lines were found: this test looks in the wrong place");
+    assert!(
+        lines >= 7,
+        "no log lines were found: this test looks in the wrong place"
+    );
 }
 
 #[test]
