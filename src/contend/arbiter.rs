@@ -68,8 +68,8 @@ pub(crate) struct Wait<'c> {
     /// The nodes that granted the last attempt, which was refused by others: the holder has no key there, so that neither a look
     /// nor a bell tells of its end.
     without_holder: Vec<bool>,
-    /// Whether the first node granted the last attempt, and readers of others refused it.
-    is_read_elsewhere: bool,
+    /// The key for which readers of other nodes refused the last attempt, if the first node granted it.
+    read_elsewhere: Option<&'c str>,
 }
 
 /// The next step after a look at the one node.
@@ -93,7 +93,7 @@ impl<'c> Wait<'c> {
             hints: 0,
             writer_waits: false,
             without_holder: Vec::new(),
-            is_read_elsewhere: false,
+            read_elsewhere: None,
         }
     }
 
@@ -101,7 +101,7 @@ impl<'c> Wait<'c> {
     pub(crate) fn refused(&mut self, error: &Error) {
         self.writer_waits = error.writer_waits();
         self.without_holder.clear();
-        self.is_read_elsewhere = false;
+        self.read_elsewhere = None;
         let (Error::Held { nodes, .. }, None) = (error, self.wanted.semaphore) else {
             return;
         };
@@ -110,19 +110,32 @@ impl<'c> Wait<'c> {
         if nodes.iter().any(is_a_holder) {
             let granted = votes.map(Vote::is_granted);
             self.without_holder.extend(granted);
-        } else if let Target::Lock(_) = self.wanted.target {
-            // Among readers a writer waits at the first node in any case: there its intent keeps them out.
-            let first = votes.find(|vote| !matches!(vote, Vote::Failed(_)));
-            self.is_read_elsewhere = first.is_some_and(Vote::is_granted)
-                && votes.any(|vote| {
-                    matches!(
-                        vote,
-                        Vote::Held {
-                            readers: Some(_),
-                            ..
-                        }
-                    )
-                });
+        } else if votes
+            .find(|vote| !matches!(vote, Vote::Failed(_)))
+            .is_some_and(Vote::is_granted)
+        {
+            self.read_elsewhere = votes.find_map(|vote| self.read_by_others(vote));
+        }
+    }
+
+    /// The key that readers have, by this vote of a node that refused a writer. Where the first node refuses the writer, a look
+    /// there leaves an intent in any case.
+    fn read_by_others(&self, vote: &Vote) -> Option<&'c str> {
+        let Vote::Held {
+            readers: Some(_),
+            resource,
+            ..
+        } = vote
+        else {
+            return None;
+        };
+        match self.wanted.target {
+            Target::Lock(key) => Some(key),
+            Target::All(keys) => {
+                let key = self.cluster.key(resource.as_ref()?);
+                keys.iter().find(|each| **each == key).map(String::as_str)
+            }
+            Target::Read(_) | Target::Slots(..) => None,
         }
     }
 
@@ -132,7 +145,8 @@ impl<'c> Wait<'c> {
         let look = match self.wanted.semaphore {
             // One look is made even by a call that does not wait, unless this manager has all slots itself.
             Some(semaphore) if !self.without_own(0..semaphore.permits).is_empty() => {
-                self.look(Duration::ZERO, WhenFree::Take, || false)
+                let how = (self.wanted.target, WhenFree::Take);
+                self.look(Duration::ZERO, how, || false)
             }
             _ => None,
         };
@@ -191,17 +205,18 @@ impl<'c> Wait<'c> {
     /// time has passed. Returns the attempts to make.
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
-        if self.is_read_elsewhere {
+        let mut target = self.wanted.target;
+        if let Some(key) = self.read_elsewhere {
             // The readers of the other nodes were there before its intent, and no bell of this one tells of their end.
-            when_free = WhenFree::Intend;
+            (target, when_free) = (Target::Lock(key), WhenFree::Intend);
         }
         for _ in 0..MOST_POLLS {
             let next = if self.hints < self.most_hints() {
-                self.poll(cluster.delay()?, when_free)
+                self.poll(cluster.delay()?, target, when_free)
             } else {
                 Next::Sleep
             };
-            when_free = WhenFree::Take;
+            (target, when_free) = (self.wanted.target, WhenFree::Take);
             match next {
                 Next::Attempt(slots) => {
                     self.hints = self.hints.saturating_add(1);
@@ -238,7 +253,7 @@ impl<'c> Wait<'c> {
     fn look(
         &self,
         span: Duration,
-        when_free: WhenFree,
+        (target, when_free): (Target<'_>, WhenFree),
         is_over: impl Fn() -> bool,
     ) -> Option<(LookReply, Option<Listener<'c>>)> {
         let skipped = self.without_holder.iter().copied();
@@ -252,7 +267,7 @@ impl<'c> Wait<'c> {
                 node.listener()
             };
             let announced = listener.as_ref().map_or(Duration::ZERO, |_| span);
-            let mut look = node.look(self.wanted.target, announced, when_free)?;
+            let mut look = node.look(target, announced, when_free)?;
             look.free = self.without_own(look.free);
             let is_announced = look.is_announced;
             Some((look, listener.filter(|_| is_announced)))
@@ -260,12 +275,13 @@ impl<'c> Wait<'c> {
     }
 
     /// Looks at the lock. Waits for its release, for the end of the key, or for `delay`.
-    fn poll(&self, delay: Duration, when_free: WhenFree) -> Next {
+    fn poll(&self, delay: Duration, target: Target<'_>, when_free: WhenFree) -> Next {
         let cluster = self.cluster;
         let left = || self.patience.left(&cluster.clock);
         let delay = delay.min(left());
         // A node that hangs may use up the remaining time.
-        let Some((look, listener)) = self.look(delay, when_free, || left().is_zero()) else {
+        let how = (target, when_free);
+        let Some((look, listener)) = self.look(delay, how, || left().is_zero()) else {
             return Next::Sleep;
         };
         let is_semaphore = self.wanted.semaphore.is_some();
@@ -276,6 +292,10 @@ impl<'c> Wait<'c> {
                 delay
             }
             (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => {
+                return Next::Attempt(look.free);
+            }
+            // Nobody is announced, and so no intent was left that makes it worth waiting.
+            (LockState::Free, WhenFree::Intend) if listener.is_none() => {
                 return Next::Attempt(look.free);
             }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
@@ -294,7 +314,7 @@ impl<'c> Wait<'c> {
         let longest = left().saturating_add(PRECISION);
         let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
         let listen = |listener: Listener<'_>| {
-            let bell = self.wanted.target.bell(look.place);
+            let bell = target.bell(look.place);
             listener.listen(&bell, span, longest, given_up)
         };
         match listener.map(listen) {

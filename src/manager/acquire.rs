@@ -146,10 +146,8 @@ impl LockManager {
                 wait.refused(&error);
                 wait.wait(WhenFree::Take)?
             }
-            Start::Ask => match self.when_free(params) {
-                WhenFree::Take => wait.begin()?,
-                when_free @ (WhenFree::Yield | WhenFree::Intend) => wait.wait(when_free)?,
-            },
+            Start::Ask if self.yields(params) => wait.wait(WhenFree::Yield)?,
+            Start::Ask => wait.begin()?,
         };
         loop {
             let result = match passed.take() {
@@ -200,18 +198,16 @@ impl LockManager {
     }
 
     /// Whether a client that this manager has just woken comes first.
-    fn when_free(&self, params: &LockParams) -> WhenFree {
+    fn yields(&self, params: &LockParams) -> bool {
         if params.timeout.is_zero() {
-            return WhenFree::Take;
+            return false;
         }
         let now = self.cluster().clock.now();
         let keys = params.keys.each().iter();
-        let yields = |key: &&String| self.shared.courtesy.when_free(key, now) == WhenFree::Yield;
         // All keys are asked about: one is polite once.
-        match keys.filter(yields).count() {
-            0 => WhenFree::Take,
-            _ => WhenFree::Yield,
-        }
+        keys.filter(|key| self.shared.courtesy.is_owed(key, now))
+            .count()
+            > 0
     }
 
     /// Asks for the lock; or for one slot after the other, until one is granted or the nodes fail.

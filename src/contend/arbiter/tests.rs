@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::error::NodeError;
 use crate::fake::{FakeClock, FakeNode};
-use crate::{Fanout, LockManager};
+use crate::{Builder, Fanout, LockManager};
 
 const DELAY: Duration = Duration::from_millis(100);
 
@@ -21,10 +21,14 @@ struct World {
 }
 
 fn world() -> World {
+    world_with(LockManager::builder())
+}
+
+fn world_with(builder: Builder) -> World {
     let clock = FakeClock::new();
     let nodes = FakeNode::cluster_on(3, &clock);
-    let builder = LockManager::builder().fakes(&nodes);
-    let manager = builder.retry_delay(DELAY, DELAY).build().unwrap();
+    let builder = builder.fakes(&nodes).retry_delay(DELAY, DELAY);
+    let manager = builder.build().unwrap();
     World {
         clock,
         nodes,
@@ -233,6 +237,46 @@ fn a_writer_that_readers_of_other_nodes_refuse_keeps_new_ones_out_at_the_first_a
         assert_eq!(world.clock.elapsed(), DELAY * 4);
         wait.hints = 0;
     }
+}
+
+/// Of several resources, it does so where readers have one of them.
+#[test]
+fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_elsewhere() {
+    let world = world_with(LockManager::builder().key_prefix("app:"));
+    let keys = ["app:a", "app:b", "app:c"].map(String::from);
+    let mut wait = world.begin_for(Target::All(&keys));
+    let about = |name: &str, vote: Vote| vote.about(&Arc::from(name));
+    wait.refused(&refused([
+        Vote::Granted,
+        about("a", Vote::held(None)),
+        about("b", a_reader()),
+    ]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY);
+    let intent = |key: &String| {
+        let intent = format!("{key}:redlatch:intent");
+        let nodes = world.nodes.iter();
+        nodes.map(|node| node.token_of(&intent).is_some()).collect()
+    };
+    let left: Vec<Vec<bool>> = keys.iter().map(intent).collect();
+    assert_eq!(left, [[false; 3], [true, false, false], [false; 3]]);
+    // A node that names no resource of this lock, or none at all, is of no use here.
+    for vote in [about("d", a_reader()), a_reader()] {
+        wait.refused(&refused([Vote::Granted, vote.clone(), vote]));
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+        assert_eq!(world.clock.elapsed(), DELAY);
+    }
+}
+
+#[test]
+fn a_writer_that_cannot_leave_its_intent_does_not_wait_for_its_effect() {
+    // The one connection is not used to listen.
+    let world = world_with(LockManager::builder().pool_size(1));
+    let mut wait = world.begin();
+    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), Duration::ZERO);
+    assert_eq!(world.nodes[0].token_of("job:redlatch:intent"), None);
 }
 
 #[test]
