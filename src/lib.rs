@@ -59,7 +59,7 @@
 //! node is asked for it, with a [random delay](Builder::retry_delay) in between, and a release wakes a waiting client
 //! within milliseconds. A [`Cancel`] ends a wait from another thread, for example when the program shuts down.
 //!
-//! **The time to live** is how long others wait if this process crashes. Choose a short one, but far above the node
+//! **The time to live** is how long the lock stays taken if this process crashes. Choose a short one, but far above the node
 //! timeout times the number of nodes. A lock that is needed for longer has to be [extended](LockGuard::extend) in time,
 //! or kept alive. Call [`check`](LockGuard::check) before each step that others must not see done twice.
 //!

@@ -77,8 +77,8 @@ impl LockManager {
 ///
 /// # There is no upgrade and no downgrade
 ///
-/// No method makes a writer of a reader. Two readers that both did that would wait for each other for ever: each of them for the
-/// end of the other. Give the lock back, take it for writing, and look again at what you read: somebody else may have
+/// No method makes a writer of a reader. Two readers that both did that would wait for each other without end: each of them for
+/// the end of the other. Give the lock back, take it for writing, and look again at what you read: somebody else may have
 /// written in between. No method makes a reader of a writer either: give the lock back, and take it for reading.
 ///
 /// ```compile_fail,E0599

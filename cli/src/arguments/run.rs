@@ -96,9 +96,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME", value_parser = Name::parse, conflicts_with = "max")]
     pub(crate) also: Vec<Name>,
 
-    /// Shares the lock with all who share it too, as a reader of a read-write lock. Who takes it without --shared has it
-    /// alone: neither runs while the other does, and the one that waits is not passed by those who come later to share.
-    /// So with --no-wait it may be refused while others share the lock. Nobody is told of the --label of one who shares
+    /// Shares the lock with other runs that have --shared (readers). A run without --shared (a writer) has the lock alone.
+    /// While a writer waits, no further reader gets the lock. So with --no-wait, a reader may be refused while only
+    /// readers have the lock. Nobody is shown the --label of a reader
     #[arg(long, conflicts_with_all = ["also", "max", "at_least", "forever"])]
     pub(crate) shared: bool,
 

@@ -20,8 +20,8 @@ pub(crate) const EXAMPLES: [Entry; 1] = [(
 /// Releases a lock in place of its holder, if it is held with this token.
 ///
 /// A holder that still runs goes on until it notices. 'redlatch status' shows the token; that of a lock that rests begins
-/// with 'rest:'. Of a lock that is --shared, it takes away the one who has this token, as REDLATCH_TOKEN told that one, and
-/// the others go on. Of a run with --also it gives back this name alone, so give each name.
+/// with 'rest:'. Of a lock that is --shared, it removes the reader with this token, which that reader's command got as
+/// REDLATCH_TOKEN; the other readers go on. Of a run with --also it releases this name alone, so give each name.
 #[derive(Debug, Args)]
 #[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Unlock {

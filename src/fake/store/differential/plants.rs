@@ -21,7 +21,7 @@ pub(super) fn plant(dice: &mut Dice<'_>) -> Step {
         3..7 => (lock.to_owned(), Plant::Sorted(readers(dice))),
         7 => (lock.to_owned(), Plant::Hash),
         8 => (lock.to_owned(), Plant::Nothing),
-        // One that lasts for more than a minute, or for ever, keeps nobody out.
+        // One that lasts for more than a minute, or never expires, keeps nobody out.
         9 => (
             intent(lock),
             dice.pick(&[Plant::Text("1".into()), Plant::Hash]),

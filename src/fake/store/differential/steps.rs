@@ -15,7 +15,7 @@ pub(super) enum Step {
     ByDigest(Vec<Word>),
     /// The server forgets all scripts.
     Flush,
-    /// In place of whatever is under this key, with a time to live in ms or for ever.
+    /// In place of whatever is under this key, with a time to live in ms, or without one.
     Plant(String, Plant, Option<Word>),
     /// So many ms pass.
     Later(Word),
