@@ -4,7 +4,8 @@ use redis::Value;
 use redlatch::{Error, LockGuard, NodeError, Protocol, Vote};
 use redlatch_testing::Server;
 
-use super::wire::{Raw, TOKEN, TTL_MS, assert_held, over, raw};
+use super::page::{Raw, TOKEN, TTL_MS, raw};
+use super::wire::{assert_held, over};
 use crate::managers::{fenced, patient};
 use crate::waiting::wake_up::{TTL, cluster};
 
