@@ -41,9 +41,9 @@ fn every_script_of_the_page_is_played() {
             "{name} is not called"
         );
     }
-    assert_eq!(names.len(), 11, "{names:?}");
+    assert_eq!(names.len(), 13, "{names:?}");
     assert!(others.iter().all(|block| behind.contains(&block.name)));
-    assert_eq!(others.len(), 1);
+    assert_eq!(others.len(), 2);
 }
 
 #[test]
