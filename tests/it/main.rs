@@ -123,6 +123,7 @@ mod readers {
 /// Other implementations of Redlock on the same keys.
 #[cfg(test)]
 mod interop {
+    mod page;
     mod port;
     mod refused;
     mod wire;

@@ -1,90 +1,14 @@
 //! docs/wire.md, played: a client that knows the page and nothing of the library, against the library, on real servers.
 
-use std::collections::HashMap;
 use std::thread;
 
 use redis::Value;
 use redlatch::{Error, LockGuard, LockManager, LockStatus, Protocol};
 use redlatch_testing::{Server, eventually, side_by_side};
 
+use super::page::{Block, OTHER, TOKEN, TTL_MS, blocks, raw};
 use crate::managers::{fenced_over, patient};
 use crate::waiting::wake_up::{BOUND, TTL, Waiting, cluster, process};
-
-pub(super) const TOKEN: &str = "00112233445566778899aabbccddeeff00112233";
-const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddcc";
-pub(super) const TTL_MS: &str = "60000";
-
-/// The scripts of the page by their names, which are the first words in them.
-fn scripts() -> HashMap<&'static str, &'static str> {
-    let page = include_str!("../../../docs/wire.md");
-    let blocks = page.split("```lua\n-- ").skip(1);
-    let scripts = blocks.map(|block| {
-        let script = block.split("```").next().unwrap();
-        script.split_once("   ").unwrap()
-    });
-    scripts
-        .map(|(name, rest)| (name, rest.split_once('\n').unwrap().1))
-        .collect()
-}
-
-/// A client that sends what the page says.
-pub(super) struct Raw<'a> {
-    servers: &'a [Server],
-    scripts: HashMap<&'static str, &'static str>,
-}
-
-pub(super) fn raw(servers: &[Server]) -> Raw<'_> {
-    let scripts = scripts();
-    Raw { servers, scripts }
-}
-
-impl Raw<'_> {
-    /// Calls a script of the page on every server.
-    #[track_caller]
-    pub(super) fn call(&self, name: &str, keys: &[&str], arguments: &[&str]) -> Vec<Value> {
-        let count = keys.len().to_string();
-        let words = [&["EVAL", self.scripts[name], &count], keys, arguments].concat();
-        let servers = self.servers.iter();
-        servers.map(|server| server.command(&words)).collect()
-    }
-
-    /// Whether a majority says so.
-    #[track_caller]
-    pub(super) fn agrees(&self, replies: &[Value], yes: &Value) -> bool {
-        let votes = replies.iter().filter(|reply| *reply == yes).count();
-        // No other client is at it meanwhile, so the servers agree.
-        assert!(votes == 0 || votes == self.servers.len(), "{replies:?}");
-        votes > 0
-    }
-
-    #[track_caller]
-    fn take(&self, key: &str, value: &str) -> bool {
-        let words = ["SET", key, value, "NX", "PX", TTL_MS];
-        let replies: Vec<Value> = self.servers.iter().map(|s| s.command(&words)).collect();
-        self.agrees(&replies, &Value::Okay)
-    }
-
-    #[track_caller]
-    pub(super) fn is_done(&self, name: &str, keys: &[&str], arguments: &[&str]) -> bool {
-        self.agrees(&self.call(name, keys, arguments), &Value::Int(1))
-    }
-
-    #[track_caller]
-    fn is_granted(&self, name: &str, keys: &[&str], arguments: &[&str]) -> bool {
-        self.agrees(&self.call(name, keys, arguments), &Value::Okay)
-    }
-
-    /// Whether one server says so at least.
-    #[track_caller]
-    fn is_done_somewhere(&self, name: &str, keys: &[&str]) -> bool {
-        self.call(name, keys, &[]).contains(&Value::Int(1))
-    }
-
-    #[track_caller]
-    fn release(&self, key: &str, value: &str) {
-        assert!(self.is_done("release", &[key], &[value]));
-    }
-}
 
 #[track_caller]
 pub(super) fn assert_held(result: Result<LockGuard, Error>) {
@@ -106,8 +30,10 @@ const BOTH: [Protocol; 2] = [Protocol::Classic, Protocol::Fenced];
 
 #[test]
 fn every_script_of_the_page_is_played() {
-    let mut names: Vec<&str> = scripts().into_keys().collect();
-    names.sort_unstable();
+    let (scripts, others): (Vec<Block>, Vec<Block>) =
+        blocks().into_iter().partition(Block::is_script);
+    let names: Vec<&str> = scripts.iter().map(|script| script.name).collect();
+    let behind: Vec<&str> = scripts.iter().flat_map(Block::behind).collect();
     let here = concat!(include_str!("wire.rs"), include_str!("wire_fenced.rs"));
     for name in &names {
         assert!(
@@ -115,7 +41,9 @@ fn every_script_of_the_page_is_played() {
             "{name} is not called"
         );
     }
-    assert_eq!(names.len(), 10, "{names:?}");
+    assert_eq!(names.len(), 13, "{names:?}");
+    assert!(others.iter().all(|block| behind.contains(&block.name)));
+    assert_eq!(others.len(), 2);
 }
 
 #[test]
@@ -267,7 +195,8 @@ fn readers_share_and_exclude_writers_and_plain_locks() {
 
         assert!(raw.is_granted("read", &["ledger"], &[TOKEN, TTL_MS]));
         let ours = ledger().try_read().unwrap();
-        assert!(raw.is_granted("read", &["ledger"], &[OTHER, TTL_MS]));
+        let other = format!("{OTHER} web-3");
+        assert!(raw.is_granted("read", &["ledger"], &[&other, TTL_MS]));
         let status = manager.status("ledger").unwrap();
         assert!(
             matches!(status, LockStatus::Read { readers: 3, .. }),
@@ -278,8 +207,8 @@ fn readers_share_and_exclude_writers_and_plain_locks() {
         assert!(!raw.take("ledger", TOKEN));
 
         assert!(raw.is_done("unread", &["ledger"], &[TOKEN]));
-        assert!(raw.is_done("unread", &["ledger"], &[OTHER]));
-        assert!(!raw.is_done("unread", &["ledger"], &[OTHER]));
+        assert!(raw.is_done("unread", &["ledger"], &[&other]));
+        assert!(!raw.is_done("unread", &["ledger"], &[&other]));
         assert!(!raw.take("ledger", TOKEN), "ours reads on");
         ours.check().unwrap();
         ours.unlock().unwrap();
@@ -293,6 +222,68 @@ fn readers_share_and_exclude_writers_and_plain_locks() {
         assert!(raw.take("ledger", TOKEN));
         assert_held(ledger().try_read());
     });
+}
+
+#[test]
+fn a_reader_extends_its_own_entry_alone() {
+    let servers = cluster(3);
+    let manager = over(Protocol::Classic, &servers);
+    let raw = raw(&servers);
+    let minutes = || {
+        let status = manager.status("ledger").unwrap();
+        let LockStatus::Read { last, .. } = &status else {
+            panic!("{status}");
+        };
+        last.as_secs() / 60
+    };
+    let reread = |ttl_ms| raw.is_done("reread", &["ledger"], &[TOKEN, ttl_ms]);
+
+    assert!(!reread(TTL_MS));
+    let ours = manager.rw_lock("ledger").ttl(TTL).try_read().unwrap();
+    assert!(!reread("3600000"), "the entry is not there");
+    assert!(raw.is_granted("read", &["ledger"], &[TOKEN, TTL_MS]));
+    assert!(reread("3600000"));
+    assert!(minutes() > 50);
+    assert!(reread(TTL_MS));
+    assert!(minutes() > 50, "an extension makes nothing shorter");
+    assert!(raw.is_done("unread", &["ledger"], &[TOKEN]));
+    assert!(minutes() < 10, "the key ends with the reader that is left");
+    ours.unlock().unwrap();
+}
+
+#[test]
+fn a_set_of_another_program_is_left_alone() {
+    let servers = cluster(1);
+    let (server, raw) = (&servers[0], raw(&servers));
+    let content = || server.command(&["ZRANGE", "queue", "0", "-1", "WITHSCORES"]);
+    let longer = format!("{TOKEN}0");
+    // The last member is no value, or does not end at a whole millisecond; or the set does not end.
+    for (last, score, ttl_ms) in [
+        ("task", "9000000000001", Some(TTL_MS)),
+        (longer.as_str(), "9000000000001", Some(TTL_MS)),
+        (TOKEN, "9000000000000.5", Some(TTL_MS)),
+        (TOKEN, "9000000000000001", Some(TTL_MS)),
+        (TOKEN, "9000000000001", None),
+    ] {
+        server.command(&["DEL", "queue"]);
+        let members = ["1", "old", "9000000000000", OTHER, score, last];
+        server.command(&[&["ZADD", "queue"][..], &members].concat());
+        if let Some(ttl_ms) = ttl_ms {
+            server.command(&["PEXPIRE", "queue", ttl_ms]);
+        }
+        let before = content();
+        let call = |name| raw.call(name, &["queue"], &[OTHER, "600000"]).remove(0);
+        assert_eq!(
+            call("read"),
+            Value::Array(vec![Value::Int(-3)]),
+            "{last} {score}"
+        );
+        assert_eq!(call("reread"), Value::Int(0), "{last} {score}");
+        assert_eq!(call("unread"), Value::Int(0), "{last} {score}");
+        assert_eq!(content(), before);
+        assert_eq!(server.pttl("queue") > 0, ttl_ms.is_some());
+        assert!(server.pttl("queue") <= 60_000);
+    }
 }
 
 #[test]
