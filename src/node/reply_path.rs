@@ -25,7 +25,7 @@ use super::acquire::{Attempt, acquire_vote};
 use super::command::{Command, probe};
 use super::extend::extend_all;
 use super::probe::is_alive;
-use super::release::{own_key_vote, release_all};
+use super::release::{own_key_vote, release_all, release_reply};
 use super::slot::{Readiness, Slot, Slots};
 use super::{Node, Setup, lanes};
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
@@ -102,7 +102,8 @@ fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, Ow
 fn read(verb: Verb, reply: &Reply) -> Option<Outcome> {
     match verb {
         Verb::Acquire => acquire_vote(reply).as_ref().map(outcome),
-        Verb::Release | Verb::Extend => own_key_vote(reply).as_ref().map(outcome),
+        Verb::Release => release_reply(reply).map(|reply| outcome(&reply.vote)),
+        Verb::Extend => own_key_vote(reply).as_ref().map(outcome),
         Verb::Probe => is_alive(reply).map(|()| Outcome::Granted),
     }
 }

@@ -28,6 +28,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     let whole: Vec<&[u8]> = vec![
         b"+OK\r\n",
         b":1\r\n",
+        b":2\r\n",
         b"+PONG\r\n",
         b"$-1\r\n",
         b"*-1\r\n",
