@@ -12,6 +12,7 @@ use super::super::request::{Again, Kind, Rule};
 use super::super::{Setup, lanes};
 use super::*;
 use crate::clock::{FakeClock, Timers, one_thread};
+use crate::fake::FakeNode;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
@@ -76,9 +77,13 @@ fn server() -> Server {
 
 /// A node with one slot, which is there.
 fn node(server: &Server, timeout: Duration) -> Arc<Node> {
+    node_at(Box::new(server.clone()), server, timeout)
+}
+
+fn node_at(connector: Box<dyn Connect>, server: &Server, timeout: Duration) -> Arc<Node> {
     let node = Node::new(Setup {
         name: "node".into(),
-        connector: Box::new(server.clone()),
+        connector,
         pool_size: 1,
         common_lanes: Arc::clone(&server.lanes),
         timeout,
@@ -148,6 +153,20 @@ fn an_undo() -> Packed {
         fence: None,
     };
     command.release()
+}
+
+#[test]
+fn a_round_to_a_node_in_this_process_waits_for_no_other() {
+    let server = server();
+    let fake = FakeNode::cluster_on(1, &server.clock).remove(0);
+    let node = node_at(Box::new(fake), &server, Duration::from_millis(50));
+    // All lanes are taken.
+    let lane = node.lanes.try_enter(|_| false, MOST);
+    assert!(lane.is_some());
+    let packed = probe();
+    let answer = exchange(&node, &Request::new(&packed, Kind::Extend, Rule::any()));
+    assert!(answer.result.is_ok());
+    assert_eq!(server.clock.elapsed(), Duration::ZERO);
 }
 
 #[test]
