@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::contend::queue::{Lines, Queue, Tenant, WaitClock};
+use crate::contend::turns::Turns;
 use crate::sync::{Condvar, MutexGuard};
 
 enum Test {}
@@ -104,14 +105,15 @@ fn a_turn_that_is_dismissed_gives_each_one_who_waits_a_guard_and_none_the_turn()
         }
     }
     let next = Cell::new(1);
-    turn.dismiss(|| next.replace(next.get() + 1));
+    Turns::one(Some(turn)).dismiss(|| next.replace(next.get() + 1));
     // All have theirs before any leaves.
     let entered: Vec<_> = (0..3)
-        .map(|_| told.recv_timeout(Duration::from_mins(1)).unwrap())
+        .map(|_| {
+            let (count, entered) = told.recv_timeout(Duration::from_mins(1)).unwrap();
+            assert_eq!(entered.1, Some(count));
+            entered
+        })
         .collect();
-    for (count, (_, guard)) in &entered {
-        assert_eq!(*guard, Some(*count));
-    }
     assert_eq!(queue.census()[..2], [0, 0]);
     // What they have is no turn: another one has that, and keeps it when they leave.
     let other = queue.try_enter(&resource).unwrap();

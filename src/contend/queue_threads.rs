@@ -296,6 +296,19 @@ fn thousands_of_resources_leave_no_room_behind() {
 }
 
 #[test]
+fn a_table_that_is_half_empty_keeps_its_room() {
+    let (queue, _) = queue();
+    let turns = (0..1_000).map(|i| queue.try_enter(&format!("job-{i}").into()).unwrap());
+    let mut turns: Vec<_> = turns.collect();
+    let [_, _, room] = queue.census();
+    turns.truncate(600);
+    let [lines, _, left] = queue.census();
+    assert_eq!(lines, 600);
+    // A table does not count each place that was left.
+    assert!(left > room / 4 * 3, "{left} of {room}");
+}
+
+#[test]
 fn what_was_met_before_the_lock_was_got_is_no_reason_while_it_is_given_back() {
     let (queue, resource) = queue();
     let turn = queue.try_enter(&resource).unwrap();

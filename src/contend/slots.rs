@@ -103,7 +103,7 @@ impl Drop for Seat {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
@@ -119,7 +119,8 @@ mod tests {
         Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
     }
 
-    fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
+    /// A permit with this slot of `exports`.
+    pub(in crate::contend) fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
         let clock = Clock::from(FakeClock::new());
         let tokens = Tokens {
             value: Token::random(&clock).unwrap().into(),

@@ -129,3 +129,82 @@ impl Drop for FakeConnection {
         state.blocked.leave(self.id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::store::frame::pack;
+    use super::*;
+    use crate::clock::FakeClock;
+    use crate::node::command::bell;
+    use crate::wire::scripts::{LOOK, RELEASE};
+
+    fn node() -> FakeNode {
+        let node = FakeNode::cluster_on(1, &FakeClock::new()).remove(0);
+        node.hold("job", "token", Duration::from_mins(1));
+        node
+    }
+
+    fn connection(node: &FakeNode) -> Box<dyn Transport> {
+        node.connect(Timestamp::from_nanos(0)).unwrap()
+    }
+
+    fn send(connection: &mut Box<dyn Transport>, words: &[&str]) {
+        connection
+            .send(&pack(words), Timestamp::from_nanos(0))
+            .unwrap();
+    }
+
+    /// The client of a connection that listens until the lock is released.
+    fn listener(node: &FakeNode) -> Box<dyn Transport> {
+        let mut connection = connection(node);
+        send(&mut connection, &["BLPOP", &bell("job"), "60"]);
+        connection
+    }
+
+    fn has_a_reply(connection: &mut Box<dyn Transport>) -> bool {
+        let now = Timestamp::from_nanos(0);
+        connection.is_ready(now, now)
+    }
+
+    /// Whether the client is woken by a release, of which one is told.
+    fn is_woken(node: &FakeNode, listener: &mut Box<dyn Transport>) -> bool {
+        let mut other = connection(node);
+        send(&mut other, &["EVAL", LOOK, "1", "job", "60000", "0"]);
+        assert!(!has_a_reply(listener));
+        send(&mut other, &["EVAL", RELEASE, "1", "job", "token"]);
+        has_a_reply(listener)
+    }
+
+    #[test]
+    fn a_bell_wakes_the_next_client_where_the_first_one_has_gone() {
+        let node = node();
+        let (first, mut second) = (listener(&node), listener(&node));
+        drop(first);
+        assert!(is_woken(&node, &mut second));
+    }
+
+    #[test]
+    fn a_bell_wakes_nobody_whose_connection_a_restart_has_ended() {
+        let node = node();
+        let mut before = listener(&node);
+        node.restart_persisted();
+        assert!(has_a_reply(&mut before), "its end");
+        let mut after = listener(&node);
+        assert!(is_woken(&node, &mut after));
+    }
+
+    #[test]
+    fn a_connection_is_quiet_unless_a_reply_lies_there_or_it_has_ended() {
+        let node = node();
+        let mut connection = connection(&node);
+        assert!(connection.is_quiet());
+        send(&mut connection, &["TIME"]);
+        assert!(!connection.is_quiet());
+        connection.recv(Timestamp::from_nanos(0)).unwrap();
+        assert!(connection.is_quiet());
+        node.refuse();
+        assert!(!connection.is_quiet());
+    }
+}

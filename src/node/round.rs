@@ -377,22 +377,4 @@ impl Parking for Parked<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::command::probe;
-    use super::super::request::{Kind, Rule};
-    use super::*;
-
-    #[test]
-    fn a_request_goes_with_those_to_the_same_nodes() {
-        let packed = probe();
-        let request = Request::new(&packed, Kind::Extend, Rule::any());
-        let job = |asked: &[bool]| Batched {
-            request: request.for_others().unwrap(),
-            asked: asked.into(),
-            since: Timestamp::from_nanos(0),
-            caller: Caller::here(),
-        };
-        let one = job(&[true, false]);
-        assert!(one.goes_with(&job(&[true, false])) && !one.goes_with(&job(&[true, true])));
-    }
-}
+mod tests;

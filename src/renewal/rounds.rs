@@ -49,7 +49,8 @@ impl Background {
         }
     }
 
-    /// Does this for these locks. Plans the renewal of those for which nothing was decided, because the job stopped early.
+    /// Does this for these locks. Plans the renewal of those for which nothing was decided: they were healed meanwhile, or the
+    /// job has panicked.
     fn step(
         self: &Arc<Self>,
         locks: &[Arc<LeaseState>],
@@ -57,7 +58,7 @@ impl Background {
         job: impl FnOnce(&mut Left),
     ) {
         let mut later = Left::default();
-        // The program's logger may panic, and the other locks have to be renewed nevertheless.
+        // After a panic, the other locks have to be renewed nevertheless.
         despite_panics(|| job(&mut later));
         let now = self.cluster.clock.now();
         for lease in locks {
@@ -211,7 +212,11 @@ fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{Clock, FakeClock};
+    use crate::cluster::{Cluster, Options};
+    use crate::lease::state::Renewal;
     use crate::lease::state::standing::Standing;
+    use crate::renewal::Keeper;
     use crate::renewal::agenda::tests::lease;
     use crate::subject::Subject;
 
@@ -278,5 +283,35 @@ mod tests {
         assert_eq!(lengths(of(length - 1)), [5]);
         // A lock that is too large for any other goes alone.
         assert_eq!(lengths(of(MOST_BYTES)), [1; 5]);
+    }
+
+    fn kept(name: &str) -> Arc<LeaseState> {
+        let lease = lease(name, 9_000, ALL);
+        let ttl = Duration::from_secs(10);
+        lease.keep(Renewal { ttl, until: None });
+        Arc::new(lease)
+    }
+
+    #[test]
+    fn a_lock_for_which_a_step_decides_nothing_is_renewed_soon_also_if_the_step_panics() {
+        let clock = Clock::from(FakeClock::new());
+        let keeper = Keeper::new(Cluster::new(Vec::new(), clock, Options::default()));
+        keeper.start(Purpose::Renew).unwrap();
+        let background = &keeper.background;
+        let locks = ["settled", "undecided", "passed over"].map(kept);
+        let [settled, undecided, passed_over] = &locks;
+        let late = Timestamp::from_nanos(0).saturating_add(Duration::from_secs(8));
+        let mut left = Left::default();
+        background.step(&locks, &mut left, |left| {
+            background.plan(Purpose::Renew, settled, late);
+            left.undecided.push(Arc::clone(undecided));
+            panic!("the step ends early");
+        });
+        assert!(left.has(undecided) && !left.has(settled) && !left.has(passed_over));
+        let agenda = background.agendas.of(Purpose::Renew);
+        let before = late.saturating_sub(Duration::from_nanos(1));
+        let soon = agenda.take_due(before, Duration::ZERO, |_| Duration::ZERO);
+        assert!(matches!(soon.as_slice(), [lease] if Arc::ptr_eq(lease, passed_over)));
+        assert!(agenda.has(settled) && !agenda.has(undecided));
     }
 }

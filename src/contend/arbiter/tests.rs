@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::clock::Timestamp;
+use crate::contend::slots::tests::lease;
 use crate::error::NodeError;
 use crate::fake::{FakeClock, FakeNode};
 use crate::{Builder, Fanout, LockManager};
@@ -353,4 +355,23 @@ fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_non
     assert_eq!(world.clock.elapsed(), Duration::ZERO);
     assert_eq!(world.begin_for_a_permit(&slots, DELAY), (hinted(), vec![1]));
     assert_eq!(world.clock.elapsed(), DELAY / 2 + PRECISION);
+}
+
+#[test]
+fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
+    let (world, slots) = (world(), Slots::new());
+    let _seats = [0, 1, 2].map(|slot| slots.take(&lease(slot, Timestamp::from_nanos(u64::MAX))));
+    let semaphore = Semaphore {
+        name: "exports",
+        permits: 3,
+        slots: &slots,
+    };
+    let wanted = Wanted {
+        target: Target::Slots("exports", 3),
+        semaphore: Some(semaphore),
+    };
+    let mut wait = Wait::new(world.manager.cluster(), wanted, &FOREVER);
+    let round = wait.wait(WhenFree::Take).unwrap();
+    assert_eq!((round.order, round.slots), (full(), Some(Vec::new())));
+    assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
 }

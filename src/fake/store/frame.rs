@@ -155,7 +155,7 @@ pub(crate) fn check_lines(input: &[u8], now: Duration) {
     check_words(words, now);
 }
 
-pub(super) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
+pub(in crate::fake) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
     let mut cmd = redis::Cmd::new();
     for word in words {
         cmd.arg(word);

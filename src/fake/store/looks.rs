@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::entry::{Content, Entry, count, integer, why_not};
+use super::entry::{Content, Entry, count, error, integer, why_not};
 use super::{LONGEST_VALUE, Store};
 use crate::node::command::{bell, readers_bell, slot_key};
 use crate::token::Token;
@@ -142,7 +142,9 @@ impl Store {
         let free: String = free.collect();
         // A slot that never is free comes last.
         let first = left.iter().min_by_key(|left| (**left == -1, **left));
-        let first = first.copied().unwrap_or(-1);
+        let Some(first) = first.copied() else {
+            return error("no slot to look at");
+        };
         let answer = self.is_looked_at(key, first, (announced, when_free), now);
         let answer = answer.unwrap_or_else(|| {
             let is_announced = self.announce(key, "1", announced, now);

@@ -123,6 +123,17 @@ mod tests {
     }
 
     #[test]
+    fn the_numbers_are_those_of_the_published_generator() {
+        let steps = [0, 1, 2].map(|step: u64| mix(step.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let published = [
+            0xe220_a839_7b1d_cdaf,
+            0x6e78_9e6a_a1b9_65f4,
+            0x06c4_5d18_8009_454f,
+        ];
+        assert_eq!(steps, published);
+    }
+
+    #[test]
     fn the_wall_clock_goes_with_the_nodes_own_and_uptime_begins_anew_at_a_restart() {
         let second = Duration::from_secs(1);
         let mut process = Process::new(1, second, 5_000_001);

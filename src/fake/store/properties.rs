@@ -9,8 +9,10 @@ use proptest::sample::{Index, select};
 
 use super::frame::{check, check_words, is_error, occupied, pack, state};
 use super::*;
+use crate::fencing::MARKER;
 use crate::node::command::{Command, inspect, probe};
 use crate::wire::pack::Packed;
+use crate::wire::scripts::{ACQUIRE_ALL, EXTEND_ALL, LOOK_ALL, RELEASE_ALL, REST_ALL, fenced};
 
 /// Some day in this century.
 const NOW: Duration = Duration::from_secs(1_700_000_000);
@@ -119,6 +121,70 @@ pub(super) fn now() -> impl Strategy<Value = Duration> {
         1 => any::<Duration>(),
         1 => select(edges.to_vec()),
     ]
+}
+
+/// A script that is none of this crate's.
+const UNKNOWN: &str = "return 2";
+
+#[test]
+fn what_this_crate_never_sends_is_answered_with_an_error_and_changes_nothing() {
+    let counter = "held:fence";
+    let commands: [&[&str]; 12] = [
+        &["EVAL", UNKNOWN, "0"],
+        &["EVAL", UNKNOWN, "0", "0", "*", "10", "512"],
+        &["EVAL", UNKNOWN, "1", MARKER, "open", "60000", "c1"],
+        // Without a lock or a slot.
+        &["EVAL", ACQUIRE_ALL, "0", "token", "100", "0"],
+        &["EVAL", RELEASE_ALL, "0", "token"],
+        &["EVAL", REST_ALL, "0", "token", "100"],
+        &["EVAL", EXTEND_ALL, "0", "token", "100"],
+        &["EVAL", LOOK_ALL, "0", "100", "0"],
+        &["EVAL", LOOK, "1", "held", "100", "0", "0"],
+        // With a marker where there must be none, and without one.
+        &[
+            "EVAL",
+            fenced::RELEASE_ALL,
+            "3",
+            "held",
+            counter,
+            MARKER,
+            "token",
+            "90000",
+            "5",
+            "90000",
+        ],
+        &[
+            "EVAL",
+            fenced::EXTEND_ALL,
+            "2",
+            "held",
+            counter,
+            "token",
+            "5",
+            "60000",
+            "90000",
+            "90000",
+        ],
+        &[
+            "EVAL",
+            fenced::ACQUIRE_ALL,
+            "2",
+            "held",
+            counter,
+            "token",
+            "5",
+            "60000",
+            "90000",
+            "90000",
+        ],
+    ];
+    for command in commands {
+        let mut store = occupied(NOW);
+        let before = state(&store);
+        let reply = store.execute(&pack(command), NOW);
+        assert!(is_error(&reply), "{command:?}: {reply:?}");
+        assert_eq!(state(&store), before, "{command:?}");
+    }
 }
 
 proptest! {
@@ -273,6 +339,17 @@ proptest! {
         // Redis sees whole ms.
         prop_assert!(after >= until, "{after:?} {until:?}");
         prop_assert!(after == until || after == NOW.saturating_add(Duration::from_millis(ttl)));
+    }
+
+    #[test]
+    fn an_intent_that_lasts_as_long_as_another_would_is_left_as_it_is(beyond in 0_u64..1_000) {
+        let mut store = Store::default();
+        let until = NOW.saturating_add(Duration::from_micros(100_000_u64.saturating_add(beyond)));
+        store.put(&looks::intent("k"), "1", until);
+        store.put("k", "t", NOW.saturating_add(Duration::from_secs(5)));
+        // In any case.
+        store.execute(&pack(&["EVAL", LOOK, "1", "k", "100", "2"]), NOW);
+        prop_assert_eq!(store.get(&looks::intent("k"), NOW).unwrap().until, until);
     }
 
     #[test]

@@ -16,7 +16,7 @@ mod properties;
 pub(super) struct Reader {
     /// The largest end of all readers; 0 where nobody reads.
     last: i64,
-    /// Until when it reads itself, or -1.
+    /// Until when it reads itself; before all times where it does not.
     its: i64,
 }
 
@@ -51,14 +51,14 @@ impl Store {
         i64::try_from(self.process.wall_micros(now) / 1000).unwrap_or(i64::MAX)
     }
 
-    /// The largest end of the readers of a lock, or 0 where there is no key. Otherwise they are no readers.
-    pub(super) fn last_end(&mut self, lock: &str, now: Duration) -> Result<i64, Reply> {
+    /// The largest end of the readers of a lock, or 0 where there is no key. None of a key that readers don't have.
+    pub(super) fn last_end(&mut self, lock: &str, now: Duration) -> Option<i64> {
         let Some(entry) = self.get(lock, now) else {
-            return Ok(0);
+            return Some(0);
         };
         let is_for_ever = entry.until == Entry::NEVER;
         let last = entry.sorted().and_then(|readers| readers.last_end());
-        last.filter(|_| !is_for_ever).ok_or(why_not(-3))
+        last.filter(|_| !is_for_ever)
     }
 
     /// The readers of a lock that have not ended, and when the last ms of each begins, on the node's own clock: in that ms, the
@@ -82,7 +82,7 @@ impl Store {
     /// What the scripts reply about a key that is not the caller's.
     pub(super) fn refusal(&mut self, lock: &str, now: Duration) -> Reply {
         let now_ms = self.wall_ms(now);
-        let is_read = self.last_end(lock, now).is_ok();
+        let is_read = self.last_end(lock, now).is_some();
         let Some(entry) = self.get(lock, now) else {
             return why_not(-2);
         };
@@ -109,12 +109,12 @@ impl Store {
     }
 
     fn find(&mut self, lock: &str, value: &str, now: Duration) -> Result<Reader, Reply> {
-        let Ok(last) = self.last_end(lock, now) else {
+        let Some(last) = self.last_end(lock, now) else {
             return Err(self.refusal(lock, now));
         };
         let readers = self.get(lock, now).and_then(Entry::sorted);
         let its = readers.and_then(|readers| readers.0.get(value).copied());
-        let its = its.unwrap_or(-1);
+        let its = its.unwrap_or(i64::MIN);
         Ok(Reader { last, its })
     }
 
@@ -134,7 +134,7 @@ impl Store {
         {
             return Reply::Array(vec![Reply::Int(left), Reply::Int(-1)]);
         }
-        let mut reader = match self.find(lock, value, now) {
+        let reader = match self.find(lock, value, now) {
             Ok(reader) => reader,
             Err(refusal) => return refusal,
         };
@@ -152,9 +152,6 @@ impl Store {
             return bad_end("pexpireat");
         }
         self.drop_those_before(lock, now_ms, now);
-        if reader.its < now_ms {
-            reader.its = -1;
-        }
         match self.keep(lock, value, ends, &reader, now) {
             Ok(()) => Reply::Okay,
             Err(refusal) => refusal,
@@ -208,9 +205,10 @@ impl Store {
     }
 
     fn inspect_read(&mut self, lock: &str, value: &str, now: Duration) -> Reply {
-        let its = self.find(lock, value, now).map_or(-1, |reader| reader.its);
+        let reader = self.find(lock, value, now);
+        let its = reader.map_or(i64::MIN, |reader| reader.its);
         let left = its.saturating_sub(self.wall_ms(now));
-        if its < 0 || left < 0 {
+        if left < 0 {
             return why_not(-2);
         }
         let value = value.as_bytes();
@@ -225,7 +223,7 @@ impl Store {
         in_any_case: &str,
         now: Duration,
     ) -> Reply {
-        let is_read = self.last_end(lock, now).is_ok();
+        let is_read = self.last_end(lock, now).is_some();
         let left = match self.pttl(lock, now) {
             left if left >= 0 && !is_read => left,
             -1 => -1,

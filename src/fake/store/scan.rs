@@ -110,6 +110,8 @@ fn hash(seed: u64, text: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const NOW: Duration = Duration::from_secs(9);
@@ -161,6 +163,15 @@ mod tests {
             let mut all = pages.concat();
             all.sort();
             assert!(all == names.collect::<Vec<_>>(), "{length}: {}", all.len());
+        }
+    }
+
+    #[test]
+    fn each_key_has_a_place_of_its_own_whatever_the_seed() {
+        for seed in [0, 7, u64::MAX] {
+            let places = (0..1_000).map(|n: u32| hash(seed, &n.to_string()));
+            let places: BTreeSet<u64> = places.collect();
+            assert_eq!(places.len(), 1_000, "{seed}");
         }
     }
 

@@ -331,4 +331,10 @@ fn each_vote_has_the_name_of_its_node_and_no_two_nodes_have_the_same() {
     assert!(names.iter().all(|name| name.starts_with("fake-")));
     let different: BTreeSet<&str> = names.iter().copied().collect();
     assert_eq!(different.len(), nodes.len());
+    // Also where a test that failed shows a node.
+    assert!(
+        nodes
+            .iter()
+            .all(|node| format!("{node:?}").contains(node.name()))
+    );
 }

@@ -106,6 +106,26 @@ fn a_child_of_a_process_that_has_a_manager_is_refused_one_and_never_hangs() {
 }
 
 #[test]
+fn a_child_that_drops_what_keeps_locks_alive_waits_for_no_thread_of_the_parent() {
+    if !is_alone(
+        "threads::forks::a_child_that_drops_what_keeps_locks_alive_waits_for_no_thread_of_the_parent",
+    ) {
+        return;
+    }
+    let kept = (0..MANAGERS).map(|_| {
+        let manager = over_fakes().unwrap();
+        (keep(&manager, "kept", TTL).unwrap(), manager)
+    });
+    let mut kept: Vec<_> = kept.collect();
+    in_a_child(|| {
+        // When a thread of its own ends, the child gives back stacks of threads that it does not have.
+        thread::spawn(|| ()).join().unwrap();
+        drop(take(&mut kept));
+        true
+    });
+}
+
+#[test]
 fn nor_is_one_of_a_process_that_has_had_a_manager_or_of_its_children() {
     if !is_alone(
         "threads::forks::nor_is_one_of_a_process_that_has_had_a_manager_or_of_its_children",

@@ -9,8 +9,8 @@ use redlatch::{
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Proxy, Server, eventually, within};
 
-use crate::managers::PATIENCE;
-use crate::waiting::queue::{BOUND, TTL, got, line_up, next};
+use crate::managers::{PATIENCE, fenced};
+use crate::waiting::queue::{BOUND, TTL, got, line_up, listeners, next};
 use crate::waiting::wake_up::cluster;
 
 /// Time enough for a server that answers, on a busy machine too.
@@ -167,6 +167,54 @@ fn an_attempt_without_a_reply_is_undone_behind_it_and_the_release_is_not() {
     };
     assert_eq!(undo.token(), silent.heard_of(Kind::Pass)[0].token());
     assert_ne!(undo.token(), first);
+}
+
+#[test]
+fn an_attempt_is_undone_behind_a_reply_that_only_the_other_protocol_has() {
+    let nodes = listeners(2);
+    let strange = Scripted::start(|peer, command| {
+        if command.kind() == Kind::Pass {
+            peer.say(b"*2\r\n:1\r\n*2\r\n$5\r\nSTALE\r\n:5\r\n");
+        } else {
+            peer.say(command.consent());
+        }
+    });
+    let manager = over(&nodes).node(strange.url()).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    // It may have been executed.
+    let passed = &strange.heard_of(Kind::Pass)[0];
+    let undone = || strange.heard_on(passed.connection).last() == Some(&Kind::Release);
+    assert!(eventually(BOUND, undone), "{:?}", strange.heard());
+    assert_eq!(strange.heard_of(Kind::Release)[0].token(), passed.token());
+    second.unlock().unwrap();
+}
+
+#[test]
+fn a_refusal_of_the_fenced_protocol_is_told_to_the_thread_that_was_to_have_the_lock() {
+    let nodes = FakeNode::cluster(3);
+    let builder = fenced().fakes(&nodes);
+    let manager = builder.build().unwrap();
+    manager.open_nodes().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let waiting = next(&manager, TTL);
+    // It comes back as another process, and votes for nobody for some time.
+    nodes[2].restart();
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    let abstains =
+        |report: &&NodeReport| matches!(report.vote, Vote::Failed(NodeError::Quarantined { .. }));
+    assert_eq!(granted(second.votes()), 2, "{:?}", second.votes());
+    assert_eq!(
+        second.votes().iter().filter(abstains).count(),
+        1,
+        "{:?}",
+        second.votes()
+    );
+    second.unlock().unwrap();
 }
 
 #[test]

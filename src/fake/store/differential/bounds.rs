@@ -58,6 +58,16 @@ fn intents() -> Vec<Vec<Step>> {
             ]);
         }
     }
+    // One that reads already, for a moment yet.
+    for ends in [-1, 0, 1] {
+        for again in ["0", "1", "2"] {
+            all.push(vec![
+                is_read(&[(ONE, ends), (TWO, 1_000)]),
+                lasts(&intent("a"), Plant::Text("1".into()), "100"),
+                call(READ, &["a"], &[ONE, MINUTE, again]),
+            ]);
+        }
+    }
     all
 }
 
