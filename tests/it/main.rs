@@ -253,6 +253,7 @@ mod house {
     mod locks;
     #[cfg(target_os = "linux")]
     mod packaging;
+    mod paths;
     mod rooms;
     pub(crate) mod tidy;
 }

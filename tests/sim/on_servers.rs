@@ -95,6 +95,22 @@ fn a_real_server_answers_as_the_nodes_of_the_simulation_do() {
             play(&recorded(&plan), &mut pair, &mut compared);
         }
     }
+    for seed in 0..3 {
+        let rests = Plan {
+            rests: true,
+            ..Plan::draw(seed, Kind::Sound)
+        };
+        let plans = [
+            Plan::mixed(seed),
+            Plan::crowd(seed),
+            Plan::idle(seed),
+            Plan::opening(seed),
+            rests,
+        ];
+        for plan in plans {
+            play(&recorded(&plan), &mut pair, &mut compared);
+        }
+    }
     let all: usize = compared.values().sum();
     println!("{all} commands of the simulation on a real server: {compared:?}");
     assert!(all > 4_000, "{compared:?}");
