@@ -200,13 +200,13 @@ impl Record {
     fn settle_until(&mut self, until: Nanos) {
         let later = self.pending.split_off(&(until, 0));
         for ((at, _), what) in mem::replace(&mut self.pending, later) {
-            self.judge(Event { at, what });
+            self.judge(&Event { at, what });
         }
     }
 
-    fn judge(&mut self, event: Event) {
-        self.look_at(&event);
-        self.checker.hear(&event);
+    fn judge(&mut self, event: &Event) {
+        self.look_at(event);
+        self.checker.hear(event);
         if self.found_after == 0 && !self.checker.violations().is_empty() {
             self.violated.is_around(event.at);
             self.found_after = clock() - self.began;
@@ -216,7 +216,7 @@ impl Record {
             &mut self.around_wrong,
             &mut self.around_calm,
         ] {
-            excerpt.hear(&event);
+            excerpt.hear(event);
         }
     }
 

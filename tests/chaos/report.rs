@@ -66,21 +66,7 @@ impl Report {
         }
         let (slowest, stuck) = self.recovery();
         let vacuous = self.what_is_missing(options);
-        for text in &self.leaked {
-            println!("chaos: LEAKED: {text}");
-        }
-        for text in &stuck {
-            println!("chaos: NOT RECOVERED: {text}");
-        }
-        let at_the_end = [
-            ("-leaked", "leaked", self.leaked.first()),
-            ("-stuck", "not recovered", stuck.first()),
-        ];
-        for (name, what, first) in at_the_end {
-            let found = first.map(|first| format!("{what}: {first}"));
-            let found = found.and_then(|text| self.record.left_at_the_end(&text));
-            draw(options, name, found);
-        }
+        self.tell_of_the_end(options, &stuck);
         for text in &vacuous {
             println!("chaos: VACUOUS: {text}");
         }
@@ -99,6 +85,25 @@ impl Report {
             options.seed
         );
         ExitCode::FAILURE
+    }
+
+    /// What is left when all faults are over.
+    fn tell_of_the_end(&self, options: &Options, stuck: &[String]) {
+        for text in &self.leaked {
+            println!("chaos: LEAKED: {text}");
+        }
+        for text in stuck {
+            println!("chaos: NOT RECOVERED: {text}");
+        }
+        let at_the_end = [
+            ("-leaked", "leaked", self.leaked.first()),
+            ("-stuck", "not recovered", stuck.first()),
+        ];
+        for (name, what, first) in at_the_end {
+            let found = first.map(|first| format!("{what}: {first}"));
+            let found = found.and_then(|text| self.record.left_at_the_end(&text));
+            draw(options, name, found);
+        }
     }
 
     fn tell_of_planted(&self, options: &Options) -> ExitCode {

@@ -14,6 +14,7 @@ pub(crate) struct Time {
 
 /// How far a clock is off, and was.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "a number carries its unit")]
 pub(crate) struct Off {
     ahead_ms: i64,
     /// By how much it was set back in all.

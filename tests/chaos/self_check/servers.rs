@@ -67,7 +67,9 @@ pub(super) fn keys() {
 pub(super) fn clocks() {
     let off = |times: &[i64]| {
         let mut off = Off::default();
-        times.iter().for_each(|&ahead_ms| off.set(ahead_ms));
+        for &ahead_ms in times {
+            off.set(ahead_ms);
+        }
         off
     };
     for (master, replica, back_ms) in [

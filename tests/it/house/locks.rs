@@ -121,6 +121,55 @@ fn what_threads_decide_by_is_seen_by_the_simulation() {
     assert_eq!(found, Vec::<(String, String)>::new());
 }
 
+/// Locks beside the seam, and the words by which they are found.
+const PLANTED: [(&str, &[&str]); 21] = [
+    ("use parking_lot::Mutex;\n", &["Mutex"]),
+    ("use ::parking_lot as locks;\n", &["parking_lot"]),
+    ("extern crate parking_lot;\n", &["parking_lot"]),
+    ("struct S(parking_lot::RwLock<u32>);\n", &["RwLock"]),
+    ("use std::sync::{Arc, Mutex};\n", &["Mutex"]),
+    (
+        "use std::sync::{\n    Arc,\n    // Why.\n    Mutex as M,\n    atomic::{AtomicU64, Ordering},\n};\n",
+        &["AtomicU64", "Mutex"],
+    ),
+    (
+        "use std::sync::atomic::{AtomicU64, Ordering};\n",
+        &["AtomicU64"],
+    ),
+    ("use std::{fmt, sync::{Arc, RwLock}};\n", &["RwLock"]),
+    ("use {std::{sync::Once}, core::fmt};\n", &["Once"]),
+    (
+        "pub(crate) use core::sync::atomic::AtomicBool;\n",
+        &["AtomicBool"],
+    ),
+    ("use std::sync::{self, Arc};\n", &["sync"]),
+    ("use std::{sync};\nuse std as s;\n", &["std", "sync"]),
+    ("use std::sync::atomic;\n", &["atomic"]),
+    ("use std::sync::*;\nuse std::thread::*;\n", &["*"]),
+    ("use std::sync::mpsc::{self, Sender};\n", &["mpsc"]),
+    (
+        "static A: std::sync::LazyLock<u32> = std::sync::LazyLock::new(f);\n",
+        &["LazyLock"],
+    ),
+    (
+        "static SEEN: std::sync::OnceLock<u32> = ::std::sync::OnceLock::new();\n",
+        &["OnceLock"],
+    ),
+    (
+        "fn f() { std::sync::atomic::fence(Ordering::SeqCst); }\n",
+        &["fence"],
+    ),
+    ("use std::thread;\nfn f() { thread::park(); }\n", &["park"]),
+    (
+        "use std::{thread::{park_timeout, Thread}};\nfn f(t: Thread) { t.unpark(); }\n",
+        &["park_timeout", "unpark"],
+    ),
+    (
+        "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n\nuse std::sync::Barrier;\n",
+        &["Barrier"],
+    ),
+];
+
 #[test]
 fn a_lock_beside_the_seam_is_found() {
     let planted = |name: &str, text: &str| {
@@ -129,53 +178,7 @@ fn a_lock_beside_the_seam_is_found() {
         found.retain(|place| !is_excepted(place));
         found.into_iter().map(|(_, word)| word).collect::<Vec<_>>()
     };
-    for (text, words) in [
-        ("use parking_lot::Mutex;\n", &["Mutex"][..]),
-        ("use ::parking_lot as locks;\n", &["parking_lot"]),
-        ("extern crate parking_lot;\n", &["parking_lot"]),
-        ("struct S(parking_lot::RwLock<u32>);\n", &["RwLock"]),
-        ("use std::sync::{Arc, Mutex};\n", &["Mutex"]),
-        (
-            "use std::sync::{\n    Arc,\n    // Why.\n    Mutex as M,\n    atomic::{AtomicU64, Ordering},\n};\n",
-            &["AtomicU64", "Mutex"],
-        ),
-        (
-            "use std::sync::atomic::{AtomicU64, Ordering};\n",
-            &["AtomicU64"],
-        ),
-        ("use std::{fmt, sync::{Arc, RwLock}};\n", &["RwLock"]),
-        ("use {std::{sync::Once}, core::fmt};\n", &["Once"]),
-        (
-            "pub(crate) use core::sync::atomic::AtomicBool;\n",
-            &["AtomicBool"],
-        ),
-        ("use std::sync::{self, Arc};\n", &["sync"]),
-        ("use std::{sync};\nuse std as s;\n", &["std", "sync"]),
-        ("use std::sync::atomic;\n", &["atomic"]),
-        ("use std::sync::*;\nuse std::thread::*;\n", &["*"]),
-        ("use std::sync::mpsc::{self, Sender};\n", &["mpsc"]),
-        (
-            "static A: std::sync::LazyLock<u32> = std::sync::LazyLock::new(f);\n",
-            &["LazyLock"],
-        ),
-        (
-            "static SEEN: std::sync::OnceLock<u32> = ::std::sync::OnceLock::new();\n",
-            &["OnceLock"],
-        ),
-        (
-            "fn f() { std::sync::atomic::fence(Ordering::SeqCst); }\n",
-            &["fence"],
-        ),
-        ("use std::thread;\nfn f() { thread::park(); }\n", &["park"]),
-        (
-            "use std::{thread::{park_timeout, Thread}};\nfn f(t: Thread) { t.unpark(); }\n",
-            &["park_timeout", "unpark"],
-        ),
-        (
-            "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n\nuse std::sync::Barrier;\n",
-            &["Barrier"],
-        ),
-    ] {
+    for (text, words) in PLANTED {
         assert_eq!(planted("src/node/slot.rs", text), words, "{text}");
     }
     // By word, and not the whole file.
