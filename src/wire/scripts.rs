@@ -112,7 +112,7 @@ pub(crate) const UNREAD: &str = lua!(refusal ring readers unread);
 /// is over are removed first: a server whose memory is used up refuses the new time only as the first write of a script.
 pub(crate) const REREAD: &str = lua!(refusal readers reread);
 /// As [`LOOK`], for a reader: a lock that others read is free, unless a writer has left an intent. Then the time is that of the
-/// intent.
+/// intent. A free lock is announced where `when_free` is `1`; no reader leaves an intent, so `2` is as `0`.
 pub(crate) const LOOK_READ: &str = lua!(refusal announce look_read);
 /// Looks for a reader, and changes nothing. Returns how long it reads on, the length of its value and its value, or -2 in a
 /// table.

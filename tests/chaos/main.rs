@@ -46,6 +46,8 @@ mod driver;
 #[cfg(test)]
 mod event;
 #[cfg(test)]
+mod excerpt;
+#[cfg(test)]
 mod held;
 #[cfg(test)]
 mod hook;
@@ -79,6 +81,8 @@ mod self_check;
 mod site;
 #[cfg(test)]
 mod start;
+#[cfg(test)]
+mod time;
 #[cfg(test)]
 mod worker;
 

@@ -7,12 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use redlatch_testing::{Clock, Server, eventually};
+use redlatch_testing::{Server, eventually};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-use crate::bounds::OFF_MS;
 use crate::keys::{self, NUMBER};
 use crate::options::Options;
+use crate::time::Time;
 
 /// What is kept of the reads of the clock: a server, a proxy and a busy machine are in between.
 const ROUGHLY_MS: i64 = 15;
@@ -46,46 +46,6 @@ pub(crate) struct Node {
     older: Option<(PathBuf, u64)>,
     /// A replica that hears nothing any more, and the number that it has.
     replica: Option<(Server, Time, u64)>,
-}
-
-/// What a server is told of the time.
-#[derive(Debug, Default)]
-struct Time {
-    clock: Option<Clock>,
-    ahead_ms: i64,
-    /// By how much it was set back in all.
-    back_ms: i64,
-    /// What it has gained since it was set.
-    gained_ms: i64,
-}
-
-impl Time {
-    /// A clock where there can be one.
-    fn new(options: &Options, ahead_ms: i64) -> Self {
-        let mut time = Self {
-            clock: options.clocks.then(|| Clock::new().unwrap()),
-            ..Self::default()
-        };
-        time.set(ahead_ms);
-        time
-    }
-
-    /// Sets the clock, if there is one, to be off by no more than is allowed.
-    fn set(&mut self, ahead_ms: i64) {
-        let Some(clock) = &self.clock else {
-            return;
-        };
-        let ahead_ms = ahead_ms.clamp(-OFF_MS, OFF_MS);
-        self.back_ms += (self.ahead_ms - ahead_ms).max(0);
-        self.ahead_ms = ahead_ms;
-        self.gained_ms = 0;
-        clock.set_ahead_ms(ahead_ms);
-    }
-
-    /// Keys that were set by the former clock end by this one: they were set back by the difference, and by what was before.
-    fn follows(&mut self, former: &Self) {
-        self.back_ms = former.back_ms + (former.ahead_ms - self.ahead_ms).max(0);
-    }
 }
 
 impl Node {
@@ -239,27 +199,20 @@ impl Node {
 
     /// The clock gains a millisecond.
     pub(crate) fn gain(&mut self) {
-        let time = &mut self.time;
-        if let Some(clock) = &time.clock
-            && time.ahead_ms < OFF_MS
-        {
-            time.ahead_ms += 1;
-            time.gained_ms += 1;
-            clock.set_ahead_ms(time.ahead_ms);
-        }
+        self.time.gain();
     }
 
     pub(crate) fn has_gained(&self) -> bool {
-        self.time.gained_ms > 0
+        self.time.has_gained()
     }
 
     pub(crate) fn ahead_ms(&self) -> i64 {
-        self.time.ahead_ms
+        self.time.ahead_ms()
     }
 
     /// By how much keys may stay longer than they were set for.
     pub(crate) fn set_back_ms(&self) -> i64 {
-        self.time.back_ms.min(2 * OFF_MS)
+        self.time.back_ms()
     }
 
     /// Whether the server says the time that its clock was set to.
@@ -270,7 +223,7 @@ impl Node {
         };
         let before = wall();
         let words: Vec<i64> = redis::from_redis_value(self.server.command(&["TIME"])).unwrap();
-        let time = words[0] * 1_000 + words[1] / 1_000 - self.time.ahead_ms;
+        let time = words[0] * 1_000 + words[1] / 1_000 - self.time.ahead_ms();
         (before - ROUGHLY_MS..=wall() + ROUGHLY_MS).contains(&time)
     }
 }
@@ -294,7 +247,7 @@ fn start(persistence: Persistence, time: &Time) -> Server {
     // Its data are copied while it runs.
     arguments.extend(["--auto-aof-rewrite-percentage", "0"]);
     arguments.extend(["--repl-diskless-sync-delay", "0"]);
-    match &time.clock {
+    match time.clock() {
         Some(clock) => Server::start_with_clock(clock, &arguments),
         None => Server::start_with(&arguments),
     }

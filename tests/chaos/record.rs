@@ -4,7 +4,7 @@
 //! up to the time of the thread that is furthest behind, nothing more can come, and the judge hears it. What it has heard is
 //! kept for a while, to be drawn, and then forgotten: a long run takes no more memory than a short one.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use redlatch_history::{
 use crate::bounds::{PERMITS, SEMAPHORES};
 use crate::claim::clock;
 use crate::event::Told;
+use crate::excerpt::Excerpt;
 use crate::on::semaphore;
 use crate::options::{Clients, Options};
 use crate::pipe::caller;
@@ -25,9 +26,6 @@ use crate::worker::THREADS;
 /// What the driver and the listeners of all workers write into.
 pub(crate) type Shared = Arc<Mutex<Record>>;
 
-/// How many events before the first violation are drawn, and how many behind it.
-const BEFORE: usize = 1_500;
-const BEHIND: usize = 300;
 /// A hook is called so much before the end of the lease.
 pub(crate) const NOTICE: Nanos = 1_000_000;
 /// What is counted of those who have something at the same time, or one after the other.
@@ -48,10 +46,10 @@ pub(crate) struct Record {
     noted: u64,
     /// Up to when each thread has told everything.
     threads: HashMap<(u32, u32), Nanos>,
-    /// What the judge heard last; after the first violation, what is drawn.
-    recent: VecDeque<Event>,
-    /// How many more events are drawn, once there is a violation.
-    to_draw: Option<usize>,
+    /// What is drawn: around the first violation, around what was seen first to be wrong, and around the end of the last fault.
+    violated: Excerpt,
+    around_wrong: Excerpt,
+    around_calm: Excerpt,
     /// How long after the beginning the first violation was found.
     pub(crate) found_after: Nanos,
     /// What the calls are on that have not ended.
@@ -73,6 +71,8 @@ pub(crate) struct Record {
     pub(crate) latest: Nanos,
     /// What workers and the driver saw themselves.
     pub(crate) wrong: Vec<String>,
+    /// When the first of it was seen.
+    wrong_at: Option<Nanos>,
 }
 
 impl Record {
@@ -89,8 +89,9 @@ impl Record {
             pending: BTreeMap::new(),
             noted: 0,
             threads: HashMap::new(),
-            recent: VecDeque::new(),
-            to_draw: None,
+            violated: Excerpt::default(),
+            around_wrong: Excerpt::default(),
+            around_calm: Excerpt::default(),
             found_after: 0,
             asked: HashMap::new(),
             held: HashMap::new(),
@@ -103,6 +104,7 @@ impl Record {
             latest: 0,
             began: clock(),
             wrong: Vec::new(),
+            wrong_at: None,
         }
     }
 
@@ -198,27 +200,24 @@ impl Record {
     fn settle_until(&mut self, until: Nanos) {
         let later = self.pending.split_off(&(until, 0));
         for ((at, _), what) in mem::replace(&mut self.pending, later) {
-            self.judge(Event { at, what });
+            self.judge(&Event { at, what });
         }
     }
 
-    fn judge(&mut self, event: Event) {
-        self.look_at(&event);
-        self.checker.hear(&event);
-        match &mut self.to_draw {
-            Some(0) => return,
-            Some(left) => *left -= 1,
-            None if self.checker.violations().is_empty() => {
-                if self.recent.len() == BEFORE {
-                    self.recent.pop_front();
-                }
-            }
-            None => {
-                self.to_draw = Some(BEHIND);
-                self.found_after = clock() - self.began;
-            }
+    fn judge(&mut self, event: &Event) {
+        self.look_at(event);
+        self.checker.hear(event);
+        if self.found_after == 0 && !self.checker.violations().is_empty() {
+            self.violated.is_around(event.at);
+            self.found_after = clock() - self.began;
         }
-        self.recent.push_back(event);
+        for excerpt in [
+            &mut self.violated,
+            &mut self.around_wrong,
+            &mut self.around_calm,
+        ] {
+            excerpt.hear(event);
+        }
     }
 
     /// Counts.
@@ -319,12 +318,16 @@ impl Record {
 
     /// Notes something that must not be, which another part of the test saw.
     pub(crate) fn wrong(&mut self, text: String) {
+        let at = *self.wrong_at.get_or_insert_with(clock);
+        self.around_wrong.is_around(at);
         self.wrong.push(text);
     }
 
     /// The last fault was repaired.
     pub(crate) fn is_calm(&mut self) {
-        self.calm = Some(clock());
+        let now = clock();
+        self.around_calm.is_around(now);
+        self.calm = Some(now);
     }
 
     /// How long it took until a place was had again, alone or not.
@@ -348,12 +351,30 @@ impl Record {
         self.violations().iter().filter(is_overlap).count()
     }
 
-    /// What happened around the first violation.
-    pub(crate) fn history(&self) -> History {
-        let mut history = History::default();
-        for event in &self.recent {
-            history.notes(event.at, event.what.clone());
-        }
-        history
+    /// The first violation, and what happened around it.
+    pub(crate) fn first_violation(&self) -> Option<(Violation, History)> {
+        let first = self.violations().first()?;
+        Some((first.clone(), self.violated.history()))
+    }
+
+    /// What was seen first to be wrong, and what happened around it.
+    pub(crate) fn first_wrong(&self) -> Option<(Violation, History)> {
+        let found = seen(self.wrong_at?, self.wrong.first()?);
+        Some((found, self.around_wrong.history()))
+    }
+
+    /// What was seen at the end, and what happened around the last fault.
+    pub(crate) fn left_at_the_end(&self, text: &str) -> Option<(Violation, History)> {
+        Some((seen(self.calm?, text), self.around_calm.history()))
+    }
+}
+
+/// Something that the test saw itself.
+fn seen(at: Nanos, text: &str) -> Violation {
+    Violation {
+        rule: Rule::Other,
+        at,
+        calls: Vec::new(),
+        text: text.to_owned(),
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use redlatch_history::{History, Violation};
+
 use crate::bounds::{RESOURCES, WORKERS};
 use crate::class::Class;
 use crate::demands::MANY;
@@ -50,29 +52,21 @@ impl Report {
                 found.rule, found.at
             );
         }
-        if let Some(first) = self.record.violations().first() {
+        if let Some(first) = self.record.first_violation() {
             let after = Duration::from_nanos(self.record.found_after);
             println!("chaos: the first one was found after {after:.1?}");
-            let name = format!("chaos-{}-{}", options.name(), options.seed);
-            match self.record.history().write(&name, first) {
-                Ok(page) => println!("chaos: the first one: {}", page.display()),
-                Err(error) => println!("chaos: the first one can't be drawn: {error}"),
-            }
+            draw(options, "", Some(first));
         }
         for text in self.record.wrong.iter().take(MOST) {
             println!("chaos: WRONG: {text}");
         }
+        draw(options, "-wrong", self.record.first_wrong());
         if options.planted {
             return self.tell_of_planted(options);
         }
         let (slowest, stuck) = self.recovery();
         let vacuous = self.what_is_missing(options);
-        for text in &self.leaked {
-            println!("chaos: LEAKED: {text}");
-        }
-        for text in &stuck {
-            println!("chaos: NOT RECOVERED: {text}");
-        }
+        self.tell_of_the_end(options, &stuck);
         for text in &vacuous {
             println!("chaos: VACUOUS: {text}");
         }
@@ -91,6 +85,25 @@ impl Report {
             options.seed
         );
         ExitCode::FAILURE
+    }
+
+    /// What is left when all faults are over.
+    fn tell_of_the_end(&self, options: &Options, stuck: &[String]) {
+        for text in &self.leaked {
+            println!("chaos: LEAKED: {text}");
+        }
+        for text in stuck {
+            println!("chaos: NOT RECOVERED: {text}");
+        }
+        let at_the_end = [
+            ("-leaked", "leaked", self.leaked.first()),
+            ("-stuck", "not recovered", stuck.first()),
+        ];
+        for (name, what, first) in at_the_end {
+            let found = first.map(|first| format!("{what}: {first}"));
+            let found = found.and_then(|text| self.record.left_at_the_end(&text));
+            draw(options, name, found);
+        }
     }
 
     fn tell_of_planted(&self, options: &Options) -> ExitCode {
@@ -185,5 +198,17 @@ impl Report {
             missing.push("no key was ever seen".to_owned());
         }
         missing
+    }
+}
+
+/// Writes the page of something that was found, if anything was.
+fn draw(options: &Options, what: &str, found: Option<(Violation, History)>) {
+    let Some((found, history)) = found else {
+        return;
+    };
+    let name = format!("chaos-{}-{}{what}", options.name(), options.seed);
+    match history.write(&name, &found) {
+        Ok(page) => println!("chaos: the first one: {}", page.display()),
+        Err(error) => println!("chaos: the first one can't be drawn: {error}"),
     }
 }

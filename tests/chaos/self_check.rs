@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use redlatch_history::{Call, Event, Leased, On, Origin, Rule, Says, Span, Way, What, Who, Why};
 
-use crate::bounds::{LONGEST_TTL_MS, PERMITS};
-use crate::claim::of_check;
+use crate::bounds::PERMITS;
+use crate::claim::{clock, of_check};
 use crate::class::Class;
 use crate::event::Told;
-use crate::keys::{HINT_MS, Key};
+use crate::excerpt::{BEFORE, BEHIND};
 use crate::on::semaphore;
 use crate::options::{Clients, Options};
 use crate::parcel::Parcel;
@@ -16,14 +16,18 @@ use crate::pipe::call;
 use crate::plan;
 use crate::record::{NOTICE, PERMITS_TOGETHER, READ_TOGETHER, Record, TO_CLASSIC, TO_FENCED};
 
+mod servers;
+
 /// Panics if something is missed, or seen where it is not.
 pub(crate) fn run() {
     records();
+    pages();
     looks();
     hooks();
     demands();
     lines();
-    keys();
+    servers::keys();
+    servers::clocks();
     plans();
 }
 
@@ -123,6 +127,45 @@ fn records() {
     };
     assert_eq!(rests(501), [Rule::Exclusion]);
     assert_eq!(rests(500), []);
+}
+
+/// There is a page for what a worker saw first to be wrong, and one for what is seen at the end, with what happened before.
+fn pages() {
+    let many = |from| {
+        (from..from + 2_000).map(|i| {
+            happened(
+                i,
+                What::Keeps {
+                    hold: call(1, 0, i),
+                },
+            )
+        })
+    };
+    let good = record(Clients::Classic, many(100));
+    assert!(good.first_violation().is_none() && good.first_wrong().is_none());
+    assert!(good.left_at_the_end("a key").is_none());
+
+    let mut record = Record::new(&options(Clients::Classic, 1));
+    for client in 1..=3 {
+        record.enters(client);
+    }
+    let begun = clock();
+    many(begun).for_each(|told| record.hear(1, told));
+    record.hear(2, Told::Wrong("one".to_owned()));
+    record.is_calm();
+    record.hear(2, Told::Wrong("two".to_owned()));
+    many(2 * begun).for_each(|told| record.hear(1, told));
+    record.ends();
+    let found = [record.first_wrong(), record.left_at_the_end("a key")];
+    for (found, text) in found.into_iter().zip(["worker 2: one", "a key"]) {
+        let (found, history) = found.unwrap();
+        assert_eq!((found.rule, found.text.as_str()), (Rule::Other, text));
+        let before = |event: &&Event| event.at <= found.at;
+        let events = history.events();
+        assert_eq!(events.iter().filter(before).count(), BEFORE, "{text}");
+        assert_eq!(events.len(), BEFORE + BEHIND, "{text}");
+        assert_eq!(events[BEFORE - 1].at, begun + 1_999, "{text}");
+    }
 }
 
 /// What a check says counts at the time when it was called, whatever is read of the guard behind it.
@@ -313,64 +356,6 @@ fn of_a_lease(call: Call) -> [What; 2] {
         origin: Origin::Adopted,
     };
     [asks, gets]
-}
-
-/// What the keys of a server may be, and what not.
-fn keys() {
-    let key = |name: &str, kind: &str, pttl| Key {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        pttl,
-        ends: None,
-    };
-    let read = |expires, last| Key {
-        ends: Some((expires, last)),
-        ..key("chaos:1", "zset", 700)
-    };
-    let longest = i64::try_from(LONGEST_TTL_MS).unwrap();
-    let hint = i64::try_from(HINT_MS).unwrap();
-    let good = [
-        key("chaos:1", "string", longest),
-        key("chaos:1", "zset", 0),
-        read(5_000, 5_000),
-        key("chaos:1:redlatch:intent", "string", 40),
-        key("chaos:1:redlatch:waiting", "set", 40),
-        key("chaos:1:redlatch:bell", "list", hint),
-        key("chaos:1:redlatch:bell:read", "list", hint),
-        key("chaos:1:redlatch:slot:1", "string", longest),
-        key("chaos:1:redlatch:slot:1:fence", "string", 24 * 3_600_000),
-        key("chaos:1:fence", "string", 1),
-        key("chaos:redlatch:node", "string", -1),
-        key("chaos-number", "string", -1),
-    ];
-    for key in good {
-        assert_eq!(key.fault(LONGEST_TTL_MS, 0), None, "{key:?}");
-    }
-    let bad = [
-        key("chaos:1", "string", -1),
-        key("chaos:1", "zset", longest + 1),
-        key("chaos:1", "list", 700),
-        // The key outlives its last reader, or a reader its key.
-        read(5_001, 5_000),
-        read(5_000, 5_001),
-        key("chaos:1:redlatch:intent", "string", hint + 1),
-        key("chaos:1:redlatch:intent", "set", 40),
-        key("chaos:1:redlatch:waiting", "set", -1),
-        key("chaos:1:redlatch:bell:read", "string", 40),
-        key("chaos:1:redlatch:other", "string", 40),
-        key("chaos:1:redlatch:slot:1", "zset", longest + 1),
-        key("chaos:1:redlatch:slot:x", "string", 40),
-        key("chaos:1:fence", "string", -1),
-        key("chaos:redlatch:node", "string", 40),
-    ];
-    for key in bad {
-        assert!(key.fault(LONGEST_TTL_MS, 0).is_some(), "{key:?}");
-    }
-    // The clock was set back meanwhile.
-    assert_eq!(
-        key("chaos:1", "string", longest + 9).fault(LONGEST_TTL_MS, 9),
-        None
-    );
 }
 
 /// A seed makes one plan, with faults of each class that the run has.

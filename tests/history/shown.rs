@@ -1,6 +1,8 @@
 //! What a person sees of a violation: the page and the text, of a history that is far longer than what it is about.
 
-use crate::{Assumed, Does, History, On, Origin, Restart, Span, What, Who, page, text};
+use crate::{
+    Assumed, Does, History, On, Origin, Restart, Rule, Span, Violation, What, Who, page, text,
+};
 
 /// One lock after the other on one resource, and two at a time once on another.
 fn long() -> History {
@@ -49,4 +51,20 @@ fn only_the_time_around_a_violation_is_shown() {
     let text = text(&history, violation);
     assert!(text.lines().count() < 20, "{text}");
     assert!(text.contains("c2.0 asks for r2") && text.contains("n4 Starts(Empty)"));
+}
+
+/// Something that a test saw itself may be about no call: then all is shown that happened before it.
+#[test]
+fn the_time_before_what_is_about_no_call_is_shown() {
+    let violation = Violation {
+        rule: Rule::Other,
+        at: 500_060,
+        calls: Vec::new(),
+        text: "a key is left".to_owned(),
+    };
+    let text = text(&long(), &violation);
+    assert!(text.contains("a key is left") && text.contains("lines before"));
+    assert!(text.contains("c3.0 asks for r2") && text.contains("n4 Starts(Empty)"));
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("0.000500040 "), "{text}");
 }

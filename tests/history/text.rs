@@ -66,7 +66,8 @@ pub(crate) fn words(what: &What) -> String {
     }
 }
 
-/// The events of the calls that the violation is about, and what happened to nodes and clients meanwhile.
+/// The events of the calls that the violation is about, and what happened to nodes and clients meanwhile. If it is about no
+/// calls, all that happened before it.
 #[must_use]
 pub fn text(history: &History, violation: &Violation) -> String {
     let events = history.in_order();
@@ -78,7 +79,8 @@ pub fn text(history: &History, violation: &Violation) -> String {
         .iter()
         .filter(|event| {
             is_about(event)
-                || (event.what.call().is_none() && (from..=violation.at).contains(&event.at))
+                || ((about.is_empty() || event.what.call().is_none())
+                    && (from..=violation.at).contains(&event.at))
         })
         .map(|event| {
             let call = event.what.call();

@@ -254,6 +254,7 @@ mod house {
     mod locks;
     #[cfg(target_os = "linux")]
     mod packaging;
+    mod paths;
     mod rooms;
     pub(crate) mod tidy;
 }

@@ -248,7 +248,8 @@ fn every_branch_of_every_script_is_taken() {
     }
     let pair = RefCell::new(pair);
     play_many(&pair, COUNTED, RngSeed::Fixed(18));
-    let pair = pair.into_inner();
+    let mut pair = pair.into_inner();
+    let errors_are_texts = pair.errors_are_texts();
     let missed = pair.marked.missed(&pair.counts);
     let unexpected: Vec<_> = missed
         .iter()
@@ -256,6 +257,8 @@ fn every_branch_of_every_script_is_taken() {
         .collect();
     let all = pair.marked.branches();
     assert_eq!(unexpected, Vec::<&&str>::new(), "of {all} branches");
+    let stale = unreached::stale(&missed, errors_are_texts);
+    assert_eq!(stale, Vec::<&str>::new(), "taken, or gone");
     println!(
         "{} of {all} branches taken, {} can't be",
         all - missed.len(),

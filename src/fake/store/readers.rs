@@ -39,8 +39,8 @@ impl Store {
             ["EVAL", script, "1", lock, named] if *script == FIND => {
                 self.find_reader(lock, named, now)
             }
-            ["EVAL", script, "1", lock, announced, in_any_case] if *script == LOOK_READ => {
-                self.look_read(lock, announced, in_any_case, now)
+            ["EVAL", script, "1", lock, announced, when_free] if *script == LOOK_READ => {
+                self.look_read(lock, announced, when_free, now)
             }
             _ => return None,
         })
@@ -216,20 +216,14 @@ impl Store {
         Reply::Array(vec![Reply::Int(left), length, Reply::Bulk(value.to_vec())])
     }
 
-    fn look_read(
-        &mut self,
-        lock: &str,
-        announced: &str,
-        in_any_case: &str,
-        now: Duration,
-    ) -> Reply {
+    fn look_read(&mut self, lock: &str, announced: &str, when_free: &str, now: Duration) -> Reply {
         let is_read = self.last_end(lock, now).is_some();
         let left = match self.pttl(lock, now) {
             left if left >= 0 && !is_read => left,
             -1 => -1,
             _ => self.intent(lock, now).unwrap_or(-2),
         };
-        let is_silent = announced == "0" || (left < 0 && in_any_case != "1");
+        let is_silent = announced == "0" || (left < 0 && when_free != "1");
         let is_announced = if is_silent {
             0
         } else {

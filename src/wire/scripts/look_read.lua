@@ -1,4 +1,4 @@
--- KEYS: 1 lock   ARGV: 1 announced_ms 2 in_any_case
+-- KEYS: 1 lock   ARGV: 1 announced_ms 2 when_free
 local lock = KEYS[1]
 local left = redis.call('PTTL', lock)
 if left >= 0 and redis.call('TYPE', lock).ok == 'zset' and last_end(lock) then left = -2 end

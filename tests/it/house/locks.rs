@@ -1,86 +1,202 @@
 //! Locks and atomics: what threads decide by goes through `src/sync.rs`, so that the simulation and loom see it.
 
-use super::rooms::that_ship;
+use super::paths::{paths, tokens};
+use super::rooms::{that_ship, without_tests};
 use super::tidy::files;
 
-/// Who may use others, and why.
-const EXCEPTIONS: [(&str, &str); 6] = [
-    ("src/sync.rs", "it hands them on"),
-    ("src/sync/model.rs", "the locks of the models"),
-    ("src/sync/points.rs", "the locks of unit tests"),
+/// Which words a file may use beside the seam, and why.
+const EXCEPTIONS: [(&str, &[&str], &str); 6] = [
+    (
+        "src/sync.rs",
+        &[
+            "AtomicBool",
+            "AtomicU32",
+            "AtomicU64",
+            "Condvar",
+            "Mutex",
+            "MutexGuard",
+            "OnceLock",
+        ],
+        "it hands them on",
+    ),
     (
         "src/clock.rs",
+        &["OnceLock"],
         "when the process began, on systems that count no other time; no thread decides by who asks first",
     ),
     (
+        "src/clock.rs",
+        &["mpsc"],
+        "`wait_for` waits while a manager is built, before any thread has it",
+    ),
+    (
+        "src/wire/scripts.rs",
+        &["LazyLock"],
+        "the digest of a constant text is the same for whoever asks first",
+    ),
+    (
         "src/lease/votes.rs",
+        &["OnceLock"],
         "it keeps what follows from what is there anyway",
     ),
     (
         "src/stats/recorder.rs",
+        &["AtomicU64", "Mutex"],
         "nothing is decided by what is counted",
     ),
 ];
 
-/// The lines of these files that use locks or atomics of others, but for the exceptions.
-fn own_locks(sources: &[(String, String)]) -> Vec<String> {
-    let is_lock = |word: &str| {
-        let locks = ["Mutex", "Condvar", "RwLock", "OnceLock", "Barrier"];
-        locks.iter().any(|lock| word.starts_with(lock)) || word.starts_with("Atomic")
-    };
+/// Crates of locks and of what does their work.
+const CRATES: [&str; 9] = [
+    "arc_swap",
+    "atomic_waker",
+    "crossbeam",
+    "lock_api",
+    "loom",
+    "once_cell",
+    "parking_lot",
+    "parking_lot_core",
+    "portable_atomic",
+];
+
+/// What a thread sleeps and is woken by.
+const PARKING: [&str; 5] = ["futex", "park", "park_timeout", "park_until", "unpark"];
+
+/// The word by which a path names a lock, or anything else that threads may decide by.
+fn lock_of(path: &[String]) -> Option<&str> {
+    let words: Vec<&str> = path.iter().map(String::as_str).collect();
+    let (first, rest) = words.split_first()?;
+    let last = words.last()?;
+    if CRATES.contains(first) {
+        return Some(last);
+    }
+    if !["alloc", "core", "std"].contains(first) {
+        return None;
+    }
+    match rest {
+        // By such an import, what comes is not seen.
+        [] | ["*"] | ["thread", "*"] => Some(last),
+        ["sync", "Arc" | "PoisonError" | "Weak", ..] | ["sync", "atomic", "Ordering", ..] => None,
+        ["sync", "atomic", word, ..] | ["sync", word, ..] => Some(word),
+        ["sync"] => Some("sync"),
+        _ => None,
+    }
+}
+
+/// The files and words by which they use locks beside the seam.
+fn own_locks(sources: &[(String, String)]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (name, text) in that_ship(sources) {
-        let is_excepted = EXCEPTIONS.iter().any(|(file, _)| file == name);
-        if is_excepted {
-            continue;
-        }
-        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
-        for (i, line) in code.lines().enumerate() {
-            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-            let is_of_std = line.contains("std::sync") && words.any(is_lock);
-            let is_of_crate = line.contains("parking_lot::");
-            if !line.trim_start().starts_with("//") && (is_of_std || is_of_crate) {
-                found.push(format!("{name}:{}: {}", i + 1, line.trim()));
-            }
-        }
+        let code = without_tests(text);
+        let tokens = tokens(&code);
+        let paths = paths(&tokens);
+        let locks = paths.iter().filter_map(|path| lock_of(path));
+        let parking = tokens.iter().copied().filter(|word| PARKING.contains(word));
+        found.extend(
+            locks
+                .chain(parking)
+                .map(|word| (name.clone(), word.to_owned())),
+        );
     }
+    found.sort();
+    found.dedup();
     found
+}
+
+fn is_excepted((name, word): &(String, String)) -> bool {
+    let mut its = EXCEPTIONS.iter().filter(|(file, ..)| file == name);
+    its.any(|(_, words, _)| words.contains(&word.as_str()))
 }
 
 #[test]
 fn what_threads_decide_by_is_seen_by_the_simulation() {
-    let sources = files("src", "rs");
-    assert_eq!(own_locks(&sources), Vec::<String>::new());
-    for (file, _) in EXCEPTIONS {
-        assert!(
-            sources.iter().any(|(name, _)| name == file),
-            "{file} is gone"
-        );
+    let mut found = own_locks(&files("src", "rs"));
+    for (file, words, _) in EXCEPTIONS {
+        for word in words {
+            let excepted = (file.to_owned(), (*word).to_owned());
+            assert!(found.contains(&excepted), "{file} has no {word} any more");
+        }
     }
+    found.retain(|place| !is_excepted(place));
+    assert_eq!(found, Vec::<(String, String)>::new());
 }
+
+/// Locks beside the seam, and the words by which they are found.
+const PLANTED: [(&str, &[&str]); 21] = [
+    ("use parking_lot::Mutex;\n", &["Mutex"]),
+    ("use ::parking_lot as locks;\n", &["parking_lot"]),
+    ("extern crate parking_lot;\n", &["parking_lot"]),
+    ("struct S(parking_lot::RwLock<u32>);\n", &["RwLock"]),
+    ("use std::sync::{Arc, Mutex};\n", &["Mutex"]),
+    (
+        "use std::sync::{\n    Arc,\n    // Why.\n    Mutex as M,\n    atomic::{AtomicU64, Ordering},\n};\n",
+        &["AtomicU64", "Mutex"],
+    ),
+    (
+        "use std::sync::atomic::{AtomicU64, Ordering};\n",
+        &["AtomicU64"],
+    ),
+    ("use std::{fmt, sync::{Arc, RwLock}};\n", &["RwLock"]),
+    ("use {std::{sync::Once}, core::fmt};\n", &["Once"]),
+    (
+        "pub(crate) use core::sync::atomic::AtomicBool;\n",
+        &["AtomicBool"],
+    ),
+    ("use std::sync::{self, Arc};\n", &["sync"]),
+    ("use std::{sync};\nuse std as s;\n", &["std", "sync"]),
+    ("use std::sync::atomic;\n", &["atomic"]),
+    ("use std::sync::*;\nuse std::thread::*;\n", &["*"]),
+    ("use std::sync::mpsc::{self, Sender};\n", &["mpsc"]),
+    (
+        "static A: std::sync::LazyLock<u32> = std::sync::LazyLock::new(f);\n",
+        &["LazyLock"],
+    ),
+    (
+        "static SEEN: std::sync::OnceLock<u32> = ::std::sync::OnceLock::new();\n",
+        &["OnceLock"],
+    ),
+    (
+        "fn f() { std::sync::atomic::fence(Ordering::SeqCst); }\n",
+        &["fence"],
+    ),
+    ("use std::thread;\nfn f() { thread::park(); }\n", &["park"]),
+    (
+        "use std::{thread::{park_timeout, Thread}};\nfn f(t: Thread) { t.unpark(); }\n",
+        &["park_timeout", "unpark"],
+    ),
+    (
+        "#[cfg(test)]\nmod tests {\n    fn f() {}\n}\n\nuse std::sync::Barrier;\n",
+        &["Barrier"],
+    ),
+];
 
 #[test]
 fn a_lock_beside_the_seam_is_found() {
     let planted = |name: &str, text: &str| {
         let sources = [(name.to_owned(), text.to_owned())];
-        own_locks(&sources).len()
+        let mut found = own_locks(&sources);
+        found.retain(|place| !is_excepted(place));
+        found.into_iter().map(|(_, word)| word).collect::<Vec<_>>()
     };
-    for text in [
-        "use parking_lot::Mutex;\n",
-        "use std::sync::{Arc, Mutex};\n",
-        "use std::sync::atomic::{AtomicU64, Ordering};\n",
-        "static SEEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();\n",
-    ] {
-        assert_eq!(planted("src/node/slot.rs", text), 1, "{text}");
-        assert_eq!(planted("src/sync.rs", text), 0, "{text}");
+    for (text, words) in PLANTED {
+        assert_eq!(planted("src/node/slot.rs", text), words, "{text}");
     }
+    // By word, and not the whole file.
+    let text = "use std::sync::{Mutex, OnceLock};\n";
+    assert_eq!(planted("src/clock.rs", text), ["Mutex"]);
+    assert_eq!(planted("src/sync.rs", text), Vec::<String>::new());
     for text in [
         "use crate::sync::{AtomicBool, Mutex};\n",
         "use std::sync::Arc;\n",
-        "use std::sync::atomic::Ordering;\n",
-        "/// As `parking_lot::RwLock`.\n",
+        "use std::{sync::{Arc, Weak, atomic::Ordering}, thread};\n",
+        "use std::sync::atomic::Ordering;\nfn f() { thread::spawn(g); }\n",
+        "/// As `parking_lot::RwLock`.\n// use std::sync::Mutex;\n",
         "#[cfg(test)]\nmod tests {\n    use parking_lot::Mutex;\n}\n",
     ] {
-        assert_eq!(planted("src/node/slot.rs", text), 0, "{text}");
+        assert_eq!(
+            planted("src/node/slot.rs", text),
+            Vec::<String>::new(),
+            "{text}"
+        );
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn that_ship(sources: &[(String, String)]) -> Vec<&(String, String)> 
 }
 
 /// A file without its modules for tests, which may stand before other code.
-fn without_tests(text: &str) -> String {
+pub(super) fn without_tests(text: &str) -> String {
     let mut parts = text.split("#[cfg(test)]\nmod ");
     let first = parts.next().unwrap().to_owned();
     let behind = parts.map(|part| {

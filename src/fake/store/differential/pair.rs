@@ -229,6 +229,17 @@ impl Pair {
         })
     }
 
+    /// Whether an error that a script catches is a text, as before Redis 7, and not a table.
+    pub(super) fn errors_are_texts(&mut self) -> bool {
+        let script = "local _, why = pcall(redis.call, 'GET') return type(why)";
+        let kind: String = redis::cmd("EVAL")
+            .arg(script)
+            .arg(0)
+            .query(&mut self.connection)
+            .unwrap();
+        kind == "string"
+    }
+
     pub(super) fn is_well(&mut self) -> bool {
         redis::cmd("PING").exec(&mut self.connection).is_ok()
     }

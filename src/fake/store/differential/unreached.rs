@@ -5,6 +5,16 @@ pub(super) fn is_known(place: &str) -> bool {
     UNREACHED.iter().any(|(_, places)| places.contains(&place))
 }
 
+/// The listed branches that are none of those which were missed: they were taken, or are not there any more.
+pub(super) fn stale(missed: &[&str], errors_are_texts: bool) -> Vec<&'static str> {
+    let all = UNREACHED.iter();
+    let lists = all.filter(|(reason, _)| !(errors_are_texts && *reason == NO_TEXTS));
+    let places = lists.flat_map(|(_, places)| places.iter().copied());
+    places.filter(|place| !missed.contains(place)).collect()
+}
+
+const NO_TEXTS: &str = "since Redis 7, an error within a script is no text, and no client sends what Lua can't compute";
+
 const UNREACHED: [(&str, &[&str]); 5] = [
     (
         "what stands in front of the `or` is never false: it is there to be the result, or the lock is free by then",
@@ -50,7 +60,6 @@ const UNREACHED: [(&str, &[&str]); 5] = [
             "look: if type(rung) == 'number' and rung >= 0 then left = rung end: and 1 not reached",
             "look: local is_good = type(intended) == 'table' or intended >= span and intended <= 60000: or 1 not needed",
             "look_read: if type(intended) == 'number' and intended >= 0 and intended <= 60000 then left = intended end: and 1 not reached",
-            "read: if type(intended) == 'number' and intended >= 0 and intended <= 60000 then return {intended, -1} end: and 1 not reached",
             "readers: if kept == 1 then return end: false by the last",
             "readers: if redis.call('PTTL', lock) == -1 then: executed",
             "readers: if redis.call('PTTL', lock) == -1 then: true",
@@ -79,7 +88,7 @@ const UNREACHED: [(&str, &[&str]); 5] = [
         ],
     ),
     (
-        "since Redis 7, an error within a script is no text, and no client sends what Lua can't compute",
+        NO_TEXTS,
         &["fenced_pass: if type(asked) == 'string' then asked = {err = asked} end: true"],
     ),
 ];
