@@ -40,6 +40,7 @@ mod plants;
 mod scenes;
 mod steps;
 mod unreached;
+mod unseen;
 pub(crate) mod words;
 
 /// How many sequences are played where `REDLATCH_SEQUENCES` does not say so.
