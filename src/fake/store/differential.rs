@@ -40,6 +40,7 @@ mod plants;
 mod scenes;
 mod steps;
 mod unreached;
+mod unseen;
 pub(crate) mod words;
 
 /// How many sequences are played where `REDLATCH_SEQUENCES` does not say so.
@@ -186,7 +187,9 @@ impl Pair {
                     String::from_utf8(text).unwrap()
                 });
                 cursor = texts.next().unwrap();
-                found.extend(texts);
+                let page: Vec<String> = texts.collect();
+                assert!(is_short(&page, count), "scan {prefix}: {page:?}");
+                found.extend(page);
                 if cursor == "0" {
                     return found;
                 }
@@ -194,6 +197,15 @@ impl Pair {
         });
         assert_eq!(found[0], found[1], "scan {prefix}: left the server");
     }
+}
+
+/// Whether a page has about as many names as were asked for, and no more bytes than there is room for. A server may have put
+/// several keys in one place, and looks at all of them at once.
+fn is_short(page: &[String], count: &str) -> bool {
+    let lengths = || page.iter().map(String::len);
+    let longest = lengths().max().unwrap_or_default();
+    let count: usize = count.parse().unwrap();
+    page.len() <= count + 20 && lengths().sum::<usize>() - longest <= 16_384
 }
 
 /// Plays so many sequences; always the same with a seed.

@@ -1,11 +1,13 @@
 //! Sequences at the bounds of what the scripts compare: a number less, the number itself, and a number more.
 
+use super::super::entry::TOO_LATE;
 use super::Sequence;
-use super::crafted::{MINUTE, call, has, heals, is_held, is_read, marker, now};
-use super::steps::{Plant, Score, Step, intent};
+use super::crafted::{MINUTE, asks, call, has, heals, is_held, is_read, marker, now};
+use super::steps::{Plant, Score, Step, eval, intent};
 use super::words::{ONE, THREE, TWO, Word, counter};
+use crate::fencing::MARKER;
 use crate::wire::scripts::{
-    EXTEND, FIND, INSPECT, INSPECT_READ, LOOK, LOOK_READ, READ, REREAD, RETAKE, UNREAD,
+    EXTEND, FIND, INSPECT, INSPECT_READ, LOOK, LOOK_READ, READ, REREAD, RETAKE, UNREAD, fenced,
 };
 
 /// A text of a client, with the ttl that a bound is about.
@@ -19,8 +21,14 @@ pub(super) fn sequences() -> Vec<Sequence> {
         ends(),
         members(),
         reads(),
+        spans(),
         names(),
+        ends_of_names(),
         heals_of_markers(),
+        last_ms(),
+        lengths(),
+        counters_of_readers(),
+        markers(),
     ];
     let sequence = |steps| Sequence {
         micros: 999,
@@ -84,6 +92,7 @@ fn ends() -> Vec<Vec<Step>> {
                 call(LOOK_READ, &["a"], &["500", when_free]),
                 call(INSPECT, &["a"], &[]),
                 call(INSPECT_READ, &["a"], &[ONE]),
+                Step::Scan("", "250"),
             ]);
         }
     }
@@ -101,7 +110,7 @@ fn ends() -> Vec<Vec<Step>> {
 
 /// Members and scores that are those of readers, and others.
 fn members() -> Vec<Vec<Step>> {
-    let scores = [-1, 0, 1, 999_999_999_999_999, 1_000_000_000_000_000];
+    let scores = [-1, 0, 1, 5, 9, 999_999_999_999_999, 1_000_000_000_000_000];
     let scores = scores.map(Score::Number).into_iter();
     let scores = scores.chain([-1, 0, 1].map(Score::Later));
     let mut all = Vec::new();
@@ -123,7 +132,7 @@ fn members() -> Vec<Vec<Step>> {
 fn reads() -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for (ends, other) in [-5, -1, 0, 1, 5]
-        .map(|ends| [(ends, -1), (ends, ends)])
+        .map(|ends| [(ends, -1), (ends, 1), (ends, ends)])
         .concat()
     {
         let changes = [
@@ -142,6 +151,58 @@ fn reads() -> Vec<Vec<Step>> {
             ]);
         }
     }
+    // A reader that ends now still reads, and no intent keeps it out.
+    for ends in [-1, 0, 1] {
+        all.push(vec![
+            is_read(&[(ONE, ends), (TWO, 60_000)]),
+            lasts(&intent("a"), Plant::Text("1".into()), "1000"),
+            call(READ, &["a"], &[ONE, MINUTE, "1"]),
+        ]);
+    }
+    // The key of those who stay ends with the last of them.
+    for (second, third) in [(20, 10), (10, 20), (20, 20), (-1, 20)] {
+        all.push(vec![
+            is_read(&[(ONE, 60_000), (TWO, second), (THREE, third)]),
+            call(UNREAD, &["a"], &[ONE]),
+            call(UNREAD, &["a"], &[THREE]),
+        ]);
+    }
+    all
+}
+
+/// Times to live that are none, or too long, or end with the last reader.
+fn spans() -> Vec<Vec<Step>> {
+    let mut all = Vec::new();
+    let spans = ["-1", "0", "1", "4", "5", "6"].map(Word::from).into_iter();
+    for span in spans.chain([-1, 0, 1].map(|more| Word::Until(TOO_LATE + more))) {
+        for readers in [&[(ONE, 5)][..], &[(TWO, 5)], &[(TWO, -5)], &[]] {
+            let is_read = if readers.is_empty() {
+                Step::Later("1".into())
+            } else {
+                is_read(readers)
+            };
+            let key = ["a".to_owned()];
+            let read = |again: &str| vec![ONE.into(), span.clone(), again.into()];
+            for again in ["0", "1"] {
+                all.push(vec![is_read.clone(), eval(READ, &key, read(again))]);
+            }
+            let reread = vec![ONE.into(), span.clone()];
+            all.push(vec![is_read, eval(REREAD, &key, reread)]);
+        }
+    }
+    all
+}
+
+/// What is beside locks, and what is not: the end of the name says so.
+fn ends_of_names() -> Vec<Vec<Step>> {
+    let marker = format!("a{MARKER}");
+    let names = [MARKER, &marker, &marker[2..], ":fence", "a:fence", "afence"];
+    let mut all: Vec<_> = names
+        .map(|name| vec![is_held(name), Step::Scan("", "250")])
+        .into();
+    // So many that not all are in one page.
+    let many = (0..40).map(|n| is_held(&n.to_string()));
+    all.push(many.chain([Step::Scan("", "1")]).collect());
     all
 }
 
@@ -166,4 +227,111 @@ fn heals_of_markers() -> Vec<Vec<Step>> {
             ]
         })
         .into()
+}
+
+/// What is in the last ms of its key. Only a sorted set is compared then, so it stands where others have something else.
+fn last_ms() -> Vec<Vec<Step>> {
+    let mut all = Vec::new();
+    for later in ["4", "5", "6"] {
+        for key in ["a:redlatch:bell:read".to_owned(), intent("a")] {
+            let set = || Plant::Sorted(vec![(ONE.into(), Score::Later(5))]);
+            let (look, read) = (["0", "0"], [ONE, MINUTE, "0"]);
+            for (script, words) in [(LOOK, &look[..]), (LOOK_READ, &look), (READ, &read)] {
+                all.push(vec![
+                    lasts(&key, set(), "5"),
+                    Step::Later(later.into()),
+                    call(script, &["a"], words),
+                ]);
+            }
+        }
+    }
+    all
+}
+
+/// A value as long as what is told of it, and the reader behind as many as are looked at in one go.
+fn lengths() -> Vec<Vec<Step>> {
+    let mut all = Vec::new();
+    for length in [40, 41, 273, 274, 512, 513, 514] {
+        all.push(vec![
+            has("a", Plant::Text("x".repeat(length).into())),
+            call(INSPECT, &["a"], &[]),
+            call(EXTEND, &["a"], &[ONE, MINUTE]),
+            Step::Scan("", "250"),
+        ]);
+    }
+    for (readers, place) in [(999, 998), (1_000, 999), (1_001, 1_000)] {
+        let value = format!("{place:040x}");
+        all.push(vec![
+            has("a", Plant::Crowd(readers)),
+            call(FIND, &["a"], &[&value]),
+        ]);
+    }
+    all
+}
+
+/// A counter goes up by one with a reader, if it is a number of the protocol.
+fn counters_of_readers() -> Vec<Vec<Step>> {
+    let numbers = [
+        "0",
+        "1",
+        "05",
+        "5",
+        "9",
+        "9x",
+        "1234567890123456",
+        "12345678901234567",
+    ];
+    let fence = counter("a");
+    let keys = ["a", fence.as_str(), MARKER];
+    numbers
+        .map(|number| {
+            vec![
+                marker(Word::Marker(true, "c1", Box::new("1".into()), "opened")),
+                has(&counter("a"), Plant::Text(number.into())),
+                call(fenced::READ, &keys, &[ONE, MINUTE, "0", "0", "c1"]),
+            ]
+        })
+        .into()
+}
+
+/// A marker that opens at this moment or beside it, or whose time or configuration is as long as it may be or longer.
+fn markers() -> Vec<Vec<Step>> {
+    let fence = counter("a");
+    let keys = ["a", fence.as_str(), MARKER];
+    let mut all = Vec::new();
+    let opens = |is_own, config: &'static str, open: Word, why: &'static str| {
+        vec![
+            has(&counter("a"), Plant::Text(now(-5))),
+            marker(Word::Marker(is_own, config, Box::new(open), why)),
+        ]
+    };
+    let mut markers = Vec::new();
+    for is_own in [true, false] {
+        for why in ["new", "opened", "reborn"] {
+            let near = [-1, 0, 1].map(now);
+            markers.extend(near.map(|open| opens(is_own, "c1", open, why)));
+        }
+        for digits in ["999999999999999", "1000000000000000", "10000000000000000"] {
+            markers.push(opens(is_own, "c1", digits.into(), "opened"));
+        }
+        for length in [199, 200, 201] {
+            let config = &*"c".repeat(length).leak();
+            markers.push(opens(is_own, config, now(-5), "opened"));
+        }
+    }
+    for steps in markers {
+        let open = |action: &str| call(fenced::OPEN, &[MARKER], &[action, "20", "c1"]);
+        let read = call(fenced::READ, &keys, &[ONE, MINUTE, "0", "0", "c1"]);
+        for step in [
+            open("look"),
+            open("open"),
+            open("close"),
+            asks(),
+            heals(),
+            read,
+        ] {
+            all.push(steps.iter().cloned().chain([step]).collect());
+        }
+    }
+    all
 }

@@ -53,7 +53,7 @@ pub(super) fn heals() -> Step {
     )
 }
 
-fn asks() -> Step {
+pub(super) fn asks() -> Step {
     let keys = ["a".to_owned(), counter("a"), MARKER.to_owned()];
     let rest = ["0", "86400000", "c1", "0", "0"].map(Word::from);
     let head = vec![ONE.into(), MINUTE.into(), now(0)];
@@ -107,6 +107,13 @@ pub(super) fn sequences() -> Vec<Sequence> {
             closed,
             vec![
                 is_held("a"),
+                call(ACQUIRE_ALL, &["a", "b"], &[ONE, "0", "1"]),
+            ],
+        ),
+        (
+            closed,
+            vec![
+                Step::Plant("a".to_owned(), Plant::Text(ONE.into()), None),
                 call(ACQUIRE_ALL, &["a", "b"], &[ONE, "0", "1"]),
             ],
         ),

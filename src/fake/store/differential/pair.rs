@@ -29,6 +29,9 @@ const DUMP: &str = "
     end
     return all";
 
+/// When a pair starts.
+const FIRST: Duration = Duration::from_secs(1_700_000_000);
+
 type Keys = BTreeMap<String, (Content, i64)>;
 
 pub(crate) struct Pair {
@@ -54,7 +57,7 @@ impl Pair {
     #[track_caller]
     pub(crate) fn start() -> Option<Self> {
         let clock = Clock::if_there()?;
-        let now = Duration::from_secs(1_700_000_000);
+        let now = FIRST;
         clock.set(now);
         let (server, connection) = start_passive(&clock);
         // No script takes that long, if it ends at all.
@@ -85,6 +88,12 @@ impl Pair {
         self.set_time(Duration::from_secs(day * 86_400) + Duration::from_micros(micros));
         redis::cmd("FLUSHALL").exec(&mut self.connection).unwrap();
         self.flush_scripts();
+    }
+
+    /// To the time of the start: after some 42,000 sequences it is the year 2255, from which on Lua rounds microseconds.
+    pub(super) fn go_back(&mut self) {
+        self.store = in_server_time();
+        self.set_time(FIRST);
     }
 
     pub(super) fn flush_scripts(&mut self) {

@@ -1,4 +1,4 @@
-//! The branches of the scripts that no sequence can take, and the changes of a script that are none, each with the reason.
+//! The branches of the scripts that no sequence can take, each with the reason.
 
 /// Whether it is known why this branch is not taken.
 pub(super) fn is_known(place: &str) -> bool {
@@ -92,12 +92,3 @@ const UNREACHED: [(&str, &[&str]); 5] = [
         &["fenced_pass: if type(asked) == 'string' then asked = {err = asked} end: true"],
     ),
 ];
-
-/// Whether a change of a script is none.
-pub(super) fn is_harmless(change: &str) -> bool {
-    HARMLESS
-        .iter()
-        .any(|(_, changes)| changes.contains(&change))
-}
-
-const HARMLESS: [(&str, &[&str]); 0] = [];

@@ -74,6 +74,8 @@ pub(super) enum Word {
     Left(String, i64),
     /// As many ms as the reader at this place has left, and so many more.
     ReaderLeft(String, usize, i64),
+    /// As many ms as there are until this ms of the wall clock.
+    Until(i64),
     /// A time in microseconds, and so many more.
     Micros(Base, i64),
     /// A marker: whether it is this process's own, the configuration, when it opens, and why.
@@ -100,6 +102,7 @@ impl fmt::Debug for Word {
             Self::ReaderLeft(key, place, more) => {
                 write!(f, "ms of reader {place} of {key} {more:+}")
             }
+            Self::Until(end_ms) => write!(f, "ms until {end_ms}"),
             Self::Micros(base, more) => write!(f, "{base:?} {more:+}"),
             Self::Marker(is_own, config, open, why) => {
                 let who = if *is_own { "own" } else { "r1" };
@@ -208,6 +211,7 @@ impl Moment<'_> {
                     .max(1)
                     .to_string()
             }
+            Word::Until(end_ms) => (end_ms - self.store.wall_ms(self.now)).to_string(),
             Word::Micros(base, more) => {
                 // No number of the protocol is smaller.
                 (self.base(base) + more).max(0).to_string()
