@@ -6,7 +6,7 @@ use super::plan::{Kind, Plan};
 pub(super) type Draw = fn(u64) -> Plan;
 
 /// All that run with seeds.
-const KINDS: [(&str, Draw); 26] = [
+const KINDS: [(&str, Draw); 27] = [
     ("sound", |seed| Plan::draw(seed, Kind::Sound)),
     ("fenced", |seed| Plan::draw(seed, Kind::Fenced)),
     ("amnesia", |seed| Plan::draw(seed, Kind::Amnesia)),
@@ -42,6 +42,7 @@ const KINDS: [(&str, Draw); 26] = [
     ("rolling-shared", Plan::rolling_shared),
     ("sealed", Plan::sealed),
     ("shared", Plan::shared),
+    ("shared-amnesia", Plan::shared_and_forgotten),
     ("stream", Plan::stream),
     ("woken", Plan::woken),
 ];

@@ -47,8 +47,8 @@ struct Stop {
     uses: u32,
 }
 
-/// After so many stops in vain at a place, nobody is expected there any more.
-const MOST_IN_VAIN: u32 = 3;
+/// After so many stops in vain at a place, half of the next ones heed nobody, and fewer and fewer do.
+const IN_VAIN: u32 = 4;
 
 impl Plan {
     /// Few clients of several threads that want the same locks, or of a crowd; in some the resources are shared, or permits.
@@ -180,7 +180,8 @@ impl Scheduler for Preempter {
             return;
         };
         let mut waits = self.waits.borrow_mut();
-        if stop.uses > 0 && waits.in_vain.get(&point.place()) >= Some(&MOST_IN_VAIN) {
+        let in_vain = waits.in_vain.get(&point.place()).copied();
+        if stop.uses > 0 && state.rng.u32(0..IN_VAIN + in_vain.unwrap_or(0)) >= IN_VAIN {
             stop = Stop { span: 0, uses: 0 };
         }
         state.count("preempted");
