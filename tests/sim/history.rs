@@ -128,10 +128,10 @@ impl State {
     fn is_judged(&mut self, before: usize) {
         let is_sound = self.plan.kind.is_sound();
         let mut found = self.record.checker.violations()[before..].iter();
-        let found = found.find(|found| match found.rule {
-            Rule::LateMove => !self.is_of_a_stop(found),
-            Rule::Revival | Rule::Release => is_sound,
-            _ => true,
+        let found = found.find(|found| {
+            let is_of_two = matches!(found.rule, Rule::Revival | Rule::Release);
+            let is_late = matches!(found.rule, Rule::LateMove);
+            !(is_of_two && !is_sound || is_late && self.is_of_a_stop(found))
         });
         if let Some(found) = found.cloned() {
             let words = found.to_string();
