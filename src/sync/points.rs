@@ -19,6 +19,8 @@ use parking_lot::WaitTimeoutResult;
 pub(crate) struct Point {
     pub(crate) line: &'static Location<'static>,
     pub(crate) side: Side,
+    /// The address of what the operation is on. It is the same only while that exists.
+    pub(crate) object: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,15 +71,15 @@ fn scheduler() -> Option<Rc<dyn Scheduler>> {
 }
 
 #[track_caller]
-fn pass(side: Side) {
+fn pass(side: Side, object: usize) {
     if IS_ON.get() {
-        pass_at(Location::caller(), side);
+        pass_at(Location::caller(), side, object);
     }
 }
 
-fn pass_at(line: &'static Location<'static>, side: Side) {
+fn pass_at(line: &'static Location<'static>, side: Side, object: usize) {
     if let Some(scheduler) = scheduler() {
-        scheduler.pass(Point { line, side });
+        scheduler.pass(Point { line, side, object });
     }
 }
 
@@ -99,9 +101,9 @@ impl<T> Mutex<T> {
     #[track_caller]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         let line = Location::caller();
-        pass(Side::Before);
+        pass(Side::Before, self.address());
         let inner = Some(self.take());
-        pass(Side::After);
+        pass(Side::After, self.address());
         MutexGuard {
             mutex: self,
             inner,
@@ -137,7 +139,7 @@ impl<'m, T> MutexGuard<'m, T> {
         if let Some(scheduler) = scheduler() {
             scheduler.unlocked(self.mutex.address());
         }
-        pass_at(self.line, Side::Unlocked);
+        pass_at(self.line, Side::Unlocked, self.mutex.address());
     }
 
     fn inner(&mut self) -> &mut parking_lot::MutexGuard<'m, T> {
@@ -177,18 +179,18 @@ impl Condvar {
 
     #[track_caller]
     pub(crate) fn notify_one(&self) {
-        pass(Side::Before);
+        pass(Side::Before, self.address());
         self.0.notify_one();
         self.tell();
-        pass(Side::After);
+        pass(Side::After, self.address());
     }
 
     #[track_caller]
     pub(crate) fn notify_all(&self) {
-        pass(Side::Before);
+        pass(Side::Before, self.address());
         self.0.notify_all();
         self.tell();
-        pass(Side::After);
+        pass(Side::After, self.address());
     }
 
     pub(crate) fn wait_for<T>(
@@ -227,12 +229,13 @@ pub(crate) fn while_unlocked<T>(
     listen(None);
 }
 
-/// An operation between two points.
+/// An operation on this object between two points.
 #[track_caller]
-fn beside<T>(operation: impl FnOnce() -> T) -> T {
-    pass(Side::Before);
+fn beside<O, T>(object: &O, operation: impl FnOnce() -> T) -> T {
+    let object = ptr::from_ref(object).addr();
+    pass(Side::Before, object);
     let result = operation();
-    pass(Side::After);
+    pass(Side::After, object);
     result
 }
 
@@ -240,7 +243,7 @@ macro_rules! operations {
     ($($name:ident($($argument:ident: $type:ty),+) $(-> $result:ty)?;)+) => {$(
         #[track_caller]
         pub(crate) fn $name(&self, $($argument: $type),+) $(-> $result)? {
-            beside(|| self.0.$name($($argument),+))
+            beside(&self.0, || self.0.$name($($argument),+))
         }
     )+};
 }
@@ -305,12 +308,12 @@ impl<T> OnceLock<T> {
 
     #[track_caller]
     pub(crate) fn get(&self) -> Option<&T> {
-        beside(|| self.0.get())
+        beside(&self.0, || self.0.get())
     }
 
     /// `make` passes no point: another coroutine could not wait for it.
     #[track_caller]
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
-        beside(|| self.0.get_or_init(make))
+        beside(&self.0, || self.0.get_or_init(make))
     }
 }

@@ -38,8 +38,10 @@ pub enum Rule {
     Validity,
     /// A lease ends earlier than it did, or later without being asked to.
     Extension,
-    /// A lease is extended after its end.
+    /// An extension succeeds that began after the end of the lease.
     AfterEnd,
+    /// The end of a lease moves when the lease is over, by an extension that began in time.
+    LateMove,
     /// A lease goes on although another has had the lock since it began.
     Revival,
     /// A guard that is over says that it is valid, or its hook is not called.
@@ -52,6 +54,8 @@ pub enum Rule {
     Release,
     /// A call has not ended.
     Unended,
+    /// A guard was returned, and no call for it was under way.
+    Uncalled,
     /// Something else, which the test saw itself.
     Other,
 }
@@ -230,7 +234,8 @@ impl Checker {
                 origin,
             } => {
                 let Some(asked) = self.asked.remove(call) else {
-                    return;
+                    let words = "a guard was returned to a call that nobody waits for".to_owned();
+                    return self.finds(Rule::Uncalled, at, &[*call], words);
                 };
                 let numbers = (*slot, *fencing);
                 let hold = self.begins((*call, at), &asked, (token, *origin), (numbers, *end));

@@ -129,7 +129,7 @@ impl Checker {
             // A renewal that was under way.
         } else if end > former.high && hold.is_over_at(at) {
             let words = format!("{who} revived its expired lease of {on}");
-            self.finds(Rule::AfterEnd, at, &[call], words);
+            self.finds(Rule::LateMove, at, &[call], words);
         } else if end > former.high && !hold.is_kept && hold.extending.is_none() {
             let words = format!("{who} has {on} for longer, and did not ask for it");
             self.finds(Rule::Extension, at, &[call], words);
@@ -188,6 +188,9 @@ impl Checker {
                 self.finds(Rule::Extension, at, &[call], words);
             }
             self.has_moved(call, at, end);
+        } else if end.high + self.assumed.notice < hold.end.low && !hold.is_kept {
+            // Only one that is kept can be given a limit. One that is about to end may be lost a little sooner.
+            self.shortened(call, at);
         }
     }
 

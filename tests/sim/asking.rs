@@ -23,7 +23,7 @@ impl State {
         };
         for message in messages {
             let token = self.witness.tokens.get(&message.token);
-            if message.asks() && token.is_some_and(|token| token.is_returned) {
+            if message.asks() && token.is_some_and(|token| token.is_returned || token.is_extended) {
                 let told = (node, message.token.clone());
                 self.witness.healed.insert(told);
             }
@@ -80,6 +80,9 @@ impl State {
     pub(super) fn sent(&mut self, node: usize, message: &Message) {
         self.witness.sent(self.task(), self.now, message);
         if message.verb == Verb::Extend {
+            if let Some(token) = self.witness.tokens.get_mut(&message.token) {
+                token.is_extended = true;
+            }
             let guards = self.witness.guards.iter_mut();
             for claim in guards.filter(|claim| claim.token == message.token) {
                 claim.asks.get_or_insert(self.now);

@@ -28,6 +28,8 @@ pub(crate) struct Claim {
     /// Since when this lock is out, by this guard or by those that it was adopted from.
     pub(super) since: Nanos,
     pub(super) until: Nanos,
+    /// What that was before it changed last.
+    pub(super) former: Nanos,
     /// The same as the guard has it: by its client's clock, and zero when the lock is lost.
     deadline: Nanos,
     /// What that was before it was lost.
@@ -99,7 +101,7 @@ impl State {
             clock.when(deadline)
         };
         let claim = &mut self.witness.guards[i];
-        (claim.deadline, claim.until) = (deadline, until);
+        (claim.deadline, claim.until, claim.former) = (deadline, until, old);
         claim.asked = claim.asks.take().unwrap_or(claim.asked);
         claim.last = if deadline == 0 { before } else { deadline };
         if deadline == 0 {
@@ -197,6 +199,7 @@ impl State {
             token: guard.token().to_owned(),
             since,
             until,
+            former: until,
             deadline,
             last: deadline,
             got: began,
@@ -234,6 +237,7 @@ impl World {
         let is_from_nodes = matches!(beginning.origin, Origin::Nodes);
         state.claims(id, (client, on), now, beginning, guard);
         if is_from_nodes {
+            state.is_given_with(guard.fencing_token().map(Into::into));
             state.passes_nobody(client, on, guard.token());
         }
         state.counts(on, Did::Take);

@@ -233,7 +233,9 @@ impl Worker {
             if !self.is_stormy() {
                 break;
             }
-            if self.rng.u8(0..3) == 0 {
+            // A race with a loss needs one that is told.
+            let hooks = if self.plan.preemption.is_some() { 2 } else { 1 };
+            if self.rng.u8(0..3) < hooks {
                 self.world.hook(claim, self.id, &guard);
             }
             // A kept lock is held for several ttls.

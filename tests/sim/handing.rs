@@ -113,7 +113,7 @@ impl State {
         let now = self.now;
         self.count("handed over");
         let before = self.witness.given_back.remove(value);
-        let stops = self.may_stop_after_a_look();
+        let stops = self.plan.may_stop_after_a_look();
         let left = before.and_then(|before| {
             let is_in_bounds = before.left.times > 0 && before.at < before.left.until;
             let is_same = (before.client, Some(before.resource)) == (client, on.only());

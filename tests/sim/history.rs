@@ -37,7 +37,7 @@ impl Record {
             // By the client's own clock.
             notice: NOTICE + NOTICE / 100,
             // A thread that stops after its last look at the clock returns a guard too late.
-            is_exact: plan.preemption.is_none(),
+            is_exact: !plan.may_stop_after_a_look(),
         };
         Self {
             history: History::default(),
@@ -49,7 +49,7 @@ impl Record {
 
     /// Writes the page of a violation that the judge found, or of what happened just before the run was ended. Returns
     /// where the page is.
-    pub(crate) fn write(&self, plan: &Plan, what: &str) -> PathBuf {
+    pub(crate) fn write(&self, kind: &str, seed: u64, what: &str) -> PathBuf {
         let at = self.history.events().last().map_or(0, |event| event.at);
         let other = Violation {
             rule: Rule::Other,
@@ -57,7 +57,7 @@ impl Record {
             calls: Vec::new(),
             text: what.to_owned(),
         };
-        let name = format!("sim-{:?}-{}", plan.kind, plan.seed).to_lowercase();
+        let name = format!("sim-{kind}-{seed}");
         let found = self.violation.as_ref().unwrap_or(&other);
         self.history.write(&name, found).unwrap()
     }
@@ -108,35 +108,48 @@ impl State {
             return;
         }
         let event = Event { at: self.now, what };
+        let before = self.record.checker.violations().len();
         let is_well = self.record.checker.hear(&event);
         self.record.history.notes(event.at, event.what);
         if !is_well {
-            self.is_judged();
+            self.is_judged(before);
         }
     }
 
     /// The run has come to its end.
     pub(super) fn all_calls_have_ended(&mut self) {
+        let before = self.record.checker.violations().len();
         self.record.checker.ends(self.now);
-        self.is_judged();
+        self.is_judged(before);
     }
 
-    /// Two holders are to be expected without the assumptions of the algorithm, and all that comes of them.
-    fn is_judged(&mut self) {
+    /// What the judge has found now, behind what it had found before. Two holders are to be expected without the assumptions of
+    /// the algorithm, and all that comes of them.
+    fn is_judged(&mut self, before: usize) {
         let is_sound = self.plan.kind.is_sound();
-        let mut found = self.record.checker.violations().iter();
-        let stops = self.may_stop_after_a_look();
+        let mut found = self.record.checker.violations()[before..].iter();
         let found = found.find(|found| {
-            // By the clock that a thread looked at before it stopped, all was well.
-            let is_of_a_stop = matches!(found.rule, Rule::AfterEnd | Rule::LateLoss);
             let is_of_two = matches!(found.rule, Rule::Revival | Rule::Release);
-            !(is_of_a_stop && stops || is_of_two && !is_sound)
+            let is_late = matches!(found.rule, Rule::LateMove);
+            !(is_of_two && !is_sound || is_late && self.is_of_a_stop(found))
         });
         if let Some(found) = found.cloned() {
             let words = found.to_string();
             self.record.violation.get_or_insert(found);
             self.fail(words);
         }
+    }
+
+    /// Whether a thread of the client stood still from the end of the lease up to now: by the clock that it had looked at before,
+    /// all was well.
+    fn is_of_a_stop(&self, found: &Violation) -> bool {
+        let mut claims = self.witness.guards.iter();
+        let claim = claims.find(|claim| found.calls.contains(&claim.hold));
+        self.plan.may_stop_after_a_look()
+            && claim.is_some_and(|claim| {
+                let client = &self.clients[claim.client];
+                !client.could_go_on(claim.former..self.now)
+            })
     }
 
     fn who(&self) -> Who {
@@ -188,10 +201,9 @@ impl State {
     /// The task that is running has got a guard. Returns the number by which the judge knows it.
     pub(super) fn records_guard(&mut self, guard: &LockGuard, end: Nanos, origin: Origin) -> Call {
         let task = self.task();
-        let Some(call) = self.record.asking.remove(&task) else {
-            // The run is over.
-            return self.record.history.new_call();
-        };
+        // One that was not asked for is the judge's: it has heard of no such call.
+        let asked = self.record.asking.remove(&task);
+        let call = asked.unwrap_or_else(|| self.record.history.new_call());
         self.records(What::Gets {
             call,
             token: guard.token().into(),
@@ -284,11 +296,21 @@ impl World {
         }
     }
 
-    /// A guard was asked whether it is valid, and said yes.
-    pub(super) fn records_look(&self, id: u64) {
+    /// A guard is about to be asked whether it is valid. Returns whether it is.
+    pub(super) fn begins_to_look(&self, id: u64) -> bool {
         self.look_now();
-        let end = self.state().end_of(id).map(Span::exactly);
-        self.records(id, |hold| What::Looks { hold, says: end });
+        self.state().is_held(id)
+    }
+
+    /// A guard was asked whether it is valid, and said yes. What has ended since that was asked was right to say so.
+    pub(super) fn records_look(&self, id: u64, was_held: bool) {
+        self.look_now();
+        let state = self.state();
+        let (end, is_held) = (state.end_of(id).map(Span::exactly), state.is_held(id));
+        drop(state);
+        if is_held || !was_held {
+            self.records(id, |hold| What::Looks { hold, says: end });
+        }
     }
 
     /// Extends a lock, of which the judge knows.

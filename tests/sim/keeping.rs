@@ -88,8 +88,9 @@ impl Worker {
             self.is_lost(claim, guard);
         }
         if self.rng.bool() {
+            let was_held = self.world.begins_to_look(claim);
             match guard.check() {
-                Ok(()) => self.world.records_look(claim),
+                Ok(()) => self.world.records_look(claim, was_held),
                 Err(Error::Lost { cause, .. }) => {
                     let mut state = self.world.state();
                     state.count(name(&cause));

@@ -3,9 +3,13 @@
 //!
 //! Where a thread stops is drawn from the seed: a few places of the source are likely ones in a seed, and all others are not.
 //! So a race between two places is met by the seeds in which one of them is likely, many times in such a run. It stops for the
-//! others that can go on at that moment, or for a time in which others do something.
+//! others that can go on at that moment, for a time in which others do something, or until another thread has used the mutex or
+//! the atomic that it stops at. The last one is what a race needs, and virtual time makes it cheap: another thread comes there
+//! sooner or later.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::panicking;
@@ -30,7 +34,21 @@ pub(crate) struct Preemption {
     elsewhere: u32,
     /// For how long at most; for no time if it is zero.
     longest: Nanos,
+    /// For how long at most it stops until others have used what it stops at; not for that if it is zero.
+    patience: Nanos,
 }
+
+/// How a thread stops.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    /// For how long at most.
+    span: Nanos,
+    /// How often others use what it stops at until it goes on; 0 if it does not heed that.
+    uses: u32,
+}
+
+/// After so many stops in vain at a place, half of the next ones heed nobody, and fewer and fewer do.
+const IN_VAIN: u32 = 4;
 
 impl Plan {
     /// Few clients of several threads that want the same locks, or of a crowd; in some the resources are shared, or permits.
@@ -69,14 +87,26 @@ impl Plan {
         });
         let timeout = nanos(plan.node_timeout);
         let longest = pick(rng, &[timeout / 8, timeout, timeout, longest_ttl / 2]);
+        let patience = pick(
+            rng,
+            &[0, timeout, longest_ttl / 2, longest_ttl + longest_ttl / 4],
+        );
         plan.preemption = Some(Preemption {
             one_in: pick(rng, &[4, 8, 16]),
             likely: pick(rng, &[500_000, 200_000, 50_000]),
             elsewhere: pick(rng, &[0, 200, 2_000]),
             // What is sent too late may be left behind.
             longest: if plan.lossless { 0 } else { longest },
+            patience: if plan.lossless { 0 } else { patience },
         });
         plan
+    }
+
+    /// Whether a thread may stop between its last look at the clock and the step that it takes by it. No code can prevent that,
+    /// so a guard may be returned late, and an extension be noted late: for what the nodes had granted in time.
+    pub(super) fn may_stop_after_a_look(&self) -> bool {
+        let mut stops = self.preemption.iter();
+        stops.any(|preemption| preemption.longest.max(preemption.patience) > 0)
     }
 }
 
@@ -93,6 +123,38 @@ struct Waits {
     mutexes: Vec<(usize, (usize, u64))>,
     /// Condition variables.
     condvars: Vec<(usize, usize)>,
+    /// Who has stopped until others have used something.
+    watches: Vec<Watch>,
+    /// How many stops of this kind a place had since others came there last.
+    in_vain: HashMap<(&'static Location<'static>, Side), u32>,
+}
+
+/// A task that has stopped until others have used this object so often.
+struct Watch {
+    object: usize,
+    left: u32,
+    wait: (usize, u64),
+    point: Point,
+}
+
+impl Waits {
+    /// Who has waited for the last of these uses.
+    fn is_used(&mut self, object: usize, by: usize) -> Vec<(usize, u64)> {
+        let mut woken = Vec::new();
+        let in_vain = &mut self.in_vain;
+        self.watches.retain_mut(|watch| {
+            if watch.object != object || watch.wait.0 == by {
+                return true;
+            }
+            in_vain.insert(watch.point.place(), 0);
+            watch.left -= 1;
+            if watch.left == 0 {
+                woken.push(watch.wait);
+            }
+            watch.left > 0
+        });
+        woken
+    }
 }
 
 impl Preempter {
@@ -111,18 +173,41 @@ impl Scheduler for Preempter {
         let Some(mut state) = self.world.try_state().filter(|_| !panicking()) else {
             return;
         };
-        let Some(span) = state.is_preempted_at(point) else {
+        if point.side != Side::Before {
+            self.is_used(&mut state, point.object);
+        }
+        let Some(mut stop) = state.is_preempted_at(point) else {
             return;
         };
+        let mut waits = self.waits.borrow_mut();
+        let in_vain = waits.in_vain.get(&point.place()).copied();
+        if stop.uses > 0 && state.rng.u32(0..IN_VAIN + in_vain.unwrap_or(0)) >= IN_VAIN {
+            stop = Stop { span: 0, uses: 0 };
+        }
         state.count("preempted");
-        let until = state.now + span;
-        if span > 0 {
+        let (began, until) = (state.now, state.now + stop.span);
+        if stop.span > 0 {
             state.stands_still(until);
         }
         let task = state.task();
-        state.note(|| format!("task {task} stops for {span} ns at {point:?}"));
-        drop(state);
+        let place = point.place();
+        state.note(|| format!("task {task}: {stop:?} at {place:?}"));
+        if stop.uses > 0 {
+            *waits.in_vain.entry(place).or_default() += 1;
+            waits.watches.push(Watch {
+                object: point.object,
+                left: stop.uses,
+                wait: state.wait_of_task(),
+                point,
+            });
+        }
+        drop((state, waits));
         self.world.block(until, None);
+        if stop.uses > 0 {
+            let mut waits = self.waits.borrow_mut();
+            waits.watches.retain(|watch| watch.wait.0 != task);
+            self.world.state().goes_on(&(began..until));
+        }
     }
 
     fn wait_for(&self, mutex: usize) {
@@ -130,6 +215,7 @@ impl Scheduler for Preempter {
         state.count("waited for a mutex");
         // The witness has to wait as well.
         let was_witness = state.looks_as_witness(false);
+        self.is_used(&mut state, mutex);
         let wait = state.wait_of_task();
         drop(state);
         self.waits.borrow_mut().mutexes.push((mutex, wait));
@@ -167,17 +253,30 @@ impl Scheduler for Preempter {
     }
 }
 
-impl State {
-    /// Whether a thread may stop between its last look at the clock and the step that it takes by it. No code can prevent that,
-    /// so a guard may be returned late, and an extension be noted late: for what the nodes had granted in time.
-    pub(super) fn may_stop_after_a_look(&self) -> bool {
-        self.plan
-            .preemption
-            .is_some_and(|preemption| preemption.longest > 0)
+impl Preempter {
+    /// The task that is running uses what others may have stopped at.
+    fn is_used(&self, state: &mut State, object: usize) {
+        if state.is_witness() {
+            return;
+        }
+        let task = state.task();
+        for wait in self.waits.borrow_mut().is_used(object, task) {
+            state.count("stopped until others came");
+            state.wake(wait);
+        }
     }
+}
 
-    /// For how long the task that is running stops there, if it does.
-    fn is_preempted_at(&mut self, point: Point) -> Option<Nanos> {
+impl Point {
+    /// Where it is in the source.
+    fn place(self) -> (&'static Location<'static>, Side) {
+        (self.line, self.side)
+    }
+}
+
+impl State {
+    /// How the task that is running stops there, if it does.
+    fn is_preempted_at(&mut self, point: Point) -> Option<Stop> {
         let preemption = self.plan.preemption?;
         if self.is_over || self.is_witness() {
             return None;
@@ -190,13 +289,26 @@ impl State {
         if chance == 0 || self.rng.u32(0..1_000_000) >= chance {
             return None;
         }
-        if preemption.longest < 2 * MICRO || !self.is_stormy || self.rng.bool() {
-            return Some(0);
+        let no_time = Stop { span: 0, uses: 0 };
+        if !self.is_stormy {
+            return Some(no_time);
+        }
+        if preemption.patience > 0 && self.rng.bool() {
+            return Some(Stop {
+                span: preemption.patience,
+                uses: pick(&mut self.rng, &[1, 1, 2, 4]),
+            });
+        }
+        if preemption.longest < 2 * MICRO || self.rng.bool() {
+            return Some(no_time);
         }
         // As often around a microsecond as around a millisecond.
         let scale = (preemption.longest / MICRO).ilog2();
         let most = MICRO << self.rng.u32(0..=scale);
-        Some(self.rng.u64(most / 2..=most))
+        Some(Stop {
+            span: self.rng.u64(most / 2..=most),
+            uses: 0,
+        })
     }
 }
 

@@ -73,6 +73,15 @@ impl Client {
         self.stills.push(span);
     }
 
+    /// What stands still goes on earlier than was planned.
+    fn goes_on(&mut self, planned: &Range<Nanos>, now: Nanos) {
+        let still = self.stills.iter_mut().rev().find(|still| *still == planned);
+        if let Some(still) = still.filter(|still| now < still.end) {
+            self.stood -= still.end - now;
+            still.end = now;
+        }
+    }
+
     /// Whether there was a moment of this time at which all of it could go on.
     pub(super) fn could_go_on(&self, time: Range<Nanos>) -> bool {
         let mut at = time.start;
@@ -182,6 +191,14 @@ impl State {
         let (task, client) = (self.task(), self.client());
         self.tasks[task].still_until = until;
         self.clients[client].stands_still(self.now..until);
+    }
+
+    /// The task that is running stood still from the first time on, for no longer than was planned.
+    pub(super) fn goes_on(&mut self, planned: &Range<Nanos>) {
+        let (task, client, now) = (self.task(), self.client(), self.now);
+        let still_until = &mut self.tasks[task].still_until;
+        *still_until = now.min(*still_until);
+        self.clients[client].goes_on(planned, now);
     }
 
     /// What [`Client::stood`] was before those stood still who do so now.

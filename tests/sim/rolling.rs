@@ -8,6 +8,7 @@ use super::client::Worker;
 use super::clocks::{MILLI, SECOND};
 use super::fewer_seeds;
 use super::keeping::Keeping;
+use super::kinds::drawn_as;
 use super::plan::{Kind, Plan, Restarts};
 use super::run::{Until, none_breaks_a_promise, run_many};
 use super::sharing::Way;
@@ -151,9 +152,8 @@ fn a_kept_lock_outlives_the_restart_of_every_server() {
 /// Restarts that leave no time to heal, of servers that vote at once.
 #[test]
 fn quick_restarts_of_all_servers_are_seen_to_break_exclusion() {
-    let total = run_many(fewer_seeds(), Until::TheEnd, |seed| {
-        Plan::rolling(seed, Kind::Amnesia, 3)
-    });
+    let draw = drawn_as("rolling-amnesia");
+    let total = run_many(fewer_seeds(), Until::TheEnd, draw);
     println!("rolling, quickly: {total}");
     let broken = total.violations.iter();
     let others = broken.filter(|(_, what)| !what.starts_with("two holders"));

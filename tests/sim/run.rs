@@ -13,6 +13,7 @@ use generator::{Generator, Gn};
 
 use super::client::Worker;
 use super::history::Record;
+use super::kinds::drawn_as;
 use super::plan::Plan;
 use super::preempt::Preempter;
 use super::process::THREADS;
@@ -102,13 +103,13 @@ fn resume(
 }
 
 /// The last lines of a seed's trace. Playing it again gives the same violation, or there is something wrong here.
-pub(crate) fn replay_text(plan: &Plan, lines: usize) -> String {
+pub(crate) fn replay_text(kind: &str, plan: &Plan, lines: usize) -> String {
     let outcome = run_one(plan, Trace::text());
     let tail = outcome.trace.tail(lines);
     let Some(violation) = &outcome.violation else {
         return format!("{tail}no promise is broken");
     };
-    let page = outcome.record.write(plan, violation);
+    let page = outcome.record.write(kind, plan.seed, violation);
     format!("{tail}{violation}\nits history is in {}", page.display())
 }
 
@@ -178,12 +179,15 @@ pub(crate) fn none_breaks_a_promise(
     seeds: Range<u64>,
     draw: impl Fn(u64) -> Plan + Sync,
 ) -> Total {
+    // What replays a seed draws the same plan.
+    let (first, again) = (draw(seeds.start), drawn_as(kind)(seeds.start));
+    assert_eq!(format!("{first:?}"), format!("{again:?}"), "{kind}");
     let total = run_many(seeds, Until::Broken, &draw);
     println!("{kind}: {total}");
     if let Some((seed, what)) = total.violations.first() {
         panic!(
             "seed {seed}: {what}\n{}\nreplay it with REDLATCH_SIM_KIND={kind} REDLATCH_SIM_SEED={seed} cargo test --release --lib sim::replay -- --nocapture",
-            replay_text(&draw(*seed), 80)
+            replay_text(kind, &draw(*seed), 80)
         );
     }
     total

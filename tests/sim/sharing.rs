@@ -2,6 +2,7 @@
 
 use super::access::Access;
 use super::client::Worker;
+use super::kinds::drawn_as;
 use super::plan::{Kind, Plan, pick};
 use super::run::{Until, none_breaks_a_promise, run_many};
 use super::world::State;
@@ -63,6 +64,16 @@ impl Plan {
     }
 
     /// The same troubles, and other work.
+    /// Mostly readers, and nodes that forget.
+    pub(super) fn shared_and_forgotten(seed: u64) -> Self {
+        Self {
+            sharing: Some(&[Way::Read, Way::Read, Way::Write, Way::All]),
+            rests: false,
+            looks: false,
+            ..Self::draw(seed, Kind::Amnesia).with_sharing()
+        }
+    }
+
     pub(super) fn with_sharing(mut self) -> Self {
         // Numbers of its own, so that the troubles of a seed are what they are without it.
         let mut rng = fastrand::Rng::with_seed(self.seed ^ 0x5a_a4ed);
@@ -172,12 +183,8 @@ fn no_seed_of_shared_locks_breaks_a_promise() {
 /// The witness is not blind: two holders are seen, and readers beside a writer.
 #[test]
 fn nodes_that_forget_are_seen_to_let_a_writer_in_among_readers() {
-    let total = run_many(fewer_seeds(), Until::TheEnd, |seed| Plan {
-        sharing: Some(&[Way::Read, Way::Read, Way::Write, Way::All]),
-        rests: false,
-        looks: false,
-        ..Plan::draw(seed, Kind::Amnesia).with_sharing()
-    });
+    let draw = drawn_as("shared-amnesia");
+    let total = run_many(fewer_seeds(), Until::TheEnd, draw);
     println!("shared, Amnesia: {total}");
     let broken = total.violations.iter();
     let others = broken.filter(|(_, what)| !what.starts_with("two holders"));

@@ -35,6 +35,7 @@ mod hooks;
 mod idle;
 mod in_time;
 mod keeping;
+mod kinds;
 mod line;
 mod looks;
 mod mail;
@@ -69,6 +70,7 @@ mod witness;
 mod woken;
 mod world;
 
+use self::kinds::drawn_as;
 use self::plan::{Kind, Plan};
 use self::run::{Total, Until, none_breaks_a_promise, replay_text, run_many, run_one};
 use self::trace::Trace;
@@ -111,7 +113,7 @@ fn fewer_seeds() -> Range<u64> {
 
 #[test]
 fn no_seed_breaks_a_promise() {
-    let total = none_breaks_a_promise("sound", seeds(), |seed| Plan::draw(seed, Kind::Sound));
+    let total = none_breaks_a_promise("sound", seeds(), drawn_as("sound"));
     assert_is_not_vacuous(&total);
 }
 
@@ -119,9 +121,7 @@ fn no_seed_breaks_a_promise() {
 /// replica that lags, and are flushed: the fenced protocol survives all of it, and its tokens stay in order.
 #[test]
 fn no_seed_breaks_a_promise_of_the_fenced_protocol() {
-    let total = none_breaks_a_promise("fenced", half_the_seeds(), |seed| {
-        Plan::draw(seed, Kind::Fenced)
-    });
+    let total = none_breaks_a_promise("fenced", half_the_seeds(), drawn_as("fenced"));
     assert_is_not_vacuous(&total);
     let expected = if total.runs < 200 { &[][..] } else { &FENCED };
     total.has_seen(expected);
@@ -216,19 +216,19 @@ fn assert_is_not_vacuous(total: &Total) {
 
 #[test]
 fn nodes_that_forget_are_seen_to_break_exclusion() {
-    assert_two_holders_are_seen(Kind::Amnesia);
+    assert_two_holders_are_seen("amnesia");
 }
 
 #[test]
 fn clocks_that_jump_are_seen_to_break_exclusion() {
-    assert_two_holders_are_seen(Kind::Jumps);
+    assert_two_holders_are_seen("jumps");
 }
 
 /// The algorithm does not survive this, so that a checker that sees nothing is blind.
 #[track_caller]
-fn assert_two_holders_are_seen(kind: Kind) {
-    let total = run_many(fewer_seeds(), Until::TheEnd, |seed| Plan::draw(seed, kind));
-    println!("{kind:?}: {total}");
+fn assert_two_holders_are_seen(kind: &str) {
+    let total = run_many(fewer_seeds(), Until::TheEnd, drawn_as(kind));
+    println!("{kind}: {total}");
     let broken = total.violations.iter();
     let others = broken.filter(|(_, what)| !what.starts_with("two holders"));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&(u64, String)>::new());
@@ -252,22 +252,13 @@ fn a_seed_is_the_same_run_each_time() {
 /// The size that the speed is measured at.
 #[test]
 fn four_clients_on_five_nodes() {
-    let total = run_many(fewer_seeds(), Until::Broken, |seed| {
-        Plan::sized(seed, Kind::Sound, 5, 4)
-    });
-    println!("4 clients on 5 nodes: {total}");
-    assert!(total.violations.is_empty(), "{:?}", total.violations);
+    none_breaks_a_promise("sized", fewer_seeds(), drawn_as("sized"));
 }
 
 /// Looks between all other calls: every promise holds as without them, and what they tell a holder is true.
 #[test]
 fn to_look_at_a_lock_disturbs_nothing_and_tells_the_truth() {
-    let total = run_many(fewer_seeds(), Until::Broken, |seed| Plan {
-        looks: true,
-        ..Plan::draw(seed, Kind::Sound)
-    });
-    println!("with looks: {total}");
-    assert!(total.violations.is_empty(), "{:?}", total.violations);
+    let total = none_breaks_a_promise("looks", fewer_seeds(), drawn_as("looks"));
     assert_is_not_vacuous(&total);
     total.has_seen(&[
         "looked: held",
@@ -282,10 +273,8 @@ fn to_look_at_a_lock_disturbs_nothing_and_tells_the_truth() {
 /// Permits of a semaphore, with both protocols: never more holders than permits, and one in each slot.
 #[test]
 fn no_seed_gives_a_permit_too_many() {
-    for kind in [Kind::Sound, Kind::Fenced] {
-        let draw = |seed| Plan::draw(seed, kind).with_permits();
-        let word = format!("permits-{kind:?}").to_lowercase();
-        let total = none_breaks_a_promise(&word, fewer_seeds(), draw);
+    for kind in ["permits-sound", "permits-fenced"] {
+        let total = none_breaks_a_promise(kind, fewer_seeds(), drawn_as(kind));
         assert!(total.acquired > 20 * total.runs, "{total}");
         assert!(total.refused > 5 * total.runs, "{total}");
         total.has_seen(&[
@@ -303,9 +292,8 @@ fn no_seed_gives_a_permit_too_many() {
 /// The checker is not blind.
 #[test]
 fn a_permit_too_many_is_seen() {
-    let total = run_many(fewer_seeds(), Until::TheEnd, |seed| {
-        Plan::draw(seed, Kind::Sound).with_a_permit_too_many()
-    });
+    let draw = drawn_as("permit-too-many");
+    let total = run_many(fewer_seeds(), Until::TheEnd, draw);
     let broken = total.violations.iter();
     let others = broken.filter(|(_, what)| !what.starts_with("too many holders"));
     assert_eq!(others.collect::<Vec<_>>(), Vec::<&(u64, String)>::new());
@@ -317,13 +305,8 @@ fn a_permit_too_many_is_seen() {
 #[test]
 fn no_seed_gives_a_lock_that_rests_to_anybody() {
     let mut is_handed_over = false;
-    for kind in [Kind::Sound, Kind::Fenced] {
-        let total = run_many(fewer_seeds(), Until::Broken, |seed| Plan {
-            rests: true,
-            ..Plan::draw(seed, kind)
-        });
-        println!("{kind:?}, with rests: {total}");
-        assert!(total.violations.is_empty(), "{:?}", total.violations);
+    for kind in ["rests-sound", "rests-fenced"] {
+        let total = none_breaks_a_promise(kind, fewer_seeds(), drawn_as(kind));
         assert_is_not_vacuous(&total);
         total.has_seen(&[
             "a lock rests",
@@ -345,32 +328,8 @@ fn replay() {
     let Ok(seed) = std::env::var("REDLATCH_SIM_SEED") else {
         return;
     };
-    let kind = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
-        Ok("amnesia") => Kind::Amnesia,
-        Ok("jumps") => Kind::Jumps,
-        Ok("fenced") => Kind::Fenced,
-        _ => Kind::Sound,
-    };
-    let seed = seed.parse().unwrap();
-    let mut plan = match std::env::var("REDLATCH_SIM_KIND").as_deref() {
-        Ok("crowd") => Plan::crowd(seed),
-        Ok("preempted") => Plan::preempted(seed),
-        Ok("shared") => Plan::shared(seed),
-        Ok("rolling") => Plan::rolling_sound(seed),
-        Ok("rolling-shared") => Plan::rolling_shared(seed),
-        Ok("stream") => Plan::stream(seed),
-        Ok("woken") => Plan::woken(seed),
-        Ok("relay") => Plan::relay(seed),
-        Ok("idle") => Plan::idle(seed),
-        Ok("permits-sound") => Plan::draw(seed, Kind::Sound).with_permits(),
-        Ok("permits-fenced") => Plan::draw(seed, Kind::Fenced).with_permits(),
-        Ok("beyond") => Plan::beyond_the_bound(seed),
-        Ok("mixed") => Plan::mixed(seed),
-        Ok("opening") => Plan::opening(seed),
-        Ok("cramped") => Plan::cramped(seed),
-        Ok("sealed") => Plan::sealed(seed),
-        _ => Plan::draw(seed, kind),
-    };
-    plan.rests |= std::env::var("REDLATCH_SIM_RESTS").is_ok();
-    println!("{plan:#?}\n{}", replay_text(&plan, usize::MAX));
+    let named = std::env::var("REDLATCH_SIM_KIND");
+    let kind = named.as_deref().unwrap_or("sound");
+    let plan = drawn_as(kind)(seed.parse().unwrap());
+    println!("{plan:#?}\n{}", replay_text(kind, &plan, usize::MAX));
 }

@@ -2,7 +2,7 @@
 
 use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::fewer_seeds;
-use super::plan::{FASTEST, Kind, Plan, pick};
+use super::plan::{FASTEST, Kind, Plan, nanos, pick};
 use super::run::none_breaks_a_promise;
 use super::trouble::{Episode, Trouble};
 use super::world::State;
@@ -109,7 +109,23 @@ impl State {
         self.sets_wall(client, self.plan.wall_ahead[client]);
     }
 
-    /// A client that asks with a token which is too far ahead: it is told, and gets no lock.
+    /// The nodes have given a lock with this fencing token: none that is further ahead of all their clocks than is allowed.
+    pub(super) fn is_given_with(&mut self, fencing: Option<u64>) {
+        let (Some(rules), Some(token)) = (self.plan.rules(), fencing) else {
+            return;
+        };
+        let shown = self.nodes.iter().map(|node| node.clock.shows(self.now));
+        let latest = VIRTUAL_EPOCH_US + shown.max().unwrap_or_default() / MICRO;
+        let most = latest + nanos(rules.quarantine) / MICRO;
+        if token > most {
+            let ahead = token - latest;
+            self.fail(format!(
+                "a lock was given with a token that is {ahead} us ahead of all nodes"
+            ));
+        }
+    }
+
+    /// A node is asked with a token which is too far ahead, and refuses it. Where most of them do, the client gets no lock.
     pub(super) fn is_told_of_skew(&mut self) {
         self.count("a token too far ahead");
         if !self.plan.is_beyond {

@@ -65,6 +65,8 @@ pub(super) struct Token {
     pub(super) task: usize,
     /// Whether a guard with it was returned.
     pub(super) is_returned: bool,
+    /// Whether its lock was extended, perhaps before a thread that stops returned its guard.
+    pub(super) is_extended: bool,
     /// Whether another thread has asked for the one that is to have it.
     is_passed: bool,
     /// When it was first sent.
@@ -130,6 +132,7 @@ impl Witness {
             number: self.tokens.len(),
             task,
             is_returned: false,
+            is_extended: false,
             is_passed: false,
             since: now,
             last: now,

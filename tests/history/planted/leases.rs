@@ -55,6 +55,52 @@ fn an_extension_begins_before_the_end_and_never_shortens() {
     }
 }
 
+/// What a thread does late that had begun in time is another matter: only where threads are stopped, that is no bug.
+#[test]
+fn an_extension_that_begins_late_is_not_one_that_ends_late() {
+    for (began, rules) in [
+        (19, &[Rule::LateMove][..]),
+        (20, &[Rule::LateMove, Rule::AfterEnd]),
+    ] {
+        let (mut made, hold) = one();
+        made.notes(began, What::Extends { hold, ttl: 10 });
+        let (end, is_limited) = (29, false);
+        made.notes(
+            21,
+            What::Moves {
+                hold,
+                end,
+                is_limited,
+            },
+        );
+        let end = Some(Span::exactly(end));
+        made.notes(22, What::Extended { hold, end });
+        made.breaks(rules);
+    }
+}
+
+#[test]
+fn a_guard_is_returned_to_a_call_that_waits_for_it() {
+    for (is_asked, rules) in [(true, &[][..]), (false, &[Rule::Uncalled])] {
+        let mut made = Made::default();
+        let call = if is_asked {
+            made.history.asks(9, CLIENT, On::alone(1), None)
+        } else {
+            made.history.new_call()
+        };
+        let gets = What::Gets {
+            call,
+            token: "t".into(),
+            fencing: None,
+            slot: None,
+            end: Some(Span::exactly(20)),
+            origin: Origin::Nodes,
+        };
+        made.notes(10, gets);
+        made.breaks(rules);
+    }
+}
+
 #[test]
 fn no_extension_revives_a_lock_that_another_has_had() {
     for (second, rules) in [(1, &[Rule::Revival][..]), (2, &[][..])] {
@@ -84,7 +130,7 @@ fn an_end_moves_where_that_was_asked_for_and_only_while_the_lease_lasts() {
         made
     };
     moved(19, 30, true, false).breaks(&[]);
-    moved(20, 30, true, false).breaks(&[Rule::AfterEnd]);
+    moved(20, 30, true, false).breaks(&[Rule::LateMove]);
     moved(19, 30, false, false).breaks(&[Rule::Extension]);
     moved(15, 18, true, false).breaks(&[Rule::Extension]);
     moved(15, 18, true, true).breaks(&[]);
@@ -101,6 +147,7 @@ fn a_loss_is_told_by_the_end_and_not_before_it() {
     look(19, Some(20)).breaks(&[]);
     look(20, Some(20)).breaks(&[Rule::LateLoss]);
     look(15, Some(21)).breaks(&[Rule::Extension]);
+    look(15, Some(19)).breaks(&[Rule::Extension]);
     // One that is kept: its end may have moved, and where ends are exact, it has not.
     for (is_exact, rules) in [(false, &[][..]), (true, &[Rule::LateLoss])] {
         let (mut made, hold) = one();

@@ -45,6 +45,7 @@ fn claim(number: u64, (client, on, token, until): Holder<'_>) -> Claim {
         token: token.into(),
         since: 0,
         until: until * MILLI,
+        former: until * MILLI,
         deadline: 0,
         last: 0,
         got: 0,
