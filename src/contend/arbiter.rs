@@ -207,7 +207,8 @@ impl<'c> Wait<'c> {
         let cluster = self.cluster;
         let mut target = self.wanted.target;
         if let Some(key) = self.read_elsewhere {
-            // The readers of the other nodes were there before its intent, and no bell of this one tells of their end.
+            // The readers of the other nodes were there before its intent, and no bell of this one tells of their end. The intent
+            // needs no bell, so it is left also where this client can't listen.
             (target, when_free) = (Target::Lock(key), WhenFree::Intend);
         }
         for _ in 0..MOST_POLLS {
@@ -261,12 +262,13 @@ impl<'c> Wait<'c> {
         let closed =
             nodes.filter_map(|(node, skipped)| (!skipped && node.is_closed()).then_some(node));
         closed.take_while(|_| !is_over()).find_map(|node| {
-            let listener = if span.is_zero() {
-                None
+            let listens = !span.is_zero() && when_free != WhenFree::Intend;
+            let listener = listens.then(|| node.listener()).flatten();
+            let announced = if listens && listener.is_none() {
+                Duration::ZERO
             } else {
-                node.listener()
+                span
             };
-            let announced = listener.as_ref().map_or(Duration::ZERO, |_| span);
             let mut look = node.look(target, announced, when_free)?;
             look.free = self.without_own(look.free);
             let is_announced = look.is_announced;
@@ -292,10 +294,6 @@ impl<'c> Wait<'c> {
                 delay
             }
             (LockState::Free, WhenFree::Take) | (LockState::Deserted, _) => {
-                return Next::Attempt(look.free);
-            }
-            // Nobody is announced, and so no intent was left that makes it worth waiting.
-            (LockState::Free, WhenFree::Intend) if listener.is_none() => {
                 return Next::Attempt(look.free);
             }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),

@@ -186,7 +186,8 @@ impl Builder {
     /// So the number of threads is no reason for a larger pool. A longer way is one: up to a round trip of 300 µs, two
     /// such writes are under way at a time, and else one for each 50 µs of it, as long as there are connections. So is a
     /// program that waits for several locks of other processes at the same time: each such wait keeps a connection to one
-    /// node busy, up to half of the pool.
+    /// node busy, up to half of the pool. So with a pool of 1, no release wakes a thread of this manager: one that waits asks
+    /// again after its `retry_delay`, and readers without a pause may keep a writer waiting.
     ///
     /// Only a release or an extension that finds no free connection for half a node timeout opens one outside the pool.
     ///

@@ -71,7 +71,8 @@ pub(crate) const INSPECT: &str = lua!(refusal inspect);
 /// - `1`: one that has just given the lock back. A free lock is announced as well, and if its bell rang and no client has come for
 ///   that, the script returns -3 and 0. Readers that were woken have 20 ms: it leaves no intent, and returns 20 at most in place
 ///   of the PTTL.
-/// - `2`: a writer that readers of other nodes have refused. A free lock is announced, and the intent is left in any case.
+/// - `2`: a writer that readers of other nodes have refused. The intent is left in any case, and nobody is announced: the undo of
+///   the writer's next attempt would wake the writer itself, and delete its intent.
 ///
 /// Looks at all slots of a semaphore at once: it has as many permits as the last argument says. In place of the lock's, the
 /// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each

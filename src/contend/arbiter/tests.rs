@@ -270,15 +270,24 @@ fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_els
     }
 }
 
+/// Its next attempt is granted at the first node and undone there. The undo wakes those who are announced, and deletes the intent
+/// for them.
 #[test]
-fn a_writer_that_cannot_leave_its_intent_does_not_wait_for_its_effect() {
-    // The one connection is not used to listen.
-    let world = world_with(LockManager::builder().pool_size(1));
-    let mut wait = world.begin();
-    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
-    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
-    assert_eq!(world.clock.elapsed(), Duration::ZERO);
-    assert_eq!(world.nodes[0].token_of("job:redlatch:intent"), None);
+fn the_undo_of_a_writer_neither_wakes_it_nor_deletes_its_intent() {
+    // With one connection, which is not used to listen, and with several.
+    for pool_size in [1, 4] {
+        let world = world_with(LockManager::builder().pool_size(pool_size));
+        let mut wait = world.begin();
+        for round in 1..=MOST_HINTS {
+            wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+            assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+            assert_eq!(world.clock.elapsed(), DELAY * round);
+            let undone = world.manager.try_lock("job", DELAY).unwrap();
+            undone.unlock().unwrap();
+            let intent = world.nodes[0].token_of("job:redlatch:intent");
+            assert!(intent.is_some(), "{pool_size}");
+        }
+    }
 }
 
 #[test]

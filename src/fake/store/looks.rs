@@ -78,7 +78,7 @@ impl Store {
     }
 
     /// Where readers have the key, a client that is to be announced leaves its intent. One that is polite looks again instead, and
-    /// one that readers have refused elsewhere leaves it in any case.
+    /// one that readers have refused elsewhere leaves it in any case, and is not announced.
     pub(super) fn look(
         &mut self,
         key: &str,
@@ -107,6 +107,9 @@ impl Store {
             if intended < span || intended > LONGEST_INTENT_MS {
                 let span = Duration::from_millis(span.unsigned_abs());
                 self.put(&intent, "1", now.saturating_add(span));
+            }
+            if when_free == "2" {
+                return Reply::Array(vec![Reply::Int(left), Reply::Int(0)]);
             }
         }
         let is_announced = self.announce(key, "1", announced, now);

@@ -20,6 +20,7 @@ if not free and (ARGV[2] == '2' or left >= 0 and redis.pcall('TYPE', KEYS[1]).ok
     local intended = redis.pcall('PTTL', intent)
     local is_good = type(intended) == 'table' or intended >= span and intended <= 60000
     if not is_good then redis.pcall('SET', intent, '1', 'PX', span) end
+    if ARGV[2] == '2' then return {left, 0} end
   end
 end
 return {left, announce(KEYS[1], '1', ARGV[1]), free}

@@ -119,3 +119,19 @@ fn one_that_has_just_given_the_lock_back_leaves_readers_a_moment_without_its_int
     // Nor does one that announces nothing.
     assert_eq!(node.eval(LOOK, &["b"], &["0", "1"]), "{hour 0}");
 }
+
+/// Its next attempt sets the key, and undoes that.
+#[test]
+fn a_writer_that_only_leaves_its_intent_is_not_announced_and_its_undo_leaves_the_intent() {
+    let mut node = Node::start();
+    assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "2"]), "{-2 0}");
+    assert_eq!(node.run(&["EXISTS", "a:redlatch:waiting"]), "0");
+    node.run(&["SET", "a", ONE, "PX", MINUTE]);
+    assert_eq!(node.eval(RELEASE, &["a"], &[ONE]), "1");
+    assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "0"]), "{minute -1}");
+    // Where readers have the lock as well.
+    assert_eq!(node.eval(READ, &["b"], &[ONE, HOUR, "0"]), "OK");
+    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "2"]), "{hour 0}");
+    assert_eq!(node.eval(READ, &["b"], &[TWO, HOUR, "0"]), "{minute -1}");
+    assert_eq!(node.eval(UNREAD, &["b"], &[ONE]), "1");
+}
