@@ -109,7 +109,8 @@ impl Node {
     }
 
     /// Asks the node for how long it has a lock. Announces that a client waits, for `span`, the server's tick and a node timeout; a
-    /// span of zero announces nothing. A free lock is announced only by a client that does not take it. None if the node does not
+    /// span of zero announces nothing. A free lock is announced only by a client that does not take it. Where an intent alone is
+    /// left, it is for `span` and a node timeout. None if the node does not
     /// tell.
     pub(crate) fn look(
         &self,
@@ -119,6 +120,8 @@ impl Node {
     ) -> Option<LookReply> {
         let announced = match span {
             Duration::ZERO => span,
+            // Nobody listens, and an intent that is left over would keep readers out for nothing.
+            span if when_free == WhenFree::Intend => span.saturating_add(self.timeout),
             // The next look comes when the listening has ended.
             span => span
                 .saturating_add(SERVER_TICK)

@@ -103,7 +103,8 @@ pub(crate) struct Run {
     pub(crate) shared: bool,
 
     /// Keeps the lock from everybody for this long from its acquisition, also if the command ends sooner: the lock rests.
-    /// For a job that another machine would start again because its clock is late. At most max_ttl
+    /// For a job that another machine would start again because its clock is late. The lock rests for up to 1 % longer, so
+    /// choose some percent less than the time between two starts. At most max_ttl
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) at_least: Option<Duration>,
 

@@ -284,9 +284,13 @@ fn the_undo_of_a_writer_neither_wakes_it_nor_deletes_its_intent() {
             assert_eq!(world.clock.elapsed(), DELAY * round);
             let undone = world.manager.try_lock("job", DELAY).unwrap();
             undone.unlock().unwrap();
-            let intent = world.nodes[0].token_of("job:redlatch:intent");
+            let intent = world.nodes[0].ttl_of("job:redlatch:intent");
             assert!(intent.is_some(), "{pool_size}");
         }
+        // Nothing deletes it when the writer has had the lock.
+        let timeout = world.manager.cluster().options.node_timeout;
+        world.clock.advance(timeout);
+        assert_eq!(world.nodes[0].ttl_of("job:redlatch:intent"), None);
     }
 }
 
