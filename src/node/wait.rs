@@ -110,8 +110,7 @@ impl Node {
 
     /// Asks the node for how long it has a lock. Announces that a client waits, for `span`, the server's tick and a node timeout; a
     /// span of zero announces nothing. A free lock is announced only by a client that does not take it. Where an intent alone is
-    /// left, it is for `span` and a node timeout. None if the node does not
-    /// tell.
+    /// left, it is for `span` and a node timeout. None if the node does not tell.
     pub(crate) fn look(
         &self,
         target: Target<'_>,

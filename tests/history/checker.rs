@@ -40,9 +40,9 @@ pub enum Rule {
     Extension,
     /// An extension succeeds that began after the end of the lease.
     AfterEnd,
-    /// The end of a lease moves when the lease is over, by an extension that began in time.
+    /// The end of a lease moves when the lease is over, whenever the extension began that moves it.
     LateMove,
-    /// A lease goes on although another has had the lock since it began.
+    /// A lease goes on although it was lost, or although another has had the lock since it began.
     Revival,
     /// A guard that is over says that it is valid, or its hook is not called.
     LateLoss,

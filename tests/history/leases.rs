@@ -127,6 +127,9 @@ impl Checker {
         let (who, on, former) = (hold.who, &hold.on, hold.end);
         if hold.released.is_some() {
             // A renewal that was under way.
+        } else if end > former.high && hold.lost.is_some_and(|lost| lost < at) {
+            let words = format!("{who} revived its lease of {on}, which it had lost");
+            self.finds(Rule::Revival, at, &[call], words);
         } else if end > former.high && hold.is_over_at(at) {
             let words = format!("{who} revived its expired lease of {on}");
             self.finds(Rule::LateMove, at, &[call], words);

@@ -148,7 +148,7 @@ impl State {
         self.plan.may_stop_after_a_look()
             && claim.is_some_and(|claim| {
                 let client = &self.clients[claim.client];
-                !client.could_go_on(claim.former..self.now)
+                claim.former < self.now && !client.could_go_on(claim.former..self.now)
             })
     }
 

@@ -63,7 +63,6 @@ impl Plan {
         plan.with_sharing()
     }
 
-    /// The same troubles, and other work.
     /// Mostly readers, and nodes that forget.
     pub(super) fn shared_and_forgotten(seed: u64) -> Self {
         Self {
@@ -74,6 +73,7 @@ impl Plan {
         }
     }
 
+    /// The same troubles, and other work.
     pub(super) fn with_sharing(mut self) -> Self {
         // Numbers of its own, so that the troubles of a seed are what they are without it.
         let mut rng = fastrand::Rng::with_seed(self.seed ^ 0x5a_a4ed);
