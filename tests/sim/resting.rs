@@ -6,6 +6,7 @@ use std::time::Duration;
 use redlatch_history::{Call, What};
 
 use super::access::Access;
+use super::claims::NOTICE;
 use super::client::Worker;
 use super::clocks::Nanos;
 use super::node::Executed;
@@ -165,9 +166,17 @@ impl State {
             // The rest is on the other nodes.
             return;
         }
+        // A thread may stop within the release, until the lock is lost. It is lost a notice before its end, for hooks.
+        let notice = if self.plan.may_stop_after_a_look() {
+            NOTICE + NOTICE / 100
+        } else {
+            0
+        };
         let now = self.now;
         let rest = self.witness.rests.get(token);
-        if let Some(rest) = rest.filter(|rest| rest.until.min(rest.valid_until) > now) {
+        if let Some(rest) =
+            rest.filter(|rest| rest.until.min(rest.valid_until.saturating_sub(notice)) > now)
+        {
             let (client, on) = (rest.client, rest.on.clone());
             self.fail(format!("c{client} releases {on} before its minimum"));
         }
