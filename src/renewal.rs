@@ -88,7 +88,7 @@ impl Keeper {
 
     /// Renews a lock from the time `due` on.
     pub(crate) fn keep(&self, lease: &Arc<LeaseState>, due: Timestamp) {
-        self.background.plan(Purpose::Renew, lease, due);
+        self.background.plan(Purpose::Renew, lease, |_| due);
         // max_hold may have moved the end of the lock to an earlier time.
         self.watch(lease);
     }
@@ -114,10 +114,15 @@ impl Keeper {
 
 impl Background {
     fn watch(self: &Arc<Self>, lease: &Arc<LeaseState>) {
-        self.plan(Purpose::Watch, lease, lease.loss_notice_at());
+        self.plan(Purpose::Watch, lease, LeaseState::loss_notice_at);
     }
 
-    fn plan(self: &Arc<Self>, purpose: Purpose, lease: &Arc<LeaseState>, at: Timestamp) {
+    fn plan(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        lease: &Arc<LeaseState>,
+        at: impl FnOnce(&LeaseState) -> Timestamp,
+    ) {
         if let Some(wake) = self.agendas.of(purpose).put(lease, at) {
             self.arm(purpose, wake);
         }

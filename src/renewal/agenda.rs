@@ -104,14 +104,21 @@ impl Agenda {
         self.timers.get()
     }
 
-    /// Plans the work for a lock at that time, in place of an earlier plan, unless there is no more work for it. Returns the
-    /// wake that the caller has to arm, if no earlier one is planned.
-    pub(super) fn put(&self, lease: &Arc<LeaseState>, at: Timestamp) -> Option<Wake> {
+    /// Plans the work for a lock at the time that `at` returns, in place of an earlier plan, unless there is no more work for it.
+    /// Returns the wake that the caller has to arm, if no earlier one is planned.
+    ///
+    /// The time is asked for under the mutex. Otherwise a thread that has looked before the lock was lost could replace the plan
+    /// of the thread that has lost it, and the hooks would be called when the lock would have ended.
+    pub(super) fn put(
+        &self,
+        lease: &Arc<LeaseState>,
+        at: impl FnOnce(&LeaseState) -> Timestamp,
+    ) -> Option<Wake> {
         let mut queue = self.queue.lock();
         // The caller has another reference, so this drops no lease under the mutex.
         drop(queue.remove(lease));
         if (self.is_wanted)(lease) {
-            let place = (at, queue.count);
+            let place = (at(lease), queue.count);
             queue.count = queue.count.wrapping_add(1);
             queue.places.insert(address(lease), place);
             queue.due.insert(place, Arc::clone(lease));
@@ -199,6 +206,9 @@ fn address(lease: &LeaseState) -> usize {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
     use crate::clock::FakeClock;
     use crate::cluster::Owner;
@@ -231,11 +241,11 @@ pub(super) mod tests {
     fn a_wake_that_a_sooner_one_has_replaced_stays_replaced() {
         let agenda = Agenda::new("test", |_| true);
         let (late, soon) = (job(), job());
-        let replaced = agenda.put(&late, at(100)).unwrap();
+        let replaced = agenda.put(&late, |_| at(100)).unwrap();
         assert!(agenda.is_current(replaced));
-        let sooner = agenda.put(&soon, at(10)).unwrap();
+        let sooner = agenda.put(&soon, |_| at(10)).unwrap();
         assert!(agenda.is_current(sooner) && !agenda.is_current(replaced));
-        assert!(agenda.put(&job(), at(200)).is_none());
+        assert!(agenda.put(&job(), |_| at(200)).is_none());
 
         let due = agenda.take_due(at(10), Duration::ZERO, |_| Duration::ZERO);
         assert!(matches!(due.as_slice(), [lease] if Arc::ptr_eq(lease, &soon)));
@@ -249,7 +259,7 @@ pub(super) mod tests {
         let ends = [(10, 0), (11, 0), (15, 5), (16, 5), (20, 10)];
         for (due, head_start) in ends {
             let lease = lease("job", head_start, [Standing::MayHaveKey; 3]);
-            agenda.put(&Arc::new(lease), at(due));
+            agenda.put(&Arc::new(lease), |_| at(due));
         }
         // In this test, a lock has a head start for as long as it is valid.
         let soon = |lease: &LeaseState| lease.deadline().saturating_since(at(0));
@@ -259,6 +269,31 @@ pub(super) mod tests {
         assert_eq!(agenda.count(), 3);
     }
 
+    /// A thread looks when hooks are due, and then another one loses the lock.
+    #[test]
+    fn a_plan_by_an_earlier_look_does_not_replace_that_of_a_loss() {
+        let agenda = Agenda::new("test", |_| true);
+        let job = job();
+        thread::scope(|scope| {
+            agenda.put(&job, |lease| {
+                let looked = lease.loss_notice_at();
+                let (tell, told) = mpsc::channel();
+                let (agenda, job) = (&agenda, &job);
+                scope.spawn(move || {
+                    job.end();
+                    agenda.put(job, LeaseState::loss_notice_at);
+                    // Nobody listens any more.
+                    tell.send(()).ok();
+                });
+                // It can't come in between, so this waits in vain.
+                told.recv_timeout(Duration::from_millis(500)).ok();
+                looked
+            });
+        });
+        let due = agenda.take_due(at(0), Duration::ZERO, |_| Duration::ZERO);
+        assert_eq!(due.len(), 1);
+    }
+
     #[test]
     fn a_lock_that_is_removed_is_planned_no_more() {
         let agenda = Agenda::new("test", |_| true);
@@ -266,7 +301,7 @@ pub(super) mod tests {
         agenda.start(&Clock::from(FakeClock::new())).unwrap();
         for lease in [&first, &second] {
             assert!(!agenda.has(lease));
-            agenda.put(lease, at(10));
+            agenda.put(lease, |_| at(10));
             assert!(agenda.has(lease));
         }
         agenda.remove(&first);

@@ -152,11 +152,8 @@ impl Background {
         let lease = &extension.lease;
         match settled {
             Ok(()) => {
-                self.plan(
-                    Purpose::Renew,
-                    lease,
-                    due(extension.started, extension.term),
-                );
+                let due = due(extension.started, extension.term);
+                self.plan(Purpose::Renew, lease, |_| due);
                 self.cluster.stats.renewed.count();
             }
             Err(Error::Unavailable { nodes, .. } | Error::TooSlow { nodes, .. }) => {
@@ -184,7 +181,7 @@ impl Background {
         }
         if lease.renewal().is_some() {
             let pause = pause(lease.deadline().saturating_since(now));
-            self.plan(Purpose::Renew, lease, now.saturating_add(pause));
+            self.plan(Purpose::Renew, lease, |_| now.saturating_add(pause));
         }
     }
 }
@@ -303,7 +300,7 @@ mod tests {
         let late = Timestamp::from_nanos(0).saturating_add(Duration::from_secs(8));
         let mut left = Left::default();
         background.step(&locks, &mut left, |left| {
-            background.plan(Purpose::Renew, settled, late);
+            background.plan(Purpose::Renew, settled, |_| late);
             left.undecided.push(Arc::clone(undecided));
             panic!("the step ends early");
         });

@@ -136,6 +136,23 @@ fn an_end_moves_where_that_was_asked_for_and_only_while_the_lease_lasts() {
     moved(15, 18, true, true).breaks(&[]);
 }
 
+/// That the thread which moves it stood still is no excuse.
+#[test]
+fn a_lease_that_was_lost_never_goes_on() {
+    let (mut made, hold) = one();
+    made.assumed.nodes_forget = true;
+    made.notes(12, What::Keeps { hold });
+    let why = Why::Gone;
+    made.notes(14, What::Lost { hold, why });
+    let moves = What::Moves {
+        hold,
+        end: 30,
+        is_limited: false,
+    };
+    made.notes(15, moves);
+    made.breaks(&[Rule::Revival]);
+}
+
 #[test]
 fn a_loss_is_told_by_the_end_and_not_before_it() {
     let look = |at, says: Option<Nanos>| {
