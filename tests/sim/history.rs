@@ -148,7 +148,8 @@ impl State {
         self.plan.may_stop_after_a_look()
             && claim.is_some_and(|claim| {
                 let client = &self.clients[claim.client];
-                claim.former < self.now && !client.could_go_on(claim.former..self.now)
+                // Another thread that waits for the end may let it go on at that very moment.
+                client.stood_still_until(self.now) && !client.could_go_on(claim.former..self.now)
             })
     }
 

@@ -82,6 +82,12 @@ impl Client {
         }
     }
 
+    /// Whether a thread of it stood still up to this moment.
+    pub(super) fn stood_still_until(&self, at: Nanos) -> bool {
+        let mut stills = self.stills.iter();
+        stills.any(|still| still.start < at && at <= still.end)
+    }
+
     /// Whether there was a moment of this time at which all of it could go on.
     pub(super) fn could_go_on(&self, time: Range<Nanos>) -> bool {
         let mut at = time.start;
