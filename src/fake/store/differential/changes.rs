@@ -179,7 +179,7 @@ fn every_change_of_a_line_of_a_script_is_seen_but_those_that_are_judged() {
         living.len()
     );
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
-    let judged: BTreeSet<String> = unseen::judged(pair.errors_are_texts())
+    let judged: BTreeSet<String> = unseen::judged()
         .filter(|shown| shown.starts_with(&named))
         .collect();
     let unexpected: Vec<_> = living.difference(&judged).collect();

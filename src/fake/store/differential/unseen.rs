@@ -1,14 +1,10 @@
 //! The changes of a line of a script that no sequence shows, each with the reason.
 
-/// All of them, as they are shown. Where errors within a script are texts, a sequence shows those that are about no texts.
-pub(super) fn judged(errors_are_texts: bool) -> impl Iterator<Item = String> {
-    let lists = UNSEEN.iter();
-    let lists = lists.filter(move |(reason, _)| !(errors_are_texts && *reason == NO_TEXTS));
-    let changes = lists.flat_map(|(_, changes)| *changes);
+/// All of them, as they are shown.
+pub(super) fn judged() -> impl Iterator<Item = String> {
+    let changes = UNSEEN.iter().flat_map(|(_, changes)| *changes);
     changes.map(|change| (*change).to_owned())
 }
-
-const NO_TEXTS: &str = "since Redis 7, an error within a script is no text";
 
 const UNSEEN: [(&str, &[&str]); 13] = [
     (
@@ -129,7 +125,7 @@ const UNSEEN: [(&str, &[&str]); 13] = [
         ],
     ),
     (
-        NO_TEXTS,
+        "since Redis 7, an error within a script is no text",
         &["fenced_pass: if type(asked) == 'string' then asked = {err = asked} end: left out"],
     ),
     (
