@@ -78,7 +78,8 @@ enum Next {
     Attempt(Vec<u32>),
     /// Another look.
     Look,
-    /// Another look at once, to see which slot was released, or which other one of several resources is in the way.
+    /// Another look at once: to see which slot was released, or which other one of several resources is in the way, or to be
+    /// announced.
     Woken,
     /// A sleep, and then an attempt at all nodes.
     Sleep,
@@ -212,7 +213,7 @@ impl<'c> Wait<'c> {
             (target, when_free) = (Target::Lock(key), WhenFree::Intend);
         }
         for _ in 0..MOST_POLLS {
-            let next = if self.hints < self.most_hints() {
+            let next = if self.hints < self.most_hints() || when_free == WhenFree::Intend {
                 self.poll(cluster.delay()?, target, when_free)
             } else {
                 Next::Sleep
@@ -298,9 +299,9 @@ impl<'c> Wait<'c> {
             }
             (LockState::Free, WhenFree::Yield) => delay.min(POLITENESS),
             (LockState::Free, WhenFree::Intend) => delay,
-            (LockState::Held(held), WhenFree::Take | WhenFree::Intend) => {
-                delay.min(held.saturating_add(PRECISION))
-            }
+            // The node has not announced this client, which is to listen now.
+            (LockState::Held(_), WhenFree::Intend) => return Next::Woken,
+            (LockState::Held(held), WhenFree::Take) => delay.min(held.saturating_add(PRECISION)),
             // Readers that were just woken have the time that the node names, also where this client looks more often.
             (LockState::Held(held), WhenFree::Yield) => {
                 let turn = held.saturating_add(PRECISION);

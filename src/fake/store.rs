@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
+use self::bell::Release;
 pub(crate) use self::entry::{Content, Entry};
 use self::entry::{error, refusal, until, why_not, wrong_type};
 use self::looks::waiting;
@@ -112,8 +113,8 @@ impl Store {
             ["EVAL", script, "1", key, token, next, ttl] if *script == PASS => {
                 self.pass(key, [token, next], ttl, now)
             }
-            ["EVAL", script, "1", key, token] if *script == RELEASE => {
-                self.release(key, token, now)
+            ["EVAL", script, "1", key, token, undo @ ..] if *script == RELEASE => {
+                self.release((key, token), Release::of(undo), now)
             }
             ["EVAL", script, "1", key, token, ttl] if *script == REST => {
                 self.rest(key, token, ttl, now)
@@ -187,9 +188,9 @@ impl Store {
         Reply::Okay
     }
 
-    fn release(&mut self, key: &str, token: &str, now: Duration) -> Reply {
+    fn release(&mut self, (key, token): (&str, &str), how: Release, now: Duration) -> Reply {
         match self.own(key, token, now) {
-            Ok(_) => self.give_back(key, now),
+            Ok(_) => self.give_back(key, how, now),
             Err(why_not) => why_not,
         }
     }
@@ -209,7 +210,7 @@ impl Store {
             Some(value) if value == token => {
                 // Nobody is woken where nobody waits, so the key stays until it is set.
                 if self.get(&waiting(key), now).is_some()
-                    && self.give_back(key, now) == Reply::Int(2)
+                    && self.give_back(key, Release::OfALock, now) == Reply::Int(2)
                 {
                     return Reply::Int(2);
                 }

@@ -21,7 +21,7 @@ pub(crate) struct Attempt<'a> {
     set: Packed,
     /// The same for a second connection.
     again: Again<'a>,
-    release: Packed,
+    undo: Packed,
 }
 
 impl<'a> Attempt<'a> {
@@ -29,7 +29,7 @@ impl<'a> Attempt<'a> {
         Self {
             set: command.acquire(ttl),
             again: Again::Of(command, ttl),
-            release: command.release(),
+            undo: command.undo(),
             command,
         }
     }
@@ -49,8 +49,8 @@ impl<'a> Attempt<'a> {
     }
 
     /// Releases the keys of the attempt.
-    pub(crate) fn release(&self) -> &Packed {
-        &self.release
+    pub(crate) fn undo(&self) -> &Packed {
+        &self.undo
     }
 
     fn request(&self) -> Request<'_> {
@@ -70,7 +70,7 @@ impl<'a> Attempt<'a> {
         };
         let kind = Kind::Acquire {
             again: self.again.clone(),
-            undo: Cow::Borrowed(&self.release),
+            undo: Cow::Borrowed(&self.undo),
         };
         Request::new(&self.set, kind, rule)
     }

@@ -142,13 +142,24 @@ impl<'a> Command<'a> {
     }
 
     pub(crate) fn release(&self) -> Packed {
+        self.give_back(None)
+    }
+
+    /// Releases what an attempt has set that did not get the lock. A writer's intent stays, and while there is one, no reader is
+    /// woken: nobody had a turn.
+    pub(crate) fn undo(&self) -> Packed {
+        self.give_back((!matches!(self.keys, Keys::Read(_))).then(|| flag(true)))
+    }
+
+    fn give_back(&self, undo: Option<Word<'_>>) -> Packed {
         let script = match (self.fence_of_key(), self.keys) {
-            (Some(fence), _) => return fence.release((self.keys, self.value)),
+            (Some(fence), _) => return fence.release((self.keys, self.value), undo),
             (None, Keys::Lock(_)) => &RELEASE_SCRIPT,
             (None, Keys::Read(_)) => &UNREAD_SCRIPT,
             (None, Keys::All(_)) => &RELEASE_ALL_SCRIPT,
         };
-        self.call(("release", script), &[self.value.into()])
+        let arguments: Vec<Word<'_>> = [self.value.into()].into_iter().chain(undo).collect();
+        self.call(("release", script), &arguments)
     }
 
     /// Gives the lock back and asks for it again, in one step. `next` is of the same key. Our own key counts as a vote, so the

@@ -88,12 +88,17 @@ impl Fence<'_> {
     }
 
     /// Releases the key, and leaves a tombstone in the counter: a late command of this attempt is then refused.
-    pub(super) fn release(&self, (keys, value): KeysAndValue<'_>) -> Packed {
+    pub(super) fn release(
+        &self,
+        (keys, value): KeysAndValue<'_>,
+        undo: Option<Word<'_>>,
+    ) -> Packed {
         let script = match keys {
             Keys::All(_) => &scripts::RELEASE_ALL_SCRIPT,
             Keys::Lock(_) | Keys::Read(_) => &scripts::RELEASE_SCRIPT,
         };
-        let arguments = self.words_of_release(value);
+        let words = self.words_of_release(value).into_iter();
+        let arguments: Vec<Word<'_>> = words.chain(undo).collect();
         self.call(("release", script), (keys, Marker::NotNeeded), &arguments)
     }
 

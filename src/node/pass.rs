@@ -39,7 +39,7 @@ pub(crate) fn pass_all<'n>(
     command: &Packed,
     attempt: &Attempt<'_>,
 ) -> PassAnswers {
-    let undo = Cow::Borrowed(attempt.release());
+    let undo = Cow::Borrowed(attempt.undo());
     let rule = if attempt.is_fenced() {
         Rule::new(|reply, _| is_pass_reply(reply, is_fenced_reply), 0)
     } else {

@@ -37,7 +37,8 @@ macro_rules! lua_part {
 /// nothing about it is an error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which
 /// gets an element for each release: several clients may have looked and not yet listen. Where readers wait, it deletes the
 /// intent of a writer and rings their bell, which then has 16 elements for 30 ms: they come before the next writer, whose next
-/// look leaves an intent again. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
+/// look leaves an intent again. With `undo`, nobody had the lock: if a writer has left its intent, that stays, and no reader is
+/// woken. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
 /// a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a key of
 /// another type. For a key that readers have, it returns the PTTL and how many of them are alive.
 pub(crate) const RELEASE: &str = lua!(refusal ring give_back release);
@@ -72,7 +73,7 @@ pub(crate) const INSPECT: &str = lua!(refusal inspect);
 ///   that, the script returns -3 and 0. Readers that were woken have 20 ms: it leaves no intent, and returns 20 at most in place
 ///   of the PTTL.
 /// - `2`: a writer that readers of other nodes have refused. The intent is left in any case, and nobody is announced: the undo of
-///   the writer's next attempt would wake the writer itself, and delete its intent.
+///   the writer's next attempt would wake the writer itself.
 ///
 /// Looks at all slots of a semaphore at once: it has as many permits as the last argument says. In place of the lock's, the
 /// script returns the PTTL of the slot that is free first, and then a text with `1` for each free slot and `0` for each

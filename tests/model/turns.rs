@@ -1,8 +1,10 @@
 //! Readers and writers that come and go without an end: neither kind keeps the other away for ever.
 //!
 //! One node, the arbiter, which all of them ask first. Writers that wait leave an intent there, readers are refused while there is
-//! one, and a writer that gives back lets the readers go first that wait at that moment. Times to live are not in it: a section
-//! ends, an intent is made again as long as its writer waits, and ends when none does.
+//! one, and a writer that gives back lets the readers go first that wait at that moment. The node may lose the entry of a reader,
+//! which has the lock on the other nodes all the same. Then it lets a writer in, the other nodes refuse it, and what it has set is
+//! undone. Times to live are not in it: a section ends, an intent is made again as long as its writer waits, and ends when none
+//! does.
 //!
 //! # What is promised
 //!
@@ -29,6 +31,8 @@ enum Rule {
     WritersLetNobodyGoFirst,
     /// A writer that gives up leaves an intent that never ends.
     IntentsForEver,
+    /// An attempt that is undone takes the intent away, and lets readers go first, as if the writer had had the lock.
+    AnUndoIsARelease,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +45,8 @@ enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
     places: [Place; CLIENTS],
+    /// The readers that have the lock, but no entry at this node.
+    lost: [bool; CLIENTS],
     has_intent: bool,
     /// The readers that go first. Until then writers neither look nor ask, some milliseconds at most.
     first: [bool; CLIENTS],
@@ -52,6 +58,8 @@ enum Action {
     GivesUp(usize),
     /// It gets the lock, or a writer leaves its intent.
     Asks(usize),
+    /// The node forgets a reader.
+    Forgets(usize),
     GivesBack(usize),
     IntentEnds,
 }
@@ -70,11 +78,24 @@ impl State {
         !self.has_intent && !self.first.contains(&true)
     }
 
+    /// Those that wait now, if there are any.
+    fn let_readers_go_first(&mut self) {
+        if !self.has_any(WRITERS..CLIENTS, Place::Waits) {
+            return;
+        }
+        self.has_intent = false;
+        for reader in WRITERS..CLIENTS {
+            self.first[reader] = self.places[reader] == Place::Waits;
+        }
+    }
+
     fn is_let_in(&self, rule: Rule, client: usize) -> bool {
         let writers = self.has_any(0..WRITERS, Place::Has);
         if client < WRITERS {
-            let readers = self.has_any(WRITERS..CLIENTS, Place::Has);
-            !writers && !readers && !self.first.contains(&true)
+            let mut readers = WRITERS..CLIENTS;
+            let is_read =
+                readers.any(|reader| self.places[reader] == Place::Has && !self.lost[reader]);
+            !writers && !is_read && !self.first.contains(&true)
         } else {
             let is_refused = self.has_intent && rule != Rule::ReadersHeedNothing;
             !writers && !is_refused
@@ -85,7 +106,7 @@ impl State {
 /// Whether a step has to be taken at some time, where it can be taken all the time.
 fn is_fair(action: Action) -> bool {
     match action {
-        Action::Comes(_) | Action::GivesUp(_) => false,
+        Action::Comes(_) | Action::GivesUp(_) | Action::Forgets(_) => false,
         Action::Asks(_) | Action::GivesBack(_) | Action::IntentEnds => true,
     }
 }
@@ -97,6 +118,7 @@ impl Model for World {
     fn init_states(&self) -> Vec<State> {
         vec![State {
             places: [Place::Away; CLIENTS],
+            lost: [false; CLIENTS],
             has_intent: false,
             first: [false; CLIENTS],
         }]
@@ -107,7 +129,12 @@ impl Model for World {
             let is_writer = client < WRITERS;
             match place {
                 Place::Away => actions.push(Action::Comes(client)),
-                Place::Has => actions.push(Action::GivesBack(client)),
+                Place::Has => {
+                    actions.push(Action::GivesBack(client));
+                    if !is_writer && !state.lost[client] {
+                        actions.push(Action::Forgets(client));
+                    }
+                }
                 Place::Waits => {
                     let is_let_in = state.is_let_in(self.rule, client);
                     let leaves_intent = is_writer && state.may_leave_intent();
@@ -132,7 +159,15 @@ impl Model for World {
             Action::Comes(client) => state.places[client] = Place::Waits,
             Action::GivesUp(client) => state.places[client] = Place::Away,
             Action::Asks(client) => {
-                if state.is_let_in(self.rule, client) {
+                let is_let_in = state.is_let_in(self.rule, client);
+                let is_refused_elsewhere = client < WRITERS && state.lost.contains(&true);
+                if is_let_in && is_refused_elsewhere {
+                    if self.rule == Rule::AnUndoIsARelease && state.has_intent {
+                        state.let_readers_go_first();
+                    } else {
+                        state.has_intent = true;
+                    }
+                } else if is_let_in {
                     state.places[client] = Place::Has;
                 } else if client < WRITERS && state.may_leave_intent() {
                     state.has_intent = true;
@@ -141,15 +176,12 @@ impl Model for World {
             }
             Action::GivesBack(client) => {
                 state.places[client] = Place::Away;
-                let waits = |place: &Place| *place == Place::Waits;
-                let is_kept = self.rule == Rule::WritersLetNobodyGoFirst;
-                if client < WRITERS && !is_kept && state.places[WRITERS..].iter().any(waits) {
-                    state.has_intent = false;
-                    for reader in WRITERS..CLIENTS {
-                        state.first[reader] = waits(&state.places[reader]);
-                    }
+                state.lost[client] = false;
+                if client < WRITERS && self.rule != Rule::WritersLetNobodyGoFirst {
+                    state.let_readers_go_first();
                 }
             }
+            Action::Forgets(reader) => state.lost[reader] = true,
             Action::IntentEnds => state.has_intent = false,
         }
         Some(state)
@@ -247,6 +279,11 @@ fn writers_that_let_nobody_go_first_keep_readers_away() {
 #[test]
 fn an_intent_that_never_ends_keeps_readers_away() {
     assert_eq!(kept_away(Rule::IntentsForEver, READERS).0, Some(7));
+}
+
+#[test]
+fn undos_that_are_taken_for_releases_keep_writers_away() {
+    assert_eq!(kept_away(Rule::AnUndoIsARelease, 0..WRITERS).0, Some(1));
 }
 
 /// What is not promised: of two writers, one may always be the first.

@@ -270,10 +270,9 @@ fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_els
     }
 }
 
-/// Its next attempt is granted at the first node and undone there. The undo wakes those who are announced, and deletes the intent
-/// for them.
+/// Its next attempt is granted at the first node and given back there, which wakes those who are announced.
 #[test]
-fn the_undo_of_a_writer_neither_wakes_it_nor_deletes_its_intent() {
+fn what_a_writer_gives_back_neither_wakes_it_nor_deletes_its_intent() {
     // With one connection, which is not used to listen, and with several.
     for pool_size in [1, 4] {
         let world = world_with(LockManager::builder().pool_size(pool_size));
@@ -292,6 +291,58 @@ fn the_undo_of_a_writer_neither_wakes_it_nor_deletes_its_intent() {
         world.clock.advance(timeout);
         assert_eq!(world.nodes[0].ttl_of("job:redlatch:intent"), None);
     }
+}
+
+/// An earlier look of the writer has announced it where it leaves its intent now.
+#[test]
+fn the_undo_of_an_attempt_leaves_the_intent_also_where_its_writer_is_announced() {
+    let world = world_with(LockManager::builder().pool_size(4));
+    let exists = |suffix: &str| {
+        world.nodes[0]
+            .ttl_of(&format!("job:redlatch:{suffix}"))
+            .is_some()
+    };
+    world.nodes[0].hold("job", "another", DELAY / 2);
+    let mut wait = world.begin();
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert!(exists("waiting"));
+    for node in &world.nodes[1..] {
+        node.hold("job", "another", DELAY * 9);
+    }
+    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    let error = world.manager.try_lock("job", DELAY).unwrap_err();
+    let Error::Held { nodes, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(matches!(nodes[0].vote, Vote::Granted), "{error}");
+    assert_eq!(world.nodes[0].token_of("job"), None);
+    assert!(exists("waiting") && exists("intent"));
+}
+
+#[test]
+fn a_writer_leaves_its_intent_also_when_its_hints_are_used_up() {
+    let world = world();
+    let mut wait = world.begin();
+    for _ in 0..MOST_HINTS {
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    }
+    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY);
+    assert!(world.nodes[0].ttl_of("job:redlatch:intent").is_some());
+}
+
+#[test]
+fn a_writer_that_leaves_its_intent_where_others_have_the_lock_by_now_waits_there() {
+    let world = world_with(LockManager::builder().pool_size(4));
+    let mut wait = world.begin();
+    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+    world.hold(DELAY / 2);
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    // It is announced, and does not wait for longer than the key is there.
+    assert!(world.nodes[0].ttl_of("job:redlatch:waiting").is_some());
+    assert_eq!(world.clock.elapsed(), DELAY / 2 + PRECISION);
 }
 
 #[test]

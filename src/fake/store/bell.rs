@@ -37,6 +37,25 @@ const FOR_READERS: Ring = Ring {
     span: Duration::from_millis(30),
 };
 
+/// What a release gives back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Release {
+    OfALock,
+    /// What an attempt has set that did not get the lock.
+    Undo,
+}
+
+impl Release {
+    /// As the last word of a script says, which a release does not have.
+    pub(super) fn of(undo: &[&str]) -> Self {
+        if undo.is_empty() {
+            Self::OfALock
+        } else {
+            Self::Undo
+        }
+    }
+}
+
 impl Store {
     /// Announces that somebody waits, for so many ms. Returns whether it is announced, as a script does.
     pub(super) fn announce(&mut self, lock: &str, member: &str, span: &str, now: Duration) -> i64 {
@@ -71,7 +90,7 @@ impl Store {
     }
 
     /// Deletes a lock, and wakes one who waits for it. Returns 2 if somebody was woken, else 1.
-    pub(super) fn give_back(&mut self, lock: &str, now: Duration) -> Reply {
+    pub(super) fn give_back(&mut self, lock: &str, how: Release, now: Duration) -> Reply {
         self.keys.remove(lock);
         let (name, is_slot) = match lock.split_once(SLOT) {
             Some((name, _)) => (name, true),
@@ -82,6 +101,9 @@ impl Store {
         }
         if is_slot {
             return Reply::Int(self.ring(&bell(name), &FOR_ONE, now));
+        }
+        if how == Release::Undo && self.get(&intent(name), now).is_some() {
+            return Reply::Int(self.wake_one(name, now));
         }
         self.keys.remove(&intent(name));
         let is_rung = self.no_reader_waits_any_more(name, now)

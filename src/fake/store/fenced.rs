@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Store;
+use super::bell::Release;
 use super::entry::{Entry, error, integer, until, why_not, wrong_type};
 use crate::wire::resp::Reply;
 use crate::wire::scripts::fenced::{ACQUIRE, EXTEND, OPEN, PASS, READ, RELEASE, REST};
@@ -184,7 +185,7 @@ impl Store {
         rest: Option<&str>,
         now: Duration,
     ) -> Option<Reply> {
-        let [value, tombstone, quarantine, idle] = arguments else {
+        let [value, tombstone, quarantine, idle, undo @ ..] = arguments else {
             return None;
         };
         let (mut tombstone, wall) = (number(tombstone)?, self.wall(now));
@@ -220,7 +221,7 @@ impl Store {
         }
         Some(match rest {
             Some(left) => self.rest(lock, value, left, now),
-            None => self.release(lock, value, now),
+            None => self.release((lock, value), Release::of(undo), now),
         })
     }
 

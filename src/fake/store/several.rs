@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Store;
+use super::bell::Release;
 use super::entry::{count, error, integer, until, why_not};
 use crate::wire::resp::Reply;
 use crate::wire::scripts::{ACQUIRE_ALL, EXTEND_ALL, LOOK_ALL, RELEASE_ALL, REST_ALL};
@@ -30,7 +31,9 @@ impl Store {
             [value, ttl, again] if *script == ACQUIRE_ALL => {
                 self.acquire_all(locks, [value, ttl, again], now)
             }
-            [value] if *script == RELEASE_ALL => each(&mut |lock| self.release(lock, value, now)),
+            [value, undo @ ..] if *script == RELEASE_ALL => {
+                each(&mut |lock| self.release((lock, value), Release::of(undo), now))
+            }
             [value, left] if *script == REST_ALL => {
                 each(&mut |lock| self.rest(lock, value, left, now))
             }

@@ -1,9 +1,9 @@
--- KEYS: 1 lock 2 counter   ARGV: 1 value 2 token+1, or 0 where the value alone is known 3 quarantine_ms 4 idle_ms
+-- KEYS: 1 lock 2 counter   ARGV: 1 value 2 token+1, or 0 where the value alone is known 3 quarantine_ms 4 idle_ms 5 undo
 local found, time = redis.call('MGET', KEYS[1], KEYS[2]), redis.call('TIME')
 local value, counter, tombstone = found[1], found[2], tonumber(ARGV[2])
 local reply
 if value == ARGV[1] then
-  reply = give_back(KEYS[1])
+  reply = give_back(KEYS[1], ARGV[5])
 else
   reply = refusal(KEYS[1], value)
 end

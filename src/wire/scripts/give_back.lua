@@ -1,16 +1,17 @@
-local function wake(lock)
+local function wake(lock, undo)
   local slot = string.find(lock, ':redlatch:slot:', 1, true)
   local name = slot and string.sub(lock, 1, slot - 1) or lock
   local waiting = name .. ':redlatch:waiting'
   if redis.pcall('EXISTS', waiting) ~= 1 then return 1 end
-  if not slot then
-    redis.pcall('DEL', name .. ':redlatch:intent')
+  local intent = name .. ':redlatch:intent'
+  if not slot and not (undo and redis.pcall('EXISTS', intent) == 1) then
+    redis.pcall('DEL', intent)
     local ones = {'1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1'}
     if redis.pcall('SREM', waiting, 'r') == 1 and ring(name .. ':redlatch:bell:read', 16, '30', unpack(ones)) == 2 then return 2 end
   end
   return wake_one(name, slot)
 end
-local function give_back(lock)
+local function give_back(lock, undo)
   redis.call('DEL', lock)
-  return wake(lock)
+  return wake(lock, undo)
 end

@@ -1,4 +1,4 @@
--- KEYS: the locks   ARGV: 1 value
+-- KEYS: the locks   ARGV: 1 value 2 undo
 local found, waiting, replies = redis.pcall('MGET', unpack(KEYS)), {}, {}
 for i, lock in ipairs(KEYS) do
   if found[i] ~= ARGV[1] then return each(KEYS, ARGV) end
@@ -6,5 +6,5 @@ for i, lock in ipairs(KEYS) do
 end
 redis.call('DEL', unpack(KEYS))
 if redis.pcall('EXISTS', unpack(waiting)) == 0 then return replies end
-for i, lock in ipairs(KEYS) do replies[i] = wake(lock) end
+for i, lock in ipairs(KEYS) do replies[i] = wake(lock, ARGV[2]) end
 return replies

@@ -1,7 +1,7 @@
 //! Whose turn it is: the cases of intents, looks and bells of the scripts, on a real `redis-server`.
 
 use super::cases::{HOUR, MINUTE, Node, ONE, TWO};
-use super::{LOOK, LOOK_ALL, LOOK_READ, READ, RELEASE, RELEASE_ALL, UNREAD};
+use super::{LOOK, LOOK_ALL, LOOK_READ, READ, RELEASE, RELEASE_ALL, UNREAD, fenced};
 
 #[test]
 fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
@@ -115,6 +115,47 @@ fn a_look_at_several_locks_is_at_the_first_that_is_not_free() {
     );
     node.run(&["SET", "b", ONE]);
     assert_eq!(node.eval(LOOK_ALL, &keys, &[MINUTE, "0"]), "{2 -1 0}");
+}
+
+/// The attempt had a vote here, and no majority: nobody had a turn, so it is not yet that of the readers.
+#[test]
+fn an_undo_leaves_an_intent_and_wakes_no_reader_while_there_is_one() {
+    let mut node = Node::start();
+    let (intent, waiting) = ("a:redlatch:intent", "a:redlatch:waiting");
+    let bells = ["a:redlatch:bell", "a:redlatch:bell:read"];
+    let fenced = [ONE, "0", HOUR, HOUR];
+    for (script, keys, words) in [
+        (RELEASE, &["a"][..], &[ONE][..]),
+        (RELEASE_ALL, &["a"], &[ONE]),
+        (fenced::RELEASE, &["a", "a:fence"], &fenced),
+        (fenced::RELEASE_ALL, &["a", "a:fence"], &fenced),
+    ] {
+        for (is_undo, is_intended, expected) in [
+            (true, true, ["1", "1", "0", "2"]),
+            (true, false, ["0", "0", "16", "1"]),
+            (false, true, ["0", "0", "16", "1"]),
+        ] {
+            node.run(&["FLUSHALL"]);
+            node.run(&["SET", "a", ONE, "PX", HOUR]);
+            node.run(&["SADD", waiting, "1", "r"]);
+            if is_intended {
+                node.run(&["SET", intent, "1", "PX", MINUTE]);
+            }
+            let words = [words, if is_undo { &["1"] } else { &[] }].concat();
+            let found = node.at_once(
+                (script, keys, &words),
+                &[
+                    &["EXISTS", intent],
+                    &["LLEN", bells[0]],
+                    &["LLEN", bells[1]],
+                    &["SCARD", waiting],
+                    &["EXISTS", "a"],
+                ],
+            );
+            let found = found.replace("{2}", "2");
+            assert_eq!(found, format!("{{2 {} 0}}", expected.join(" ")), "{script}");
+        }
+    }
 }
 
 /// Redis refuses what needs memory only as the first write of a script, so a bell comes behind the `DEL`.

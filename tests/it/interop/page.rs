@@ -73,8 +73,8 @@ impl Raw<'_> {
 
     /// Whether one server says so at least.
     #[track_caller]
-    pub(super) fn is_done_somewhere(&self, name: &str, keys: &[&str]) -> bool {
-        self.call(name, keys, &[]).contains(&Value::Int(1))
+    pub(super) fn is_done_somewhere(&self, name: &str, keys: &[&str], arguments: &[&str]) -> bool {
+        self.call(name, keys, arguments).contains(&Value::Int(1))
     }
 
     #[track_caller]

@@ -302,6 +302,16 @@ fn an_intent_keeps_readers_of_both_out() {
         "{refused:?}"
     );
     ours.unlock().unwrap();
+    // An attempt of the writer that is undone is not its turn, and its release is.
+    servers[0].command(&["SADD", "ledger:redlatch:waiting", "r"]);
+    let left = || {
+        let is_rung = servers[0].command(&["EXISTS", "ledger:redlatch:bell:read"]);
+        (servers[0].get("ledger:redlatch:intent"), is_rung)
+    };
+    assert!(raw.is_done_somewhere("ring", &["ledger"], &["1"]));
+    assert_eq!(left(), (Some("1".to_owned()), Value::Int(0)));
+    assert!(raw.is_done_somewhere("ring", &["ledger"], &[]));
+    assert_eq!(left(), (None, Value::Int(1)));
 }
 
 #[test]
@@ -313,7 +323,7 @@ fn the_bell_wakes_a_client_of_the_library() {
     assert!(raw.take("job", TOKEN));
     let waiting = Waiting::listen(&manager, &servers[0]);
     raw.release("job", TOKEN);
-    assert!(raw.is_done_somewhere("ring", &["job"]));
+    assert!(raw.is_done_somewhere("ring", &["job"], &[]));
     let woken = eventually(BOUND / 2, || waiting.is_over());
     assert!(woken, "the bell was not heard");
     waiting.end().0.unlock().unwrap();

@@ -61,10 +61,20 @@ impl Waiting {
 /// Managers of as many processes over the same servers, which look again only after a long time.
 #[track_caller]
 fn slow<const N: usize>(protocol: Protocol, servers: &[Server]) -> [LockManager; N] {
+    processes(protocol, servers, LONG)
+}
+
+/// Those that look again so often.
+#[track_caller]
+fn processes<const N: usize>(
+    protocol: Protocol,
+    servers: &[Server],
+    delay: Duration,
+) -> [LockManager; N] {
     let manager = |()| {
         let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
         let builder = builder.node_timeout(PATIENCE).protocol(protocol);
-        builder.retry_delay(LONG, LONG).build().unwrap()
+        builder.retry_delay(delay, delay).build().unwrap()
     };
     let managers = [(); N].map(manager);
     if protocol == Protocol::Fenced {
@@ -147,6 +157,27 @@ fn no_reader_passes_a_writer_that_waits() {
         let late = Waiting::begin(&three, Asks::ToRead);
         reader.unlock().unwrap();
         let (guard, _) = writer.end();
+        guard.unlock().unwrap();
+        assert!(late.end().0.is_read());
+    });
+}
+
+/// The first node has lost the entry of the reader. So it grants the attempts of the writer, and the others refuse them.
+#[test]
+fn no_reader_passes_a_writer_whose_attempts_are_undone() {
+    side_by_side(BOTH, |protocol| {
+        let servers = cluster(3);
+        let [one, two, three] = processes(protocol, &servers, Duration::from_millis(50));
+        let reader = ledger(&one).read().unwrap();
+        let writer = Waiting::listen(&two, Asks::ToWrite, &servers[0]);
+        let late = Waiting::listen(&three, Asks::ToRead, &servers[0]);
+        servers[0].command(&["DEL", "ledger"]);
+        let before = two.stats().attempts;
+        assert!(eventually(BOUND, || two.stats().attempts > before + 4));
+        assert!(!late.is_over() && !writer.is_over());
+        reader.unlock().unwrap();
+        let (guard, _) = writer.end();
+        assert!(!late.is_over());
         guard.unlock().unwrap();
         assert!(late.end().0.is_read());
     });

@@ -1,6 +1,6 @@
 //! Random steps of clients of the fenced protocol, and of what others leave under its keys.
 
-use super::steps::{Plant, Step, eval, lock, locks, rest, ttl, value};
+use super::steps::{Plant, Step, eval, lock, locks, perhaps_undo, rest, ttl, value};
 use super::words::{Base, Dice, ONE, TWO, Word, counter};
 use crate::fencing::MARKER;
 use crate::wire::scripts::fenced::{
@@ -141,7 +141,10 @@ fn of_one(dice: &mut Dice<'_>) -> Step {
             ];
             eval(script, &all, extend)
         }
-        RELEASE => eval(script, &pair, rules.give_back(dice, lock)),
+        RELEASE => {
+            let back = rules.give_back(dice, lock);
+            eval(script, &pair, perhaps_undo(dice, back))
+        }
         REST => {
             let back = rules.give_back(dice, lock);
             eval(
@@ -203,7 +206,10 @@ fn of_several(dice: &mut Dice<'_>) -> Step {
             ];
             eval(script, &with_marker, extend)
         }
-        RELEASE_ALL => eval(script, &pairs, rules.give_back(dice, &lock)),
+        RELEASE_ALL => {
+            let back = rules.give_back(dice, &lock);
+            eval(script, &pairs, perhaps_undo(dice, back))
+        }
         _ => {
             let back = rules.give_back(dice, &lock);
             eval(

@@ -215,7 +215,7 @@ fn of_one(dice: &mut Dice<'_>) -> Step {
             ttl,
         ]),
         "GET" => Step::Command(vec!["GET".into(), lock.into()]),
-        RELEASE => eval(RELEASE, &key, vec![value]),
+        RELEASE => eval(RELEASE, &key, perhaps_undo(dice, vec![value])),
         PASS => eval(PASS, &key, vec![value, next, ttl]),
         INSPECT => eval(INSPECT, &key, vec![]),
         // No rest is shorter, and Redis deletes a key with such a time.
@@ -223,6 +223,12 @@ fn of_one(dice: &mut Dice<'_>) -> Step {
         PROBE | INTRODUCE => eval(kind, &[], vec![]),
         script => eval(script, &key, vec![value, ttl]),
     }
+}
+
+/// The words of a release, or of an undo.
+pub(super) fn perhaps_undo(dice: &mut Dice<'_>, words: Vec<Word>) -> Vec<Word> {
+    let undo = dice.pick(&[None, Some("1")]).map(Word::from);
+    words.into_iter().chain(undo).collect()
 }
 
 pub(super) fn rest(dice: &mut Dice<'_>) -> Word {
@@ -277,7 +283,7 @@ fn of_several(dice: &mut Dice<'_>) -> Step {
     let value = value(dice, &of);
     let rest = match kind {
         ACQUIRE_ALL => vec![value, odd_ttl(dice, &first), dice.pick(&["0", "1"]).into()],
-        RELEASE_ALL => vec![value],
+        RELEASE_ALL => perhaps_undo(dice, vec![value]),
         REST_ALL => vec![value, rest(dice)],
         _ => vec![value, odd_ttl(dice, &of)],
     };
