@@ -162,12 +162,20 @@ fn an_undo_leaves_an_intent_and_wakes_no_reader_while_there_is_one() {
 #[test]
 fn a_release_wakes_also_where_the_memory_is_used_up() {
     let mut node = Node::start();
-    for (lock, script) in [("a", RELEASE), ("b", RELEASE_ALL)] {
+    for (lock, script, words) in [
+        ("a", RELEASE, &[ONE][..]),
+        ("b", RELEASE_ALL, &[ONE]),
+        // These two write nothing else first.
+        ("c:redlatch:slot:0", RELEASE, &[ONE]),
+        ("d", RELEASE, &[ONE, "1"]),
+    ] {
+        let name = lock.split(":redlatch:slot:").next().unwrap();
         node.run(&["SET", lock, ONE, "PX", HOUR]);
-        node.run(&["SADD", &format!("{lock}:redlatch:waiting"), "1"]);
+        node.run(&["SADD", &format!("{name}:redlatch:waiting"), "1"]);
+        node.run(&["SET", "d:redlatch:intent", "1", "PX", MINUTE]);
         node.run(&["CONFIG", "SET", "maxmemory", "1"]);
         let woken = if script == RELEASE { "2" } else { "{2}" };
-        assert_eq!(node.eval(script, &[lock], &[ONE]), woken);
+        assert_eq!(node.eval(script, &[lock], words), woken, "{lock}");
         node.run(&["CONFIG", "SET", "maxmemory", "0"]);
     }
 }
