@@ -1,6 +1,7 @@
 //! Clients that listen at a node until a bell rings: who is woken, who listens in vain, and what a node does not know of them.
 
 use super::clocks::{MICRO, MILLI, Nanos};
+use super::network::Connection;
 use super::queue::Event;
 use super::wire::Message;
 use super::world::State;
@@ -10,6 +11,21 @@ use crate::wire::resp::Reply;
 const TICK: Nanos = 100 * MILLI;
 
 impl State {
+    /// Of the threads of a process that want the same, only the first of their line listens.
+    pub(super) fn begins_to_listen(&mut self, id: usize, message: &Message) {
+        let client = self.network.connections[id].client;
+        let bell = &message.keys[0];
+        let listens = |other: &Connection| {
+            other.client == client && !other.is_closed && other.bell.as_ref() == Some(bell)
+        };
+        if let Some(other) = self.network.connections.iter().position(listens) {
+            self.fail(format!(
+                "two threads of c{client} listen at {bell}: #{other} and #{id}"
+            ));
+        }
+        self.network.connections[id].bell = Some(bell.clone());
+    }
+
     /// A client listens on its connection from now on, unless the bell has rung already.
     pub(super) fn listens(&mut self, id: usize, message: &Message) {
         let node = self.network.connections[id].node;

@@ -32,6 +32,8 @@ pub(super) struct Connection {
     pub(super) inbox: VecDeque<Reply>,
     /// The commands whose replies were not read.
     pub(super) unread: Unread,
+    /// The bell at which the client listens on it.
+    pub(super) bell: Option<String>,
     waiter: Option<(usize, u64)>,
 }
 
@@ -152,6 +154,9 @@ impl State {
             Err(when) => self.fail(format!("c{client} sends {verb:?} to n{node} {when}")),
         }
         self.sent(node, &message);
+        if verb == Verb::Listen {
+            self.begins_to_listen(id, &message);
+        }
         if let Some(what) = verb.counted_as() {
             self.count(what);
         }
@@ -180,6 +185,9 @@ impl State {
         let connection = &mut self.network.connections[id];
         let (client, node) = (connection.client, connection.node);
         let reply = connection.inbox.pop_front();
+        if reply.is_some() {
+            connection.bell = None;
+        }
         match connection.unread.reads(reply.as_ref()) {
             Ok(asked) => self.is_answered(asked, reply.as_ref()),
             Err(_) if self.is_over => {}
@@ -290,6 +298,7 @@ impl State {
             is_closed: false,
             inbox: VecDeque::new(),
             unread: Unread::default(),
+            bell: None,
             waiter: None,
         });
         self.network.open[node].push(id);

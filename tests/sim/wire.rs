@@ -95,7 +95,7 @@ impl Message {
                 Self::by_script(script, keys, arguments)
             }
             ["SET", key, token, "NX", "PX", ttl] => Self::new(Verb::Set, &[key], &[token, ttl]),
-            ["BLPOP", _, _] => Self::new(Verb::Listen, &[], &[]),
+            ["BLPOP", bell, _] => Self::new(Verb::Listen, &[bell], &[]),
             ["INFO", _] | ["TIME"] => Self::new(Verb::Ask, &[], &[]),
             ["GET", key] => Self::new(Verb::Ask, &[key], &[]),
             other => panic!("an unknown command: {other:?}"),
