@@ -145,8 +145,8 @@ impl<'a> Command<'a> {
         self.give_back(None)
     }
 
-    /// Releases what an attempt has set that did not get the lock. A writer's intent stays, and while there is one, no reader is
-    /// woken: nobody had a turn.
+    /// Releases what an attempt has set where it does not count: after a failed round, or behind a command without a reply. It is
+    /// nobody's turn that ends, so a writer's intent stays, and while there is one, no reader is woken.
     pub(crate) fn undo(&self) -> Packed {
         self.give_back((!matches!(self.keys, Keys::Read(_))).then(|| flag(true)))
     }

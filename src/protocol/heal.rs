@@ -44,7 +44,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         // The guard has ended meanwhile, and has not passed these nodes on.
         release_all(
             cluster.each().zip(left_behind.iter().copied()),
-            attempt.undo(),
+            &command.release(),
         );
         return;
     }

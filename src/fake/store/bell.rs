@@ -41,7 +41,7 @@ const FOR_READERS: Ring = Ring {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
     OfALock,
-    /// What an attempt has set that did not get the lock.
+    /// What an attempt has set where it does not count.
     Undo,
 }
 
@@ -102,8 +102,8 @@ impl Store {
         if is_slot {
             return Reply::Int(self.ring(&bell(name), &FOR_ONE, now));
         }
-        if how == Release::Undo && self.get(&intent(name), now).is_some() {
-            return Reply::Int(self.wake_one(name, now));
+        if how == Release::Undo && self.intent(name, now).is_some() {
+            return self.wake_alone(name, now);
         }
         self.keys.remove(&intent(name));
         let is_rung = self.no_reader_waits_any_more(name, now)
@@ -134,8 +134,8 @@ impl Store {
         self.ring(&bell, &FOR_ONE, now)
     }
 
-    /// When the last reader has gone.
-    pub(super) fn wake_writer(&mut self, lock: &str, now: Duration) -> Reply {
+    /// Wakes one who wants the lock alone, if one waits.
+    pub(super) fn wake_alone(&mut self, lock: &str, now: Duration) -> Reply {
         let members = self.get(&waiting(lock), now).and_then(Entry::set);
         let waits = members.is_some_and(|members| members.contains(ALONE));
         Reply::Int(if waits { self.wake_one(lock, now) } else { 1 })

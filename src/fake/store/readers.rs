@@ -101,7 +101,7 @@ impl Store {
     }
 
     /// What is left of the intent of a writer. One that lasts for too long is of a time when the clock was ahead.
-    fn intent(&mut self, lock: &str, now: Duration) -> Option<i64> {
+    pub(super) fn intent(&mut self, lock: &str, now: Duration) -> Option<i64> {
         let left = self.pttl(&looks::intent(lock), now);
         (0..=looks::LONGEST_INTENT_MS)
             .contains(&left)
@@ -201,7 +201,7 @@ impl Store {
         if next.is_some_and(|next| next >= now_ms) {
             return Reply::Int(1);
         }
-        self.wake_writer(lock, now)
+        self.wake_alone(lock, now)
     }
 
     fn inspect_read(&mut self, lock: &str, value: &str, now: Duration) -> Reply {

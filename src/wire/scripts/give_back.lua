@@ -3,8 +3,10 @@ local function wake(lock, undo)
   local name = slot and string.sub(lock, 1, slot - 1) or lock
   local waiting = name .. ':redlatch:waiting'
   if redis.pcall('EXISTS', waiting) ~= 1 then return 1 end
-  local intent = name .. ':redlatch:intent'
-  if not slot and not (undo and redis.pcall('EXISTS', intent) == 1) then
+  if not slot then
+    local intent = name .. ':redlatch:intent'
+    local intended = undo and redis.pcall('PTTL', intent)
+    if type(intended) == 'number' and intended >= 0 and intended <= 60000 then return wake_alone(name) end
     redis.pcall('DEL', intent)
     local ones = {'1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1', '1'}
     if redis.pcall('SREM', waiting, 'r') == 1 and ring(name .. ':redlatch:bell:read', 16, '30', unpack(ones)) == 2 then return 2 end

@@ -9,3 +9,7 @@ local function wake_one(name, slot)
   if not slot and redis.pcall('EXISTS', bell) ~= 0 then return 2 end
   return ring(bell, 8, '500', '1')
 end
+local function wake_alone(name)
+  if redis.pcall('SISMEMBER', name .. ':redlatch:waiting', '1') ~= 1 then return 1 end
+  return wake_one(name)
+end

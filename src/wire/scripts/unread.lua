@@ -11,5 +11,4 @@ if next and tonumber(next) >= now then
   return 1
 end
 if next then redis.call('DEL', lock) end
-if redis.pcall('SISMEMBER', lock .. ':redlatch:waiting', '1') ~= 1 then return 1 end
-return wake_one(lock)
+return wake_alone(lock)

@@ -162,6 +162,9 @@ fn a_guard_that_is_dropped_while_a_heal_is_under_way_leaves_no_key() {
     guard.unlock().unwrap();
     // The guard has released the node, and the SET may be executed after that.
     assert_undone_after_the_reply(&gate, &nodes[EMPTY], 1);
+    // As a lock that was held, and not as an attempt that failed.
+    let releases = nodes[EMPTY].heard_of(Kind::Release);
+    assert_eq!(releases[0].words[2..], releases[1].words[2..]);
     assert_eq!(manager.stats().healed, 0);
 }
 

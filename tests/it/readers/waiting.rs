@@ -170,7 +170,9 @@ fn no_reader_passes_a_writer_whose_attempts_are_undone() {
         let [one, two, three] = processes(protocol, &servers, Duration::from_millis(50));
         let reader = ledger(&one).read().unwrap();
         let writer = Waiting::listen(&two, Asks::ToWrite, &servers[0]);
-        let late = Waiting::listen(&three, Asks::ToRead, &servers[0]);
+        let late = Waiting::begin(&three, Asks::ToRead);
+        let waits = || servers[0].command(&["SISMEMBER", "ledger:redlatch:waiting", "r"]);
+        assert!(eventually(BOUND, || waits() == redis::Value::Int(1)));
         servers[0].command(&["DEL", "ledger"]);
         let before = two.stats().attempts;
         assert!(eventually(BOUND, || two.stats().attempts > before + 4));

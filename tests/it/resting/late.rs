@@ -57,10 +57,14 @@ impl Node {
         *self.stage.is_late.lock() = Some(is_late);
     }
 
-    /// Sends the server all that was held back, and returns how much that was.
+    /// Sends the server all that was held back, each release also as an undo. Returns how much was held back.
     fn deliver(&self) -> usize {
         let late = self.stage.late.lock();
         for command in &*late {
+            if is_release(command) {
+                let undo: Vec<&str> = command.words.iter().map(String::as_str).collect();
+                self.server.command(&[&undo[..], &["1"]].concat());
+            }
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server.port())).unwrap();
             stream.set_read_timeout(Some(BOUND)).unwrap();
             stream.write_all(command.raw()).unwrap();
@@ -72,12 +76,15 @@ impl Node {
     }
 }
 
-/// An extension, a release or an undo of either protocol: all but what asks for a lock and what lets it rest.
+/// An extension or a release of either protocol: all but what asks for a lock and what lets it rest.
 fn is_of_the_holder(command: &Command) -> bool {
     let is_fenced_extension = command.words.len() == 10 && command.words[2] == "3";
-    let is_fenced_release = command.words.len() == 9 && command.words[2] == "2";
-    let is_classic = matches!(command.kind(), Kind::Extend | Kind::Release) && !command.is_rest();
-    is_classic || is_fenced_extension || is_fenced_release
+    is_fenced_extension || command.kind() == Kind::Extend || is_release(command)
+}
+
+fn is_release(command: &Command) -> bool {
+    let is_fenced = command.words.len() == 9 && command.words[2] == "2";
+    is_fenced || (command.kind() == Kind::Release && !command.is_rest())
 }
 
 fn over(nodes: &[Node], protocol: Protocol) -> LockManager {
@@ -101,7 +108,7 @@ fn no_renewal_no_release_and_no_undo_that_comes_late_touches_a_rest() {
         for node in &nodes {
             node.hold_back(is_of_the_holder);
         }
-        // A release by its token, which is what an undo is as well.
+        // A release by its token.
         let unknown = manager.release("job", &token);
         assert!(matches!(unknown, Err(Error::Unavailable { .. })));
         // And a renewal, which is under way when the guard ends.

@@ -127,7 +127,7 @@ fn a_writer_that_only_leaves_its_intent_is_not_announced_and_its_undo_leaves_the
     assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "2"]), "{-2 0}");
     assert_eq!(node.run(&["EXISTS", "a:redlatch:waiting"]), "0");
     node.run(&["SET", "a", ONE, "PX", MINUTE]);
-    assert_eq!(node.eval(RELEASE, &["a"], &[ONE]), "1");
+    assert_eq!(node.eval(RELEASE, &["a"], &[ONE, "1"]), "1");
     assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "0"]), "{minute -1}");
     // Where readers have the lock as well.
     assert_eq!(node.eval(READ, &["b"], &[ONE, HOUR, "0"]), "OK");
