@@ -65,6 +65,17 @@ impl State {
         }
     }
 
+    /// If the clock of the node was set back since it began, a client listens for longer.
+    pub(super) fn listens_on(&mut self, connection: usize) {
+        let node = &self.nodes[self.network.connections[connection].node];
+        if let Some(until) = node
+            .listens_until(connection)
+            .filter(|until| *until > self.now)
+        {
+            self.push(until, Event::Unblock { connection });
+        }
+    }
+
     /// The client has closed its end. The node learns that later, or never, and rings for nobody until then.
     pub(super) fn closes(&mut self, id: usize) {
         let connection = &mut self.network.connections[id];

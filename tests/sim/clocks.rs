@@ -50,6 +50,10 @@ impl Clockwork {
     pub(crate) fn jump(&mut self, by: Nanos) {
         self.epoch += by;
     }
+
+    pub(crate) fn is_set_back(&mut self, by: Nanos) {
+        self.epoch -= by;
+    }
 }
 
 #[test]

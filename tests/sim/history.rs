@@ -246,6 +246,9 @@ impl State {
             (Trouble::Jump { node, by }, Stage::Begins) => {
                 of_node(node, Does::IsSet(i64::try_from(by).unwrap()))
             }
+            (Trouble::SetBack { node, by }, Stage::Begins) => {
+                of_node(node, Does::IsSet(-i64::try_from(by).unwrap()))
+            }
             (Trouble::Freeze { client }, stage) => What::Client {
                 client: number(client),
                 does: match stage {

@@ -6,7 +6,7 @@ use super::plan::{Kind, Plan};
 pub(super) type Draw = fn(u64) -> Plan;
 
 /// All that run with seeds.
-const KINDS: [(&str, Draw); 27] = [
+const KINDS: [(&str, Draw); 28] = [
     ("sound", |seed| Plan::draw(seed, Kind::Sound)),
     ("fenced", |seed| Plan::draw(seed, Kind::Fenced)),
     ("amnesia", |seed| Plan::draw(seed, Kind::Amnesia)),
@@ -41,6 +41,7 @@ const KINDS: [(&str, Draw); 27] = [
     }),
     ("rolling-shared", Plan::rolling_shared),
     ("sealed", Plan::sealed),
+    ("set-back", Plan::with_clocks_set_back),
     ("shared", Plan::shared),
     ("shared-amnesia", Plan::shared_and_forgotten),
     ("stream", Plan::stream),

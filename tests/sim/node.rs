@@ -206,6 +206,11 @@ impl Node {
         self.blocked.end(time)
     }
 
+    pub(super) fn listens_until(&self, connection: usize) -> Option<Nanos> {
+        let until = self.blocked.until(connection)?;
+        Some(self.clock.when(nanos(until)))
+    }
+
     pub(super) fn has_listener(&self, connection: usize) -> bool {
         self.blocked.until(connection).is_some()
     }

@@ -122,6 +122,8 @@ pub(crate) struct Plan {
     /// By how much the wall clock of each client alone is ahead at the beginning, and whether that is more than is allowed.
     pub(crate) wall_ahead: Vec<Offset>,
     pub(crate) is_beyond: bool,
+    /// By how much the clock of a node is set back in all, at most.
+    pub(crate) set_back: Nanos,
     /// Whether nothing is ever lost, so that no key may be left behind, however late it comes.
     pub(crate) lossless: bool,
     /// Whether clients look at locks as well, their own and others'.
@@ -225,6 +227,7 @@ impl Plan {
             client_lags: vec![0; clients],
             wall_ahead: vec![0; clients],
             is_beyond: false,
+            set_back: 0,
             replaced: Vec::new(),
             lossless,
             looks: false,

@@ -40,6 +40,8 @@ pub(crate) enum Trouble {
     Replace { node: usize, lag: Nanos },
     /// The node's clock jumps ahead.
     Jump { node: usize, by: Nanos },
+    /// The node's clock is set back, so that its keys live longer.
+    SetBack { node: usize, by: Nanos },
     /// The wall clock of the client is set wrong by that, and later as it was.
     SetWall { client: usize, ahead: Offset },
     /// Everything stands still for so long.
@@ -60,6 +62,7 @@ impl Trouble {
             Self::ForgetScripts { .. } => "scripts flushed",
             Self::Replace { .. } => "node replaced",
             Self::Jump { .. } => "clock jump",
+            Self::SetBack { .. } => "a node's clock is set back",
             Self::SetWall { .. } => "a wall clock is set",
             Self::Idle { .. } => "a pause of a day",
         }
@@ -94,6 +97,7 @@ impl State {
             // Looked up in the plan by whoever sends something.
             Trouble::Partition { .. } => {}
             Trouble::Jump { node, by } => self.nodes[node].clock.jump(by),
+            Trouble::SetBack { node, by } => self.nodes[node].clock.is_set_back(by),
             Trouble::SetWall { client, ahead } => self.sets_wall(client, ahead),
             Trouble::Idle { by } => self.stands_still_for(by),
             Trouble::GoBack { node } => self.nodes[node].save(),
@@ -126,7 +130,8 @@ impl State {
             | Trouble::Partition { .. }
             | Trouble::Flush { .. }
             | Trouble::ForgetScripts { .. }
-            | Trouble::Jump { .. } => {}
+            | Trouble::Jump { .. }
+            | Trouble::SetBack { .. } => {}
         }
     }
 }

@@ -77,6 +77,33 @@ impl Plan {
         }
     }
 
+    /// The clocks of nodes are set back, again and again. With the fenced protocol they stay within what is allowed.
+    pub(super) fn with_clocks_set_back(seed: u64) -> Self {
+        let kind = [Kind::Sound, Kind::Fenced][usize::from(seed % 2 == 1)];
+        let mut plan = Self::draw(seed, kind).without_replacements();
+        let longest = 2 * plan.longest_ttl();
+        plan.set_back = match kind {
+            Kind::Fenced => longest.min(plan.room_of_wall_clocks() / 2),
+            _ => longest,
+        };
+        let mut rng = fastrand::Rng::with_seed(seed ^ 0x5e7_bac4);
+        for node in 0..plan.nodes {
+            let mut left = plan.set_back;
+            let mut start = rng.u64(0..=5 * SECOND);
+            while start < plan.storm {
+                let by = rng.u64(0..=left);
+                left -= by;
+                plan.episodes.push(Episode {
+                    start,
+                    end: start,
+                    trouble: Trouble::SetBack { node, by },
+                });
+                start += rng.u64(MILLI..=10 * SECOND);
+            }
+        }
+        plan
+    }
+
     pub(super) fn without_replacements(mut self) -> Self {
         self.replaced.clear();
         self.client_lags.fill(0);
@@ -144,6 +171,13 @@ fn wall_clocks_beyond_the_bound_cost_locks_and_no_promise() {
         "a wall clock goes forward",
         "a wall clock goes back",
     ]);
+}
+
+#[test]
+fn nodes_whose_clocks_are_set_back_break_no_promise() {
+    let total = none_breaks_a_promise("set-back", fewer_seeds(), Plan::with_clocks_set_back);
+    assert!(total.acquired > 5 * total.runs, "{total}");
+    total.has_seen(&["a node's clock is set back", "listened in vain"]);
 }
 
 /// The bound of the rates is drawn for the fenced protocol as well.

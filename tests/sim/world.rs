@@ -312,8 +312,8 @@ impl State {
             Event::Reply { connection, value } => self.answer(connection, value),
             Event::Reset { connection } => self.reset(connection),
             Event::Unblock { connection } => {
-                let node = self.network.connections[connection].node;
-                self.unblock(node);
+                self.unblock(self.network.connections[connection].node);
+                self.listens_on(connection);
             }
             Event::Gone { connection } => {
                 let node = self.network.connections[connection].node;
@@ -357,6 +357,7 @@ impl State {
                 self.nothing_was_left_behind();
                 self.phase = Phase::Settling;
                 let longest = self.plan.longest_ttl().max(self.longest_rest());
+                let longest = longest + self.plan.set_back;
                 self.push(self.now + longest + longest / 50 + 5 * MILLI, Event::Next);
             }
             Phase::Settling => {

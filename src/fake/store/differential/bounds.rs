@@ -3,11 +3,12 @@
 use super::super::entry::TOO_LATE;
 use super::Sequence;
 use super::crafted::{MINUTE, asks, call, has, heals, is_held, is_read, marker, now};
-use super::steps::{Plant, Score, Step, eval, intent};
+use super::steps::{Plant, Score, Step, eval, intent, waiting};
 use super::words::{ONE, THREE, TWO, Word, counter};
 use crate::fencing::MARKER;
 use crate::wire::scripts::{
-    EXTEND, FIND, INSPECT, INSPECT_READ, LOOK, LOOK_READ, READ, REREAD, RETAKE, UNREAD, fenced,
+    EXTEND, FIND, INSPECT, INSPECT_READ, LOOK, LOOK_READ, READ, RELEASE, RELEASE_ALL, REREAD,
+    RETAKE, UNREAD, fenced,
 };
 
 /// A text of a client, with the ttl that a bound is about.
@@ -18,6 +19,7 @@ fn lasts(key: &str, plant: Plant, ttl: &str) -> Step {
 pub(super) fn sequences() -> Vec<Sequence> {
     let all = [
         intents(),
+        undos(),
         ends(),
         members(),
         reads(),
@@ -74,6 +76,38 @@ fn intents() -> Vec<Vec<Step>> {
                 lasts(&intent("a"), Plant::Text("1".into()), "100"),
                 call(READ, &["a"], &[ONE, MINUTE, again]),
             ]);
+        }
+    }
+    all
+}
+
+/// The intent of a writer that an undo heeds, or not, and who waits.
+fn undos() -> Vec<Vec<Step>> {
+    let mut all = Vec::new();
+    let fenced = [ONE, "0", MINUTE, "86400000", "1"];
+    for (script, keys, words) in [
+        (RELEASE, &["a"][..], &[ONE, "1"][..]),
+        (RELEASE_ALL, &["a"], &[ONE, "1"]),
+        (fenced::RELEASE, &["a", "a:fence"], &fenced),
+        (fenced::RELEASE_ALL, &["a", "a:fence"], &fenced),
+    ] {
+        for waits in [&["1", "r"][..], &["1"], &["r"]] {
+            let begin = || {
+                let waits = has(&waiting("a"), Plant::Set(waits.to_vec()));
+                vec![is_held("a"), waits]
+            };
+            for intended in ["1", "60000", "60001"] {
+                let its = lasts(&intent("a"), Plant::Text("1".into()), intended);
+                let undo = call(script, keys, words);
+                all.push([begin(), vec![its, undo]].concat());
+            }
+            // Its last ms, as below.
+            for later in ["4", "5", "6"] {
+                let set = Plant::Sorted(vec![(ONE.into(), Score::Later(5))]);
+                let its = lasts(&intent("a"), set, "5");
+                let undo = call(script, keys, words);
+                all.push([begin(), vec![its, Step::Later(later.into()), undo]].concat());
+            }
         }
     }
     all
