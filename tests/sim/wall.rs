@@ -82,9 +82,10 @@ impl Plan {
         let kind = [Kind::Sound, Kind::Fenced][usize::from(seed % 2 == 1)];
         let mut plan = Self::draw(seed, kind).without_replacements();
         let longest = 2 * plan.longest_ttl();
-        plan.set_back = match kind {
-            Kind::Fenced => longest.min(plan.room_of_wall_clocks() / 2),
-            _ => longest,
+        plan.set_back = if matches!(kind, Kind::Fenced) {
+            longest.min(plan.room_of_wall_clocks() / 2)
+        } else {
+            longest
         };
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x5e7_bac4);
         for node in 0..plan.nodes {
