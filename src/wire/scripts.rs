@@ -35,11 +35,11 @@ macro_rules! lua_part {
 
 /// Releases a lock: deletes the key only if it still holds our token, and wakes a waiting client. The wake-up is a hint, so
 /// nothing about it is an error. The bell of a lock has one element at most. All slots of a semaphore ring one bell, which
-/// gets an element for each release: several clients may have looked and not yet listen. Where readers wait, it deletes the
-/// intent of a writer and rings their bell, which then has 16 elements for 30 ms: they come before the next writer, whose next
-/// look leaves an intent again. With `undo`, it gives back what an attempt has set where it does not count: if a writer has left an
-/// intent that readers heed, that stays, and no reader is woken. Returns 1 when the key was ours and is deleted, or 2 if that has woken a client. Otherwise
-/// a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a key of
+/// gets an element for each release: several clients may have looked and not yet listen. It deletes the intent of a writer. Where
+/// readers wait, it rings their bell, which then has 16 elements for 30 ms: they come before the next writer, whose next
+/// look leaves an intent again. With `undo`, it gives back what an attempt has set where it does not count: if a writer has left
+/// an intent that readers heed, that stays, and no reader is woken. Returns 1 when the key was ours and is deleted, or 2 if that
+/// has woken a client. Otherwise a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a key of
 /// another type. For a key that readers have, it returns the PTTL and how many of them are alive.
 pub(crate) const RELEASE: &str = lua!(refusal ring give_back release);
 /// Gives a lock back before its minimum is over, as [`RELEASE`] does, but so that nobody gets it yet: the key stays for a time,

@@ -270,26 +270,33 @@ fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_els
     }
 }
 
-/// Its next attempt is granted at the first node and given back there, which wakes those who are announced.
+/// Its attempts are granted at the first node, and undone there.
 #[test]
-fn what_a_writer_gives_back_neither_wakes_it_nor_deletes_its_intent() {
+fn the_intent_of_a_writer_outlasts_its_undos_and_goes_with_its_release() {
     // With one connection, which is not used to listen, and with several.
     for pool_size in [1, 4] {
         let world = world_with(LockManager::builder().pool_size(pool_size));
+        let exists = |suffix: &str| world.nodes[0].ttl_of(&format!("job:redlatch:{suffix}"));
+        for node in &world.nodes[1..] {
+            node.hold("job", "another", DELAY * MOST_HINTS);
+        }
         let mut wait = world.begin();
         for round in 1..=MOST_HINTS {
+            let error = world.manager.try_lock("job", DELAY).unwrap_err();
+            assert!(matches!(error, Error::Held { .. }), "{error}");
             wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
             assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
             assert_eq!(world.clock.elapsed(), DELAY * round);
-            let undone = world.manager.try_lock("job", DELAY).unwrap();
-            undone.unlock().unwrap();
-            let intent = world.nodes[0].ttl_of("job:redlatch:intent");
-            assert!(intent.is_some(), "{pool_size}");
+            assert!(exists("intent").is_some(), "{pool_size}");
+            assert_eq!(exists("waiting"), None, "{pool_size}");
         }
-        // Nothing deletes it when the writer has had the lock.
-        let timeout = world.manager.cluster().options.node_timeout;
-        world.clock.advance(timeout);
-        assert_eq!(world.nodes[0].ttl_of("job:redlatch:intent"), None);
+        world
+            .manager
+            .try_lock("job", DELAY)
+            .unwrap()
+            .unlock()
+            .unwrap();
+        assert_eq!(exists("intent"), None, "{pool_size}");
     }
 }
 

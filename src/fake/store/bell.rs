@@ -96,19 +96,24 @@ impl Store {
             Some((name, _)) => (name, true),
             None => (lock, false),
         };
-        if self.get(&waiting(name), now).is_none() {
-            return Reply::Int(1);
+        if !is_slot {
+            if how == Release::Undo && self.intent(name, now).is_some() {
+                return self.wake_alone(name, now);
+            }
+            self.keys.remove(&intent(name));
+            if self.no_reader_waits_any_more(name, now)
+                && self.ring(&readers_bell(name), &FOR_READERS, now) == 2
+            {
+                return Reply::Int(2);
+            }
         }
-        if is_slot {
-            return Reply::Int(self.ring(&bell(name), &FOR_ONE, now));
-        }
-        if how == Release::Undo && self.intent(name, now).is_some() {
-            return self.wake_alone(name, now);
-        }
-        self.keys.remove(&intent(name));
-        let is_rung = self.no_reader_waits_any_more(name, now)
-            && self.ring(&readers_bell(name), &FOR_READERS, now) == 2;
-        Reply::Int(if is_rung { 2 } else { self.wake_one(name, now) })
+        Reply::Int(if self.get(&waiting(name), now).is_none() {
+            1
+        } else if is_slot {
+            self.ring(&bell(name), &FOR_ONE, now)
+        } else {
+            self.wake_one(name, now)
+        })
     }
 
     /// Takes the readers from the set of those who wait. Returns whether they were there.

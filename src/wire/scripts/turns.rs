@@ -138,10 +138,14 @@ fn an_undo_leaves_an_intent_and_wakes_no_reader_while_there_is_one() {
             // Nobody heeds this intent: it was left by a clock that was ahead.
             (true, &["1", "r"], Some("60001"), "{2 0 0 16 1 0}"),
             (false, &["1", "r"], Some(MINUTE), "{2 0 0 16 1 0}"),
+            // Its writer was not announced, and nobody else is.
+            (false, &[], Some(MINUTE), "{1 0 0 0 0 0}"),
         ] {
             node.run(&["FLUSHALL"]);
             node.run(&["SET", "a", ONE, "PX", HOUR]);
-            node.run(&[&["SADD", waiting], waits].concat());
+            if !waits.is_empty() {
+                node.run(&[&["SADD", waiting], waits].concat());
+            }
             let words = [words, if is_undo { &["1"] } else { &[] }].concat();
             node.run(&["MULTI"]);
             if let Some(span) = intended {

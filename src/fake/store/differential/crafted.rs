@@ -6,7 +6,7 @@ use super::words::{Base, ONE, THREE, TWO, Word, counter};
 use crate::fencing::MARKER;
 use crate::wire::scripts::fenced;
 use crate::wire::scripts::{
-    ACQUIRE_ALL, EXTEND_ALL, FIND, LOOK, PASS, RELEASE_ALL, REREAD, UNREAD,
+    ACQUIRE_ALL, EXTEND_ALL, FIND, LOOK, PASS, RELEASE, RELEASE_ALL, REREAD, UNREAD,
 };
 
 pub(super) const MINUTE: &str = "60000";
@@ -136,6 +136,16 @@ pub(super) fn sequences() -> Vec<Sequence> {
                 is_held("b"),
                 has(&waiting("a"), Plant::Set(vec!["1"])),
                 call(RELEASE_ALL, &["a", "b"], &[ONE]),
+            ],
+        ),
+        // The bell of the readers can't be rung, and nobody else waits.
+        (
+            closed,
+            vec![
+                is_held("a"),
+                has(&waiting("a"), Plant::Set(vec!["r"])),
+                has("a:redlatch:bell:read", Plant::Hash),
+                call(RELEASE, &["a"], &[ONE]),
             ],
         ),
         (

@@ -159,7 +159,14 @@ impl Witness {
                     let end = self.writers.entry(its).or_default();
                     *end = until.max(*end);
                 }
-                UNREAD => drop(self.readers.remove(&its)),
+                UNREAD => {
+                    self.readers.remove(&its);
+                    // The key is set to end with the last of the others, and goes at once if that one ends in this ms. Its
+                    // validity has ended before.
+                    let soon = now + Duration::from_millis(1);
+                    self.readers
+                        .retain(|(other, _), until| other != lock || *until >= soon);
+                }
                 RELEASE | RELEASE_ALL => drop(self.writers.remove(&its)),
                 _ => (),
             }
