@@ -7,7 +7,7 @@ use super::cancel::{Cancel, Patience};
 use super::order::Order;
 use super::slots::{Slots, in_turn};
 use crate::cluster::Cluster;
-use crate::error::{Error, NodeReport, Vote};
+use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::node::wait::{ListenOutcome, Listener, LockState, LookReply, Target, WhenFree};
 
 /// How often the one node is asked before all nodes are: its key may be a remainder without a majority, and nobody's
@@ -65,9 +65,9 @@ pub(crate) struct Wait<'c> {
     hints: u32,
     /// Whether the last attempt was that of a reader, and a node told it that a writer waits.
     writer_waits: bool,
-    /// The nodes that granted the last attempt, which was refused by others: the holder has no key there, so that neither a look
-    /// nor a bell tells of its end.
-    without_holder: Vec<bool>,
+    /// The nodes that tell nothing of the lock: those that failed in the last attempt, as one that abstains does, and those that
+    /// granted it although others named a holder, which has no key there.
+    passed_over: Vec<bool>,
     /// The key for which readers of other nodes refused the last attempt, if the first node granted it.
     read_elsewhere: Option<&'c str>,
 }
@@ -93,7 +93,7 @@ impl<'c> Wait<'c> {
             patience,
             hints: 0,
             writer_waits: false,
-            without_holder: Vec::new(),
+            passed_over: Vec::new(),
             read_elsewhere: None,
         }
     }
@@ -101,19 +101,28 @@ impl<'c> Wait<'c> {
     /// The last attempt was refused.
     pub(crate) fn refused(&mut self, error: &Error) {
         self.writer_waits = error.writer_waits();
-        self.without_holder.clear();
+        self.passed_over.clear();
         self.read_elsewhere = None;
-        let (Error::Held { nodes, .. }, None) = (error, self.wanted.semaphore) else {
+        let Error::Held { nodes, .. } = error else {
             return;
         };
         let is_a_holder = |report: &NodeReport| matches!(&report.vote, Vote::Held { remaining: Some(left), readers: None, .. } if !left.is_zero());
+        // The slots of a semaphore are many locks, and each has its own nodes.
+        let is_lock = self.wanted.semaphore.is_none();
+        let has_holder = is_lock && nodes.iter().any(is_a_holder);
         let mut votes = nodes.iter().map(|report| &report.vote);
-        if nodes.iter().any(is_a_holder) {
-            let granted = votes.map(Vote::is_granted);
-            self.without_holder.extend(granted);
-        } else if votes
-            .find(|vote| !matches!(vote, Vote::Failed(_)))
-            .is_some_and(Vote::is_granted)
+        let tells_nothing = |vote: &Vote| match vote {
+            // Whoever looks at what is no lock finds that, and sleeps.
+            Vote::Failed(error) => !matches!(error, NodeError::NotALock { .. }),
+            Vote::Granted | Vote::Released => has_holder,
+            Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing | Vote::NotAsked => false,
+        };
+        self.passed_over.extend(votes.clone().map(tells_nothing));
+        if is_lock
+            && !has_holder
+            && votes
+                .find(|vote| !matches!(vote, Vote::Failed(_)))
+                .is_some_and(Vote::is_granted)
         {
             self.read_elsewhere = votes.find_map(|vote| self.read_by_others(vote));
         }
@@ -250,15 +259,15 @@ impl<'c> Wait<'c> {
         }
     }
 
-    /// Looks at the lock on the first node that answers before it `is_over`, and on which its holder may have a key, and announces
-    /// that it is waited for, for this long.
+    /// Looks at the lock on the first node that answers before it `is_over`, and is not passed over, and announces that it is
+    /// waited for, for this long.
     fn look(
         &self,
         span: Duration,
         (target, when_free): (Target<'_>, WhenFree),
         is_over: impl Fn() -> bool,
     ) -> Option<(LookReply, Option<Listener<'c>>)> {
-        let skipped = self.without_holder.iter().copied();
+        let skipped = self.passed_over.iter().copied();
         let nodes = self.cluster.each().zip(skipped.chain(iter::repeat(false)));
         let closed =
             nodes.filter_map(|(node, skipped)| (!skipped && node.is_closed()).then_some(node));

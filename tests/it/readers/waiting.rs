@@ -186,6 +186,20 @@ fn no_reader_passes_a_writer_whose_attempts_are_undone() {
 }
 
 #[test]
+fn where_the_first_node_abstains_a_writer_keeps_readers_out_at_the_second() {
+    let servers = cluster(3);
+    let [one, two, three] = processes(Protocol::Fenced, &servers, Duration::from_millis(50));
+    servers[0].command(&["FLUSHALL"]);
+    let reader = ledger(&one).read().unwrap();
+    let writer = Waiting::listen(&two, Asks::ToWrite, &servers[1]);
+    assert!(servers[1].get(INTENT).is_some());
+    let late = ledger(&three).try_read();
+    assert!(late.as_ref().is_err_and(Error::writer_waits), "{late:?}");
+    reader.unlock().unwrap();
+    writer.end().0.unlock().unwrap();
+}
+
+#[test]
 fn the_intent_of_a_writer_that_died_ends_by_itself() {
     let servers = cluster(3);
     let (delay, timeout) = (Duration::from_millis(50), Duration::from_millis(300));

@@ -29,6 +29,31 @@ fn while_the_first_node_is_down_the_second_wakes_those_who_wait() {
     assert!(at - released < SOON);
 }
 
+/// It answers a look, and no attempt.
+#[test]
+fn while_the_first_node_abstains_or_is_full_the_second_wakes_those_who_wait() {
+    for protocol in [Protocol::Fenced, Protocol::Classic] {
+        let servers = cluster(3);
+        let [holder, waiter] = [(); 2].map(|()| {
+            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+            let builder = builder.node_timeout(PATIENCE).protocol(protocol);
+            builder.retry_delay(LONG, LONG).build().unwrap()
+        });
+        if protocol == Protocol::Fenced {
+            holder.open_nodes().unwrap();
+            servers[0].command(&["FLUSHALL"]);
+        } else {
+            servers[0].command(&["CONFIG", "SET", "maxmemory", "1"]);
+        }
+        let guard = holder.lock("job", TTL).unwrap();
+        let waiting = Waiting::listen(&waiter, &servers[1]);
+        let released = now();
+        guard.unlock().unwrap();
+        let (_guard, at) = waiting.end();
+        assert!(at - released < SOON, "{protocol:?}: {:?}", at - released);
+    }
+}
+
 #[test]
 fn a_first_node_that_dies_or_hangs_under_one_who_listens_costs_it_a_poll() {
     for is_killed in [true, false] {

@@ -1,0 +1,143 @@
+//! Writers that readers of other nodes refuse: what they leave at the first node.
+
+use super::*;
+
+/// Other readers are on their way to the first node.
+#[test]
+fn a_writer_that_readers_of_other_nodes_refuse_keeps_new_ones_out_at_the_first_and_waits() {
+    let world = world();
+    let mut wait = world.begin();
+    let intent = |i: usize| world.nodes[i].token_of("job:redlatch:intent");
+    for round in 1..=3 {
+        wait.refused(&refused([Vote::Granted, a_reader(), Vote::held(None)]));
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+        assert_eq!(world.clock.elapsed(), DELAY * round);
+        assert_eq!([0, 1, 2].map(|i| intent(i).is_some()), [true, false, false]);
+    }
+    // One that failed is not the first.
+    let failed = || Vote::Failed(NodeError::TimedOut);
+    wait.refused(&refused([failed(), Vote::Granted, a_reader()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY * 4);
+    for votes in [
+        [a_reader(), Vote::Granted, a_reader()],
+        [Vote::Granted, Vote::held(None), failed()],
+        [failed(), Vote::NotAsked, a_reader()],
+    ] {
+        wait.refused(&refused(votes));
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+        assert_eq!(world.clock.elapsed(), DELAY * 4);
+        wait.hints = 0;
+    }
+}
+
+/// Of several resources, it does so where readers have one of them.
+#[test]
+fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_elsewhere() {
+    let world = world_with(LockManager::builder().key_prefix("app:"));
+    let keys = ["app:a", "app:b", "app:c"].map(String::from);
+    let mut wait = world.begin_for(Target::All(&keys));
+    let about = |name: &str, vote: Vote| vote.about(&Arc::from(name));
+    wait.refused(&refused([
+        Vote::Granted,
+        about("a", Vote::held(None)),
+        about("b", a_reader()),
+    ]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY);
+    let intent = |key: &String| {
+        let intent = format!("{key}:redlatch:intent");
+        let nodes = world.nodes.iter();
+        nodes.map(|node| node.token_of(&intent).is_some()).collect()
+    };
+    let left: Vec<Vec<bool>> = keys.iter().map(intent).collect();
+    assert_eq!(left, [[false; 3], [true, false, false], [false; 3]]);
+    // A node that names no resource of this lock, or none at all, is of no use here.
+    for vote in [about("d", a_reader()), a_reader()] {
+        wait.refused(&refused([Vote::Granted, vote.clone(), vote]));
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+        assert_eq!(world.clock.elapsed(), DELAY);
+    }
+}
+
+/// Its attempts are granted at the first node, and undone there.
+#[test]
+fn the_intent_of_a_writer_outlasts_its_undos_and_goes_with_its_release() {
+    // With one connection, which is not used to listen, and with several.
+    for pool_size in [1, 4] {
+        let world = world_with(LockManager::builder().pool_size(pool_size));
+        let exists = |suffix: &str| world.nodes[0].ttl_of(&format!("job:redlatch:{suffix}"));
+        for node in &world.nodes[1..] {
+            node.hold("job", "another", DELAY * MOST_HINTS);
+        }
+        let mut wait = world.begin();
+        for round in 1..=MOST_HINTS {
+            let error = world.manager.try_lock("job", DELAY).unwrap_err();
+            assert!(matches!(error, Error::Held { .. }), "{error}");
+            wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+            assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+            assert_eq!(world.clock.elapsed(), DELAY * round);
+            assert!(exists("intent").is_some(), "{pool_size}");
+            assert_eq!(exists("waiting"), None, "{pool_size}");
+        }
+        world
+            .manager
+            .try_lock("job", DELAY)
+            .unwrap()
+            .unlock()
+            .unwrap();
+        assert_eq!(exists("intent"), None, "{pool_size}");
+    }
+}
+
+/// An earlier look of the writer has announced it where it leaves its intent now.
+#[test]
+fn the_undo_of_an_attempt_leaves_the_intent_also_where_its_writer_is_announced() {
+    let world = world_with(LockManager::builder().pool_size(4));
+    let exists = |suffix: &str| {
+        world.nodes[0]
+            .ttl_of(&format!("job:redlatch:{suffix}"))
+            .is_some()
+    };
+    world.nodes[0].hold("job", "another", DELAY / 2);
+    let mut wait = world.begin();
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert!(exists("waiting"));
+    for node in &world.nodes[1..] {
+        node.hold("job", "another", DELAY * 9);
+    }
+    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    let error = world.manager.try_lock("job", DELAY).unwrap_err();
+    let Error::Held { nodes, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(matches!(nodes[0].vote, Vote::Granted), "{error}");
+    assert_eq!(world.nodes[0].token_of("job"), None);
+    assert!(exists("waiting") && exists("intent"));
+}
+
+#[test]
+fn a_writer_leaves_its_intent_also_when_its_hints_are_used_up() {
+    let world = world();
+    let mut wait = world.begin();
+    for _ in 0..MOST_HINTS {
+        assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    }
+    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), DELAY);
+    assert!(world.nodes[0].ttl_of("job:redlatch:intent").is_some());
+}
+
+#[test]
+fn a_writer_that_leaves_its_intent_where_others_have_the_lock_by_now_waits_there() {
+    let world = world_with(LockManager::builder().pool_size(4));
+    let mut wait = world.begin();
+    wait.refused(&refused([Vote::Granted, a_reader(), a_reader()]));
+    world.hold(DELAY / 2);
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    // It is announced, and does not wait for longer than the key is there.
+    assert!(world.nodes[0].ttl_of("job:redlatch:waiting").is_some());
+    assert_eq!(world.clock.elapsed(), DELAY / 2 + PRECISION);
+}
