@@ -112,8 +112,10 @@ impl<'c> Wait<'c> {
         let has_holder = is_lock && nodes.iter().any(is_a_holder);
         let mut votes = nodes.iter().map(|report| &report.vote);
         let tells_nothing = |vote: &Vote| match vote {
-            // Whoever looks at what is no lock finds that, and sleeps.
-            Vote::Failed(error) => !matches!(error, NodeError::NotALock { .. }),
+            // An attempt by the arbiter ends where the key is no lock, so that is where one looks as well.
+            Vote::Failed(error) => {
+                !error.is_left_out() && !matches!(error, NodeError::NotALock { .. })
+            }
             Vote::Granted | Vote::Released => has_holder,
             Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing | Vote::NotAsked => false,
         };

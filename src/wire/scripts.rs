@@ -86,7 +86,7 @@ pub(crate) const LOOK: &str = lua!(announce look);
 /// Where all are free, as mostly, one look tells so.
 pub(crate) const ACQUIRE_ALL: &str = lua!(set_all all_free refusal missing acquire_all);
 /// Does for each of several locks what [`RELEASE`] does, and returns a table of what it returns. An error at one key, in its
-/// place in the table, keeps no other key from its turn. Where all keys are ours and nobody waits, that takes three calls.
+/// place in the table, keeps no other key from its turn. Where all keys are ours, nobody waits and there is no intent, that takes three calls.
 pub(crate) const RELEASE_ALL: &str = lua!(
     refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each release_all
 );

@@ -11,7 +11,8 @@ use crate::wire::resp::Reply;
 const TICK: Nanos = 100 * MILLI;
 
 impl State {
-    /// Of the threads of a process that want the same, only the first of their line listens.
+    /// Of the threads of a process that want the same, only the first of their line listens. Here no semaphore has the name of a
+    /// lock, whose bell it would have.
     pub(super) fn begins_to_listen(&mut self, id: usize, message: &Message) {
         let client = self.network.connections[id].client;
         let bell = &message.keys[0];

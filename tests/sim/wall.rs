@@ -83,7 +83,7 @@ impl Plan {
         let mut plan = Self::draw(seed, kind).without_replacements();
         let longest = 2 * plan.longest_ttl();
         plan.set_back = if matches!(kind, Kind::Fenced) {
-            longest.min(plan.room_of_wall_clocks() / 2)
+            plan.room_of_wall_clocks()
         } else {
             longest
         };

@@ -219,7 +219,7 @@ fn a_node_that_failed_in_the_last_attempt_is_not_where_one_waits() {
     wait.refused(&refused([failed(), held(), held()]));
     assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
     assert_eq!(world.clock.elapsed(), DELAY * 2 + DELAY / 2 + PRECISION);
-    // So does a writer among readers.
+    // A writer among readers waits at the second node, too.
     wait.refused(&refused([failed(), Vote::Granted, a_reader()]));
     assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
     let left = |suffix: &str| {
@@ -231,6 +231,15 @@ fn a_node_that_failed_in_the_last_attempt_is_not_where_one_waits() {
     };
     assert_eq!(left("intent"), [false, true, false]);
     assert_eq!(left("waiting"), [false, true, false]);
+    // A node that was not asked, because it had failed before, is looked at if it is back.
+    let left_out = Vote::Failed(NodeError::BreakerOpen {
+        failure: "timed out".into(),
+    });
+    world.nodes[0].hold("job", "another", DELAY / 2);
+    wait.refused(&refused([left_out, held(), held()]));
+    let end = world.clock.elapsed() + DELAY / 2 + PRECISION;
+    assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
+    assert_eq!(world.clock.elapsed(), end);
 }
 
 fn a_reader() -> Vote {
@@ -334,4 +343,44 @@ fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
     let round = wait.wait(WhenFree::Take).unwrap();
     assert_eq!((round.order, round.slots), (full(), Some(Vec::new())));
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
+}
+
+/// Each slot is a lock of its own, which has a holder on other nodes.
+#[test]
+fn one_who_waits_for_a_permit_passes_over_nodes_that_failed_and_no_others() {
+    let (world, slots) = (world(), Slots::new());
+    let semaphore = Semaphore {
+        name: "exports",
+        permits: 1,
+        slots: &slots,
+    };
+    let wanted = Wanted {
+        target: Target::Slots("exports", 1),
+        semaphore: Some(semaphore),
+    };
+    let mut wait = Wait::new(world.manager.cluster(), wanted, &FOREVER);
+    for (node, spans) in world.nodes.iter().zip(1..) {
+        node.hold("exports:redlatch:slot:0", "another", DELAY / 4 * spans);
+    }
+    let held = || Vote::held(Some(DELAY));
+    let not_a_lock = || {
+        Vote::Failed(NodeError::NotALock {
+            reason: "never expires",
+            length: None,
+            resource: None,
+        })
+    };
+    let failed = || Vote::Failed(NodeError::TimedOut);
+    let mut at = |votes: [Vote; 3]| {
+        wait.refused(&refused(votes));
+        let round = wait.wait(WhenFree::Take).unwrap();
+        assert_eq!((round.order, round.slots), (hinted(), Some(vec![0])));
+        world.clock.elapsed()
+    };
+    // To the end of the key on the first node, on the second, and on the third.
+    let quarter = DELAY / 4;
+    assert_eq!(at([Vote::Granted, held(), held()]), quarter + PRECISION);
+    assert_eq!(at([not_a_lock(), held(), held()]), quarter + PRECISION);
+    assert_eq!(at([failed(), held(), held()]), quarter * 2 + PRECISION);
+    assert_eq!(at([failed(), failed(), held()]), quarter * 3 + PRECISION);
 }

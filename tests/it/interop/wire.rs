@@ -312,6 +312,10 @@ fn an_intent_keeps_readers_of_both_out() {
     assert_eq!(left(), (Some("1".to_owned()), Value::Int(1)));
     assert!(raw.is_done_somewhere("ring", &["ledger"], &[]));
     assert_eq!(left(), (None, Value::Int(0)));
+    // Also where nobody is announced.
+    servers[0].command(&["SET", "ledger:redlatch:intent", "1", "PX", "60000"]);
+    assert!(!raw.is_done_somewhere("ring", &["ledger"], &[]));
+    assert_eq!(left(), (None, Value::Int(0)));
 }
 
 #[test]

@@ -161,6 +161,9 @@ impl Witness {
                 }
                 UNREAD => {
                     self.readers.remove(&its);
+                    if !is_granted {
+                        continue;
+                    }
                     // The key is set to end with the last of the others, and goes at once if that one ends in this ms. Its
                     // validity has ended before.
                     let soon = now + Duration::from_millis(1);
