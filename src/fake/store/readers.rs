@@ -192,7 +192,10 @@ impl Store {
             readers.last().map(|(_, score)| score)
         });
         match next.filter(|next| *next >= now_ms) {
-            Some(next) if next < reader.last => self.set_end(lock, next, now),
+            // No key can be set to end in this ms: it would go at once.
+            Some(next) if next < reader.last => {
+                self.set_end(lock, next.max(now_ms.saturating_add(1)), now);
+            }
             Some(_) => (),
             None => {
                 self.keys.remove(lock);

@@ -193,8 +193,16 @@ fn reads() -> Vec<Vec<Step>> {
             call(READ, &["a"], &[ONE, MINUTE, "1"]),
         ]);
     }
-    // The key of those who stay ends with the last of them.
-    for (second, third) in [(20, 10), (10, 20), (20, 20), (-1, 20)] {
+    // The key of those who stay ends with the last of them, and in no earlier ms than the next one.
+    for (second, third) in [
+        (20, 10),
+        (10, 20),
+        (20, 20),
+        (-1, 20),
+        (0, -1),
+        (1, 0),
+        (0, 0),
+    ] {
         all.push(vec![
             is_read(&[(ONE, 60_000), (TWO, second), (THREE, third)]),
             call(UNREAD, &["a"], &[ONE]),
