@@ -39,8 +39,8 @@ macro_rules! lua_part {
 /// readers wait, it rings their bell, which then has 16 elements for 30 ms: they come before the next writer, whose next
 /// look leaves an intent again. With `undo`, it gives back what an attempt has set where it does not count: if a writer has left
 /// an intent that readers heed, that stays, and no reader is woken. Returns 1 when the key was ours and is deleted, or 2 if that
-/// has woken a client. Otherwise a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never expires), or -3 for a key of
-/// another type. For a key that readers have, it returns the PTTL and how many of them are alive.
+/// has woken a client. Otherwise a table with one number that says why not: the key's PTTL (-2 no key, -1 a key that never
+/// expires), or -3 for a key of another type. For a key that readers have, it returns the PTTL and how many of them are alive.
 pub(crate) const RELEASE: &str = lua!(refusal ring give_back release);
 /// Gives a lock back before its minimum is over, as [`RELEASE`] does, but so that nobody gets it yet: the key stays for a time,
 /// and `rest:` in front of its value makes it one that no other command of its holder knows. Wakes nobody. A
@@ -86,7 +86,8 @@ pub(crate) const LOOK: &str = lua!(announce look);
 /// Where all are free, as mostly, one look tells so.
 pub(crate) const ACQUIRE_ALL: &str = lua!(set_all all_free refusal missing acquire_all);
 /// Does for each of several locks what [`RELEASE`] does, and returns a table of what it returns. An error at one key, in its
-/// place in the table, keeps no other key from its turn. Where all keys are ours, nobody waits and there is no intent, that takes three calls.
+/// place in the table, keeps no other key from its turn. Where all keys are ours, nobody waits and there is no intent, that takes
+/// three calls.
 pub(crate) const RELEASE_ALL: &str = lua!(
     refusal ring give_back ["local function one(KEYS, ARGV)"] release ["end"] each release_all
 );

@@ -81,11 +81,10 @@ impl Plan {
     pub(super) fn with_clocks_set_back(seed: u64) -> Self {
         let kind = [Kind::Sound, Kind::Fenced][usize::from(seed % 2 == 1)];
         let mut plan = Self::draw(seed, kind).without_replacements();
-        let longest = 2 * plan.longest_ttl();
         plan.set_back = if matches!(kind, Kind::Fenced) {
             plan.room_of_wall_clocks()
         } else {
-            longest
+            2 * plan.longest_ttl()
         };
         let mut rng = fastrand::Rng::with_seed(seed ^ 0x5e7_bac4);
         for node in 0..plan.nodes {

@@ -278,23 +278,25 @@ fn one_who_stays_away_does_so_for_a_moment() {
     assert_eq!(world.clock.elapsed(), POLITENESS);
 }
 
+fn a_permit_of(permits: u32, slots: &Slots) -> Wanted<'_> {
+    Wanted {
+        target: Target::Slots("exports", permits),
+        semaphore: Some(Semaphore {
+            name: "exports",
+            permits,
+            slots,
+        }),
+    }
+}
+
 impl World {
     /// The first attempts for one of three permits, by one who waits for so long.
     fn begin_for_a_permit(&self, slots: &Slots, end: Duration) -> (Order, Vec<u32>) {
-        let semaphore = Semaphore {
-            name: "exports",
-            permits: 3,
-            slots,
-        };
-        let wanted = Wanted {
-            target: Target::Slots("exports", 3),
-            semaphore: Some(semaphore),
-        };
         let patience = Patience {
             end: Some(self.manager.cluster().clock.now().saturating_add(end)),
             cancel: None,
         };
-        let mut wait = Wait::new(self.manager.cluster(), wanted, &patience);
+        let mut wait = Wait::new(self.manager.cluster(), a_permit_of(3, slots), &patience);
         let round = wait.begin().unwrap();
         let mut slots = round.slots.unwrap();
         slots.sort_unstable();
@@ -330,16 +332,7 @@ fn a_call_for_a_permit_begins_with_the_slots_that_are_free_and_waits_only_if_non
 fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
     let (world, slots) = (world(), Slots::new());
     let _seats = [0, 1, 2].map(|slot| slots.take(&lease(slot, Timestamp::from_nanos(u64::MAX))));
-    let semaphore = Semaphore {
-        name: "exports",
-        permits: 3,
-        slots: &slots,
-    };
-    let wanted = Wanted {
-        target: Target::Slots("exports", 3),
-        semaphore: Some(semaphore),
-    };
-    let mut wait = Wait::new(world.manager.cluster(), wanted, &FOREVER);
+    let mut wait = Wait::new(world.manager.cluster(), a_permit_of(3, &slots), &FOREVER);
     let round = wait.wait(WhenFree::Take).unwrap();
     assert_eq!((round.order, round.slots), (full(), Some(Vec::new())));
     assert_eq!(world.clock.elapsed(), DELAY * MOST_POLLS);
@@ -349,16 +342,7 @@ fn one_whose_own_slots_a_node_has_forgotten_waits_and_asks_for_none_of_them() {
 #[test]
 fn one_who_waits_for_a_permit_passes_over_nodes_that_failed_and_no_others() {
     let (world, slots) = (world(), Slots::new());
-    let semaphore = Semaphore {
-        name: "exports",
-        permits: 1,
-        slots: &slots,
-    };
-    let wanted = Wanted {
-        target: Target::Slots("exports", 1),
-        semaphore: Some(semaphore),
-    };
-    let mut wait = Wait::new(world.manager.cluster(), wanted, &FOREVER);
+    let mut wait = Wait::new(world.manager.cluster(), a_permit_of(1, &slots), &FOREVER);
     for (node, spans) in world.nodes.iter().zip(1..) {
         node.hold("exports:redlatch:slot:0", "another", DELAY / 4 * spans);
     }

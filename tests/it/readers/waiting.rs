@@ -9,7 +9,7 @@ use redlatch_testing::{Server, eventually, now, pause, side_by_side, within};
 use super::on_servers::{BOTH, assert_held, ledger};
 use crate::managers::PATIENCE;
 use crate::waiting::wake_up::{
-    BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process_with,
+    BOUND, LONG, SOON, TTL, assert_nothing_is_left, cluster, process_with, processes,
 };
 
 /// Where a writer that waits says so.
@@ -62,25 +62,6 @@ impl Waiting {
 #[track_caller]
 fn slow<const N: usize>(protocol: Protocol, servers: &[Server]) -> [LockManager; N] {
     processes(protocol, servers, LONG)
-}
-
-/// Those that look again so often.
-#[track_caller]
-fn processes<const N: usize>(
-    protocol: Protocol,
-    servers: &[Server],
-    delay: Duration,
-) -> [LockManager; N] {
-    let manager = |()| {
-        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
-        builder.retry_delay(delay, delay).build().unwrap()
-    };
-    let managers = [(); N].map(manager);
-    if protocol == Protocol::Fenced {
-        managers[0].open_nodes().unwrap();
-    }
-    managers
 }
 
 #[test]

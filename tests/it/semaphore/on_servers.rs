@@ -11,10 +11,9 @@ use parking_lot::Mutex;
 use redlatch::{Cancel, Error, Fanout, LockGuard, LockManager, Protocol};
 use redlatch_testing::{Server, eventually, now, pause, within};
 
-use crate::managers::PATIENCE;
 use crate::waiting::queue::line_up;
 use crate::waiting::wake_up::{
-    BOUND, LONG, SOON, TTL, asked, assert_nothing_is_left, cluster, process,
+    BOUND, LONG, SOON, TTL, asked, assert_nothing_is_left, cluster, process, processes,
 };
 
 /// A thread that waits for one of the permits of "exports".
@@ -171,15 +170,7 @@ fn nothing_is_left_of_many_threads_on_one_semaphore() {
 fn a_release_wakes_one_who_waits_long_before_its_next_look() {
     for protocol in [Protocol::Classic, Protocol::Fenced] {
         let servers = cluster(3);
-        let [holder, waiter] = [(); 2].map(|()| {
-            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-            let builder = builder.node_timeout(PATIENCE);
-            let builder = builder.retry_delay(LONG, LONG).protocol(protocol);
-            builder.build().unwrap()
-        });
-        if protocol == Protocol::Fenced {
-            holder.open_nodes().unwrap();
-        }
+        let [holder, waiter] = processes(protocol, &servers, LONG);
         let held = [(); 3].map(|()| take(&holder, 3));
         let mut woken = Vec::new();
         for guard in held {

@@ -9,7 +9,7 @@ use redlatch_testing::{Server, eventually, now, pause, within};
 use crate::managers::PATIENCE;
 use crate::waiting::wake_up::{
     BOUND, LONG, SOON, TTL, Waiting, asked, assert_no_node_failed, assert_nothing_is_left, cluster,
-    process, process_with,
+    process, process_with, processes,
 };
 
 const BELL: &str = "job:redlatch:bell";
@@ -34,17 +34,13 @@ fn while_the_first_node_is_down_the_second_wakes_those_who_wait() {
 fn while_the_first_node_abstains_or_is_full_the_second_wakes_those_who_wait() {
     for protocol in [Protocol::Fenced, Protocol::Classic] {
         let servers = cluster(3);
-        let [holder, waiter] = [(); 2].map(|()| {
-            let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
-            let builder = builder.node_timeout(PATIENCE).protocol(protocol);
-            builder.retry_delay(LONG, LONG).build().unwrap()
-        });
-        if protocol == Protocol::Fenced {
-            holder.open_nodes().unwrap();
-            servers[0].command(&["FLUSHALL"]);
+        let [holder, waiter] = processes(protocol, &servers, LONG);
+        let trouble: &[&str] = if protocol == Protocol::Fenced {
+            &["FLUSHALL"]
         } else {
-            servers[0].command(&["CONFIG", "SET", "maxmemory", "1"]);
-        }
+            &["CONFIG", "SET", "maxmemory", "1"]
+        };
+        servers[0].command(trouble);
         let guard = holder.lock("job", TTL).unwrap();
         let waiting = Waiting::listen(&waiter, &servers[1]);
         let released = now();

@@ -46,6 +46,25 @@ pub(crate) fn process_with(
         .unwrap()
 }
 
+/// Managers of as many processes that look again so often.
+#[track_caller]
+pub(crate) fn processes<const N: usize>(
+    protocol: Protocol,
+    servers: &[Server],
+    delay: Duration,
+) -> [LockManager; N] {
+    let manager = |()| {
+        let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
+        let builder = builder.node_timeout(PATIENCE).protocol(protocol);
+        builder.retry_delay(delay, delay).build().unwrap()
+    };
+    let managers = [(); N].map(manager);
+    if protocol == Protocol::Fenced {
+        managers[0].open_nodes().unwrap();
+    }
+    managers
+}
+
 /// One who waits for "job" on a thread.
 pub(crate) struct Waiting(thread::JoinHandle<(Result<LockGuard, Error>, Instant)>);
 
