@@ -67,6 +67,16 @@ pub(crate) fn released(lock: Lock<'_>, held: Duration) {
     despite_panics(|| log::debug!(target: LOCK, "{lock} released after {held:.1?}"));
 }
 
+/// Instead of [`released`], where too few nodes have answered.
+pub(crate) fn unconfirmed(lock: Lock<'_>) {
+    despite_panics(|| {
+        log::warn!(
+            target: LOCK,
+            "{lock} given back, but no majority has answered; the others are told again in the background"
+        );
+    });
+}
+
 pub(crate) fn healed(lock: Lock<'_>, node: &str) {
     despite_panics(
         || log::debug!(target: LOCK, "{lock} set again on node {node}, which had no key of it"),

@@ -11,6 +11,7 @@
 //! - `checkout`: a slot of the pool that is in use for an exchange.
 //! - `request`: a command and its rules. `command` and `fence` pack the commands.
 //! - `slot`: what the r2d2 pool holds, and the rule for when a connection must not be used again.
+//! - `owed`: releases and undos that are repeated in the background until the node has answered.
 //! - `breaker`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end. `echo`:
 //!   keeps the arguments of commands out of messages.
 
@@ -41,6 +42,7 @@ mod lanes_limits;
 #[cfg(test)]
 mod lanes_model;
 mod listeners;
+mod owed;
 pub(crate) mod pass;
 mod probe;
 mod readers;
@@ -62,6 +64,7 @@ pub(crate) mod wait;
 use self::breaker::Breaker;
 use self::lanes::Lanes;
 use self::listeners::Listeners;
+use self::owed::Owed;
 pub(crate) use self::round::NodeLanes;
 use self::slot::Slots;
 use crate::clock::{Clock, Timers, Timestamp};
@@ -83,6 +86,7 @@ pub(crate) struct Node {
     generation: AtomicU64,
     breaker: Breaker,
     listeners: Listeners,
+    owed: Owed,
     /// For requests to this node alone.
     lanes: NodeLanes,
     /// For requests to several nodes of the manager.
@@ -150,6 +154,7 @@ impl Node {
             generation: AtomicU64::new(0),
             breaker: Breaker::default(),
             listeners: Listeners::default(),
+            owed: Owed::default(),
             lanes: lanes(setup.pool_size),
             common_lanes: setup.common_lanes,
             stats: NodeRecorder::default(),

@@ -57,9 +57,12 @@ pub struct Stats {
     pub healed: u64,
     /// Renewals in the background that failed. Each is repeated while the lock is held.
     pub failed_renewals: u64,
-    /// Guards that released a lock that was held up to then, by [`unlock`](crate::LockGuard::unlock) or their drop,
-    /// whether or not every node answered.
+    /// Guards that released a lock that was held up to then, by [`unlock`](crate::LockGuard::unlock) or their drop. A
+    /// majority of the nodes has confirmed it.
     pub released: u64,
+    /// Guards that gave a lock back, and too few nodes answered to confirm it. The nodes that did not answer are told again in
+    /// the background. Until then, or until the time to live ends, nobody may get the lock.
+    pub unconfirmed: u64,
     /// Guards that were turned into a [`Lease`](crate::Lease) while the lock was held.
     pub passed_on: u64,
     /// Locks that were lost before their guard ended. A lock that has expired is counted when that is noticed, at the
@@ -113,7 +116,7 @@ impl Stats {
         &self.waits
     }
 
-    /// Returns how many guards have a lock now, as far as known: those that got a lock, less those that released it,
+    /// Returns how many guards have a lock now, as far as known: those that got a lock, less those that gave it back,
     /// passed it on or lost it.
     ///
     /// ```
@@ -128,7 +131,8 @@ impl Stats {
     /// ```
     pub fn held(&self) -> u64 {
         let begun = self.acquired.saturating_add(self.adopted);
-        let ended = self.released.saturating_add(self.passed_on);
+        let given_back = self.released.saturating_add(self.unconfirmed);
+        let ended = given_back.saturating_add(self.passed_on);
         begun.saturating_sub(ended.saturating_add(self.lost))
     }
 }
@@ -218,6 +222,7 @@ impl fmt::Display for Stats {
             healed,
             failed_renewals,
             released,
+            unconfirmed,
             passed_on,
             lost,
             nodes,
@@ -226,7 +231,7 @@ impl fmt::Display for Stats {
         let held = self.held();
         writeln!(
             f,
-            "locks     {acquired} acquired, {adopted} adopted; {released} released, {passed_on} passed on, {lost} lost, \
+            "locks     {acquired} acquired, {adopted} adopted; {released} released, {unconfirmed} unconfirmed, {passed_on} passed on, {lost} lost, \
              {held} held now"
         )?;
         writeln!(

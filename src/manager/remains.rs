@@ -20,7 +20,12 @@ impl LockManager {
         }
         let stats = self.stats();
         let began = stats.acquired.saturating_add(stats.adopted);
-        let ends = [stats.released, stats.passed_on, stats.lost];
+        let ends = [
+            stats.released,
+            stats.unconfirmed,
+            stats.passed_on,
+            stats.lost,
+        ];
         let ended = ends.into_iter().fold(0, u64::saturating_add);
         let open = u64::try_from(abandoned).unwrap_or(u64::MAX);
         if ended > began || began.saturating_sub(ended) > open {

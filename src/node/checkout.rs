@@ -65,7 +65,7 @@ impl<'x> Checkout<'x> {
 
     /// Closes a connection that must not be used again.
     pub(super) fn check(&mut self) {
-        if self.slot.check(self.generation) == Readiness::Closed {
+        if self.slot.check(self.generation, self.since) == Readiness::Closed {
             self.node().retire(self.generation);
         }
     }
@@ -74,7 +74,7 @@ impl<'x> Checkout<'x> {
     pub(super) fn socket(&self) -> Option<&TcpStream> {
         self.slot
             .socket()
-            .filter(|_| self.slot.is_of(self.generation))
+            .filter(|_| self.slot.is_current(self.generation, self.since))
     }
 
     pub(super) fn node(&self) -> &'x Node {
@@ -92,6 +92,7 @@ impl<'x> Checkout<'x> {
             self.send_all(Request::first)?;
             return Ok(ConnectionAge::Fresh);
         }
+        self.slot.is_used(self.sent_at);
         match self.send_all(Request::first) {
             Err(error) if error.is_closed() => {
                 self.node().retire(self.generation);
@@ -116,7 +117,8 @@ impl<'x> Checkout<'x> {
         self.generation = self.node().generation();
         let deadline = self.step_deadline();
         let transport = self.node().connector.connect(deadline)?;
-        self.slot.open(transport, self.generation);
+        let now = self.node().now();
+        self.slot.open(transport, self.generation, now);
         Ok(())
     }
 
@@ -239,7 +241,7 @@ impl<'x> Checkout<'x> {
 
     /// Whether a time-out says little about the node, so that the breaker is not told. A node that has answered the request
     /// before this one is only slow.
-    fn excuses_time_out(&self, request: &Request<'_>) -> bool {
+    pub(super) fn excuses_time_out(&self, request: &Request<'_>) -> bool {
         match request.patience() {
             _ if self.has_answered => true,
             Patience::Once => {
@@ -251,16 +253,20 @@ impl<'x> Checkout<'x> {
         }
     }
 
-    /// Undoes a request whose outcome is unknown. Returns whether the server will see the undo. The undo goes on the same
-    /// connection: on another one it could arrive first, and the key would stay. The connection has to be closed then.
-    pub(super) fn undo(&mut self, request: &Request<'_>) -> bool {
-        let Some(undo) = request.undo() else {
-            return false;
-        };
-        // The reply is never read, so the text goes along in case that the server lacks the script.
-        self.slot.forget_scripts();
+    /// Undoes a request whose outcome is unknown. Returns the undo if it was sent. It goes on the same connection: on another one
+    /// it could arrive first, and the key would stay. The connection must not be used again then.
+    pub(super) fn undo<'r>(
+        &mut self,
+        request: &'r Request<'_>,
+        is_first: bool,
+    ) -> Option<&'r Packed> {
+        let undo = request.undo()?;
+        if is_first {
+            // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
+            self.slot.forget_scripts();
+        }
         let deadline = self.last_deadline();
-        self.slot.send(undo, deadline).is_ok()
+        self.slot.send(undo, deadline).ok().map(|()| undo)
     }
 
     /// The run id of the server, if it is known.

@@ -92,6 +92,8 @@ pub(crate) struct Answer<T = Reply> {
     pub(super) trace: Trace,
     /// Why the request was sent more than once, if it was.
     pub(super) first_failure: Option<Box<NodeError>>,
+    /// Whether it is of a connection that was made for an earlier request.
+    pub(super) is_of_old_connection: bool,
 }
 
 impl<'x> Exchange<'x> {
@@ -287,7 +289,13 @@ impl Answer {
             server: None,
             trace: Trace::None,
             first_failure: None,
+            is_of_old_connection: false,
         }
+    }
+
+    /// Whether no reply came on a connection of an earlier request, which something on the way may have forgotten.
+    pub(super) fn may_be_forgotten(&self) -> bool {
+        self.is_of_old_connection && matches!(&self.result, Err(error) if error.is_silence())
     }
 
     /// Reads the reply, which the request's rule has accepted.
@@ -302,6 +310,7 @@ impl Answer {
             server: self.server,
             trace: self.trace,
             first_failure: self.first_failure,
+            is_of_old_connection: self.is_of_old_connection,
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct PassAnswers {
     pub(crate) released: Released,
     /// What they say of the attempt that rode with it; none of a node that was not asked.
     pub(crate) ballots: Vec<Option<Ballot>>,
+    /// Whether the node was asked and has not answered.
+    pub(crate) is_silent: Vec<bool>,
 }
 
 /// What one node answers.
@@ -48,10 +50,12 @@ pub(crate) fn pass_all<'n>(
     let request = Request::new(command, Kind::Pass { undo }, rule);
     let answers = nodes.clone().zip(exchange_all(nodes, &request));
     let (mut reports, mut ballots, mut woken) = (Vec::new(), Vec::new(), Woken::default());
+    let mut is_silent = Vec::new();
     for ((node, _), answer) in answers {
         let Some(answer) = answer else {
             reports.push(node.report(Vote::NotAsked, Duration::ZERO, None));
             ballots.push(None);
+            is_silent.push(false);
             continue;
         };
         let answer = answer.read(|reply| pass_reply(reply, |reply| attempt.vote(node, reply)));
@@ -59,6 +63,7 @@ pub(crate) fn pass_all<'n>(
             woken = woken.or(reply.released.woken);
         }
         ballots.push(Some(ballot(node, &answer)));
+        is_silent.push(answer.result.is_err());
         let vote = answer
             .result
             .map_or_else(Vote::Failed, |reply| reply.released.vote);
@@ -70,6 +75,7 @@ pub(crate) fn pass_all<'n>(
     PassAnswers {
         released: Released { nodes, woken },
         ballots,
+        is_silent,
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use super::exchange::Answer;
 use super::readers::refusal;
 use super::request::{Kind, Request, Rule};
-use super::round::exchange_all;
+use super::round::{exchange, exchange_all};
 use super::several::release_of_all;
 use super::{Node, refused};
+use crate::clock::Timestamp;
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::value::Content;
 use crate::wire::pack::Packed;
@@ -61,13 +63,39 @@ fn bit(place: usize) -> u64 {
 /// wakes finds a majority free, even if this thread is stopped at that moment; and it is not kept waiting for longer than
 /// that.
 ///
-/// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release.
+/// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release. Where a node has not
+/// answered, the release is repeated in the background.
 pub(crate) fn release_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
 ) -> Released {
-    let rule = Rule::Command(|reply, command| release_replies(reply, command).is_some());
-    let answers = exchange_all(nodes.clone(), &Request::new(command, Kind::Release, rule));
+    let repeat = |node: &Node| node.owe(command.clone(), node.now());
+    end_all(nodes, command, repeat)
+}
+
+/// As [`release_all`], for a lock that rests until that time. What is repeated in the background is its release, after that time.
+pub(crate) fn rest_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+    release: &Packed,
+    until: Timestamp,
+) -> Released {
+    end_all(nodes, command, |node| node.owe(release.clone(), until))
+}
+
+/// Releases a lock in the background, on the nodes that are asked.
+pub(crate) fn release_later<'n>(nodes: impl Iterator<Item = (&'n Node, bool)>, command: &Packed) {
+    for (node, _) in nodes.filter(|(_, is_asked)| *is_asked) {
+        node.owe(command.clone(), node.now());
+    }
+}
+
+fn end_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+    repeat: impl Fn(&Node),
+) -> Released {
+    let answers = exchange_all(nodes.clone(), &request(command));
     let mut woken = Woken::default();
     let reports = nodes.zip(answers);
     let reports = reports.map(|((node, _), answer)| {
@@ -75,6 +103,9 @@ pub(crate) fn release_all<'n>(
             return node.report(Vote::NotAsked, Duration::ZERO, None);
         };
         let answer = answer.read(|reply| release_replies(reply, command));
+        if !tells_of_the_key(&answer) {
+            repeat(node);
+        }
         if let Ok(reply) = &answer.result {
             woken = woken.or(reply.woken);
         }
@@ -85,6 +116,33 @@ pub(crate) fn release_all<'n>(
     let mut nodes: Vec<NodeReport> = reports.collect();
     one_vote_each(&mut nodes);
     Released { nodes, woken }
+}
+
+fn request(command: &Packed) -> Request<'_> {
+    let rule = Rule::Command(|reply, command| release_replies(reply, command).is_some());
+    Request::new(command, Kind::Release, rule)
+}
+
+/// Sends a release to a node that has not answered it before. Returns whether the node has now.
+pub(super) fn has_answered(node: &Node, command: &Packed) -> bool {
+    let answer = exchange(node, &request(command));
+    tells_of_the_key(&answer.read(|reply| release_replies(reply, command)))
+}
+
+/// Whether the answer says what has become of the key. An error, as while a server loads its data, does not.
+fn tells_of_the_key(answer: &Answer<ReleaseReply>) -> bool {
+    match &answer.result {
+        Ok(reply) => match &reply.vote {
+            Vote::Failed(error) => error.is_about_the_key(),
+            Vote::Granted
+            | Vote::Released
+            | Vote::Missing
+            | Vote::Held { .. }
+            | Vote::Stale { .. }
+            | Vote::NotAsked => true,
+        },
+        Err(_) => false,
+    }
 }
 
 /// The reply of one node to a release.

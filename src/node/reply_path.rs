@@ -57,7 +57,7 @@ fn check_slot(answer: &RawAnswer) {
     let deadline = clock.now().saturating_add(answer.then.timeout());
     let (socket, peer) = stage(answer, &clock).unwrap();
     let mut slot = Slot::default();
-    slot.open(Box::new(socket), 0);
+    slot.open(Box::new(socket), 0, clock.now());
     slot.send(&probe(), deadline).unwrap();
     let reply = slot.recv(deadline);
     let came = match &reply {
@@ -71,7 +71,7 @@ fn check_slot(answer: &RawAnswer) {
         }
         let second = slot.recv(deadline);
         assert!(second.is_err(), "{second:?} after {reply:?}");
-        assert!(Slots.has_broken(&mut slot) || slot.check(0) == Readiness::Empty);
+        assert!(Slots.has_broken(&mut slot) || slot.check(0, clock.now()) == Readiness::Empty);
     }
 }
 
@@ -166,6 +166,8 @@ impl Stage {
             // Without a connection, the breaker opens.
             self.ask(Verb::Acquire);
         }
+        // The next connection is for this answer alone.
+        self.node.owes_nothing_more();
         let (socket, peer) = stage(answer, &self.clock).unwrap();
         *self.inbox.lock() = Some(socket);
         let outcome = self.ask(answer.verb);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::command::{self, Command};
 use super::lanes::Size;
 use crate::clock::Timestamp;
+use crate::quorum::is_reached;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
@@ -120,11 +121,12 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// How much room it takes among others in one write.
+    /// How much room it takes among others in one write, with the undo that may go behind it.
     pub(super) fn size(&self) -> Size {
+        let undo = self.undo().map_or(0, Packed::bytes);
         Size {
             commands: self.packed.weight(),
-            bytes: self.packed.bytes(),
+            bytes: self.packed.bytes().saturating_add(undo),
         }
     }
 
@@ -188,6 +190,16 @@ impl Request<'_> {
     /// Whether the request gets a connection beside the pool when the pool has none in time.
     pub(super) fn insists(&self) -> bool {
         matches!(self.kind, Kind::Extend | Kind::Release | Kind::Pass { .. })
+    }
+
+    /// Whether a node that was silent on a connection of an earlier request is asked once more, on a new one. So many of these
+    /// nodes have answered. Votes that a majority has cast don't wait for the others.
+    pub(super) fn is_asked_again(&self, nodes: usize, answered: usize) -> bool {
+        match self.kind {
+            Kind::Extend | Kind::Release => !is_reached(nodes, answered),
+            Kind::Inspect | Kind::Health => true,
+            Kind::Acquire { .. } | Kind::Pass { .. } | Kind::Brief | Kind::Listen { .. } => false,
+        }
     }
 
     /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.

@@ -3,14 +3,15 @@
 //! What several threads want of the same nodes at the same time goes in one round: one write to each node, and one read
 //! (group commit). One of the threads leads: it sends for all, reads the replies, and brings each its own. `lanes` says which
 //! one, and when. Whatever holds for a request that goes alone holds for each of them: its deadline, its undo, its repetitions.
+//! `again`: what is asked once more after a round.
 
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::iter;
 use std::mem::take;
 use std::slice;
 use std::time::Duration;
 
+use self::again::ask_again;
 use super::Node;
 use super::exchange::{Answer, Asked, Exchange, MayBeLate, News};
 use super::lanes::{Entry, Job, Lane, Lanes, Others, Parking, Size};
@@ -21,7 +22,8 @@ use crate::error::NodeError;
 use crate::quorum::quorum;
 use crate::spans::Caller;
 use crate::wire::nonblocking::are_quiet;
-use crate::wire::transport::closed;
+
+mod again;
 
 /// How long one node is waited for while other nodes may have answered.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -96,9 +98,20 @@ fn exchange_in(lanes: &NodeLanes, nodes: &Nodes<'_>, request: &Request<'_>) -> A
         since,
         caller: &caller,
     };
-    if !request.is_for_others() || !node.connector.is_remote() {
-        return lead(nodes, own, None, Vec::new());
-    }
+    let answers = if request.is_for_others() && node.connector.is_remote() {
+        exchange_with_others(lanes, nodes, own)
+    } else {
+        lead(nodes, own, None, Vec::new())
+    };
+    ask_again(nodes, own, answers)
+}
+
+/// Sends a request together with those of other threads, if all lanes are taken.
+fn exchange_with_others(lanes: &NodeLanes, nodes: &Nodes<'_>, own: Asked<'_>) -> Answers {
+    let Asked { request, since, .. } = own;
+    let Some((node, _)) = nodes.first() else {
+        return Answers::new();
+    };
     let room = MOST.less(request.size());
     let fits = |job: &Batched| {
         let asked = nodes.iter().map(|(_, asked)| asked);
@@ -120,28 +133,9 @@ fn exchange_in(lanes: &NodeLanes, nodes: &Nodes<'_>, request: &Request<'_>) -> A
     let end = since.saturating_add(half);
     match lanes.enter(job, room, end, &Parked(&node.clock)) {
         Entry::Leads(lane, others) => lead(nodes, own, Some(lane), others),
-        Entry::Answered(answers) => complete(nodes, own, answers),
+        Entry::Answered(answers) => answers,
         Entry::Alone => lead(nodes, own, None, Vec::new()),
     }
-}
-
-/// Asks the nodes again that have not answered, because the thread that led has panicked.
-fn complete(nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answers) -> Answers {
-    let missing =
-        |((node, asked), answer): (&(_, bool), &Option<_>)| (*node, *asked && answer.is_none());
-    let missing: Vec<(&Node, bool)> = nodes.iter().zip(&answers).map(missing).collect();
-    if missing.iter().any(|(_, is_missing)| *is_missing) {
-        let again = lead(&missing, own, None, Vec::new());
-        for (answer, again) in answers.iter_mut().zip(again) {
-            if let Some(mut again) = again {
-                // The node may have executed it already.
-                let failure = || Box::new(closed(io::ErrorKind::ConnectionAborted));
-                again.first_failure.get_or_insert_with(failure);
-                *answer = Some(again);
-            }
-        }
-    }
-    answers
 }
 
 /// Sends the own request, and those of others, and brings them their answers.

@@ -12,6 +12,7 @@ use super::exchange::{Answer, Asked, News};
 use super::{Trace, echo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 use crate::wire::scripts;
 use crate::wire::transport::closed;
@@ -29,8 +30,8 @@ pub(super) struct Sent<'x> {
     /// How often requests were sent again because the connection was closed.
     repetitions: u32,
     first_failure: Option<Box<NodeError>>,
-    /// Whether an undo was sent. Nobody wants its reply.
-    is_undone: bool,
+    /// The undos that were sent on this connection. Nobody waits for their replies.
+    undos: Vec<Packed>,
     /// How many more scripts may be sent again with their text.
     missing_scripts: usize,
 }
@@ -53,7 +54,7 @@ impl<'x> Sent<'x> {
             looked_until: checkout.call.began,
             repetitions: 0,
             first_failure: None,
-            is_undone: false,
+            undos: Vec::new(),
             missing_scripts: checkout.call.all.len(),
             checkout,
         };
@@ -231,6 +232,8 @@ impl<'x> Sent<'x> {
             if self.is_over() {
                 return;
             }
+            // What has become of them is not known, and the next connection will not tell.
+            self.leave();
             self.repetitions = self.repetitions.saturating_add(1);
             self.age = ConnectionAge::Fresh;
             self.expect_the_unanswered();
@@ -269,6 +272,9 @@ impl<'x> Sent<'x> {
     /// Answers a request that gets no reply, and undoes it.
     fn fail(&mut self, place: usize, error: &NodeError) {
         self.checkout.tell(place, Some(error));
+        if error.is_silence() && self.age == ConnectionAge::Warm {
+            self.distrust_others(place);
+        }
         if error.is_broken() {
             return self.answer(place, Err(error.clone()), Trace::Possible);
         }
@@ -278,9 +284,9 @@ impl<'x> Sent<'x> {
     /// Undoes a request on its own connection, and answers it.
     fn undo(&mut self, place: usize, error: &NodeError) {
         let asked = self.checkout.call.all.get(place);
-        let is_undone = asked.is_some_and(|asked| self.checkout.undo(asked.request));
-        self.is_undone |= is_undone;
-        let trace = if is_undone {
+        let undo = asked.and_then(|asked| self.checkout.undo(asked.request, self.undos.is_empty()));
+        let trace = if let Some(undo) = undo {
+            self.undos.push(undo.clone());
             // Its reply comes behind all others, and answers nothing.
             self.expected.others.push_back(place);
             Trace::Undone
@@ -300,8 +306,33 @@ impl<'x> Sent<'x> {
             server: checkout.server(),
             trace,
             first_failure: self.first_failure.clone(),
+            is_of_old_connection: self.age == ConnectionAge::Warm,
         };
         checkout.call.answer(place, answer);
+    }
+
+    /// A connection that was idle is silent. Perhaps it was forgotten on the way, and then those that were idle with it were, too.
+    fn distrust_others(&self, place: usize) {
+        let checkout = &self.checkout;
+        let asked = checkout.call.asked(place);
+        if asked.is_some_and(|asked| !checkout.excuses_time_out(asked.request)) {
+            checkout.node().retire(checkout.generation);
+        }
+    }
+
+    /// Gives up the connection, but not the undos on it.
+    fn leave(&mut self) {
+        let undos = take(&mut self.undos);
+        if undos.is_empty() {
+            return;
+        }
+        let node = self.checkout.node();
+        match self.checkout.slot.take() {
+            Some(closing) => node.close_behind(closing, undos),
+            None => undos
+                .into_iter()
+                .for_each(|undo| node.owe(undo, node.now())),
+        }
     }
 }
 
@@ -316,10 +347,7 @@ impl Drop for Sent<'_> {
             let error = closed(io::ErrorKind::ConnectionAborted);
             self.undo(place, &error);
         }
-        if self.is_undone {
-            // Replies are to come that nobody reads.
-            self.checkout.slot.close();
-        }
+        self.leave();
     }
 }
 

@@ -1,15 +1,12 @@
 //! What the r2d2 pool of a node holds: slots, each with a connection or empty, and never with a stale connection.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::iter;
 use std::mem;
 use std::net::TcpStream;
-use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
-
-use r2d2::{ManageConnection, PooledConnection};
+use std::time::Duration;
 
 use super::command;
 use super::identity::Introduction;
@@ -20,39 +17,20 @@ use crate::wire::resp::Reply;
 use crate::wire::scripts::Script;
 use crate::wire::transport::Transport;
 
+pub(super) mod closing;
+mod pool;
+
+pub(crate) use self::pool::{SlotInUse, Slots};
+
 /// Room for one connection. r2d2 makes an empty slot, without I/O; the thread that checks the slot out connects.
 #[derive(Default)]
 pub(crate) struct Slot {
     connection: Option<Box<OpenConnection>>,
 }
 
-/// A slot in use.
-pub(super) enum SlotInUse {
-    /// A slot of the pool.
-    Pooled(PooledConnection<Slots>),
-    /// A slot beside the pool, for one request.
-    Extra(Slot),
-}
-
-impl Deref for SlotInUse {
-    type Target = Slot;
-
-    fn deref(&self) -> &Slot {
-        match self {
-            Self::Pooled(slot) => slot,
-            Self::Extra(slot) => slot,
-        }
-    }
-}
-
-impl DerefMut for SlotInUse {
-    fn deref_mut(&mut self) -> &mut Slot {
-        match self {
-            Self::Pooled(slot) => slot,
-            Self::Extra(slot) => slot,
-        }
-    }
-}
+/// A connection that has carried nothing for this long is not used again. What is between may have forgotten it without a word:
+/// load balancers do after some minutes.
+const LONGEST_IDLE: Duration = Duration::from_secs(60);
 
 struct OpenConnection {
     transport: Box<dyn Transport>,
@@ -60,6 +38,8 @@ struct OpenConnection {
     in_flight: u32,
     /// The node's generation when it was opened.
     generation: u64,
+    /// When something was sent on it last, or when it was opened.
+    used_at: Timestamp,
     /// Whether no further request may be sent on it.
     is_used_up: bool,
     server: Server,
@@ -93,11 +73,11 @@ enum Replies {
 
 impl Slot {
     /// Whether a usable connection of this generation is in the slot; closes any other.
-    pub(crate) fn check(&mut self, generation: u64) -> Readiness {
+    pub(crate) fn check(&mut self, generation: u64, now: Timestamp) -> Readiness {
         let Some(connection) = &mut self.connection else {
             return Readiness::Empty;
         };
-        if connection.generation != generation {
+        if !connection.is_current(generation, now) {
             self.close();
             return Readiness::Empty;
         }
@@ -110,16 +90,24 @@ impl Slot {
 
     /// Takes in a new connection. The server is asked for its run id ahead of the first command, in the same write: a server
     /// that hangs must get the command all the same.
-    pub(crate) fn open(&mut self, transport: Box<dyn Transport>, generation: u64) {
+    pub(crate) fn open(&mut self, transport: Box<dyn Transport>, generation: u64, now: Timestamp) {
         self.connection = Some(Box::new(OpenConnection {
             transport,
             in_flight: 0,
             generation,
+            used_at: now,
             is_used_up: false,
             server: Server::ToBeAsked,
             replies: Replies::InOrder,
             scripts: Vec::new(),
         }));
+    }
+
+    /// Something is sent on the connection now.
+    pub(crate) fn is_used(&mut self, now: Timestamp) {
+        if let Some(connection) = &mut self.connection {
+            connection.used_at = now;
+        }
     }
 
     /// Lets no further request be sent on this connection. Replies may still be read.
@@ -157,10 +145,10 @@ impl Slot {
         self.connection.as_ref()?.transport.socket()
     }
 
-    /// Whether the connection, if there is one, is of this generation.
-    pub(crate) fn is_of(&self, generation: u64) -> bool {
+    /// Whether the connection, if there is one, is of this generation and was not idle for too long.
+    pub(crate) fn is_current(&self, generation: u64, now: Timestamp) -> bool {
         let connection = self.connection.as_ref();
-        connection.is_none_or(|connection| connection.generation == generation)
+        connection.is_none_or(|connection| connection.is_current(generation, now))
     }
 
     /// Sends a command. After an error the connection is closed: what is in the stream is unknown.
@@ -220,6 +208,10 @@ impl Slot {
 }
 
 impl OpenConnection {
+    fn is_current(&self, generation: u64, now: Timestamp) -> bool {
+        self.generation == generation && now.saturating_since(self.used_at) < LONGEST_IDLE
+    }
+
     fn send(&mut self, command: &Packed, deadline: Timestamp) -> Result<(), NodeError> {
         if !command.others().is_empty() || matches!(self.server, Server::ToBeAsked) {
             return self.send_all(iter::once(command), deadline);
@@ -357,34 +349,6 @@ pub(crate) enum Readiness {
     Empty,
     /// The server had closed the connection, or had sent bytes that nobody asked for. The slot is empty now.
     Closed,
-}
-
-/// Makes empty slots for r2d2.
-#[derive(Debug)]
-pub(crate) struct Slots;
-
-impl ManageConnection for Slots {
-    type Connection = Slot;
-    type Error = Infallible;
-
-    fn connect(&self) -> Result<Slot, Infallible> {
-        Ok(Slot::default())
-    }
-
-    fn is_valid(&self, _: &mut Slot) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    /// Called at check-in. A reply that is still to come would answer the command of the next user, so the connection is
-    /// closed. The slot itself stays good.
-    fn has_broken(&self, slot: &mut Slot) -> bool {
-        if let Some(connection) = &slot.connection
-            && !connection.is_idle()
-        {
-            slot.close();
-        }
-        false
-    }
 }
 
 #[cfg(test)]

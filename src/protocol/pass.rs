@@ -8,12 +8,14 @@ use super::Won;
 use super::acquire::{Asked, Bid, cast, unasked};
 use crate::cluster::Cluster;
 use crate::contend::handover::Allowance;
-use crate::error::{Error, Vote};
+use crate::error::{Error, NodeReport, Vote};
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
 use crate::node::acquire::Attempt;
 use crate::node::pass::{PassAnswers, pass_all};
-use crate::node::release::Released;
+use crate::node::release::{Released, release_all, release_later};
+use crate::quorum::is_reached;
+use crate::wire::pack::Packed;
 
 /// The result of a pass.
 pub(crate) struct Pass {
@@ -47,8 +49,17 @@ pub(crate) fn pass(
     let PassAnswers {
         mut released,
         ballots: answers,
+        is_silent,
     } = pass_all(nodes, &command, &attempt);
 
+    if is_silent.contains(&true) {
+        let had_key = ended.iter().map(|standing| standing.has_to_be_released());
+        let to_release = is_silent.iter().zip(had_key);
+        let to_release: Vec<bool> = to_release
+            .map(|(silent, had_key)| *silent && had_key)
+            .collect();
+        release_the_silent(cluster, &held.release(), &to_release, &mut released.nodes);
+    }
     for (report, standing) in released.nodes.iter_mut().zip(ended) {
         if !standing.has_to_be_released() {
             // As in a release, which does not ask this node.
@@ -65,4 +76,24 @@ pub(crate) fn pass(
         Some(bid.conclude(started, ballots, &attempt))
     };
     Ok(Pass { released, next })
+}
+
+/// Releases the lock where the pass has no answer: at once if no majority has answered, and else in the background, because the next
+/// thread waits for this one.
+fn release_the_silent(
+    cluster: &Cluster,
+    release: &Packed,
+    is_silent: &[bool],
+    released: &mut [NodeReport],
+) {
+    let answered = is_silent.iter().filter(|is_silent| !**is_silent).count();
+    let nodes = cluster.each().zip(is_silent.iter().copied());
+    if is_reached(released.len(), answered) {
+        return release_later(nodes, release);
+    }
+    for (report, again) in released.iter_mut().zip(release_all(nodes, release).nodes) {
+        if matches!(again.vote, Vote::Released) {
+            *report = again;
+        }
+    }
 }

@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::node::command::{self, Command, Keys};
 use crate::node::fence::Fence;
 use crate::node::inspect::{Found, find_all};
-use crate::node::release::{Released, release_all};
+use crate::node::release::{Released, release_all, rest_all};
 use crate::shown;
 use crate::subject::Subject;
 use crate::value::Content;
@@ -25,13 +25,16 @@ pub(crate) fn release(
     (keys, rest): (&Keys, Option<Duration>),
 ) -> Released {
     let command = super::command(cluster, lease, keys);
-    let command = match rest {
-        // The drift is added, so that the key does not end too early on a node whose clock runs fast.
-        Some(left) => command.rest(cluster.options.ttl_for(left)),
-        None => command.release(),
-    };
+    let release = command.release();
     let asked = ended.iter().map(|standing| standing.has_to_be_released());
-    release_all(cluster.each().zip(asked), &command)
+    let nodes = cluster.each().zip(asked);
+    let Some(left) = rest else {
+        return release_all(nodes, &release);
+    };
+    // The drift is added, so that the key does not end too early on a node whose clock runs fast.
+    let ttl = cluster.options.ttl_for(left);
+    let until = cluster.clock.now().saturating_add(ttl);
+    rest_all(nodes, &command.rest(ttl), &release, until)
 }
 
 /// Releases the lock with this token, or with this value, whoever holds it.

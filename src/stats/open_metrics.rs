@@ -86,6 +86,11 @@ const COUNTERS: &[Counter] = &[
         stats.released
     }),
     (
+        "unconfirmed",
+        "Locks that were given back, and no majority has confirmed it.",
+        |stats| stats.unconfirmed,
+    ),
+    (
         "passed_on",
         "Locks that were passed on as a lease.",
         |stats| stats.passed_on,

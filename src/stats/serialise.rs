@@ -24,6 +24,7 @@ impl Serialize for Stats {
             ("healed", self.healed),
             ("failed_renewals", self.failed_renewals),
             ("released", self.released),
+            ("unconfirmed", self.unconfirmed),
             ("passed_on", self.passed_on),
             ("lost", self.lost),
             ("held", self.held()),

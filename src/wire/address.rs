@@ -5,11 +5,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::resp::Reply;
 use redis::{ConnectionAddr, ConnectionInfo};
 use scheduled_thread_pool::ScheduledThreadPool;
-use socket2::{Domain, SockAddr, Socket as RawSocket, Type};
+use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
 
 use super::connection::Connection;
 use super::credentials::{CredentialSource, Credentials, ask};
@@ -202,6 +203,24 @@ impl fmt::Debug for Address {
     }
 }
 
+/// The first question of the system on a silent connection comes after this time, before load balancers forget it.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// How soon the next question comes when there was no answer.
+#[cfg(any(target_os = "android", target_os = "linux", target_vendor = "apple"))]
+const KEEPALIVE_AGAIN: Duration = Duration::from_secs(10);
+
+/// A connection ends when the other end has not confirmed what was sent for this long.
+#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+const USER_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn keepalive() -> TcpKeepalive {
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+    #[cfg(any(target_os = "android", target_os = "linux", target_vendor = "apple"))]
+    let keepalive = keepalive.with_interval(KEEPALIVE_AGAIN);
+    keepalive
+}
+
 struct Connector {
     address: Address,
     clock: Clock,
@@ -245,14 +264,12 @@ impl Connector {
         let raw = RawSocket::new(address.domain(), Type::STREAM, None)?;
         if address.domain() != Domain::UNIX {
             raw.set_tcp_nodelay(true)?;
+            // A program may have set others in the client that it gave.
             let settings = self.address.info.tcp_settings();
-            if let Some(keepalive) = settings.keepalive() {
-                raw.set_tcp_keepalive(keepalive)?;
-            }
+            let keepalive = settings.keepalive().cloned().unwrap_or_else(keepalive);
+            raw.set_tcp_keepalive(&keepalive)?;
             #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-            if let Some(timeout) = settings.user_timeout() {
-                raw.set_tcp_user_timeout(Some(timeout))?;
-            }
+            raw.set_tcp_user_timeout(Some(settings.user_timeout().unwrap_or(USER_TIMEOUT)))?;
         }
         Plain::connect(raw, address, &self.clock, deadline)
     }

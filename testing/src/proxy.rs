@@ -1,4 +1,4 @@
-//! A proxy that keeps the connections of its clients while the server behind it is another process.
+//! A proxy that keeps the connections of its clients while the server behind it is another process, or forgets them.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -26,6 +26,8 @@ struct State {
     open: AtomicUsize,
     /// How many clients have connected.
     clients: AtomicUsize,
+    /// Connections of clients before this one are forgotten.
+    remembered_from: AtomicUsize,
     over: AtomicBool,
 }
 
@@ -38,6 +40,7 @@ impl Proxy {
             upstream,
             open: AtomicUsize::new(0),
             clients: AtomicUsize::new(0),
+            remembered_from: AtomicUsize::new(0),
             over: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&state);
@@ -47,9 +50,9 @@ impl Proxy {
                     return;
                 }
                 let Ok(client) = client else { continue };
-                of_thread.clients.fetch_add(1, Ordering::SeqCst);
+                let number = of_thread.clients.fetch_add(1, Ordering::SeqCst);
                 let state = Arc::clone(&of_thread);
-                thread::spawn(move || state.serve(client));
+                thread::spawn(move || state.serve(client, number));
             }
         });
         Self { port, state }
@@ -70,6 +73,14 @@ impl Proxy {
         self.state.clients.load(Ordering::SeqCst)
     }
 
+    /// Forgets the connections that it has now, as a load balancer does after some minutes without a byte: what comes on
+    /// them is swallowed, and nobody is told. New ones are served.
+    pub fn forget(&self) {
+        self.state
+            .remembered_from
+            .store(self.clients(), Ordering::SeqCst);
+    }
+
     /// Waits until the proxy has seen that the server is gone.
     #[track_caller]
     pub fn has_lost_the_server(&self) {
@@ -87,12 +98,15 @@ impl Drop for Proxy {
 }
 
 impl State {
-    /// Hands on what a client says, until it is gone.
-    fn serve(self: Arc<Self>, mut client: TcpStream) {
+    /// Hands on what the client with this number says, until it is gone.
+    fn serve(self: Arc<Self>, mut client: TcpStream, number: usize) {
         client.set_nodelay(true).ok();
         let server: Arc<Mutex<Option<TcpStream>>> = Arc::default();
         let mut bytes = [0; 16 * 1024];
         while let Ok(n @ 1..) = client.read(&mut bytes) {
+            if number < self.remembered_from.load(Ordering::SeqCst) {
+                continue;
+            }
             let mut server_now = server.lock();
             if server_now.is_none() {
                 let Ok(stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, self.upstream)) else {

@@ -175,6 +175,7 @@ mod safety {
 /// Servers that fail, lie, or are set up so that they can't vote.
 #[cfg(test)]
 mod faults {
+    mod forgotten;
     mod full;
     mod hostile;
     mod introduced;
@@ -183,6 +184,7 @@ mod faults {
     mod replies;
     mod restart;
     mod scripts;
+    mod undone;
 }
 
 /// What a builder takes: addresses, logins, certificates.

@@ -1,6 +1,6 @@
 ; While the minimum of `at_least` is not over by the clock of the holder, the key that rests is there on a node whose clock is
 ; faster by the drift factor.
-; code: src/protocol/release.rs release: Some(left) => command.rest(cluster.options.ttl_for(left)),
+; code: src/protocol/release.rs release: let ttl = cluster.options.ttl_for(left);
 ; code: src/guard/end.rs rest: let left = until.saturating_since(self.shared.cluster().clock.now());
 ; code: src/guard.rs held_at_least: let until = now.saturating_add(minimum);
 ; range: every minimum and factor from 0 to below 1; rates with node <= client / (1 - factor)

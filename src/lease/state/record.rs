@@ -18,14 +18,21 @@ impl LeaseState {
         }
     }
 
-    /// Records the release by the guard, or the loss that the release has found; unless a loss was recorded before.
+    /// Records what came of the release by the guard; unless a loss was recorded before.
     pub(crate) fn given_back(&self, nodes: &[NodeReport]) {
-        let mut state = self.state.lock();
-        if verdict::of_held(nodes) == Verdict::Lost {
-            return self.tell_loss(&mut state, &verdict::loss(nodes.to_vec()));
+        match verdict::of_held(nodes) {
+            Verdict::Confirmed => self.released(),
+            Verdict::Lost => {
+                let cause = verdict::loss(nodes.to_vec());
+                self.tell_loss(&mut self.state.lock(), &cause);
+            }
+            Verdict::Unknown if take(&mut self.state.lock().is_counted) => {
+                self.owner.stats.unconfirmed.count();
+                let lock = log_lines::Lock(&self.resource, self.subject());
+                log_lines::unconfirmed(lock);
+            }
+            Verdict::Unknown => {}
         }
-        drop(state);
-        self.released();
     }
 
     /// Records that the guard has released the lock, or handed it over; unless a loss was recorded before.

@@ -93,7 +93,7 @@ fn traces(
         news: Vec::new(),
     };
     let mut slot = Slot::default();
-    slot.open(Box::new(server.clone()), 0);
+    slot.open(Box::new(server.clone()), 0, Timestamp::from_nanos(0));
     let since = began.saturating_add(waited);
     check(Checkout::new(call, SlotInUse::Extra(slot), since));
     let answers = answers.into_iter().flatten();

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use r2d2::ManageConnection;
+
 use super::super::command::{Command, Keys, probe};
 use super::*;
 use crate::clock::Clock;
@@ -47,7 +49,7 @@ fn nothing_is_received_after_a_receive_that_failed_and_the_connection_does_not_c
     let late = Late {
         received: Arc::clone(&received),
     };
-    slot.open(Box::new(late), 0);
+    slot.open(Box::new(late), 0, Timestamp::from_nanos(0));
     slot.send(&probe(), now).unwrap();
     assert!(matches!(slot.recv(now), Err(NodeError::TimedOut)));
     assert!(slot.recv(now).is_err());
@@ -55,26 +57,26 @@ fn nothing_is_received_after_a_receive_that_failed_and_the_connection_does_not_c
     // The undo may still go behind the command.
     slot.send(&probe(), now).unwrap();
     assert!(!Slots.has_broken(&mut slot));
-    assert_eq!(slot.check(0), Readiness::Empty);
+    assert_eq!(slot.check(0, Timestamp::from_nanos(0)), Readiness::Empty);
 }
 
 #[test]
 fn a_connection_with_a_reply_outstanding_does_not_come_back() {
     let now = Clock::system().now();
     let mut slot = Slot::default();
-    slot.open(Box::new(Late::default()), 0);
-    assert_eq!(slot.check(0), Readiness::Ready);
+    slot.open(Box::new(Late::default()), 0, Timestamp::from_nanos(0));
+    assert_eq!(slot.check(0, Timestamp::from_nanos(0)), Readiness::Ready);
     slot.send(&probe(), now).unwrap();
     assert!(!Slots.has_broken(&mut slot));
-    assert_eq!(slot.check(0), Readiness::Empty);
+    assert_eq!(slot.check(0, Timestamp::from_nanos(0)), Readiness::Empty);
 }
 
 #[test]
 fn a_connection_of_an_older_generation_is_discarded() {
     let mut slot = Slot::default();
-    slot.open(Box::new(Late::default()), 0);
-    assert_eq!(slot.check(1), Readiness::Empty);
-    assert_eq!(slot.check(0), Readiness::Empty);
+    slot.open(Box::new(Late::default()), 0, Timestamp::from_nanos(0));
+    assert_eq!(slot.check(1, Timestamp::from_nanos(0)), Readiness::Empty);
+    assert_eq!(slot.check(0, Timestamp::from_nanos(0)), Readiness::Empty);
 }
 
 /// A server of few words: its replies, and then this error.
@@ -111,7 +113,11 @@ fn asked(replies: Vec<Reply>) -> Slot {
 fn asked_before(replies: Vec<Reply>, error: NodeError, commands: usize) -> Slot {
     let now = Clock::system().now();
     let mut slot = Slot::default();
-    slot.open(Box::new(Dictated(replies.into_iter(), error)), 0);
+    slot.open(
+        Box::new(Dictated(replies.into_iter(), error)),
+        0,
+        Timestamp::from_nanos(0),
+    );
     for _ in 0..commands {
         slot.send(&probe(), now).unwrap();
     }
@@ -137,7 +143,7 @@ fn what_a_server_says_of_itself_comes_before_the_first_reply_and_harms_nobody() 
         assert_eq!(slot.run_id(), None);
         assert_eq!(slot.recv(now).unwrap(), pong());
         assert_eq!(slot.run_id().map(|id| &**id), expected);
-        assert_eq!(slot.check(0), Readiness::Ready);
+        assert_eq!(slot.check(0, Timestamp::from_nanos(0)), Readiness::Ready);
     }
 }
 
@@ -150,7 +156,7 @@ fn nothing_that_a_node_of_a_cluster_replies_counts() {
     assert!(matches!(error, NodeError::InCluster), "{error}");
     assert!(slot.recv(now).is_err());
     assert!(!Slots.has_broken(&mut slot));
-    assert_eq!(slot.check(0), Readiness::Empty);
+    assert_eq!(slot.check(0, Timestamp::from_nanos(0)), Readiness::Empty);
 }
 
 #[test]
@@ -164,7 +170,7 @@ fn a_server_that_refuses_once_and_closes_has_answered_all_that_was_sent() {
     }
     assert!(slot.recv(now).is_err());
     assert!(!Slots.has_broken(&mut slot));
-    assert_eq!(slot.check(0), Readiness::Empty);
+    assert_eq!(slot.check(0, Timestamp::from_nanos(0)), Readiness::Empty);
 
     // What was answered after the refusal was not refused, and a server that only takes long has refused nothing.
     let mut slot = asked_before(vec![refusal(), Reply::Okay], gone(), 2);
@@ -205,7 +211,7 @@ fn a_connection_that_is_used_up_or_not_trusted_does_not_come_back() {
             spoil(&mut slot);
         }
         assert!(!Slots.has_broken(&mut slot));
-        assert_eq!(slot.check(0), expected);
+        assert_eq!(slot.check(0, Timestamp::from_nanos(0)), expected);
     }
     let mut slot = asked(vec![Reply::Nil, Reply::Okay]);
     slot.distrust();
@@ -215,9 +221,10 @@ fn a_connection_that_is_used_up_or_not_trusted_does_not_come_back() {
 #[test]
 fn a_slot_is_of_the_generation_of_its_connection_or_of_any() {
     let mut slot = Slot::default();
-    assert!(slot.is_of(0) && slot.is_of(7));
-    slot.open(Box::new(Late::default()), 7);
-    assert!(slot.is_of(7) && !slot.is_of(0));
+    let now = Timestamp::from_nanos(0);
+    assert!(slot.is_current(0, now) && slot.is_current(7, now));
+    slot.open(Box::new(Late::default()), 7, Timestamp::from_nanos(0));
+    assert!(slot.is_current(7, now) && !slot.is_current(0, now));
 }
 
 #[test]
@@ -233,4 +240,17 @@ fn the_text_of_a_script_goes_along_once() {
     let lengths = [(); 3].map(|()| bytes_for(&command, &mut scripts).len());
     assert!(lengths[0] > lengths[1], "{lengths:?}");
     assert_eq!(lengths[1], lengths[2]);
+}
+
+#[test]
+fn a_connection_that_was_idle_for_a_minute_is_not_used_again() {
+    let at = |seconds| Timestamp::from_nanos(0).saturating_add(Duration::from_secs(seconds));
+    let mut slot = Slot::default();
+    slot.open(Box::new(Late::default()), 0, at(0));
+    assert_eq!(slot.check(0, at(59)), Readiness::Ready);
+    slot.is_used(at(59));
+    assert!(slot.is_current(0, at(118)) && !slot.is_current(0, at(119)));
+    assert_eq!(slot.check(0, at(118)), Readiness::Ready);
+    assert_eq!(slot.check(0, at(119)), Readiness::Empty);
+    assert!(!slot.is_open());
 }

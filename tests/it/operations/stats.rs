@@ -52,6 +52,7 @@ fn counted(stats: &Stats) -> Vec<(&'static str, u64)> {
         ("healed", stats.healed),
         ("failed_renewals", stats.failed_renewals),
         ("released", stats.released),
+        ("unconfirmed", stats.unconfirmed),
         ("passed_on", stats.passed_on),
         ("lost", stats.lost),
         ("held", stats.held()),

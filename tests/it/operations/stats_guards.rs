@@ -52,14 +52,14 @@ fn a_lock_is_lost_once_however_that_is_noticed() {
 }
 
 #[test]
-fn a_release_that_no_node_hears_is_one() {
+fn a_release_that_no_node_hears_is_counted_as_unconfirmed() {
     let Fixture { nodes, manager, .. } = fixture();
     let guard = manager.lock("job", TTL).unwrap();
     nodes.iter().for_each(FakeNode::refuse);
     assert!(matches!(guard.unlock(), Err(Error::Unavailable { .. })));
     assert_counted(
         &manager,
-        &[("attempts", 1), ("acquired", 1), ("released", 1)],
+        &[("attempts", 1), ("acquired", 1), ("unconfirmed", 1)],
     );
 }
 

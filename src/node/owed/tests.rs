@@ -1,0 +1,302 @@
+//! What a server that was away, silent or cut off hears when it is back, on virtual time.
+
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::super::command::{Command, Keys, probe};
+use super::super::exchange::Answer;
+use super::super::release::{release_all, rest_all};
+use super::super::request::{Again, Kind, Request, Rule};
+use super::super::round::exchange;
+use super::super::{Setup, Trace, lanes};
+use super::*;
+use crate::clock::{Clock, FakeClock, Timers, one_thread};
+use crate::error::{NodeError, Vote};
+use crate::sync::AtomicBool;
+use crate::wire::resp::{Reply, ServerError};
+use crate::wire::transport::{Connect, Transport, closed, unconnected};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A server that executes what it hears, and keeps its replies to itself while it is silent.
+#[derive(Clone)]
+struct Server(Arc<Shared>);
+
+struct Shared {
+    clock: FakeClock,
+    is_away: AtomicBool,
+    is_silent: AtomicBool,
+    /// Connections end before the next reply.
+    is_cut: AtomicBool,
+    /// It answers with an error.
+    refuses: AtomicBool,
+    /// The names of the locks that were released, in their order.
+    released: Mutex<Vec<String>>,
+    open: AtomicU32,
+}
+
+struct Link(Server);
+
+impl Server {
+    fn start() -> (Self, Arc<Node>) {
+        let clock = FakeClock::new();
+        let server = Self(Arc::new(Shared {
+            clock: clock.clone(),
+            is_away: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
+            refuses: AtomicBool::new(false),
+            released: Mutex::default(),
+            open: AtomicU32::new(0),
+        }));
+        let node = Node::new(Setup {
+            name: "node".into(),
+            connector: Box::new(server.clone()),
+            pool_size: 1,
+            common_lanes: Arc::new(lanes(1)),
+            timeout: SECOND,
+            clock: &Clock::from(clock.clone()),
+            timers: &Timers::Virtual(Arc::new(clock)),
+            thread: &one_thread("owed"),
+        });
+        (server, node)
+    }
+
+    fn set(&self, flag: impl Fn(&Shared) -> &AtomicBool, value: bool) {
+        flag(&self.0).store(value, Ordering::SeqCst);
+    }
+
+    fn advance(&self, span: Duration) {
+        self.0.clock.advance(span);
+    }
+
+    fn released(&self) -> Vec<String> {
+        self.0.released.lock().clone()
+    }
+
+    fn open(&self) -> u32 {
+        self.0.open.load(Ordering::SeqCst)
+    }
+}
+
+impl Connect for Server {
+    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        if self.0.is_away.load(Ordering::SeqCst) {
+            return Err(unconnected(io::ErrorKind::ConnectionRefused.into()));
+        }
+        self.0.open.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::new(Link(self.clone())))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.0.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Transport for Link {
+    fn send(&mut self, bytes: &[u8], _: Timestamp) -> Result<(), NodeError> {
+        let text = String::from_utf8_lossy(bytes);
+        let name = text.split("job ").nth(1);
+        if let Some(name) = name.filter(|_| text.contains("EVAL")) {
+            let name = name.split('\r').next().unwrap_or_default();
+            self.0.0.released.lock().push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+        let Shared {
+            clock, is_silent, ..
+        } = &*self.0.0;
+        if !is_silent.load(Ordering::SeqCst) {
+            return true;
+        }
+        let now = Clock::from(clock.clone()).now();
+        clock.advance(until.saturating_since(now));
+        false
+    }
+
+    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
+        if !self.is_ready(deadline, deadline) {
+            return Err(NodeError::TimedOut);
+        }
+        if self.0.0.is_cut.load(Ordering::SeqCst) {
+            return Err(closed(io::ErrorKind::ConnectionReset));
+        }
+        if self.0.0.refuses.load(Ordering::SeqCst) {
+            return Ok(Reply::Error(ServerError::new("LOADING wait")));
+        }
+        Ok(Reply::Int(1))
+    }
+
+    fn has_surplus(&self) -> bool {
+        false
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        true
+    }
+}
+
+fn release_of(name: &str) -> Packed {
+    let command = Command {
+        keys: &Keys::Lock(format!("job {name}")),
+        value: b"token",
+        fence: None,
+    };
+    command.release()
+}
+
+/// Releases a lock, which the server does not answer.
+#[track_caller]
+fn fail_to_release(node: &Node, name: &str) {
+    let released = release_all([(node, true)].into_iter(), &release_of(name));
+    let vote = &released.nodes[0].vote;
+    assert!(matches!(vote, Vote::Failed(_)), "{vote}");
+}
+
+#[test]
+fn a_release_is_repeated_until_the_node_has_answered_it_once() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.is_away, true);
+    fail_to_release(&node, "a");
+    fail_to_release(&node, "b");
+    server.advance(SECOND * 10);
+    assert_eq!(server.released(), [""; 0]);
+    server.set(|server| &server.is_away, false);
+    server.advance(SECOND * 2);
+    assert_eq!(server.released(), ["a", "b"]);
+    server.advance(SECOND * 60);
+    assert_eq!(server.released(), ["a", "b"]);
+}
+
+#[test]
+fn an_error_is_no_answer_to_a_release() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.refuses, true);
+    fail_to_release(&node, "a");
+    server.advance(SECOND * 2);
+    let before = server.released().len();
+    assert!(before > 2, "{before}");
+    server.set(|server| &server.refuses, false);
+    server.advance(SECOND * 2);
+    assert_eq!(server.released().len(), before + 1);
+    server.advance(SECOND * 60);
+    assert_eq!(server.released().len(), before + 1);
+}
+
+#[test]
+fn a_release_is_given_up_after_an_hour() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.is_away, true);
+    fail_to_release(&node, "a");
+    server.advance(REPEATED_FOR + SECOND);
+    server.set(|server| &server.is_away, false);
+    server.advance(SECOND * 60);
+    assert_eq!(server.released(), [""; 0]);
+}
+
+#[test]
+fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.is_away, true);
+    let nodes = [(&*node, true)].into_iter();
+    let until = node.now().saturating_add(SECOND * 60);
+    rest_all(nodes, &release_of("rest"), &release_of("a"), until);
+    server.set(|server| &server.is_away, false);
+    server.advance(SECOND * 59);
+    assert_eq!(server.released(), [""; 0]);
+    server.advance(SECOND * 2);
+    assert_eq!(server.released(), ["a"]);
+}
+
+#[test]
+fn of_too_many_releases_the_oldest_are_given_up() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.is_away, true);
+    for number in 0..MOST_RELEASES + 3 {
+        fail_to_release(&node, &number.to_string());
+    }
+    server.set(|server| &server.is_away, false);
+    server.advance(SECOND * 2);
+    let released = server.released();
+    assert_eq!((released.len(), &*released[0]), (MOST_RELEASES, "3"));
+}
+
+/// Asks for a lock of a server that is silent, so that an undo goes behind it.
+#[track_caller]
+fn is_undone(server: &Server, node: &Node, name: &str) {
+    server.set(|server| &server.is_silent, true);
+    let (command, undo) = (probe(), release_of(name));
+    let kind = Kind::Acquire {
+        again: Again::Packed(probe()),
+        undo: Cow::Borrowed(&undo),
+    };
+    let Answer { trace, .. } = exchange(node, &Request::new(&command, kind, Rule::any()));
+    assert_eq!(trace, Trace::Undone);
+    server.set(|server| &server.is_silent, false);
+}
+
+#[test]
+fn a_connection_stays_open_until_the_undo_on_it_is_answered() {
+    let (server, node) = Server::start();
+    is_undone(&server, &node, "a");
+    assert_eq!(
+        (server.open(), server.released()),
+        (1, vec!["a".to_owned()])
+    );
+    server.set(|server| &server.is_silent, true);
+    server.advance(SECOND * 60);
+    let open = server.open();
+    server.set(|server| &server.is_silent, false);
+    server.advance(SECOND * 2);
+    // That of the probe is left.
+    assert_eq!((open, server.open()), (1, 1));
+    assert_eq!(server.released(), ["a"]);
+}
+
+#[test]
+fn an_undo_goes_again_on_another_connection_if_its_own_ends_or_it_is_refused() {
+    let flags: [fn(&Shared) -> &AtomicBool; 2] =
+        [|server| &server.is_cut, |server| &server.refuses];
+    for flag in flags {
+        let (server, node) = Server::start();
+        is_undone(&server, &node, "a");
+        server.set(flag, true);
+        server.advance(SECOND / 10);
+        server.set(flag, false);
+        server.advance(SECOND * 5);
+        let released = server.released();
+        assert!(released.len() > 1 && released.iter().all(|name| name == "a"));
+        server.advance(SECOND * 60);
+        assert_eq!(server.released(), released);
+    }
+}
+
+#[test]
+fn no_more_than_so_many_connections_stay_open_and_the_undos_of_the_others_go_again() {
+    let (server, node) = Server::start();
+    for number in 0..MOST_CONNECTIONS + 1 {
+        is_undone(&server, &node, &number.to_string());
+    }
+    let most = u32::try_from(MOST_CONNECTIONS).unwrap();
+    assert!(server.open() <= most, "{}", server.open());
+    server.advance(SECOND * 5);
+    let of_the_first = server.released().into_iter().filter(|name| name == "0");
+    assert_eq!(of_the_first.count(), 2);
+}
+
+#[test]
+fn nothing_is_planned_for_a_node_that_is_gone() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.is_away, true);
+    fail_to_release(&node, "a");
+    drop(node);
+    server.set(|server| &server.is_away, false);
+    server.advance(SECOND * 60);
+    assert_eq!(server.released(), [""; 0]);
+}
