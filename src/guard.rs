@@ -41,10 +41,11 @@ use crate::renewal::Purpose;
 ///
 /// A lock that was taken [for a time at least](crate::LockRequest::at_least) rests until that time is over, unless the thread
 /// panics or the lock is lost. The release goes to all nodes in one round trip, and asks for the lock for the thread of the same
-/// manager that has waited longest for it. Errors are ignored: a node that can't be reached keeps the key until its time to live ends, as
-/// the algorithm intends. The release takes at most one node timeout for all nodes together. Add one for each node that
-/// needs a new connection, and one and a half for each node whose pooled connections are all in use. Call
-/// [`unlock`](Self::unlock) to see the errors.
+/// manager that has waited longest for it. Errors are ignored: a node that does not answer is told again in the background, for an hour
+/// at most and while a manager or a guard lives. Until then, or until its time to live ends, its key stays. The release takes
+/// at most one node timeout for all nodes together, and one more if no majority has answered on connections of earlier commands.
+/// Add one for each node that needs a new connection, and one and a half for each node whose pooled connections are all in use.
+/// Call [`unlock`](Self::unlock) to see the errors.
 ///
 /// # `let _ =` gives the lock back at once
 ///
