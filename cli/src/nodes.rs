@@ -102,7 +102,8 @@ fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
     };
     if urls.is_empty() {
         return Err(Failure::usage(format!(
-            "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in redlatch.toml"
+            "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in \
+             ~/.config/redlatch.toml or /etc/redlatch.toml"
         )));
     }
     Ok(urls)

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod config_file;
+#[cfg(test)]
 mod exit_codes;
 #[cfg(test)]
 mod forever;
