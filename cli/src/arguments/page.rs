@@ -74,8 +74,9 @@ pub(crate) const FILES: [Entry; 2] = [
     (
         "password file",
         "The first line of the file of --password-file, or of the key password_file, is the password for servers whose \
-         URL has none. URLs in REDLATCH_NODES and in the configuration may have one as well. In --node, where all users \
-         of the machine can see it, it is refused.",
+         URL has none. The file is read again at each new connection, so a password can change meanwhile. URLs in \
+         REDLATCH_NODES and in the configuration may have a password as well. In --node, where all users of the machine \
+         can see it, it is refused.",
     ),
 ];
 

@@ -36,6 +36,8 @@ mod orphans;
 #[cfg(test)]
 mod output;
 #[cfg(test)]
+mod passwords;
+#[cfg(test)]
 mod permits;
 #[cfg(test)]
 mod process;
