@@ -1,14 +1,12 @@
-//! The configuration file: TOML, read key by key, so that no message ever repeats a value, which can hold a password.
+//! What a configuration says: TOML, read key by key, so that no message ever repeats a value, which can hold a password.
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redlatch::Protocol;
 use toml::de::{DeTable, DeValue};
 
+use crate::config_file::{self, ConfigFile};
 use crate::durations;
 use crate::failure::Failure;
 
@@ -32,30 +30,15 @@ pub(crate) struct Config {
     pub(crate) drift_factor: Option<f64>,
 }
 
-/// Reads the named file, else the file of `REDLATCH_CONFIG`, else `redlatch.toml` if it exists.
+/// Reads the file that is named, or found where a configuration may be.
 pub(crate) fn load(named: Option<&Path>) -> Result<Config, Failure> {
-    let from_environment = || {
-        std::env::var_os("REDLATCH_CONFIG")
-            .filter(|path: &OsString| !path.is_empty())
-            .map(PathBuf::from)
+    let Some(ConfigFile { path, text }) = config_file::read(named)? else {
+        return Ok(Config::default());
     };
-    let (path, is_named) = match named.map(Path::to_owned).or_else(from_environment) {
-        Some(path) => (path, true),
-        None => (PathBuf::from("redlatch.toml"), false),
-    };
-    match fs::read_to_string(&path) {
-        Ok(text) => {
-            let mut config = parse(&text)
-                .map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
-            config.password_file = config.password_file.map(|file| beside(&path, &file));
-            Ok(config)
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound && !is_named => Ok(Config::default()),
-        Err(error) => Err(Failure::usage(format!(
-            "{}: the configuration can't be read: {error}; look at its path and rights",
-            path.display()
-        ))),
-    }
+    let mut config =
+        parse(&text).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
+    config.password_file = config.password_file.map(|file| beside(&path, &file));
+    Ok(config)
 }
 
 fn beside(config: &Path, file: &Path) -> PathBuf {

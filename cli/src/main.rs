@@ -9,6 +9,7 @@ mod children;
 mod clock;
 mod command;
 mod config;
+mod config_file;
 mod durations;
 mod event;
 mod failure;

@@ -1,10 +1,11 @@
 //! The manager over the servers that were given, with their login.
 
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use redis::IntoConnectionInfo;
-use redlatch::{Builder, LockManager, Protocol};
+use redlatch::{Builder, Credentials, LockManager, Protocol};
 
 use crate::arguments::{Lock, Servers};
 use crate::config::Config;
@@ -48,13 +49,12 @@ fn builder(servers: &Servers, config: &Config, protocol: Protocol) -> Result<Bui
     let mut builder = LockManager::builder()
         .pool_size(CONNECTIONS)
         .protocol(protocol);
+    let user = password.as_ref().and(config.username.as_deref());
     for url in &urls {
-        builder = with_node(
-            builder,
-            url,
-            config.username.as_deref(),
-            password.as_deref(),
-        );
+        builder = with_node(builder, url, user);
+    }
+    if let Some(password) = password {
+        builder = builder.credentials(move |_| password.now());
     }
     if let Some(prefix) = servers.key_prefix.as_ref().or(config.key_prefix.as_ref()) {
         builder = builder.key_prefix(prefix);
@@ -102,7 +102,8 @@ fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
     };
     if urls.is_empty() {
         return Err(Failure::usage(format!(
-            "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in redlatch.toml"
+            "no servers; give --node URL for each, or set {NODES}, or write nodes = [\"redis://…\"] in \
+             ~/.config/redlatch.toml or /etc/redlatch.toml"
         )));
     }
     Ok(urls)
@@ -124,12 +125,41 @@ fn has_password(url: &str) -> bool {
     login.is_some_and(|(login, _)| login.contains(':')) || url.contains("pass=")
 }
 
-fn password(servers: &Servers, config: &Config) -> Result<Option<String>, Failure> {
+/// The password for servers whose URL has none.
+enum Password {
+    Fixed(String),
+    /// In the first line of this file, which is read at each new connection, because the password may change.
+    InFile(PathBuf),
+}
+
+impl Password {
+    fn in_file(file: &Path) -> Result<Self, Failure> {
+        let password = first_line(file).map_err(Failure::usage)?;
+        // A pipe, such as that of <(…), can be read only once.
+        Ok(if file.is_file() {
+            Self::InFile(file.to_owned())
+        } else {
+            Self::Fixed(password)
+        })
+    }
+
+    fn now(&self) -> io::Result<Credentials> {
+        let password = match self {
+            Self::Fixed(password) => Ok(password.clone()),
+            Self::InFile(file) => first_line(file),
+        };
+        password
+            .map(Credentials::password)
+            .map_err(io::Error::other)
+    }
+}
+
+fn password(servers: &Servers, config: &Config) -> Result<Option<Password>, Failure> {
     if let Some(file) = &servers.password_file {
-        return read_password(file).map(Some);
+        return Password::in_file(file).map(Some);
     }
     match std::env::var(PASSWORD) {
-        Ok(password) if !password.is_empty() => return Ok(Some(password)),
+        Ok(password) if !password.is_empty() => return Ok(Some(Password::Fixed(password))),
         Ok(_) | Err(std::env::VarError::NotPresent) => {}
         Err(std::env::VarError::NotUnicode(_)) => {
             return Err(Failure::usage(format!(
@@ -137,50 +167,38 @@ fn password(servers: &Servers, config: &Config) -> Result<Option<String>, Failur
             )));
         }
     }
-    config
-        .password_file
-        .as_deref()
-        .map(read_password)
-        .transpose()
+    let file = config.password_file.as_deref();
+    file.map(Password::in_file).transpose()
 }
 
-fn read_password(file: &Path) -> Result<String, Failure> {
+/// The password in a file, or why there is none.
+fn first_line(file: &Path) -> Result<String, String> {
+    let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
-        Failure::usage(format!(
-            "{}: the password can't be read: {error}; look at its path and rights",
-            file.display()
-        ))
+        format!("{shown}: the password can't be read: {error}; look at its path and rights")
     })?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
-        _ => Err(Failure::usage(format!(
-            "{}: the first line is empty; write the password there",
-            file.display()
-        ))),
+        _ => Err(format!(
+            "{shown}: the first line is empty; write the password there"
+        )),
     }
 }
 
-/// Adds a server, with the password if its URL has none. A URL that can't be read is left to the builder, and so is one
-/// with `#`, which the builder checks in the text.
-fn with_node(
-    builder: Builder,
-    url: &str,
-    username: Option<&str>,
-    password: Option<&str>,
-) -> Builder {
-    let (Some(password), false) = (password, url.contains('#')) else {
+/// Adds a server, with the user if its URL has no login. A URL that can't be read is left to the builder, and so is one with
+/// `#`, which the builder checks in the text.
+fn with_node(builder: Builder, url: &str, user: Option<&str>) -> Builder {
+    let (Some(user), false) = (user, url.contains('#')) else {
         return builder.node(url);
     };
     let Ok(info) = url.into_connection_info() else {
         return builder.node(url);
     };
-    if info.redis_settings().password().is_some() {
+    let login = info.redis_settings();
+    if login.password().is_some() || login.username().is_some() {
         return builder.node(url);
     }
-    let mut login = info.redis_settings().clone().set_password(password);
-    if let (None, Some(username)) = (login.username(), username) {
-        login = login.set_username(username);
-    }
+    let login = login.clone().set_username(user);
     match redis::Client::open(info.set_redis_settings(login)) {
         Ok(client) => builder.client(client),
         Err(_) => builder.node(url),

@@ -51,9 +51,6 @@ impl Address {
     pub(crate) fn new(info: ConnectionInfo) -> Result<Self, String> {
         let endpoint = Endpoint::new(info.addr())?;
         let login = info.redis_settings();
-        if login.username().is_some() && login.password().is_none() {
-            return Err("a user without a password; give both, as user:password@".into());
-        }
         if login.db() < 0 {
             return Err("the number of the database is negative".into());
         }
@@ -88,6 +85,12 @@ impl Address {
             Some(port) => format!("127.0.0.1:{port}"),
             None => name,
         }
+    }
+
+    /// Whether it has a user and no password, which somebody else then has to give.
+    pub(crate) fn has_user_alone(&self) -> bool {
+        let login = self.info.redis_settings();
+        login.username().is_some() && login.password().is_none()
     }
 
     /// Whether connecting needs a name lookup.
@@ -284,7 +287,10 @@ impl Connector {
         let settings = info.redis_settings();
         let credentials = match (settings.password(), &self.security.credentials) {
             (Some(password), _) => Some(Credentials::of(settings.username(), password)),
-            (None, Some(source)) => Some(ask(source, &self.address.name())?),
+            (None, Some(source)) => {
+                let asked = ask(source, &self.address.name())?;
+                Some(asked.or_of(settings.username()))
+            }
             (None, None) => None,
         };
         login(&mut connection, credentials.as_ref(), info, deadline)?;

@@ -31,7 +31,8 @@ impl Credentials {
         }
     }
 
-    /// Makes credentials of a password alone, for a server without users (`requirepass`) or the user `default`.
+    /// Makes credentials of a password alone, for the user in the URL of the node. Where that has none, they are for a
+    /// server without users (`requirepass`) or the user `default`.
     ///
     /// ```
     /// let credentials = redlatch::Credentials::password("a token of today");
@@ -48,6 +49,12 @@ impl Credentials {
             user: user.map(str::to_owned),
             password: password.to_owned(),
         }
+    }
+
+    /// These credentials, of the user if they name none.
+    pub(super) fn or_of(mut self, user: Option<&str>) -> Self {
+        self.user = self.user.or_else(|| user.map(str::to_owned));
+        self
     }
 
     pub(super) fn secret(&self) -> &str {

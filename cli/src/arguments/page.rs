@@ -64,8 +64,9 @@ pub(crate) const ENVIRONMENT: [Entry; 9] = [
 pub(crate) const FILES: [Entry; 2] = [
     (
         "redlatch.toml",
-        "The configuration, in the folder where redlatch is started, where neither --config nor REDLATCH_CONFIG names \
-         another file. Its keys, with examples: nodes = [\"redis://10.0.0.1\", \"redis://10.0.0.2\", \
+        "The configuration, in $XDG_CONFIG_HOME, or ~/.config where that is not set, else in /etc. It counts where neither \
+         --config nor REDLATCH_CONFIG names another file. It is refused if users other than root and the caller may write \
+         it, or its folder without the sticky bit. Its keys, with examples: nodes = [\"redis://10.0.0.1\", \"redis://10.0.0.2\", \
          \"redis://10.0.0.3\"], username = \"locks\", password_file = \"/etc/redlatch.password\", key_prefix = \
          \"billing:\", node_timeout = \"50ms\", ttl = \"30s\", wait = \"5m\", max_hold = \"2h\", protocol = \"classic\" or \
          \"fenced\", max_ttl = \"1h\", drift_factor = 0.01.",
@@ -73,8 +74,9 @@ pub(crate) const FILES: [Entry; 2] = [
     (
         "password file",
         "The first line of the file of --password-file, or of the key password_file, is the password for servers whose \
-         URL has none. URLs in REDLATCH_NODES and in the configuration may have one as well. In --node, where all users \
-         of the machine can see it, it is refused.",
+         URL has none. The file is read again at each new connection, so a password can change meanwhile. URLs in \
+         REDLATCH_NODES and in the configuration may have a password as well. In --node, where all users of the machine \
+         can see it, it is refused.",
     ),
 ];
 

@@ -7,23 +7,12 @@ use redis::Value;
 use redlatch_testing::{eventually, now};
 use rustix::process::Signal;
 
-use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid};
+use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid, told};
 
 const FOREVER: [&str; 3] = ["--forever", "--ttl", "1500ms"];
 
 /// Prints its process, and runs until a signal ends it.
 const SERVE: &str = "echo $$; exec sleep 60";
-
-/// The next line on standard error that has this text; those before it are passed over.
-#[track_caller]
-fn told(running: &Running, text: &str) -> String {
-    loop {
-        let line = running.error_line();
-        if line.contains(text) {
-            return line;
-        }
-    }
-}
 
 #[track_caller]
 fn delete_the_lock(nodes: &Nodes) {
@@ -208,7 +197,7 @@ fn a_hangup_ends_it_unless_the_command_survives_it() {
 fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
     let nodes = Nodes::start(3);
     let config = fs::read_to_string(nodes.file("redlatch.toml")).unwrap();
-    fs::write(nodes.file("redlatch.toml"), config + "wait = \"50ms\"\n").unwrap();
+    nodes.write_config("redlatch.toml", &(config + "wait = \"50ms\"\n"));
     // Who says who it is, is named.
     let token = "0123456789abcdef0123456789abcdef01234567";
     let value = format!("{token} web-3 nightly since=2026-11-22T05:52:53Z");

@@ -220,7 +220,7 @@ fn example(nodes: &Nodes) -> Command {
     let mut bash = Command::new("bash");
     bash.args(["-c", &format!("coproc {script}")])
         .env("REDLATCH_NODES", nodes.urls())
-        .env_remove("REDLATCH_CONFIG")
+        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
         .current_dir(nodes.file("."));
     bash
 }
@@ -245,7 +245,7 @@ fn the_example_in_bash_works_under_the_lock_or_not_at_all() {
     holder.line();
     let mut waiting = example(&nodes);
     let brief = "node_timeout = \"300ms\"\nwait = \"300ms\"\n";
-    std::fs::write(nodes.file("redlatch.toml"), brief).unwrap();
+    nodes.write_config("redlatch.toml", brief);
     let ended = end_of(&mut waiting);
     assert_eq!(
         (ended.code, ended.stdout.as_str()),

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod config_file;
+#[cfg(test)]
 mod exit_codes;
 #[cfg(test)]
 mod forever;
@@ -33,6 +35,8 @@ mod open_nodes;
 mod orphans;
 #[cfg(test)]
 mod output;
+#[cfg(test)]
+mod passwords;
 #[cfg(test)]
 mod permits;
 #[cfg(test)]

@@ -64,6 +64,7 @@ fn the_file_tells_of_the_lock_and_of_the_run_from_its_start_to_its_end() {
         .args(options)
         .args(["job", "--", "sh", "-c", script])
         .env("REDLATCH_NODES", nodes.urls())
+        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
         .current_dir(nodes.servers[0].dir());
     let running = Running::start(&mut shell);
     running.line();

@@ -45,8 +45,8 @@ fn servers_that_are_in_use_are_refused_and_named() {
     );
 
     // Servers that were set up with other settings.
-    let config = nodes.file("other.toml");
-    std::fs::write(&config, "node_timeout = \"300ms\"\nmax_ttl = \"2m\"\n").unwrap();
+    let other = "node_timeout = \"300ms\"\nmax_ttl = \"2m\"\n";
+    let config = nodes.write_config("other.toml", other);
     let config = config.display().to_string();
     let ended = end_of(&mut nodes.redlatch(&["open-nodes", "--config", &config]));
     assert_eq!(ended.code, Some(1), "{ended:?}");

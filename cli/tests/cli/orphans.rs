@@ -33,6 +33,7 @@ fn as_a_subreaper(nodes: &Nodes, script: &str) -> Command {
         .args(["--exact", this, "--nocapture"])
         .env(ARGUMENTS, arguments.join("\n"))
         .env("REDLATCH_NODES", nodes.urls())
+        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
         .current_dir(nodes.file("."));
     command
 }
@@ -56,6 +57,7 @@ fn as_process_1(nodes: &Nodes, script: &str) -> Option<Command> {
         .arg(run.get_program())
         .args(run.get_args())
         .env("REDLATCH_NODES", nodes.urls())
+        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
         .current_dir(nodes.file("."));
     Some(command)
 }

@@ -70,7 +70,8 @@ fn where_standard_error_is_closed_the_command_still_runs() {
     );
     shell
         .args(["-c", &script])
-        .env("REDLATCH_NODES", nodes.urls());
+        .env("REDLATCH_NODES", nodes.urls())
+        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"));
     let ended = end_of(&mut shell);
     assert_eq!(ended.code, Some(3), "{ended:?}");
 }
@@ -89,10 +90,12 @@ fn in_a_pipe_waiting_is_quiet_unless_verbose() {
     nodes.hold("another", 500);
     let ended = end_of(&mut nodes.run(&["--wait", "15s", "--verbose"], "true"));
     let lines: Vec<&str> = ended.stderr.lines().map(|line| stamped(line).1).collect();
-    assert_eq!(lines.len(), 3, "{ended:?}");
-    assert!(lines[0].starts_with("waiting: job is held by another on 3 of 3 nodes, for another "));
-    assert!(lines[1].starts_with("got the lock job after "), "{ended:?}");
-    assert_eq!(lines[2], "gave the lock job back");
+    assert_eq!(lines.len(), 4, "{ended:?}");
+    let file = nodes.file("redlatch.toml");
+    assert_eq!(lines[0], format!("the configuration is {}", file.display()));
+    assert!(lines[1].starts_with("waiting: job is held by another on 3 of 3 nodes, for another "));
+    assert!(lines[2].starts_with("got the lock job after "), "{ended:?}");
+    assert_eq!(lines[3], "gave the lock job back");
 }
 
 /// The time of a line of `--verbose`, and what it says.

@@ -1,7 +1,9 @@
 //! The command as a process, with servers of its own, in a folder of its own, ended by pid whatever happens.
 
 use std::fs;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -28,13 +30,31 @@ pub(crate) struct Nodes {
 impl Nodes {
     #[track_caller]
     pub(crate) fn start(n: usize) -> Self {
-        let nodes = Self {
-            servers: Server::cluster(n),
-        };
+        Self::of(Server::cluster(n))
+    }
+
+    /// These servers, with a configuration that has patience with servers on a busy machine.
+    #[track_caller]
+    pub(crate) fn of(servers: Vec<Server>) -> Self {
+        let nodes = Self { servers };
         let timeout = NODE_TIMEOUT.as_millis();
-        let config = format!("node_timeout = \"{timeout}ms\"\n");
-        fs::write(nodes.file("redlatch.toml"), config).unwrap();
+        nodes.write_config(
+            "redlatch.toml",
+            &format!("node_timeout = \"{timeout}ms\"\n"),
+        );
         nodes
+    }
+
+    /// Writes a configuration file that nobody else may write, whatever the umask is.
+    #[track_caller]
+    pub(crate) fn write_config(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.file(name);
+        let folder = file.parent().unwrap();
+        fs::create_dir_all(folder).unwrap();
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        file
     }
 
     pub(crate) fn urls(&self) -> String {
@@ -47,11 +67,12 @@ impl Nodes {
         self.servers[0].dir().join(name)
     }
 
-    /// The command with these arguments, in a folder whose configuration has patience with servers on a busy machine.
+    /// The command with these arguments and the configuration of these servers, in their folder.
     pub(crate) fn redlatch(&self, arguments: &[&str]) -> Command {
         let mut command = bare(arguments);
         command
             .env("REDLATCH_NODES", self.urls())
+            .env("REDLATCH_CONFIG", self.file("redlatch.toml"))
             .current_dir(self.servers[0].dir());
         command
     }
@@ -81,18 +102,14 @@ impl Nodes {
     }
 }
 
-/// The command with nothing of the environment that could change what it does.
+/// The command with nothing of the environment and of the machine that could change what it does.
 pub(crate) fn bare(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_redlatch"));
     command.args(arguments);
-    for name in [
-        "REDLATCH_NODES",
-        "REDLATCH_PASSWORD",
-        "REDLATCH_CONFIG",
-        "NOTIFY_SOCKET",
-    ] {
+    for name in ["REDLATCH_NODES", "REDLATCH_PASSWORD", "NOTIFY_SOCKET"] {
         command.env_remove(name);
     }
+    command.env("REDLATCH_CONFIG", "/dev/null");
     command.current_dir(std::env::temp_dir());
     command
 }
@@ -244,6 +261,17 @@ impl Drop for Running {
 pub(crate) fn open_nodes(nodes: &Nodes) {
     let ended = end_of(&mut nodes.redlatch(&["open-nodes"]));
     assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+/// The next line on standard error that has this text; those before it are passed over.
+#[track_caller]
+pub(crate) fn told(running: &Running, text: &str) -> String {
+    loop {
+        let line = running.error_line();
+        if line.contains(text) {
+            return line;
+        }
+    }
 }
 
 /// Runs it to its end.

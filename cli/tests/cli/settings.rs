@@ -9,7 +9,7 @@ use crate::process::{Nodes, Running, bare, end_of, pid};
 
 const SECRET: &str = "s3cret-word";
 
-/// A folder with a configuration file for these servers.
+/// A configuration file that names these servers.
 #[track_caller]
 fn write_config(nodes: &Nodes, name: &str, more: &str) -> String {
     let urls: Vec<String> = nodes
@@ -18,28 +18,24 @@ fn write_config(nodes: &Nodes, name: &str, more: &str) -> String {
         .map(|s| format!("{:?}", s.url()))
         .collect();
     let text = format!("nodes = [{}]\n{more}", urls.join(", "));
-    let file = nodes.file(name);
-    fs::write(&file, text).unwrap();
-    file.display().to_string()
+    nodes.write_config(name, &text).display().to_string()
 }
 
 fn with_password(n: usize) -> Nodes {
     let start = |_| Server::start_with(&["--requirepass", SECRET]);
-    Nodes {
-        servers: (0..n).map(start).collect(),
-    }
+    Nodes::of((0..n).map(start).collect())
 }
 
 #[test]
-fn nodes_come_from_flags_else_the_environment_else_the_named_file_else_the_folder() {
-    let (flags, environment, named, from_variable, folder) = (
+fn nodes_come_from_flags_else_the_environment_else_the_named_file_else_that_of_the_user() {
+    let (flags, environment, named, from_variable, of_user) = (
         Nodes::start(1),
         Nodes::start(1),
         Nodes::start(1),
         Nodes::start(1),
         Nodes::start(1),
     );
-    write_config(&folder, "redlatch.toml", "");
+    write_config(&of_user, "redlatch.toml", "");
     let named_file = write_config(&named, "named.toml", "");
     let variable_file = write_config(&from_variable, "variable.toml", "");
     let url = flags.urls();
@@ -70,10 +66,11 @@ fn nodes_come_from_flags_else_the_environment_else_the_named_file_else_the_folde
             None,
             Some(&variable_file),
         ),
-        (&folder, &["status", "job"], None, None),
+        (&of_user, &["status", "job"], None, None),
     ] {
         let mut command = bare(arguments);
-        command.current_dir(folder.servers[0].dir());
+        command.env_remove("REDLATCH_CONFIG");
+        command.env("XDG_CONFIG_HOME", of_user.servers[0].dir());
         if let Some(nodes) = nodes {
             command.env("REDLATCH_NODES", nodes);
         }
@@ -173,18 +170,13 @@ fn a_password_comes_from_a_file_or_the_environment() {
     let nodes = with_password(3);
     let file = nodes.file("password");
     fs::write(&file, format!("{SECRET}\nnot this\n")).unwrap();
-    write_config(&nodes, "redlatch.toml", "password_file = 'password'\n");
+    let config = write_config(&nodes, "redlatch.toml", "password_file = 'password'\n");
     let path = file.display().to_string();
     let with_login = nodes
         .urls()
         .replace("redis://", &format!("redis://:{SECRET}@"));
-    let in_folder = |arguments: &[&str]| {
-        let mut command = bare(arguments);
-        command.current_dir(nodes.servers[0].dir());
-        command
-    };
     let commands = [
-        in_folder(&["run", "job", "--", "true"]),
+        bare(&["run", "--config", &config, "job", "--", "true"]),
         std::mem::replace(
             nodes
                 .redlatch(&["run", "--password-file", &path, "job", "--", "true"])

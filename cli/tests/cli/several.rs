@@ -4,7 +4,7 @@ use redis::Value;
 use redlatch_testing::eventually;
 use rustix::process::Signal;
 
-use crate::process::{Ended, LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid};
+use crate::process::{Ended, LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid, told};
 
 /// The locks of `job`, which `Nodes::run` takes, and of these, in another order than that of their names.
 const ALSO: [&str; 4] = ["--also", "zebra", "--also", "account:2"];
@@ -107,8 +107,7 @@ fn who_waits_for_several_gets_them_when_the_last_one_is_free() {
     assert_eq!([first.line(), second.line()], ["has", "has"]);
     let options = [&ALSO[..], &["--wait", "5m", "--verbose"]].concat();
     let waits = Running::start(&mut nodes.run(&options, "echo ran"));
-    let told = waits.error_line();
-    assert!(told.contains("waiting: zebra is held by "), "{told}");
+    told(&waits, "waiting: zebra is held by ");
     drop(first_input);
     first.end();
     drop(second_input);
@@ -132,7 +131,7 @@ fn a_signal_ends_the_wait_and_goes_to_the_command_once_it_runs() {
     }
     let options = [&ALSO[..], &["--wait", "5m", "--verbose"]].concat();
     let waits = Running::start(&mut nodes.run(&options, "echo ran"));
-    waits.error_line();
+    told(&waits, "waiting: ");
     waits.signal(Signal::TERM);
     let ended = waits.end();
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(143), ""));

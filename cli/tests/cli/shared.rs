@@ -6,7 +6,7 @@ use redlatch_testing::{Server, eventually, pause};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::process::{Ended, LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid};
+use crate::process::{Ended, LIMIT, Nodes, Running, assert_dies, end_of, open_nodes, pid, told};
 
 /// A command that shares the lock `job`, says its token, and ends with its standard input.
 #[track_caller]
@@ -89,11 +89,7 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     let alone = ["--wait", "5m", "--verbose"];
     let mut alone = nodes.run(&alone, "echo ran; read -r line");
     let (writer, writer_input) = Running::start_with_input(&mut alone);
-    let told = writer.error_line();
-    assert!(
-        told.contains("waiting: job is read by 1, for another "),
-        "{told}"
-    );
+    told(&writer, "waiting: job is read by 1, for another ");
     let intent = || nodes.servers[0].get("job:redlatch:intent").is_some();
     assert!(eventually(LIMIT, intent));
     let ended = end_of(&mut nodes.run(&["--shared", "-n"], "echo ran"));
@@ -174,7 +170,7 @@ fn a_signal_ends_the_wait_of_a_reader_and_goes_to_the_command_once_it_runs() {
     nodes.hold("another", 600_000);
     let options = ["--shared", "--wait", "5m", "--verbose"];
     let waits = Running::start(&mut nodes.run(&options, "echo ran"));
-    waits.error_line();
+    told(&waits, "waiting: ");
     waits.signal(Signal::TERM);
     assert_eq!(waits.end().code, Some(143));
     for server in &nodes.servers {

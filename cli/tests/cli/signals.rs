@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch_testing::{eventually, now};
 use rustix::process::{Signal, kill_process};
 
-use crate::process::{Nodes, Running, assert_becomes, assert_dies, end_of, is_alive, pid};
+use crate::process::{Nodes, Running, assert_becomes, assert_dies, end_of, is_alive, pid, told};
 
 const ALL: [(Signal, &str, i32); 4] = [
     (Signal::INT, "INT", 2),
@@ -80,7 +80,7 @@ fn a_signal_ends_the_waiting_at_once_and_leaves_nothing() {
     for (signal, name, number) in ALL {
         let options = ["--verbose", "--wait", "1h"];
         let running = Running::start(&mut nodes.run(&options, "echo ran"));
-        assert!(running.error_line().contains("waiting"));
+        told(&running, "waiting");
         // It listens for a release, as every other client of the library does.
         let listens = || nodes.servers.iter().any(|server| server.blocked() == 1);
         assert!(eventually(Duration::from_secs(30), listens));
@@ -105,6 +105,7 @@ fn ignoring(nodes: &Nodes, signals: &str, rest: &str) -> std::process::Command {
     shell
         .args(["-c", &format!("trap '' {signals}; exec {program} {rest}")])
         .env("REDLATCH_NODES", nodes.urls())
+        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
         .current_dir(nodes.servers[0].dir());
     shell
 }
@@ -136,7 +137,7 @@ fn what_was_ignored_at_the_start_does_not_end_the_waiting() {
     nodes.hold("another", 60_000);
     let rest = "run --verbose --wait 1h job -- echo ran";
     let mut running = Running::start(&mut ignoring(&nodes, "INT QUIT HUP", rest));
-    assert!(running.error_line().contains("waiting"));
+    told(&running, "waiting");
     for signal in [Signal::INT, Signal::QUIT, Signal::HUP] {
         running.signal(signal);
     }
@@ -154,6 +155,7 @@ fn a_caller_that_ignores_the_end_of_its_children_gets_the_exit_code() {
         .args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_redlatch")])
         .args(["run", "job", "--", "sh", "-c", "exit 3"])
         .env("REDLATCH_NODES", nodes.urls())
+        .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
         .current_dir(nodes.servers[0].dir());
     let ended = end_of(&mut caller);
     assert_eq!(

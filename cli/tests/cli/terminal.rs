@@ -104,6 +104,7 @@ impl Terminal {
             .env(TTY, &self.path)
             .env(SCRIPT, script)
             .env("REDLATCH_NODES", nodes.urls())
+            .env("REDLATCH_CONFIG", nodes.file("redlatch.toml"))
             .current_dir(nodes.servers[0].dir())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

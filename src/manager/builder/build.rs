@@ -55,6 +55,11 @@ impl Builder {
             let identity = spec
                 .identity()
                 .map_err(|reason| invalid(format!("node {number}: {reason}")))?;
+            if self.credentials.is_none() && spec.has_user_alone() {
+                return Err(invalid(format!(
+                    "node {number}: a user without a password; give both, as user:password@"
+                )));
+            }
             let same = specs.iter().position(|(other, _)| *other == identity);
             if let Some((other, (_, same))) = same.and_then(|at| Some((at, specs.get(at)?))) {
                 return Err(invalid(format!(

@@ -149,6 +149,14 @@ impl NodeSpec {
         }
     }
 
+    /// Whether the URL has a user and no password.
+    pub(super) fn has_user_alone(&self) -> bool {
+        match self {
+            Self::Server(address) => address.as_ref().as_ref().is_ok_and(Address::has_user_alone),
+            Self::Fake(_) => false,
+        }
+    }
+
     pub(super) fn fake_clock(&self) -> Option<&FakeClock> {
         match self {
             Self::Server(_) => None,

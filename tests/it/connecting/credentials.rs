@@ -114,3 +114,27 @@ fn a_password_in_the_url_of_a_node_stays_its_own() {
     let builder = builder.credentials(|_| Ok(Credentials::password("wrong")));
     assert!(matches!(vote(&builder.build().unwrap()), Vote::Granted));
 }
+
+#[test]
+fn a_password_of_the_callback_alone_is_of_the_user_in_the_url() {
+    let server = Server::start();
+    for user in ["locks", "others"] {
+        server.command(&["ACL", "SETUSER", user, "on", ">right", "~*", "+@all"]);
+    }
+    server.command(&["ACL", "SETUSER", "default", "-@scripting", "-@write"]);
+    for (credentials, user) in [
+        (Credentials::password("right"), "locks"),
+        (Credentials::new("others", "right"), "others"),
+    ] {
+        let url = format!("redis://locks@{}", server.name());
+        let builder = LockManager::builder().node(url);
+        let builder = builder.node_timeout(Duration::from_secs(5));
+        let builder = builder.credentials(move |_| Ok(credentials.clone()));
+        let manager = builder.build().unwrap();
+        let vote = vote(&manager);
+        assert!(matches!(vote, Vote::Granted), "{user}: {vote}");
+        let clients: String = redis::from_redis_value(server.command(&["CLIENT", "LIST"])).unwrap();
+        let log_in = format!(" user={user} ");
+        assert!(clients.contains(&log_in), "{user}: {clients}");
+    }
+}

@@ -1,0 +1,206 @@
+//! The configuration file: where it is, and whether others could change what it says.
+//!
+//! A changed file moves a lock to other servers or to another key, so that there are two holders. It can also name a
+//! server that gets the password. So the folder where the program is started, which may be anybody's, is not searched.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use log::info;
+use rustix::process::geteuid;
+
+use crate::failure::Failure;
+
+const NAME: &str = "redlatch.toml";
+
+/// The rights of the group and of all others to write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// In a folder with this bit, nobody replaces the file of another user.
+const STICKY: u32 = 0o1000;
+
+/// A file that was read.
+pub(crate) struct ConfigFile {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+/// Reads the named file, else that of `REDLATCH_CONFIG`, else the first that is in the configuration folders of the user and
+/// of the system.
+pub(crate) fn read(named: Option<&Path>) -> Result<Option<ConfigFile>, Failure> {
+    let from_environment = || {
+        env::var_os("REDLATCH_CONFIG")
+            .filter(|path| !path.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(path) = named.map(Path::to_owned).or_else(from_environment) {
+        let file = File::open(&path).map_err(|error| unreadable(&path, &error))?;
+        return read_open(path, file).map(Some);
+    }
+    for path in places(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME")) {
+        match File::open(&path) {
+            Ok(file) => return read_open(path, file).map(Some),
+            Err(error) if is_missing(error.kind()) => {}
+            Err(error) => return Err(unreadable(&path, &error)),
+        }
+    }
+    Ok(None)
+}
+
+/// Where a file is read that nobody has named.
+fn places(xdg_config_home: Option<OsString>, home: Option<OsString>) -> Vec<PathBuf> {
+    // A relative path would lead to where the program was started.
+    let absolute =
+        |folder: Option<OsString>| folder.map(PathBuf::from).filter(|it| it.is_absolute());
+    let of_user =
+        absolute(xdg_config_home).or_else(|| absolute(home).map(|home| home.join(".config")));
+    let folders = of_user.into_iter().chain([PathBuf::from("/etc")]);
+    folders.map(|folder| folder.join(NAME)).collect()
+}
+
+fn is_missing(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+fn read_open(path: PathBuf, mut file: File) -> Result<ConfigFile, Failure> {
+    // What is open is looked at, so that nobody can put another file there meanwhile.
+    let metadata = file.metadata().map_err(|error| unreadable(&path, &error))?;
+    if let Some(reason) = objection(&path, &metadata) {
+        return Err(Failure::usage(format!("{}: {reason}", path.display())));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)
+        .map_err(|error| unreadable(&path, &error))?;
+    info!("the configuration is {}", path.display());
+    Ok(ConfigFile { path, text })
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::usage(format!(
+        "{}: the configuration can't be read: {error}; look at its path and rights",
+        path.display()
+    ))
+}
+
+/// How others could change what is read, and what to do about it.
+fn objection(path: &Path, file: &Metadata) -> Option<String> {
+    // What one user writes to a device, such as /dev/null, is not what another one reads there.
+    if file.file_type().is_char_device() {
+        return None;
+    }
+    let own = geteuid().as_raw();
+    let of_file = objection_to_file(path, Rights::of(file), own);
+    // The folder of the file itself, if the path is a link. A pipe is in no folder.
+    let folder = fs::canonicalize(path).ok();
+    let folder = folder.as_deref().and_then(Path::parent);
+    of_file.or_else(|| {
+        let rights = Rights::of(&fs::metadata(folder?).ok()?);
+        objection_to_folder(folder?, rights, own)
+    })
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Rights {
+    owner: u32,
+    mode: u32,
+}
+
+impl Rights {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            owner: metadata.uid(),
+            mode: metadata.mode() & 0o7777,
+        }
+    }
+
+    /// The owner, if it is neither root nor the user who runs this.
+    fn stranger(self, own: u32) -> Option<u32> {
+        (self.owner != 0 && self.owner != own).then_some(self.owner)
+    }
+}
+
+fn objection_to_file(path: &Path, rights: Rights, own: u32) -> Option<String> {
+    let (path, mode) = (path.display(), rights.mode);
+    if let Some(owner) = rights.stranger(own) {
+        return Some(format!(
+            "the configuration belongs to user {owner}, who could change it; give it to root or to yourself with \
+             'chown root {path}'"
+        ));
+    }
+    (mode & WRITABLE_BY_OTHERS != 0).then(|| {
+        format!(
+            "others may write the configuration (mode {mode:04o}); forbid it with 'chmod go-w {path}'"
+        )
+    })
+}
+
+fn objection_to_folder(folder: &Path, rights: Rights, own: u32) -> Option<String> {
+    let (folder, mode) = (folder.display(), rights.mode);
+    if let Some(owner) = rights.stranger(own) {
+        return Some(format!(
+            "its folder {folder} belongs to user {owner}, who could replace the configuration; put it into a folder of root \
+             or of your own"
+        ));
+    }
+    (mode & WRITABLE_BY_OTHERS != 0 && mode & STICKY == 0).then(|| {
+        format!(
+            "others may replace the configuration, because they may write its folder (mode {mode:04o}); forbid it with \
+             'chmod go-w {folder}', or move it"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_nobody_has_named_is_of_the_user_or_of_the_system() {
+        let found = |xdg: Option<&str>, home: Option<&str>| -> Vec<String> {
+            let places = places(xdg.map(OsString::from), home.map(OsString::from));
+            let places = places.into_iter();
+            places.map(|path| path.display().to_string()).collect()
+        };
+        let system = "/etc/redlatch.toml";
+        let of_home = ["/home/ann/.config/redlatch.toml", system];
+        assert_eq!(
+            found(Some("/xdg"), Some("/home/ann")),
+            ["/xdg/redlatch.toml", system]
+        );
+        assert_eq!(found(None, Some("/home/ann")), of_home);
+        assert_eq!(found(Some(""), Some("/home/ann")), of_home);
+        assert_eq!(found(Some("x"), Some("/home/ann")), of_home);
+        for relative in [None, Some(""), Some("."), Some("x")] {
+            assert_eq!(found(relative, relative), [system]);
+        }
+    }
+
+    #[test]
+    fn only_root_and_the_user_may_be_able_to_change_it() {
+        let path = Path::new("/x");
+        let (root, own, other) = (0, 1000, 1001);
+        for mode in 0..0o10000 {
+            let others_write = mode & 0o022 != 0;
+            for owner in [root, own, other] {
+                let rights = Rights { owner, mode };
+                assert_eq!(
+                    objection_to_file(path, rights, own).is_some(),
+                    others_write || owner == other,
+                    "{rights:?}"
+                );
+                assert_eq!(
+                    objection_to_folder(path, rights, own).is_some(),
+                    (others_write && mode & 0o1000 == 0) || owner == other,
+                    "{rights:?}"
+                );
+                // Root trusts no user.
+                let of_root = objection_to_file(path, rights, root).is_some();
+                assert_eq!(of_root, others_write || owner != root, "{rights:?}");
+            }
+        }
+    }
+}

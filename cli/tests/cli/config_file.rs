@@ -1,0 +1,180 @@
+//! Which configuration file is read, and which is refused because others could change where a lock is.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use crate::process::{Ended, Nodes, Running, bare, end_of};
+
+/// The command without a named configuration, with this folder as the user's.
+fn without_a_name(arguments: &[&str], config_folder: &Path) -> Command {
+    let mut command = bare(arguments);
+    command.env_remove("REDLATCH_CONFIG");
+    command.env("XDG_CONFIG_HOME", config_folder);
+    command
+}
+
+#[track_caller]
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[track_caller]
+fn assert_refused(ended: &Ended, hints: &[&str]) {
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert_eq!(ended.stdout, "", "{ended:?}");
+    for hint in hints {
+        assert!(ended.complaint().contains(hint), "{hint}: {ended:?}");
+    }
+}
+
+#[test]
+fn the_folder_where_it_is_started_has_no_say() {
+    let nodes = Nodes::start(1);
+    let folder = nodes.file(".");
+    fs::create_dir(nodes.file("empty")).unwrap();
+    let text = format!("nodes = [{:?}]\nkey_prefix = 'x:'\n", nodes.urls());
+    nodes.write_config("redlatch.toml", &text);
+    nodes.write_config(".config/redlatch.toml", &text);
+    // The paths of these variables are absolute, or don't count.
+    for (xdg, home) in [
+        (nodes.file("empty").to_str(), None),
+        (None, None),
+        (Some(""), Some("")),
+        (Some("."), Some(".")),
+        (None, Some(".")),
+    ] {
+        let told = |arguments: &[&str]| {
+            let mut command = bare(arguments);
+            command.current_dir(&folder).env_remove("REDLATCH_CONFIG");
+            for (variable, value) in [("XDG_CONFIG_HOME", xdg), ("HOME", home)] {
+                match value {
+                    Some(value) => command.env(variable, value),
+                    None => command.env_remove(variable),
+                };
+            }
+            command
+        };
+        let ended = end_of(&mut told(&["status", "job"]));
+        assert_refused(&ended, &["no servers"]);
+        // Else two would hold it: one here, and one who was started elsewhere.
+        nodes.hold("another", 60_000);
+        let run = &["run", "-n", "job", "--", "echo", "ran"];
+        let ended = end_of(told(run).env("REDLATCH_NODES", nodes.urls()));
+        assert_eq!((ended.code, &*ended.stdout), (Some(75), ""), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_file_of_the_user_is_read_and_with_verbose_it_is_named() {
+    let nodes = Nodes::start(1);
+    let text = format!("nodes = [{:?}]\n", nodes.urls());
+    let first = nodes.write_config("xdg/redlatch.toml", &text);
+    let second = nodes.write_config("home/.config/redlatch.toml", &text);
+    let named = nodes.write_config("named.toml", &text);
+    let status = ["status", "-v", "job"];
+    let mut of_xdg = without_a_name(&status, first.parent().unwrap());
+    of_xdg.env("HOME", nodes.file("home"));
+    let mut of_home = without_a_name(&status, Path::new(""));
+    of_home.env("HOME", nodes.file("home"));
+    let mut of_variable = without_a_name(&status, first.parent().unwrap());
+    of_variable.env("REDLATCH_CONFIG", &named);
+    for (mut command, file) in [(of_xdg, &first), (of_home, &second), (of_variable, &named)] {
+        let ended = end_of(&mut command);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let line = format!("the configuration is {}\n", file.display());
+        assert!(ended.stderr.contains(&line), "{ended:?}");
+    }
+    // A folder of the user that is none is no fault, because nobody has named it.
+    let mut none = without_a_name(&status, Path::new("/dev/null"));
+    let ended = end_of(none.env("REDLATCH_NODES", nodes.urls()));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+}
+
+#[test]
+fn a_file_that_others_may_write_is_refused_wherever_it_was_named() {
+    let nodes = Nodes::start(1);
+    let text = format!("nodes = [{:?}]\n", nodes.urls());
+    let file = nodes.write_config("xdg/redlatch.toml", &text);
+    let path = file.display().to_string();
+    let folder = file.parent().unwrap();
+    let commands = || {
+        let mut of_variable = bare(&["run", "job", "--", "echo", "ran"]);
+        of_variable.env("REDLATCH_CONFIG", &file);
+        [
+            bare(&["status", "job", "--config", &path]),
+            of_variable,
+            without_a_name(&["health"], folder),
+        ]
+    };
+    let refused = |hints: &[&str]| {
+        for mut command in commands() {
+            let ended = end_of(&mut command);
+            assert_refused(&ended, &[hints, &[&path]].concat());
+        }
+    };
+    for mode in [0o666, 0o620, 0o602] {
+        set_mode(&file, mode);
+        let hint = format!("others may write the configuration (mode {mode:04o})");
+        refused(&[&hint, &format!("'chmod go-w {path}'")]);
+    }
+    set_mode(&file, 0o644);
+    for mode in [0o777, 0o775, 0o757] {
+        set_mode(folder, mode);
+        let hint = format!("'chmod go-w {}'", folder.display());
+        refused(&["others may replace the configuration", &hint]);
+    }
+    // Only root can give a file away.
+    set_mode(folder, 0o755);
+    if chown(&file, Some(65_534), None).is_ok() {
+        refused(&["the configuration belongs to user 65534", "'chown "]);
+        chown(&file, Some(0), None).unwrap();
+        chown(folder, Some(65_534), None).unwrap();
+        let hint = format!("its folder {} belongs to user 65534", folder.display());
+        refused(&[&hint]);
+        chown(folder, Some(0), None).unwrap();
+    }
+    // In a folder such as /tmp, nobody replaces a file of somebody else.
+    for mode in [0o755, 0o700, 0o1777] {
+        set_mode(folder, mode);
+        for mut command in commands() {
+            let ended = end_of(&mut command);
+            assert!(matches!(ended.code, Some(0 | 1)), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn what_counts_of_a_link_is_the_file_that_it_leads_to() {
+    let nodes = Nodes::start(1);
+    let text = format!("nodes = [{:?}]\n", nodes.urls());
+    let file = nodes.write_config("of-today/redlatch.toml", &text);
+    let link = nodes.file("redlatch-link.toml");
+    symlink(&file, &link).unwrap();
+    let link = link.display().to_string();
+    let status = || end_of(&mut bare(&["status", "job", "--config", &link]));
+    assert_eq!(status().code, Some(1));
+    set_mode(&file, 0o666);
+    assert_refused(&status(), &["others may write the configuration"]);
+    set_mode(&file, 0o644);
+    set_mode(file.parent().unwrap(), 0o777);
+    assert_refused(&status(), &["others may replace the configuration"]);
+}
+
+#[test]
+fn a_device_and_a_pipe_are_configurations_as_well() {
+    let nodes = Nodes::start(1);
+    // Everybody may write to it, and nobody reads that.
+    let ended = end_of(
+        nodes
+            .redlatch(&["status", "job"])
+            .env("REDLATCH_CONFIG", "/dev/null"),
+    );
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let mut command = nodes.redlatch(&["status", "job", "--config", "/dev/stdin"]);
+    let (running, mut input) = Running::start_with_input(&mut command);
+    std::io::Write::write_all(&mut input, b"node = 7\n").unwrap();
+    drop(input);
+    assert_refused(&running.end(), &["/dev/stdin: line 1: unknown key node"]);
+}
