@@ -1,6 +1,7 @@
 //! The dependencies of a program that uses the library: exactly these lists.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -61,4 +62,66 @@ fn features_bring_the_crates_that_they_are_for() {
         .cloned()
         .collect();
     assert_eq!(added, names("rustls rustls-native-certs serde tracing"));
+}
+
+/// The crates in a section of a manifest, as the code names them.
+fn listed(manifest: &str, section: &str) -> Vec<String> {
+    let lines = manifest.lines().skip_while(|line| *line != section).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.split(['.', ' ', '=']).next());
+    let names = names.filter(|name| !name.is_empty() && !name.starts_with('#'));
+    names.map(|name| name.replace('-', "_")).collect()
+}
+
+/// All code below a folder of a package.
+fn code(folder: &Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.push_str(&code(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+    all
+}
+
+#[test]
+fn each_dependency_is_named_in_the_code_of_its_package() {
+    let packages = [
+        "",
+        "cli",
+        "examples",
+        "examples/fenced_writer",
+        "testing",
+        "tests/history",
+        "tests/model",
+    ];
+    for package in packages {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(package);
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let shipped = code(&folder.join("src"));
+        let rest = ["tests", "benches"].map(|name| code(&folder.join(name)));
+        // The examples are files of the folder of their package.
+        let beside = if package.starts_with("examples") || package.starts_with("tests/") {
+            code(&folder)
+        } else {
+            String::new()
+        };
+        let shipped = shipped + &beside;
+        let all = rest.concat() + &shipped;
+        for (section, code) in [
+            ("[dependencies]", &shipped),
+            ("[target.'cfg(unix)'.dependencies]", &shipped),
+            ("[dev-dependencies]", &all),
+        ] {
+            for name in listed(&manifest, section) {
+                assert!(
+                    code.contains(&name),
+                    "{package}: {section} has {name}, and the code does not"
+                );
+            }
+        }
+    }
 }

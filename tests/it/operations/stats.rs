@@ -249,7 +249,8 @@ fn a_person_can_read_them() {
     let text = manager.stats().to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 5 + 3, "{text}");
-    let counters = "1 acquired, 0 adopted; 1 released, 0 unconfirmed, 0 passed on, 0 lost, 0 held now";
+    let counters =
+        "1 acquired, 0 adopted; 1 released, 0 unconfirmed, 0 passed on, 0 lost, 0 held now";
     assert!(lines[0].ends_with(counters), "{text}");
     assert!(
         lines[2].ends_with("1 held, 0 unavailable, 0 too slow"),
