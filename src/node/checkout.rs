@@ -92,7 +92,7 @@ impl<'x> Checkout<'x> {
             self.send_all(Request::first)?;
             return Ok(ConnectionAge::Fresh);
         }
-        self.slot.is_used(self.sent_at);
+        self.slot.note_use(self.sent_at);
         match self.send_all(Request::first) {
             Err(error) if error.is_closed() => {
                 self.node().retire(self.generation);
@@ -255,16 +255,8 @@ impl<'x> Checkout<'x> {
 
     /// Undoes a request whose outcome is unknown. Returns the undo if it was sent. It goes on the same connection: on another one
     /// it could arrive first, and the key would stay. The connection must not be used again then.
-    pub(super) fn undo<'r>(
-        &mut self,
-        request: &'r Request<'_>,
-        is_first: bool,
-    ) -> Option<&'r Packed> {
+    pub(super) fn undo<'r>(&mut self, request: &'r Request<'_>) -> Option<&'r Packed> {
         let undo = request.undo()?;
-        if is_first {
-            // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
-            self.slot.forget_scripts();
-        }
         let deadline = self.last_deadline();
         self.slot.send(undo, deadline).ok().map(|()| undo)
     }

@@ -54,6 +54,22 @@ struct Connection {
     until: Timestamp,
 }
 
+impl State {
+    /// The pause before the next try, if one is needed and none is planned.
+    fn plan(&mut self) -> Option<Duration> {
+        let surplus = self.releases.len().saturating_sub(MOST_RELEASES);
+        self.releases.drain(..surplus);
+        let is_empty = self.releases.is_empty() && self.connections.is_empty();
+        if is_empty || self.is_planned {
+            return None;
+        }
+        self.is_planned = true;
+        let pause = self.pause.saturating_mul(2);
+        self.pause = pause.clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        Some(self.pause)
+    }
+}
+
 impl Node {
     /// Repeats a release in the background until the node has answered it, but not before `from`.
     pub(super) fn owe(&self, command: Packed, from: Timestamp) {
@@ -73,20 +89,19 @@ impl Node {
             Progress::Done => {}
             Progress::Broken => self.owe_all(releases(undos, now, until)),
             Progress::Waits => {
-                let mut state = self.owed.state.lock();
-                state.connections.push_back(Connection {
-                    closing,
-                    undos,
-                    until,
+                self.owe_more(|state| {
+                    state.connections.push_back(Connection {
+                        closing,
+                        undos,
+                        until,
+                    });
+                    if state.connections.len() > MOST_CONNECTIONS
+                        && let Some(oldest) = state.connections.pop_front()
+                    {
+                        let undos = releases(oldest.undos, now, oldest.until);
+                        state.releases.extend(undos);
+                    }
                 });
-                if state.connections.len() > MOST_CONNECTIONS
-                    && let Some(oldest) = state.connections.pop_front()
-                {
-                    state
-                        .releases
-                        .extend(releases(oldest.undos, now, oldest.until));
-                }
-                self.plan(&mut state);
             }
         }
     }
@@ -100,25 +115,19 @@ impl Node {
     }
 
     fn owe_all(&self, releases: impl IntoIterator<Item = Release>) {
-        let mut state = self.owed.state.lock();
-        state.releases.extend(releases);
-        self.plan(&mut state);
+        self.owe_more(|state| state.releases.extend(releases));
     }
 
-    fn plan(&self, state: &mut State) {
-        let surplus = state.releases.len().saturating_sub(MOST_RELEASES);
-        state.releases.drain(..surplus);
-        let is_empty = state.releases.is_empty() && state.connections.is_empty();
-        if is_empty || state.is_planned {
+    fn owe_more(&self, add: impl FnOnce(&mut State)) {
+        let mut state = self.owed.state.lock();
+        add(&mut state);
+        let next = state.plan();
+        drop(state);
+        let Some(pause) = next else {
             return;
-        }
-        state.is_planned = true;
-        state.pause = state
-            .pause
-            .saturating_mul(2)
-            .clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        };
         let me = Weak::clone(&self.me);
-        self.timers.after(state.pause, move || {
+        self.timers.after(pause, move || {
             if let Some(node) = me.upgrade() {
                 node.pay();
             }
@@ -135,14 +144,14 @@ impl Node {
         let owed = (connections.len(), releases.len());
         let connections = still_open(connections, &mut releases, now);
         let releases = self.unanswered(releases, now);
-        let mut state = self.owed.state.lock();
-        state.is_planned = false;
-        if (connections.len(), releases.len()) != owed {
-            state.pause = Duration::ZERO;
-        }
-        prepend(&mut state.connections, connections);
-        prepend(&mut state.releases, releases);
-        self.plan(&mut state);
+        self.owe_more(|state| {
+            state.is_planned = false;
+            if (connections.len(), releases.len()) != owed {
+                state.pause = Duration::ZERO;
+            }
+            prepend(&mut state.connections, connections);
+            prepend(&mut state.releases, releases);
+        });
     }
 
     /// Sends the releases whose time has come, until the node does not answer. Returns those that it has not answered.

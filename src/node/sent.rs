@@ -284,7 +284,11 @@ impl<'x> Sent<'x> {
     /// Undoes a request on its own connection, and answers it.
     fn undo(&mut self, place: usize, error: &NodeError) {
         let asked = self.checkout.call.all.get(place);
-        let undo = asked.and_then(|asked| self.checkout.undo(asked.request, self.undos.is_empty()));
+        if self.undos.is_empty() {
+            // Nobody waits for the reply, so the text goes along in case that the server lacks the script.
+            self.checkout.slot.forget_scripts();
+        }
+        let undo = asked.and_then(|asked| self.checkout.undo(asked.request));
         let trace = if let Some(undo) = undo {
             self.undos.push(undo.clone());
             // Its reply comes behind all others, and answers nothing.

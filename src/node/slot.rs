@@ -104,7 +104,7 @@ impl Slot {
     }
 
     /// Something is sent on the connection now.
-    pub(crate) fn is_used(&mut self, now: Timestamp) {
+    pub(crate) fn note_use(&mut self, now: Timestamp) {
         if let Some(connection) = &mut self.connection {
             connection.used_at = now;
         }

@@ -248,7 +248,7 @@ fn a_connection_that_was_idle_for_a_minute_is_not_used_again() {
     let mut slot = Slot::default();
     slot.open(Box::new(Late::default()), 0, at(0));
     assert_eq!(slot.check(0, at(59)), Readiness::Ready);
-    slot.is_used(at(59));
+    slot.note_use(at(59));
     assert!(slot.is_current(0, at(118)) && !slot.is_current(0, at(119)));
     assert_eq!(slot.check(0, at(118)), Readiness::Ready);
     assert_eq!(slot.check(0, at(119)), Readiness::Empty);

@@ -239,3 +239,24 @@ fn nobody_listening_is_a_failure_that_names_the_node() {
     // The message has it already.
     assert!(std::error::Error::source(&error).is_none());
 }
+
+/// The timer of the system that runs for each connection to this port: `02` asks whether the other end is still there.
+#[cfg(target_os = "linux")]
+fn timers(port: u16) -> Vec<String> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let remote = format!(":{port:04X}");
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let rows = rows.filter(|row| row.len() > 5 && row[2].ends_with(&remote) && row[3] == "01");
+    rows.map(|row| row[5][..2].to_owned()).collect()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_system_asks_whether_the_other_end_of_an_idle_connection_is_still_there() {
+    let server = Server::start();
+    let manager = manager(&server.url());
+    manager.try_lock("report", TTL).unwrap().unlock().unwrap();
+    // What was sent is confirmed first, which has a timer of its own.
+    let asks = || timers(server.port()) == ["02"];
+    assert!(eventually(PATIENCE, asks), "{:?}", timers(server.port()));
+}
