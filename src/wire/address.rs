@@ -51,7 +51,7 @@ impl Address {
         let endpoint = Endpoint::new(info.addr())?;
         let login = info.redis_settings();
         if login.username().is_some() && login.password().is_none() {
-            return Err("a user without a password; give both, as user:password@".into());
+            return Err("a user without a password; give both, as user:password@, or user= and pass= of a Unix socket".into());
         }
         if login.db() < 0 {
             return Err("the number of the database is negative".into());
@@ -193,8 +193,7 @@ fn canonical(host: &str) -> String {
 }
 
 /// The error for `rediss://` in a build without TLS.
-pub(crate) const NEEDS_TLS: &str =
-    "rediss:// needs TLS: build redlatch with its cargo feature `tls-rustls`";
+pub(crate) const NEEDS_TLS: &str = "rediss:// needs TLS, and so does valkeys://: build redlatch with its cargo feature `tls-rustls`";
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

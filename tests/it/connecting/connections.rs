@@ -50,6 +50,25 @@ fn the_database_of_the_url_is_used() {
 }
 
 #[test]
+fn a_database_behind_the_question_mark_is_used_and_wins_over_one_in_the_path() {
+    let server = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
+    let (tcp, path) = (server.url(), server.dir().join("redis.sock"));
+    let unix = format!("unix://{}", path.display());
+    for url in [
+        format!("{tcp}?db=2"),
+        format!("{tcp}/?db=2"),
+        format!("{tcp}/1?db=2"),
+        format!("{tcp}/?protocol=2&db=2").replace("redis://", "valkey://"),
+        format!("{unix}?db=2"),
+    ] {
+        let guard = manager(&url).lock("report", TTL).unwrap();
+        let mut client = redis::Client::open(format!("{tcp}/2")).unwrap();
+        let value: Option<String> = redis::cmd("GET").arg("report").query(&mut client).unwrap();
+        assert_eq!(value.as_deref(), Some(guard.token()), "{url}");
+    }
+}
+
+#[test]
 fn a_unix_socket_connects() {
     let server = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
     let path = server.dir().join("redis.sock");
