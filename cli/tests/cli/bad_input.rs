@@ -221,6 +221,46 @@ fn tls_without_its_feature_names_the_feature() {
     assert_refused(&ended, 64, "tls-rustls");
 }
 
+#[cfg(feature = "tls-rustls")]
+#[test]
+fn certificates_that_the_environment_names_and_that_can_not_be_read_are_named() {
+    let nodes = Nodes::start(1);
+    let file = |name: &str, text: &str| {
+        let path = nodes.file(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let none = file("none.pem", "");
+    let garbled = file("garbled.pem", "-----BEGIN CERTIFICATE-----\n!\n");
+    let other = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+    let other = file("other.pem", other);
+    let missing = nodes.file("missing.pem").display().to_string();
+    // Where certificates are looked for otherwise.
+    let system = "/etc/ssl/certs";
+    for (named, also, variable) in [
+        (&*missing, None, "SSL_CERT_FILE"),
+        (&*missing, Some(system), "SSL_CERT_FILE"),
+        ("/", Some(system), "SSL_CERT_FILE"),
+        (&*none, Some(system), "SSL_CERT_FILE"),
+        (&*garbled, Some(system), "SSL_CERT_FILE"),
+        (&*other, Some(system), "SSL_CERT_FILE"),
+        ("", Some(&*missing), "SSL_CERT_DIR"),
+    ] {
+        let mut command = bare(&["status", "job"]);
+        command.env("REDLATCH_NODES", "rediss://127.0.0.1:1");
+        command
+            .env_remove("SSL_CERT_FILE")
+            .env_remove("SSL_CERT_DIR");
+        if !named.is_empty() {
+            command.env("SSL_CERT_FILE", named);
+        }
+        if let Some(also) = also {
+            command.env("SSL_CERT_DIR", also);
+        }
+        assert_refused(&end_of(&mut command), 64, variable);
+    }
+}
+
 #[test]
 fn a_token_that_is_not_ours_is_76_and_changes_nothing() {
     let nodes = Nodes::start(3);
