@@ -74,7 +74,6 @@ impl Plain {
     }
 
     /// Takes a socket that is connected.
-    #[cfg(all(any(test, fuzzing), target_os = "linux"))]
     pub(crate) fn over(socket: Socket, clock: &Clock) -> io::Result<Self> {
         socket.set_write_timeout(Some(WRITE_SLICE))?;
         Self::connected(socket, clock)
