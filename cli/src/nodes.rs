@@ -160,31 +160,52 @@ fn read_password(file: &Path) -> Result<String, Failure> {
     }
 }
 
-/// Adds a server, with the password if its URL has none. A URL that can't be read is left to the builder, and so is one
-/// with `#`, which the builder checks in the text.
+/// Adds a server, with the password if its URL has none. It stays a URL, so that the builder checks all parts of it.
 fn with_node(
     builder: Builder,
     url: &str,
     username: Option<&str>,
     password: Option<&str>,
 ) -> Builder {
-    let (Some(password), false) = (password, url.contains('#')) else {
-        return builder.node(url);
+    let known = url.into_connection_info().ok();
+    let login = known.as_ref().map(|info| info.redis_settings());
+    match (login, password) {
+        (Some(login), Some(password)) if login.password().is_none() => {
+            let username = login.username().or(username);
+            builder.node(with_login(url, username, password))
+        }
+        _ => builder.node(url),
+    }
+}
+
+/// The URL with a login that it does not have.
+fn with_login(url: &str, username: Option<&str>, password: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (user, password) = (encoded(username.unwrap_or_default()), encoded(password));
+    if scheme.to_ascii_lowercase().ends_with("unix") {
+        let query = rest.split_once('?').map(|(_, query)| query);
+        let mark = if query.is_some() { '&' } else { '?' };
+        let is_named = user.is_empty() || query.is_some_and(|query| query.contains("user="));
+        let user = if is_named {
+            String::new()
+        } else {
+            format!("user={user}&")
+        };
+        return format!("{url}{mark}{user}pass={password}");
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let (_, server) = authority.rsplit_once('@').unwrap_or(("", authority));
+    format!("{scheme}://{user}:{password}@{server}{behind}")
+}
+
+/// The text as a part of a URL.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
     };
-    let Ok(info) = url.into_connection_info() else {
-        return builder.node(url);
-    };
-    if info.redis_settings().password().is_some() {
-        return builder.node(url);
-    }
-    let mut login = info.redis_settings().clone().set_password(password);
-    if let (None, Some(username)) = (login.username(), username) {
-        login = login.set_username(username);
-    }
-    match redis::Client::open(info.set_redis_settings(login)) {
-        Ok(client) => builder.client(client),
-        Err(_) => builder.node(url),
-    }
+    text.bytes().map(byte).collect()
 }
 
 #[cfg(test)]

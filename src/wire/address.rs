@@ -360,5 +360,5 @@ pub(super) fn login_refusal(
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests;

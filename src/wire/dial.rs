@@ -150,7 +150,7 @@ fn wait_for_one(pending: &[(usize, Socket)], span: Duration) -> io::Result<Optio
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     /// Only a hang takes this long.
-    const BOUND: Duration = Duration::from_mins(1);
+    const BOUND: Duration = Duration::from_secs(60);
 
     fn tcp(_: &SockAddr) -> io::Result<Socket> {
         Socket::new(Domain::IPV4, Type::STREAM, None)

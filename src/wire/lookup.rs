@@ -167,7 +167,7 @@ mod tests {
     fn one(name: &str) -> SocketAddr {
         let address = match name {
             "a" | "b" | "c" => format!("10.0.0.{}:1", u32::from_str_radix(name, 16).unwrap()),
-            _ => format!("[fd00::{}]:1", name.len() + usize::from(name.as_bytes()[0])),
+            _ => format!("[fd00::{:x}]:1", name.as_bytes()[0]),
         };
         address.parse().unwrap()
     }

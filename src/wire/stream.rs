@@ -188,7 +188,7 @@ impl Stream for Plain {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -162,7 +162,8 @@ fn parsed_once(head: &str, item: &str, length: usize) -> Option<Reply> {
             return Some(reply);
         }
         if let Some(behind_head) = come.len().checked_sub(head.len()) {
-            let parsed = come.len() - behind_head % item.len();
+            let begun = behind_head.checked_rem(item.len()).unwrap();
+            let parsed = come.len().saturating_sub(begun);
             come[..parsed].fill(b'!');
         }
     }
