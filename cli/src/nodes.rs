@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use redis::IntoConnectionInfo;
+use redis::{ConnectionInfo, IntoConnectionInfo};
 use redlatch::{Builder, LockManager, Protocol};
 
 use crate::arguments::{Lock, Servers};
@@ -168,7 +168,7 @@ fn with_node(
     password: Option<&str>,
 ) -> Builder {
     let known = url.into_connection_info().ok();
-    let login = known.as_ref().map(|info| info.redis_settings());
+    let login = known.as_ref().map(ConnectionInfo::redis_settings);
     match (login, password) {
         (Some(login), Some(password)) if login.password().is_none() => {
             let username = login.username().or(username);
