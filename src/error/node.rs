@@ -6,6 +6,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::shown::one_line;
+
+mod unknown;
+
 /// Why a node could not be asked, or why its answer is no vote.
 ///
 /// The message includes the cause, because a [`NodeReport`](super::NodeReport) prints only the message. So
@@ -179,7 +183,7 @@ impl fmt::Display for NodeError {
             Self::BreakerOpen { failure } => {
                 write!(f, "left out, it failed a moment ago: {failure}")
             }
-            Self::Connect { source } => write!(f, "no connection: {source}"),
+            Self::Connect { source } => write!(f, "no connection: {}", one_line(source)),
             Self::Login {
                 command,
                 code,
@@ -200,9 +204,9 @@ impl fmt::Display for NodeError {
                     "{command} was refused with {code}{space}{message}{advice}"
                 )
             }
-            Self::NoCredentials { source } => write!(f, "no credentials: {source}"),
+            Self::NoCredentials { source } => write!(f, "no credentials: {}", one_line(source)),
             Self::Closed { source } | Self::Broken { source } => {
-                write!(f, "the connection broke: {source}")
+                write!(f, "the connection broke: {}", one_line(source))
             }
             Self::Refused { code, message } => {
                 let advice = advice(code, message);
@@ -298,6 +302,7 @@ fn advice(code: &str, message: &str) -> &'static str {
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => {
             " (this is a Redis Cluster: every node has to be an independent master)"
         }
+        "ERR" if unknown::is_needed(message) => unknown::ADVICE,
         "OOM" => " (the server is out of memory)",
         "MISCONF" => " (the server refuses writes because it can't save to disk)",
         _ => "",

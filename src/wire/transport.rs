@@ -9,6 +9,7 @@ use super::resp::Reply;
 
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::shown::one_line;
 
 /// One open connection to one node.
 pub(crate) trait Transport: Send {
@@ -89,9 +90,7 @@ pub(crate) fn closed(error: impl Into<io::Error>) -> NodeError {
 pub(crate) fn clean(text: &str) -> String {
     // With these words, Redis repeats the arguments of a command that it does not know.
     let text = text.split(", with args").next().unwrap_or_default();
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    let words = without_tokens(text);
-    words.chars().map(printable).take(200).collect()
+    one_line(without_tokens(text)).chars().take(200).collect()
 }
 
 /// Stands in the place of text that must not be shown.

@@ -209,6 +209,7 @@ mod connecting {
 mod operations {
     #[cfg(feature = "serde")]
     mod exported;
+    mod foreign_text;
     mod health;
     mod health_hostile;
     mod health_servers;
