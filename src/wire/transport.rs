@@ -37,6 +37,9 @@ pub(crate) trait Transport: Send {
     /// Reads one reply.
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError>;
 
+    /// What is read from now on answers nobody. It only tells that the server has executed what was sent.
+    fn stop_asking(&mut self) {}
+
     /// Whether bytes beyond the last reply were received. If no other reply is due, nobody asked for them.
     fn has_surplus(&self) -> bool;
 
