@@ -76,7 +76,7 @@ fn a_real_server_answers_as_the_nodes_of_the_simulation_do() {
         return;
     };
     let mut compared: BTreeMap<String, usize> = BTreeMap::new();
-    for seed in 0..6 {
+    for seed in 0..8 {
         let drawn = |kind| Plan::draw(seed, kind);
         let rests = Plan {
             rests: true,
