@@ -127,6 +127,9 @@ impl Facts {
             (Vote::Failed(error), _) if error.is_broken() => self.silence = Some(error),
             (Vote::Failed(error), _) if error.is_forbidden() => self.untried = Some(error),
             (Vote::Failed(error), _) => self.refusal = Some(error),
+            (Vote::Granted, Vote::Failed(error)) if error.is_broken() || error.is_silence() => {
+                self.silence = Some(error);
+            }
             (Vote::Granted, Vote::Failed(error)) => self.not_released = Some(error),
             // Another URL of the server has got it; or a larger token would get it.
             (Vote::Held { .. } | Vote::Stale { .. }, _) => {}

@@ -65,6 +65,17 @@ fn what_came_of_a_lock_that_was_tried_is_told() {
            start the server, or fix its address or the network"],
         "failed",
     );
+    // It has gone away meanwhile.
+    found(
+        Vote::Granted,
+        fails(NodeError::TimedOut),
+        Warning,
+        &[
+            "h:1: no answer within the node timeout; check whether its process hangs, its machine is up, \
+           and the network is faster than node_timeout",
+        ],
+        "timed_out",
+    );
     found(
         Vote::Granted,
         fails(refused("BUSY", "a script")),
