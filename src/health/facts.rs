@@ -131,9 +131,8 @@ impl Facts {
                 self.silence = Some(error);
             }
             (Vote::Granted, Vote::Failed(error)) => self.not_released = Some(error),
-            // Another URL of the server has got it; or a larger token would get it.
-            (Vote::Held { .. } | Vote::Stale { .. }, _) => {}
-            (Vote::Granted | Vote::Released | Vote::Missing | Vote::NotAsked, _) => {}
+            // Where it is held, another URL of the server has got it; where its token is stale, a larger one would get it.
+            _ => {}
         }
     }
 

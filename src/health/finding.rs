@@ -227,16 +227,15 @@ fn refuses(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
     let objection = own.and_then(|rules| node.objection(rules));
     let refusal = node.refusal.clone().filter(|_| node.failure().is_none());
     let error = refusal.or(objection)?;
-    let (message, advice) = match error {
-        // It has answered questions, which change nothing.
-        NodeError::TimedOut => (
+    let (message, advice) = if error.is_silence() {
+        // It has answered all questions, which change nothing.
+        (
             "answers questions, and no request for a lock within the node timeout".into(),
             "check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync",
-        ),
-        error => (
-            error.to_string(),
-            "no lock can be taken there until that is fixed",
-        ),
+        )
+    } else {
+        let advice = "no lock can be taken there until that is fixed";
+        (error.to_string(), advice)
     };
     Some(finding("refuses", Warning, message, advice))
 }

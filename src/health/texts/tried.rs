@@ -4,102 +4,105 @@ use super::*;
 use crate::error::Vote;
 use crate::fencing::FencingToken;
 
-#[test]
-fn what_came_of_a_lock_that_was_tried_is_told() {
-    use Severity::{Ok, Warning};
-    let refused = |code: &str, message: &str| NodeError::Refused {
+fn refusal(code: &str, message: &str) -> Vote {
+    Vote::Failed(NodeError::Refused {
         code: code.into(),
         message: message.into(),
+    })
+}
+
+/// A node of which this came, when it was asked for a lock and got it back.
+fn tried(asked: Vote, given_back: Vote) -> Facts {
+    let mut node = good("h:1");
+    node.note_trial(asked, given_back);
+    node
+}
+
+#[test]
+fn a_node_that_gives_a_lock_and_takes_it_back_is_well() {
+    let stale = Vote::Stale {
+        counter: FencingToken::new(1),
     };
-    let found = |asked: Vote, given_back: Vote, severity, expected: &[&str], state| {
-        let mut node = good("h:1");
-        node.note_trial(asked, given_back);
-        assert_eq!(node.state(), state);
-        assert_eq!(node.can_vote(None), state == "up");
-        assert_found(node, severity, expected);
-    };
-    let fails = |error| Vote::Failed(error);
     for (asked, given_back) in [
         (Vote::Granted, Vote::Released),
         // It has ended before.
         (Vote::Granted, Vote::Missing),
         // Another URL of the same server has it.
         (Vote::held(None), Vote::Missing),
-        (Vote::held(None), fails(NodeError::TimedOut)),
+        (Vote::held(None), Vote::Failed(NodeError::TimedOut)),
         // A lock is asked for again with a larger token.
-        (
-            Vote::Stale {
-                counter: FencingToken::new(1),
-            },
-            Vote::Missing,
-        ),
+        (stale, Vote::Missing),
         (Vote::NotAsked, Vote::NotAsked),
     ] {
-        found(asked, given_back, Ok, &[], "up");
+        let node = tried(asked, given_back);
+        assert!(node.can_vote(None));
+        assert_found(node, Severity::Ok, &[]);
     }
-    found(
-        fails(refused("OOM", "no room")),
-        Vote::Missing,
-        Warning,
-        &[
-            "h:1: the server answered OOM no room (the server is out of memory); \
-           no lock can be taken there until that is fixed",
-        ],
-        "refuses",
-    );
-    found(
-        fails(NodeError::TimedOut),
-        fails(NodeError::TimedOut),
-        Warning,
-        &[
-            "h:1: answers questions, and no request for a lock within the node timeout; \
-           check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync",
-        ],
-        "refuses",
-    );
-    found(
-        fails(self::refused()),
-        fails(self::refused()),
-        Warning,
-        &["h:1: no connection: connection refused; \
-           start the server, or fix its address or the network"],
-        "failed",
-    );
-    // It has gone away meanwhile.
-    found(
-        Vote::Granted,
-        fails(NodeError::TimedOut),
-        Warning,
-        &[
-            "h:1: no answer within the node timeout; check whether its process hangs, its machine is up, \
-           and the network is faster than node_timeout",
-        ],
-        "timed_out",
-    );
-    found(
-        Vote::Granted,
-        fails(refused("BUSY", "a script")),
-        Warning,
-        &[
-            "h:1: gave a lock that could not be given back: the server answered BUSY a script; \
-           until that is fixed, a lock stays there for its ttl, however soon it is released",
-        ],
-        "up",
-    );
-    // In the words of each server.
+}
+
+#[test]
+fn a_node_that_gives_no_lock_or_keeps_it_says_why() {
+    let silence = || Vote::Failed(NodeError::TimedOut);
+    let unconnected = || Vote::Failed(refused());
+    for (asked, given_back, state, line) in [
+        (
+            refusal("OOM", "no room"),
+            Vote::Missing,
+            "refuses",
+            "the server answered OOM no room (the server is out of memory); \
+             no lock can be taken there until that is fixed",
+        ),
+        (
+            silence(),
+            silence(),
+            "refuses",
+            "answers questions, and no request for a lock within the node timeout; \
+             check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync",
+        ),
+        (
+            unconnected(),
+            unconnected(),
+            "failed",
+            "no connection: connection refused; start the server, or fix its address or the network",
+        ),
+        // It has gone away meanwhile.
+        (
+            Vote::Granted,
+            silence(),
+            "timed_out",
+            "no answer within the node timeout; check whether its process hangs, its machine is up, \
+             and the network is faster than node_timeout",
+        ),
+        (
+            Vote::Granted,
+            refusal("BUSY", "a script"),
+            "up",
+            "gave a lock that could not be given back: the server answered BUSY a script; \
+             until that is fixed, a lock stays there for its ttl, however soon it is released",
+        ),
+    ] {
+        let node = tried(asked, given_back);
+        assert_eq!(node.state(), state);
+        assert_eq!(node.can_vote(None), state == "up");
+        assert_found(node, Severity::Warning, &[&format!("h:1: {line}")]);
+    }
+}
+
+#[test]
+fn what_the_acl_forbids_could_not_be_tried_in_the_words_of_each_server() {
     for (code, message) in [
         ("NOPERM", "no"),
         ("ERR", "ACL failure in script: no"),
         ("@user_script:", "1: The user can't run this command"),
     ] {
-        let mut node = good("h:1");
-        node.note_trial(fails(refused(code, message)), Vote::Missing);
+        let node = tried(refusal(code, message), Vote::Missing);
         assert!(node.can_vote(None), "{code}");
         let health = Health::of(vec![node], None);
         let [finding] = &health.findings[..] else {
             panic!("{health}");
         };
-        assert_eq!((finding.code, finding.severity), ("untried", Warning));
+        assert_eq!(finding.code, "untried");
+        assert_eq!(finding.severity, Severity::Warning);
         assert!(finding.message.starts_with("could not try"), "{finding}");
     }
 }

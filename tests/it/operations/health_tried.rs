@@ -18,9 +18,10 @@ const MARKER: &str = "redlatch:node";
 /// Servers that are well, and a manager over them with this protocol.
 fn deployment(protocol: Protocol) -> (Vec<Server>, LockManager) {
     let servers = remembering(3);
-    let manager = match protocol {
-        Protocol::Fenced => fenced_over(&servers),
-        _ => patient(servers.iter().map(Server::url)),
+    let manager = if protocol == Protocol::Fenced {
+        fenced_over(&servers)
+    } else {
+        patient(servers.iter().map(Server::url))
     };
     (servers, manager)
 }
