@@ -277,15 +277,8 @@ const IN_CLUSTER: &str =
 
 /// The advice for an operator about an error that a server answered.
 fn advice(code: &str, message: &str) -> &'static str {
-    // For a refusal within a script, Redis has no error code: Redis 7 answers ERR, Redis 6 the name and line of the
-    // script.
-    let is_forbidden = |text: &str| {
-        let refusals = ["can't run this command", "ACL failure", "can't access"];
-        refusals.iter().any(|words| text.contains(words))
-    };
     match code {
-        "ERR" | "@user_script:" if is_forbidden(message) => advice("NOPERM", message),
-
+        "ERR" | "@user_script:" if is_forbidden(code, message) => advice("NOPERM", message),
         "NOAUTH" => " (the server demands a password, and none was given: give one)",
         "WRONGPASS" => " (the user or the password is wrong)",
         "NOPERM" if is_about_a_key(message) => {
@@ -307,6 +300,14 @@ fn advice(code: &str, message: &str) -> &'static str {
         "MISCONF" => " (the server refuses writes because it can't save to disk)",
         _ => "",
     }
+}
+
+/// Whether the user's ACL is the reason. For a refusal within a script, Redis has no error code: Redis 7 answers ERR, Redis 6
+/// the name and line of the script.
+fn is_forbidden(code: &str, message: &str) -> bool {
+    let refusals = ["can't run this command", "ACL failure", "can't access"];
+    let is_of_script = matches!(code, "ERR" | "@user_script:");
+    code == "NOPERM" || is_of_script && refusals.iter().any(|words| message.contains(words))
 }
 
 /// Whether a server refuses the key, and not the command: "No permissions to access a key", "… no permissions to access
@@ -355,6 +356,11 @@ impl NodeError {
     /// Whether the node certainly counts for no holder, because its key is no lock.
     pub(crate) fn is_about_the_key(&self) -> bool {
         matches!(self, Self::NotALock { .. })
+    }
+
+    /// Whether the user's ACL forbids it.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused { code, message } if is_forbidden(code, message))
     }
 
     /// Whether the user's ACL has no pattern for the key, so that no command can use it.

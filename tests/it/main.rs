@@ -213,6 +213,7 @@ mod operations {
     mod health;
     mod health_hostile;
     mod health_servers;
+    mod health_tried;
     mod health_users;
     mod list;
     mod list_servers;
