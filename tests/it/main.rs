@@ -62,6 +62,7 @@ mod combining {
 #[cfg(test)]
 mod waiting {
     mod cancelled;
+    mod cancelled_before;
     mod fairness;
     #[cfg(target_os = "linux")]
     mod handover;
