@@ -33,7 +33,7 @@ pub enum LossCause {
     /// stopped.
     #[non_exhaustive]
     Expired {
-        /// What each node said of an extension that came too late.
+        /// What each node said of an extension, a release or an adoption that came too late.
         nodes: Vec<NodeReport>,
     },
     /// A majority of the nodes no longer has our key, and most of these have the key of another holder, or the lock
@@ -93,6 +93,19 @@ impl LossCause {
             | Self::MaxHold { nodes } => nodes,
             Self::Released => &[],
         }
+    }
+
+    /// The same cause, with what the nodes have said since.
+    pub(crate) fn with(mut self, votes: Vec<NodeReport>) -> Self {
+        match &mut self {
+            Self::Expired { nodes }
+            | Self::Taken { nodes }
+            | Self::Vanished { nodes }
+            | Self::Unreachable { nodes }
+            | Self::MaxHold { nodes } => *nodes = votes,
+            Self::Released => {}
+        }
+        self
     }
 }
 

@@ -134,6 +134,7 @@ mod interop {
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {
+    mod expiry;
     mod healed;
     mod healing;
     mod loss;

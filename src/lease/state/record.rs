@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use super::{Inner, LeaseState, MutexGuard};
+use super::{Ended, Inner, LeaseState, MutexGuard};
 use crate::error::{LossCause, NodeReport};
 use crate::log_lines;
 use crate::verdict::{self, Verdict};
@@ -18,14 +18,28 @@ impl LeaseState {
         }
     }
 
-    /// Records the release by the guard, or the loss that the release has found; unless a loss was recorded before.
-    pub(crate) fn given_back(&self, nodes: &[NodeReport]) {
-        let mut state = self.state.lock();
-        if verdict::of_held(nodes) == Verdict::Lost {
-            return self.tell_loss(&mut state, &verdict::loss(nodes.to_vec()));
+    /// Records the release by the guard, or the loss that it has found; unless a loss was recorded before. Returns how the
+    /// lock was lost, if it was.
+    pub(crate) fn given_back(&self, ended: &Ended, nodes: &[NodeReport]) -> Option<LossCause> {
+        let loss = ended.loss.clone().or_else(|| self.lost_by(ended, nodes));
+        match &loss {
+            Some(cause) => self.tell_loss(&mut self.state.lock(), cause),
+            None => self.released(),
         }
-        drop(state);
-        self.released();
+        loss
+    }
+
+    /// How the lock was lost, if the votes on its release don't confirm it. Nodes that answer after its end have no key of it, and
+    /// that says nothing of the time before.
+    fn lost_by(&self, ended: &Ended, nodes: &[NodeReport]) -> Option<LossCause> {
+        let verdict = verdict::of_held(nodes);
+        if verdict == Verdict::Confirmed {
+            return None;
+        }
+        if self.owner.clock.now_for_records() >= ended.deadline {
+            return Some(ended.expiry.clone().with(nodes.to_vec()));
+        }
+        (verdict == Verdict::Lost).then(|| verdict::loss(nodes.to_vec()))
     }
 
     /// Records that the guard has released the lock, or handed it over; unless a loss was recorded before.
