@@ -160,6 +160,7 @@ mod resting {
 /// The fenced protocol.
 #[cfg(test)]
 mod fenced {
+    mod aliases;
     mod opening;
     mod protocol;
     mod setup;
