@@ -97,7 +97,7 @@ impl LockGuard {
         // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
         // released.
         let ended = self.lease.end();
-        self.shared.keeper.forget(&self.lease);
+        self.shared.forget(&self.lease);
         let rest = self.rest(ended.loss.as_ref(), ending);
         if ended.loss.is_none() && rest.is_none() && self.hand_over(turns.only(), &ended) {
             self.lease.released();

@@ -203,13 +203,14 @@ impl LockManager {
     /// ```
     pub fn stats(&self) -> Stats {
         let cluster = self.cluster();
-        let nodes = cluster.each().map(|node| node.stats.snapshot(node.name()));
         let waits = if cluster.is_forked() {
             // A thread of the parent may have held their mutex at the fork, and nobody unlocks it in the child.
             Waits::unknown()
         } else {
+            self.shared.held.note_ends(cluster.clock.now_for_records());
             cluster.stats.waits.snapshot()
         };
+        let nodes = cluster.each().map(|node| node.stats.snapshot(node.name()));
         cluster.stats.snapshot(nodes.collect(), waits)
     }
 }
