@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::message::is_resting;
+use super::message::{is_no_lock, is_resting};
 use super::{NodeReport, Reports};
 
 /// How a lock was lost, with what the nodes said.
@@ -37,7 +37,8 @@ pub enum LossCause {
         nodes: Vec<NodeReport>,
     },
     /// A majority of the nodes no longer has our key, and most of these have the key of another holder, or the lock
-    /// [rests](crate::LockRequest::at_least) there: somebody has had it since, or has given it back with this token.
+    /// [rests](crate::LockRequest::at_least) there: somebody has had it since, or has given it back with this token. Or
+    /// something else is under the key, which is no lock ([`NodeError::NotALock`](crate::NodeError::NotALock)).
     #[non_exhaustive]
     Taken {
         /// What each node said.
@@ -115,6 +116,9 @@ impl fmt::Display for LossCause {
             Self::Expired { .. } => "its validity has ended",
             Self::Taken { nodes } if is_resting(nodes) => {
                 "a majority of the nodes has lost it, and on most of them the lock rests"
+            }
+            Self::Taken { nodes } if is_no_lock(nodes) => {
+                "a majority of the nodes has lost it, and on most of them something else is under its key"
             }
             Self::Taken { .. } => {
                 "a majority of the nodes has lost it, most of them to another holder"

@@ -26,7 +26,7 @@ impl LockManager {
     /// on several resources is an ordinary lock on each of them, so ask for each.
     ///
     /// A key that never expires, or that holds another type, is no lock and counts for no holder. [`lock`](Self::lock)
-    /// can't get a vote where there is such a key.
+    /// can't get a vote where there is such a key. If it is a lock that lost its time to live, the view says so.
     ///
     /// # Errors
     ///

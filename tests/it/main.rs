@@ -140,6 +140,7 @@ mod keeping {
     mod loss;
     mod on_servers;
     mod pace;
+    mod replaced;
     mod rolling;
     mod schedule;
 }
@@ -217,6 +218,7 @@ mod operations {
     mod list;
     mod list_servers;
     pub(crate) mod logs;
+    mod lost_ttl;
     mod open_metrics;
     mod page;
     mod page_shared;
