@@ -85,7 +85,7 @@ pub(crate) struct Ended {
     /// When the validity would have ended; long ago if the lock was lost.
     pub(crate) deadline: Timestamp,
     /// How the lock is lost if its validity ends before a majority has released it.
-    expiry: LossCause,
+    pub(crate) expiry: LossCause,
     /// What each node may have of the lock, in the canonical order.
     pub(crate) standings: Standings,
     /// The caller drops them last: the drop of what they own may take time, or panic.
