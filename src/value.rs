@@ -291,7 +291,7 @@ mod tests {
         use crate::wire::scripts::{EXTEND, RELEASE, fenced};
         // Of a lock that lost its time to live, the token alone as well.
         let (token, longer) = (Token::HEX_LEN - 1, LONGEST + 1);
-        let shortest = format!("(left < 0 and {token} or {})", token + 1);
+        let shortest = format!("(left == -1 and {token} or {})", token + 1);
         let range = format!("#value > {shortest} and #value < {longer}");
         for script in [
             EXTEND,

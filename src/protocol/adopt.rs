@@ -72,20 +72,18 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
 /// The error of an adoption that has lasted beyond the end of the lease: that nodes have no key then says nothing of the time
 /// before.
 fn expired(error: Error) -> Error {
-    match error {
-        Error::Lost { resource, cause } => {
-            let nodes = cause.nodes().to_vec();
-            let cause = LossCause::Expired { nodes };
-            Error::Lost { resource, cause }
-        }
-        Error::Unavailable {
-            resource, nodes, ..
-        } => {
-            let cause = LossCause::Expired { nodes };
-            Error::Lost { resource, cause }
-        }
-        error => error,
-    }
+    let (resource, nodes) = if let Error::Lost { resource, cause } = error {
+        (resource, cause.nodes().to_vec())
+    } else if let Error::Unavailable {
+        resource, nodes, ..
+    } = error
+    {
+        (resource, nodes)
+    } else {
+        return error;
+    };
+    let cause = LossCause::Expired { nodes };
+    Error::Lost { resource, cause }
 }
 
 /// Until when the lock has to rest, by the clock of this process. No lease makes that longer than a minimum can be.

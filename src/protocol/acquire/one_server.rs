@@ -73,9 +73,12 @@ fn of_each_server_the_name_that_was_asked_first_votes_whatever_the_order() {
 #[test]
 fn a_server_that_has_set_the_key_under_one_name_refuses_it_under_another_as_the_same_server() {
     let held = || Vote::held(None);
-    let is_same = |ballot: &Ballot| match &ballot.report.vote {
-        Vote::Failed(NodeError::SameServer { other }) => Some(other.to_string()),
-        _ => None,
+    let is_same = |ballot: &Ballot| {
+        if let Vote::Failed(NodeError::SameServer { other }) = &ballot.report.vote {
+            Some(other.to_string())
+        } else {
+            None
+        }
     };
     for (votes, expected) in [
         (

@@ -16,7 +16,7 @@ end
 local function refusal(lock, value)
   if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   local left = redis.call('PTTL', lock)
-  if type(value) == 'string' then return {left, #value > (left < 0 and 39 or 40) and #value < 274 and value or nil} end
+  if type(value) == 'string' then return {left, #value > (left == -1 and 39 or 40) and #value < 274 and value or nil} end
   if left == -2 then return {-2} end
   local last, why_not = last_end(lock)
   if not last then return why_not end

@@ -6,6 +6,8 @@ use redlatch_testing::Server;
 use crate::fenced::setup::{TTL, open};
 use crate::managers::{fenced, patient};
 
+type Take = fn(&LockManager) -> Result<LockGuard, Error>;
+
 #[test]
 fn a_server_that_refuses_its_own_key_under_another_name_is_named_as_the_same_server() {
     let twice = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
@@ -17,7 +19,7 @@ fn a_server_that_refuses_its_own_key_under_another_name_is_named_as_the_same_ser
     }
     let same =
         |report: &&NodeReport| matches!(&report.vote, Vote::Failed(NodeError::SameServer { .. }));
-    let takes: [(&str, fn(&LockManager) -> Result<LockGuard, Error>); 5] = [
+    let takes: [(&str, Take); 5] = [
         ("lock", |manager| manager.try_lock("job", TTL)),
         ("labelled", |manager| {
             manager.request("job").holder("web-3").try_lock()

@@ -1,5 +1,10 @@
 //! A lock that has expired by the clock is told as expired, whatever the nodes say that answer late.
 
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "a test that underflows fails, as it should"
+)]
+
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
@@ -138,10 +143,10 @@ fn a_kept_lock_whose_end_a_release_sleeps_over_is_told_why_it_was_not_renewed() 
         }
         fixture.sleep_over_the_end_of(&guard);
         let cause = cause_of(guard.unlock(), "unlock");
-        let is_told = match &cause {
-            LossCause::MaxHold { .. } => !is_down,
-            LossCause::Unreachable { .. } => is_down,
-            _ => false,
+        let is_told = if is_down {
+            matches!(cause, LossCause::Unreachable { .. })
+        } else {
+            matches!(cause, LossCause::MaxHold { .. })
         };
         assert!(is_told, "{cause}");
     }

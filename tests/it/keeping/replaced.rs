@@ -1,5 +1,10 @@
 //! A lock whose key was replaced by something that is no lock: its holder is told at the first renewal, and why.
 
+#![expect(
+    clippy::unchecked_time_subtraction,
+    reason = "a test that underflows fails, as it should"
+)]
+
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;

@@ -116,10 +116,10 @@ fn a_list_tells_it_of_the_node_where_it_is_so() {
 fn programs_are_told_that_it_never_expires_and_what_that_means() {
     let (servers, [one, other]) = processes(Protocol::Classic);
     let guard = one.lock("job", TTL).unwrap();
-    servers.iter().for_each(|server| {
+    for server in &servers {
         server.command(&["PERSIST", "job"]);
         server.command(&["SET", "settings", "of another program"]);
-    });
+    }
     let of_nodes = |name: &str| {
         let status = serde_json::to_value(other.status(name).unwrap()).unwrap();
         status["nodes"].clone()

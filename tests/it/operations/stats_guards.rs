@@ -168,9 +168,10 @@ fn a_lock_whose_guard_was_forgotten_is_held_until_it_ends_and_lost_then() {
             let stats = manager.stats();
             (stats.held(), stats.lost)
         };
-        clock.advance(TTL - TTL / 50);
+        let part = TTL / 50;
+        clock.advance(part * 49);
         assert_eq!(stats(), (1, 0), "{kind}");
-        clock.advance(TTL / 50);
+        clock.advance(part);
         assert_eq!(stats(), (0, 1), "{kind}");
         // The next holder's is another one, whose end is counted once.
         let guard = take(&manager).unwrap();

@@ -24,6 +24,7 @@ struct Verb {
     call: Call,
 }
 
+type Begin = fn(&LockManager) -> LockRequest<'_>;
 type OfRequest = fn(&LockRequest<'_>) -> Result<LockGuard, Error>;
 type OfReader = fn(&RwLock<'_>) -> Result<LockGuard, Error>;
 
@@ -52,7 +53,7 @@ const WRITES: [(&str, OfReader); 4] = [
 
 /// Every method that takes a `Cancel`, on everything that can be asked for.
 fn verbs() -> Vec<Verb> {
-    let kinds: [(&str, fn(&LockManager) -> LockRequest<'_>); 7] = [
+    let kinds: [(&str, Begin); 7] = [
         ("lock", |manager| manager.request("job")),
         ("kept lock", |manager| {
             let request = manager.request("job");
@@ -160,7 +161,13 @@ fn no_verb_asks_anybody_again_once_it_was_cancelled() {
                     Kind::Set => b"$-1\r\n",
                     Kind::Look => b"-ERR I don't look\r\n",
                     Kind::Retake if command.words[2] == "2" => b"*2\r\n:1\r\n*1\r\n:3600000\r\n",
-                    _ => b"*1\r\n:3600000\r\n",
+                    Kind::Retake
+                    | Kind::Release
+                    | Kind::Pass
+                    | Kind::Extend
+                    | Kind::Listen
+                    | Kind::Probe
+                    | Kind::Other => b"*1\r\n:3600000\r\n",
                 });
             })
         };
