@@ -79,9 +79,12 @@ pub enum NodeError {
         got: String,
     },
     /// The key exists on the node but is no lock: it holds another type, or never expires.
+    ///
+    /// If it never expires and has the value of a holder of this crate, it is a lock that lost its time to live, as by
+    /// `PERSIST`. Its holder may still have it, so the message says that and not that the key may be deleted.
     #[non_exhaustive]
     NotALock {
-        /// Which of the two.
+        /// Which of the three.
         reason: &'static str,
         /// The length in bytes of the value of a key that never expires, if the node was asked for it, as
         /// [`LockManager::status`](crate::LockManager::status) does. The value itself may be private to another
@@ -215,20 +218,7 @@ impl fmt::Display for NodeError {
                 write!(f, "the server answered {code} {message}{advice}")
             }
             Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
-            Self::NotALock {
-                reason,
-                length,
-                resource,
-            } => {
-                match resource {
-                    None => write!(f, "the key is not a lock: it {reason}; ")?,
-                    Some(name) => write!(f, "the key of {name:?} is not a lock: it {reason}; ")?,
-                }
-                if let Some(length) = length {
-                    write!(f, "its value has {length} bytes; ")?;
-                }
-                f.write_str("choose another resource or key_prefix, or delete the key")
-            }
+            Self::NotALock { .. } => self.fmt_not_a_lock(f),
             Self::PoolExhausted => f.write_str(
                 "all connections of the pool were in use for half of the node_timeout; raise pool_size",
             ),
@@ -312,11 +302,6 @@ impl NodeError {
     /// may still be asked.
     pub(crate) fn is_left_out(&self) -> bool {
         matches!(self, Self::BreakerOpen { .. })
-    }
-
-    /// Whether the node certainly counts for no holder, because its key is no lock.
-    pub(crate) fn is_about_the_key(&self) -> bool {
-        matches!(self, Self::NotALock { .. })
     }
 
     /// Whether the user's ACL forbids it.

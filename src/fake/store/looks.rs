@@ -39,7 +39,9 @@ impl Store {
                     Reply::Bulk(beginning.to_vec()),
                 ])
             }
-            (Content::Sorted(readers), Reply::Array(mut parts)) if parts.len() > 1 => {
+            (Content::Sorted(readers), Reply::Array(mut parts))
+                if matches!(parts[..], [_, Reply::Int(_)]) =>
+            {
                 let living = readers.0.values().filter(|end| **end >= now_ms);
                 let Some(first) = living.min() else {
                     return why_not(-2);

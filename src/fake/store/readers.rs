@@ -86,18 +86,26 @@ impl Store {
         let Some(entry) = self.get(lock, now) else {
             return why_not(-2);
         };
-        let pttl = Reply::Int(entry.pttl(now));
+        let pttl = entry.pttl(now);
         let behind = match &entry.content {
-            // The value, if it may tell who has the lock.
-            Content::Text(text) => (41..274)
-                .contains(&text.len())
-                .then(|| Reply::Bulk(text.clone().into_bytes())),
-            Content::Sorted(readers) if is_read => Some(count(readers.count_from(now_ms))),
-            Content::Sorted(_) | Content::Set(_) | Content::List(_) | Content::Other => {
-                return why_not(-3);
+            // The value, if it may tell who has the lock, or had it before it lost its time to live.
+            Content::Text(text) => {
+                let shortest = if pttl < 0 { 40 } else { 41 };
+                (shortest..274)
+                    .contains(&text.len())
+                    .then(|| Reply::Bulk(text.clone().into_bytes()))
             }
+            Content::Sorted(readers) if is_read => Some(count(readers.count_from(now_ms))),
+            Content::Sorted(readers) => match (readers.last(), readers.last_end()) {
+                (Some((last, _)), Some(_)) => {
+                    let last = last.as_bytes();
+                    Some(Reply::Bulk(last.get(..274).unwrap_or(last).to_vec()))
+                }
+                _ => return why_not(-3),
+            },
+            Content::Set(_) | Content::List(_) | Content::Other => return why_not(-3),
         };
-        Reply::Array(std::iter::once(pttl).chain(behind).collect())
+        Reply::Array(std::iter::once(Reply::Int(pttl)).chain(behind).collect())
     }
 
     /// What is left of the intent of a writer. One that lasts for too long is of a time when the clock was ahead.

@@ -25,7 +25,8 @@ const UNREACHED: [(&str, &[&str]); 5] = [
             "inspect_read: local left = its and its - now_ms() or -1: or 2 because of the last",
             "readers: if not last then return nil, why_not.err and why_not or refusal(lock, redis.pcall('GET', lock)) end: or 2 because of the last",
             "readers: return last, now_ms(), its and tonumber(its) or -1: or 2 because of the last",
-            "refusal: if type(value) == 'string' then return {left, #value > 40 and #value < 274 and value or nil} end: or 3 because of the last",
+            "refusal: if type(value) == 'string' then return {left, #value > (left == -1 and 39 or 40) and #value < 274 and value or nil} end: or 2 because of the last",
+            "refusal: if type(value) == 'string' then return {left, #value > (left == -1 and 39 or 40) and #value < 274 and value or nil} end: or 5 because of the last",
         ],
     ),
     (
