@@ -240,6 +240,8 @@ mod operations {
 mod threads {
     #[cfg(target_os = "linux")]
     pub(crate) mod forks;
+    #[cfg(target_os = "linux")]
+    mod held_at_a_fork;
     mod many;
     #[cfg(target_os = "linux")]
     mod own;
