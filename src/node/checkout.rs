@@ -25,6 +25,8 @@ pub(super) struct Checkout<'x> {
     since: Timestamp,
     /// When the requests were sent first.
     pub(super) sent_at: Timestamp,
+    /// For how long the connection was idle before that. None if it was made for the requests.
+    pub(super) idle: Option<Duration>,
     /// Whether a write of several requests has begun. If it fails, some of them may have been sent as a whole.
     may_be_sent: bool,
     /// Whether the node has answered one of the requests.
@@ -45,8 +47,15 @@ pub(super) enum ConnectionAge {
 }
 
 impl<'x> Checkout<'x> {
-    pub(super) fn new(call: Call<'x>, slot: SlotInUse, since: Timestamp) -> Self {
+    pub(super) fn new(call: Call<'x>, mut slot: SlotInUse, since: Timestamp) -> Self {
         let node = call.node;
+        if call
+            .all
+            .iter()
+            .any(|asked| asked.request.needs_new_connection)
+        {
+            slot.close();
+        }
         let generation = node.generation();
         let spans = call.all.iter();
         Self {
@@ -58,6 +67,7 @@ impl<'x> Checkout<'x> {
             generation,
             since,
             sent_at: since,
+            idle: None,
             may_be_sent: false,
             has_answered: false,
         }
@@ -92,7 +102,7 @@ impl<'x> Checkout<'x> {
             self.send_all(Request::first)?;
             return Ok(ConnectionAge::Fresh);
         }
-        self.slot.note_use(self.sent_at);
+        self.idle = Some(self.slot.note_use(self.sent_at));
         match self.send_all(Request::first) {
             Err(error) if error.is_closed() => {
                 self.node().retire(self.generation);
@@ -112,6 +122,7 @@ impl<'x> Checkout<'x> {
 
     fn connect(&mut self) -> Result<(), NodeError> {
         self.slot.close();
+        self.idle = None;
         // This may take as long as a node timeout.
         self.call.pacer.is_late();
         self.generation = self.node().generation();

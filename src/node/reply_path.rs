@@ -206,7 +206,7 @@ impl Stage {
                 let ballot = self.node.acquire(&Attempt::new(command, TTL));
                 outcome(&ballot.report.vote)
             }
-            Verb::Release => only(release_all(node(), &release).nodes),
+            Verb::Release => only(release_all(node(), &release, Duration::from_secs(3600)).nodes),
             Verb::Extend => {
                 let mut locks = extend_all(node(), &command.extend(TTL), 1);
                 only(locks.pop().unwrap_or_default())

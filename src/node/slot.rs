@@ -28,6 +28,9 @@ pub(crate) struct Slot {
     connection: Option<Box<OpenConnection>>,
 }
 
+/// A connection that has carried nothing for this long and is silent then may have been forgotten on the way.
+pub(super) const SUSPICIOUS_IDLE: Duration = Duration::from_secs(1);
+
 /// A connection that has carried nothing for this long is not used again. What is between may have forgotten it without a word:
 /// load balancers do after some minutes.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
@@ -103,11 +106,14 @@ impl Slot {
         }));
     }
 
-    /// Something is sent on the connection now.
-    pub(crate) fn note_use(&mut self, now: Timestamp) {
-        if let Some(connection) = &mut self.connection {
-            connection.used_at = now;
-        }
+    /// Something is sent on the connection now. Returns for how long it was idle.
+    pub(crate) fn note_use(&mut self, now: Timestamp) -> Duration {
+        self.connection
+            .as_mut()
+            .map_or(Duration::ZERO, |connection| {
+                let before = mem::replace(&mut connection.used_at, now);
+                now.saturating_since(before)
+            })
     }
 
     /// Lets no further request be sent on this connection. Replies may still be read.
