@@ -1,8 +1,8 @@
 //! Lets one thread at a time try a node that refuses connections, closes them or rejects the login. The others get its answer.
 //!
-//! A connection that can't be made, or that ends before the first reply to a request, shuts the gate. While the gate is shut,
-//! one thread may try after each pause, and each failure makes the pause longer. A reply on a new connection opens the gate.
-//! Requests on open connections don't come here.
+//! A connection that can't be made, or that ends before the server has said who it is, shuts the gate. While the gate is shut,
+//! one thread may try at a time: at once after the first failure, and after a pause that grows with each further one. A reply
+//! on a new connection opens the gate. Requests on open connections don't come here.
 //!
 //! What a thread does at a gate that is shut depends on its request:
 //!
@@ -29,7 +29,7 @@ use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 use crate::wire::resp::Reply;
 use crate::wire::transport::NO_REPLY;
 
-/// The pause after the failure that shuts the gate.
+/// The pause after the second failure in succession. The first one may be that of one connection alone, and has none.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
 /// The longest pause, which makes 16 tries a second. A password that was put right works after this time at the latest.
@@ -144,11 +144,13 @@ impl Gate {
     fn shut(&self, number: Option<u64>, failure: &NodeError, now: Timestamp) {
         let state = self.state.lock();
         let (pause, failed, under_way) = match (&state.shut, number) {
-            (None, _) => (FIRST_PAUSE, 0, None),
+            (None, _) => (Duration::ZERO, 0, None),
             // It is older than the failure that is known.
             (Some(_), None) => return,
             (Some(shut), Some(number)) => (
-                shut.pause.saturating_mul(2).min(LONGEST_PAUSE),
+                shut.pause
+                    .saturating_mul(2)
+                    .clamp(FIRST_PAUSE, LONGEST_PAUSE),
                 shut.failed.max(number),
                 shut.under_way.filter(|other| *other != number),
             ),
@@ -221,14 +223,14 @@ impl State {
 }
 
 impl Visit<'_> {
-    /// There was no connection, or it ended in this way before the first reply to a request.
+    /// There was no connection, or it ended in this way before the server said who it is.
     fn failed(mut self, error: &NodeError, now: Timestamp) {
         if is_refusal(error) {
             self.gate.shut(self.number.take(), error, now);
         }
     }
 
-    /// There is a reply to a request.
+    /// The server has answered.
     fn answered(mut self) {
         self.number = None;
         self.gate.open();
@@ -300,7 +302,8 @@ impl<'x> Checkout<'x> {
         }
     }
 
-    /// Tells the gate what has become of a new connection: it has failed, or a request has its reply.
+    /// Tells the gate what has become of a new connection: it has failed, or a request has its reply. A server that has said
+    /// who it is takes connections, whatever it makes of the request.
     pub(super) fn tell_gate(&mut self, error: Option<&NodeError>) {
         if !matches!(self.passage, Passage::New(_)) {
             return;
@@ -314,8 +317,8 @@ impl<'x> Checkout<'x> {
             _ => None,
         };
         match error.or(refused.as_ref()) {
-            Some(error) => visit.failed(error, self.node().now()),
-            None => visit.answered(),
+            Some(error) if self.slot.run_id().is_none() => visit.failed(error, self.node().now()),
+            _ => visit.answered(),
         }
     }
 

@@ -6,12 +6,10 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Builder, Credentials, Error, LockManager, NodeError, Vote};
-use redlatch_testing::scripted::Scripted;
-use redlatch_testing::{Server, eventually, now, pause};
+use redlatch_testing::{Server, eventually, now};
 
 use crate::connecting::connections::TTL;
 use crate::managers::PATIENCE;
@@ -147,11 +145,6 @@ fn a_server_that_closes_each_connection_is_connected_to_at_few_times_however_man
     for doorman in [
         Doorman::start(|_| ()),
         Doorman::start(|stream| answer(stream, b"")),
-        // It answers who it is.
-        Doorman::start(|stream| {
-            answer(stream, b"$1\r\na\r\n");
-            end(stream);
-        }),
     ] {
         let count = || doorman.count.load(Ordering::SeqCst);
         assert_costs(50.0, &doorman.manager_without_login(), count, is_closed);
@@ -226,24 +219,4 @@ fn a_password_that_is_put_right_works_for_all_threads_and_few_calls_ask_for_it_m
     #[expect(clippy::cast_precision_loss, reason = "there are not so many")]
     let are_few = (asked as f64) < AT_ONCE + 20.0 * took.as_secs_f64();
     assert!(are_few, "{asked} logins in {took:?}");
-}
-
-#[test]
-fn a_node_that_was_quiet_is_tried_at_once() {
-    let closes = Arc::new(AtomicBool::new(true));
-    let script = Arc::clone(&closes);
-    let server = Scripted::start(move |peer, command| {
-        if script.load(Ordering::SeqCst) {
-            peer.close();
-        } else {
-            peer.say(command.consent());
-        }
-    });
-    let manager = build(LockManager::builder().node(server.url()));
-    for _ in 0..10 {
-        assert!(manager.try_lock("job", TTL).is_err());
-    }
-    closes.store(false, Ordering::SeqCst);
-    pause(Duration::from_millis(100));
-    manager.try_lock("job", TTL).unwrap().unlock().unwrap();
 }
