@@ -118,10 +118,12 @@ impl Gate {
         if !self.is_shut.load(Ordering::Relaxed) {
             return Ok(visit(None));
         }
-        let mut state = self.state.lock();
-        let came = state.begun;
+        let came = self.state.lock().begun;
         loop {
-            match state.step(manner, came, clock.now()) {
+            // Not under the mutex: in a simulation, another client may go on here.
+            let now = clock.now();
+            let mut state = self.state.lock();
+            match state.step(manner, came, now) {
                 Step::Try => return Ok(visit(state.begin())),
                 Step::Wait(until) if !clock.has_ended() => {
                     clock.wait(&self.ended, &mut state, until);
@@ -264,7 +266,7 @@ fn is_refusal(error: &NodeError) -> bool {
     is_known && error.is_of_node()
 }
 
-impl<'x> Checkout<'x> {
+impl Checkout<'_> {
     /// Waits at the gate of the node until a connection may be made, or returns why none can be made.
     pub(super) fn pass_gate(&mut self) -> Result<(), NodeError> {
         let node = self.node();
