@@ -282,22 +282,19 @@ impl Checkout<'_> {
 
     /// What the requests demand of the gate. The most insistent one decides.
     fn manner(&self) -> Manner {
-        let mut all = self.call.all.iter().map(|asked| asked.request);
-        if all.clone().any(Request::is_about_health) {
-            return Manner::Examines;
-        }
-        if all.clone().any(|request| request.repetitions() > 0) {
+        let all = || self.call.unanswered().map(|(_, asked)| asked.request);
+        if all().any(Request::is_about_health) {
+            Manner::Examines
+        } else if all().any(|request| request.repetitions() > 0) {
             let (now, deadline) = (self.node().now(), self.last_deadline());
             let half = deadline.saturating_since(now).checked_div(2);
             let half = now.saturating_add(half.unwrap_or_default());
             let has_tried = matches!(self.passage, Passage::Known);
-            return Manner::Insists {
+            Manner::Insists {
                 at_latest: Some(half).filter(|_| !has_tried),
                 deadline,
-            };
-        }
-        let is_long = |request: &Request<'_>| matches!(request.patience(), Patience::Long(_));
-        if all.any(is_long) {
+            }
+        } else if all().any(|request| matches!(request.patience(), Patience::Long(_))) {
             Manner::Listens
         } else {
             Manner::Asks
@@ -310,17 +307,19 @@ impl Checkout<'_> {
         if !matches!(self.passage, Passage::New(_)) {
             return;
         }
-        let Passage::New(visit) = mem::replace(&mut self.passage, Passage::Known) else {
-            return;
-        };
         // A server that has too many clients answers so, and closes.
         let refused = match self.slot.refusal() {
             Some(Reply::Error(refused)) => Some(refusal(refused)),
             _ => None,
         };
-        match error.or(refused.as_ref()) {
-            Some(error) if self.slot.run_id().is_none() => visit.failed(error, self.node().now()),
-            _ => visit.answered(),
+        let failure = error.or(refused.as_ref());
+        let failure = failure.filter(|_| self.slot.run_id().is_none());
+        let now = self.node().now();
+        if let Passage::New(visit) = mem::replace(&mut self.passage, Passage::Known) {
+            match failure {
+                Some(failure) => visit.failed(failure, now),
+                None => visit.answered(),
+            }
         }
     }
 
