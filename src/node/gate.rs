@@ -8,9 +8,10 @@
 //!
 //! - A vote, a look or a probe fails at once, with the answer of the last try. Its caller asks again later.
 //! - A release, an undo, an extension or a status must not be told what was so before it came: the node may be back, and may
-//!   have the key. So it waits for the answer of a try that begins after it came, its own or that of another thread. After half
-//!   of its time it tries in any case. So it reaches a node that is back, as it would without the gate, and no key stays. Those
-//!   that wait at the same time have one try in common, so they make no storm.
+//!   have the key. So it waits for the answer of a try that begins after it came, its own or that of another thread. If nobody
+//!   has begun one by half of its time, or if no answer has come by three quarters of it, it tries itself, whatever the pause. So
+//!   it reaches a node that is back, or that stands still, as it would without the gate, and no key stays. Those that wait at the
+//!   same time have one try in common, so they make no storm.
 //! - A wait for a release of another client never tries, because its reply may take long.
 //! - A question about the health of a server always tries, because it has to find out what is so now.
 //!
@@ -72,14 +73,23 @@ enum Manner {
     Asks,
     /// It waits for the answer of a try that begins after it came.
     Insists {
-        /// When it tries itself although the pause is not over. None if it has tried before.
-        at_latest: Option<Timestamp>,
+        /// None if it has tried before.
+        own_try: Option<OwnTry>,
         deadline: Timestamp,
     },
     /// It takes the answer of the last try.
     Listens,
     /// It tries.
     Examines,
+}
+
+/// When a thread that insists tries itself, although the pause is not over.
+#[derive(Debug, Clone, Copy)]
+struct OwnTry {
+    /// If nobody has begun a try since it came.
+    first: Timestamp,
+    /// If somebody has, and there is no answer.
+    beside: Timestamp,
 }
 
 /// What a thread does next at a gate that is shut.
@@ -198,19 +208,16 @@ impl State {
             return Step::Try;
         };
         let is_due = shut.under_way.is_none() && now >= shut.next;
-        let (at_latest, deadline) = match manner {
+        let (own_try, deadline) = match manner {
             Manner::Examines => return Step::Try,
             Manner::Asks if is_due => return Step::Try,
             Manner::Asks | Manner::Listens => return Step::Fail,
             Manner::Insists { .. } if shut.failed > came => return Step::Fail,
             Manner::Insists { .. } if is_due => return Step::Try,
-            Manner::Insists {
-                at_latest,
-                deadline,
-            } => (at_latest, deadline),
+            Manner::Insists { own_try, deadline } => (own_try, deadline),
         };
-        // Where a try has begun since it came, it needs none of its own.
-        let own = at_latest.filter(|_| self.begun == came);
+        let has_begun = self.begun > came;
+        let own = own_try.map(|own| if has_begun { own.beside } else { own.first });
         if own.is_some_and(|own| now >= own) {
             return Step::Try;
         }
@@ -287,11 +294,16 @@ impl Checkout<'_> {
             Manner::Examines
         } else if all().any(|request| request.repetitions() > 0) {
             let (now, deadline) = (self.node().now(), self.last_deadline());
-            let half = deadline.saturating_since(now).checked_div(2);
-            let half = now.saturating_add(half.unwrap_or_default());
+            let quarter = deadline.saturating_since(now).checked_div(4);
+            let quarters =
+                |count| now.saturating_add(quarter.unwrap_or_default().saturating_mul(count));
+            let own_try = OwnTry {
+                first: quarters(2),
+                beside: quarters(3),
+            };
             let has_tried = matches!(self.passage, Passage::Known);
             Manner::Insists {
-                at_latest: Some(half).filter(|_| !has_tried),
+                own_try: Some(own_try).filter(|_| !has_tried),
                 deadline,
             }
         } else if all().any(|request| matches!(request.patience(), Patience::Long(_))) {
@@ -329,5 +341,7 @@ impl Checkout<'_> {
     }
 }
 
+#[cfg(test)]
+mod steps;
 #[cfg(test)]
 mod tests;
