@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::exchange::{Answer, Call, News};
+use super::gate::Passage;
 use super::request::{Patience, Request};
 use super::slot::{Readiness, SlotInUse};
 use super::{Node, Trace};
@@ -31,6 +32,7 @@ pub(super) struct Checkout<'x> {
     may_be_sent: bool,
     /// Whether the node has answered one of the requests.
     has_answered: bool,
+    pub(super) passage: Passage<'x>,
     /// One for each request.
     pub(super) spans: Vec<NodeSpan>,
 }
@@ -70,6 +72,7 @@ impl<'x> Checkout<'x> {
             idle: None,
             may_be_sent: false,
             has_answered: false,
+            passage: Passage::default(),
         }
     }
 
@@ -125,6 +128,7 @@ impl<'x> Checkout<'x> {
         self.idle = None;
         // This may take as long as a node timeout.
         self.call.pacer.is_late();
+        self.pass_gate()?;
         self.generation = self.node().generation();
         let deadline = self.step_deadline();
         let transport = self.node().connector.connect(deadline)?;
@@ -226,6 +230,7 @@ impl<'x> Checkout<'x> {
 
     /// Reports the result of a request to its span, to the other connections and to the breaker.
     pub(super) fn tell(&mut self, place: usize, error: Option<&NodeError>) {
+        self.tell_gate(error);
         let (Some(asked), Some(span)) = (self.call.asked(place), self.spans.get(place)) else {
             return;
         };
@@ -239,6 +244,9 @@ impl<'x> Checkout<'x> {
             return;
         };
         span.failed(error);
+        if self.is_turned_away() {
+            return;
+        }
         if error.is_broken() {
             node.retire(self.generation);
         }

@@ -11,7 +11,7 @@
 //! | `NoSlot` | none comes free within half of the node timeout | `Idle` on a slot beside the pool, for the requests that insist; the others are answered |
 //! | `Idle` | the requests are sent on the open connection in the slot | `Sent`, warm |
 //! | `Idle` | the slot has no open connection: the requests are sent on a new one | `Sent`, fresh |
-//! | `Idle` | connecting or sending fails | `Ended`. The node has executed nothing, unless a write of several requests was cut: some of them may have gone as a whole |
+//! | `Idle` | connecting or sending fails, or the gate of the node is shut ([`super::gate`]) | `Ended`. The node has executed nothing, unless a write of several requests was cut: some of them may have gone as a whole |
 //! | `Sent` | a reply | `Sent`, and the oldest request without a reply is answered |
 //! | `Sent` | the connection is closed before any of a reply came: the requests without one are sent again on a new one, if they were sent on a warm one or have repetitions left | `Sent`, fresh |
 //! | `Sent` | the server lacks a script: the request is sent again on the same connection, with the text | `Sent` |

@@ -193,6 +193,8 @@ impl Stage {
     }
 
     fn ask(&self, verb: Verb) -> Outcome {
+        // Nobody is turned away because of the answer before.
+        self.node.gate.open();
         let keys = Keys::Lock("job".into());
         let command = command(&keys);
         let release = command.release();

@@ -210,7 +210,8 @@ impl<'x> Sent<'x> {
 
     /// The connection has broken, or a reply on it.
     fn broke(&mut self, mut error: NodeError) {
-        while error.is_closed() {
+        while error.is_closed() && !self.checkout.is_turned_away() {
+            self.checkout.tell_gate(Some(&error));
             self.first_failure
                 .get_or_insert_with(|| Box::new(error.clone()));
             let was_warm = self.age == ConnectionAge::Warm;

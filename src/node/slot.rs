@@ -146,6 +146,14 @@ impl Slot {
         }
     }
 
+    /// The error that has answered everything on this connection, if one has.
+    pub(crate) fn refusal(&self) -> Option<&Reply> {
+        match &self.connection.as_ref()?.server {
+            Server::Refused(reply) => Some(reply),
+            Server::ToBeAsked | Server::Asked | Server::Known(_) => None,
+        }
+    }
+
     /// The socket of an open connection that is quiet if the socket has nothing to read.
     pub(crate) fn socket(&self) -> Option<&TcpStream> {
         self.connection.as_ref()?.transport.socket()
@@ -298,6 +306,7 @@ impl OpenConnection {
                 }
                 Ok(last.clone())
             }
+            (Ok(Reply::Error(_)), Server::Refused(_)) => reply,
             (_, Server::Refused(_)) => {
                 self.server = Server::Known(None);
                 reply

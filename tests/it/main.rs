@@ -199,6 +199,7 @@ mod connecting {
     mod config;
     mod connections;
     mod credentials;
+    mod storms;
     #[cfg(feature = "tls-rustls")]
     mod tls;
     #[cfg(feature = "tls-rustls")]
