@@ -92,7 +92,11 @@ impl State {
         if !is_of_a_heal {
             self.sends_for_the_next(message);
         }
-        self.sends_for_a_rest(message, is_of_a_heal);
+        // What was undone before the lock was had is undone again where the connection broke.
+        let released = message.releases().filter(|_| message.verb != Verb::Rest);
+        let told = released.map(|token| (node, token.clone()));
+        let is_repeated = told.is_some_and(|told| !self.witness.undone.insert(told));
+        self.sends_for_a_rest(message, is_of_a_heal || is_repeated);
     }
 
     /// Whether a background thread may release what it has set again on a node while the guard ended. It releases nothing

@@ -40,6 +40,8 @@ pub(crate) struct Witness {
     pub(super) made_by: HashMap<String, usize>,
     /// The tokens that were sent again to each node, to heal their locks.
     pub(super) healed: HashSet<(usize, String)>,
+    /// The nodes that were told to release an attempt, with its token.
+    pub(super) undone: HashSet<(usize, String)>,
     /// The token of each task's last attempt.
     attempts: HashMap<usize, String>,
     /// Whether there are more nodes than one refusal can decide about.
