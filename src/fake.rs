@@ -19,8 +19,6 @@ pub(crate) mod store;
 
 use self::blocked::Blocked;
 use self::store::Store;
-#[cfg(fuzzing)]
-pub(crate) use self::store::frame::{check as check_bytes, check_lines as check_words};
 use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};

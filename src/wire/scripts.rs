@@ -180,6 +180,18 @@ pub(crate) static SCRIPTS: [&Script; 24] = [
     &fenced::READ_SCRIPT,
 ];
 
+/// All others.
+pub(crate) static BY_TEXT: [&str; 8] = [
+    RETAKE,
+    INSPECT,
+    INSPECT_READ,
+    FIND,
+    SCAN,
+    PROBE,
+    INTRODUCE,
+    fenced::OPEN,
+];
+
 /// The scripts of the fenced protocol.
 ///
 /// A script asks for the run id itself. The client can't tell, because a proxy may keep the connection when another process

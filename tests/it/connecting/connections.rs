@@ -245,7 +245,9 @@ fn nobody_listening_is_a_failure_that_names_the_node() {
 fn timers(port: u16) -> Vec<String> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let remote = format!(":{port:04X}");
-    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let rows = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
     let rows = rows.filter(|row| row.len() > 5 && row[2].ends_with(&remote) && row[3] == "01");
     rows.map(|row| row[5][..2].to_owned()).collect()
 }
