@@ -64,10 +64,10 @@ pub struct Health {
     ///
     /// Zero: the next failure is an outage. Negative: no lock can be taken until that many more nodes can vote.
     ///
-    /// A node can vote if it answers, does not refuse, and is no replica and no sentinel. Several URLs of one server
-    /// count once. With the fenced protocol, the marker of the node also has to be open, unless the user may not read
-    /// it. With the classic protocol, markers don't matter. A problem that no answer shows, such as full memory, is not
-    /// counted.
+    /// A node can vote if it answers, gives the lock that is tried, and is no replica and no sentinel. Several URLs of one
+    /// server count once. With the fenced protocol, the marker of the node also has to be open, unless the user may not
+    /// read it. With the classic protocol, markers don't matter. Where the user may not take a lock, a node counts as one
+    /// that gives them, and the finding `untried` says so.
     pub margin: i64,
     /// The findings, the worst first; empty if there are none.
     pub findings: Vec<Finding>,
@@ -137,7 +137,7 @@ impl Health {
     ///
     /// | name | |
     /// |---|---|
-    /// | `state` | `up`; `refuses`: it answers with an error that a lock would meet as well; `timed_out`; `failed` |
+    /// | `state` | `up`; `refuses`: it answers with an error that a lock would meet as well, or gives no lock; `timed_out`; `failed` |
     /// | `error` | why it is not `up` |
     /// | `round_trip_us` | the shortest time that an answer took, with up to 2 ms for each other node that was slower |
     /// | `server`, `version` | `redis`, `valkey`, `KeyDB`, `Dragonfly`, or what it calls itself; its own version |

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::shown::is_printable;
+
 /// The most bytes of a label.
 pub(crate) const LONGEST_LABEL: usize = 200;
 
@@ -84,7 +86,7 @@ impl Label {
             let reason = "the label begins or ends with a space; leave that out";
             return Err(reason.to_owned());
         }
-        if let Some(c) = unprintable(text) {
+        if let Some(c) = text.chars().find(|c| !is_printable(*c)) {
             return Err(format!(
                 "the label has the character {} in it; use only printable characters, on one line",
                 c.escape_unicode()
@@ -96,17 +98,6 @@ impl Label {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// The first character that a terminal or a log could not show as itself.
-fn unprintable(text: &str) -> Option<char> {
-    let is_escaped = |c: char| {
-        // With a letter before it, so that an accent that stands by itself is printable.
-        let shown = ['a', c].iter().collect::<String>();
-        let shown: String = shown.escape_debug().skip(1).collect();
-        !matches!(c, '\\' | '"' | '\'') && shown.starts_with('\\')
-    };
-    text.chars().find(|c| is_escaped(*c))
 }
 
 /// A second of the wall clock that has a date of four digits for the year.

@@ -71,7 +71,7 @@ impl LockManager {
     /// Makes a manager for the servers at `urls`, with the defaults of [`Builder`].
     ///
     /// A URL is `redis://[user:password@]host[:port][/db]`, `rediss://…` for TLS (cargo feature `tls-rustls`) or
-    /// `unix:///path/to/socket`. Nothing is connected yet.
+    /// `unix:///path/to/socket`, as [`Builder::node`] says. Nothing is connected yet.
     ///
     /// # Errors
     ///

@@ -10,6 +10,7 @@ use crate::node::fence::Fence;
 
 pub(crate) mod acquire;
 pub(crate) mod adopt;
+pub(crate) mod examine;
 pub(crate) mod extend;
 pub(crate) mod heal;
 pub(crate) mod list;

@@ -1,5 +1,7 @@
 //! Pure: any bytes as text that people can read and type, and back.
 
+use std::fmt;
+
 /// Values up to this length are shown completely. Tokens of all Redlock libraries are shorter. A longer value is no
 /// token, and may be private.
 pub(crate) const LONGEST: usize = 256;
@@ -33,6 +35,19 @@ pub(crate) fn text(bytes: &[u8]) -> String {
         text.extend(chunk.invalid().escape_ascii().map(char::from));
     }
     text
+}
+
+/// Whether a character is shown as itself behind a letter. Not so one that breaks a line, is invisible, or changes how others are
+/// shown, such as U+202E, behind which text runs from right to left.
+pub(crate) fn is_printable(c: char) -> bool {
+    let shown: String = ['a', c].iter().collect();
+    matches!(c, '\\' | '"' | '\'') || shown.escape_debug().nth(1) != Some('\\')
+}
+
+/// The words of another program on one line, with spaces for what can't be printed.
+pub(crate) fn one_line(words: impl fmt::Display) -> String {
+    let shown = |c| if is_printable(c) { c } else { ' ' };
+    words.to_string().chars().map(shown).collect()
 }
 
 /// The bytes that [`text`] shows as this text, or why there are none.

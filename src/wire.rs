@@ -1,12 +1,13 @@
 //! Bytes, all by a deadline: addresses, name lookup, sockets, TLS, and the commands and replies that go over them.
 //!
 //! `transport` is the seam: send a command, receive a reply. `connection` reads replies from a `stream` of bytes, which is a
-//! socket (`nonblocking`) or `tls` over one. `address` connects and logs in, with `lookup` for names and `credentials` for
-//! users. `pack` makes commands, and `resp` parses replies. `scripts` has the Lua scripts.
+//! socket (`nonblocking`) or `tls` over one. `address` connects and logs in, with `lookup` for names, `dial` for those with
+//! several addresses, and `credentials` for users. `pack` makes commands, and `resp` parses replies. `scripts` has the Lua scripts.
 
 pub(crate) mod address;
 pub(crate) mod connection;
 mod credentials;
+mod dial;
 mod lookup;
 pub(crate) mod nonblocking;
 pub(crate) mod pack;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use redis::IntoConnectionInfo;
+use redis::{ConnectionInfo, IntoConnectionInfo};
 use redlatch::{Builder, Credentials, LockManager, Protocol};
 
 use crate::arguments::{Lock, Servers};
@@ -185,24 +185,39 @@ fn first_line(file: &Path) -> Result<String, String> {
     }
 }
 
-/// Adds a server, with the user if its URL has no login. A URL that can't be read is left to the builder, and so is one with
-/// `#`, which the builder checks in the text.
+/// Adds a server, with the user if its URL has no login. It stays a URL, so that the builder checks all parts of it.
 fn with_node(builder: Builder, url: &str, user: Option<&str>) -> Builder {
-    let (Some(user), false) = (user, url.contains('#')) else {
-        return builder.node(url);
-    };
-    let Ok(info) = url.into_connection_info() else {
-        return builder.node(url);
-    };
-    let login = info.redis_settings();
-    if login.password().is_some() || login.username().is_some() {
-        return builder.node(url);
+    let known = url.into_connection_info().ok();
+    let login = known.as_ref().map(ConnectionInfo::redis_settings);
+    match (login, user) {
+        (Some(login), Some(user)) if login.password().or(login.username()).is_none() => {
+            builder.node(with_user(url, user))
+        }
+        _ => builder.node(url),
     }
-    let login = login.clone().set_username(user);
-    match redis::Client::open(info.set_redis_settings(login)) {
-        Ok(client) => builder.client(client),
-        Err(_) => builder.node(url),
+}
+
+/// The URL with a user that it does not have.
+fn with_user(url: &str, user: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let user = encoded(user);
+    if scheme.to_ascii_lowercase().ends_with("unix") {
+        let mark = if rest.contains('?') { '&' } else { '?' };
+        return format!("{url}{mark}user={user}");
     }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let (_, server) = authority.rsplit_once('@').unwrap_or(("", authority));
+    format!("{scheme}://{user}@{server}{behind}")
+}
+
+/// The text as a part of a URL.
+fn encoded(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(byte).collect()
 }
 
 #[cfg(test)]

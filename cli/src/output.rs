@@ -45,11 +45,11 @@ pub(crate) fn complain(message: &str) {
     io::stderr().lock().write_all(line.as_bytes()).ok();
 }
 
-/// One line without control characters and without the login of any URL.
+/// One line without characters that change how others are shown, and without the login of any URL.
 pub(crate) fn presentable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in without_logins(text).chars() {
-        if character.is_control() {
+        if is_escaped(character) {
             // Writing to a String can't fail.
             write!(shown, "{}", character.escape_default()).ok();
         } else {
@@ -57,6 +57,12 @@ pub(crate) fn presentable(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Whether a character can't be shown as itself behind a letter: it breaks a line, is invisible, or turns the direction.
+fn is_escaped(character: char) -> bool {
+    let shown: String = ['a', character].iter().collect();
+    !matches!(character, '\\' | '"' | '\'') && shown.escape_debug().nth(1) == Some('\\')
 }
 
 /// The login in the library's description of a URL's form, which is no secret. Its bracket is closed after the `@`.
@@ -110,5 +116,9 @@ mod tests {
     #[test]
     fn a_line_stays_one_line() {
         assert_eq!(presentable("a\nb\u{1b}[1m\tü"), "a\\nb\\u{1b}[1m\\tü");
+        assert_eq!(
+            presentable("a\u{202e}b\u{2028}e\u{301} \"c\\'"),
+            "a\\u{202e}b\\u{2028}e\u{301} \"c\\'"
+        );
     }
 }

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::fencing::{FENCE, MARKER};
 use crate::node::command::{Keys, KeysOfAll, slot_key};
 use crate::subject::Subject;
+use crate::token::Token;
 
 /// Keys are short. The bound stops a mistake, such as a file's content as a name, before it is sent to the servers.
 const LONGEST_KEY: usize = 64 * 1024;
@@ -28,6 +29,11 @@ impl Cluster {
                 names: Arc::clone(names),
             }),
         }
+    }
+
+    /// The key of a lock that is tried to see whether nodes give locks. No name has such a key, and no other attempt this one.
+    pub(crate) fn key_of_trial(&self, attempt: &Token) -> String {
+        self.key(&format!("{BESIDE}try:{}", attempt.as_str()))
     }
 
     /// The key of a resource, if its name is valid.
@@ -92,7 +98,8 @@ fn slot_number(text: &str) -> Option<u32> {
 }
 
 /// Part of every key that the library keeps beside the key of a lock: its waiting clients and their wake-up list, and
-/// what later versions add.
+/// what later versions add. A lock that is tried has it behind the prefix: it is kept beside the lock without a name, which
+/// nobody has.
 const BESIDE: &str = ":redlatch:";
 
 /// Whether no name is valid with this prefix.

@@ -6,6 +6,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::shown::one_line;
+
+mod unknown;
+
 /// Why a node could not be asked, or why its answer is no vote.
 ///
 /// The message includes the cause, because a [`NodeReport`](super::NodeReport) prints only the message. So
@@ -179,7 +183,7 @@ impl fmt::Display for NodeError {
             Self::BreakerOpen { failure } => {
                 write!(f, "left out, it failed a moment ago: {failure}")
             }
-            Self::Connect { source } => write!(f, "no connection: {source}"),
+            Self::Connect { source } => write!(f, "no connection: {}", one_line(source)),
             Self::Login {
                 command,
                 code,
@@ -200,9 +204,9 @@ impl fmt::Display for NodeError {
                     "{command} was refused with {code}{space}{message}{advice}"
                 )
             }
-            Self::NoCredentials { source } => write!(f, "no credentials: {source}"),
+            Self::NoCredentials { source } => write!(f, "no credentials: {}", one_line(source)),
             Self::Closed { source } | Self::Broken { source } => {
-                write!(f, "the connection broke: {source}")
+                write!(f, "the connection broke: {}", one_line(source))
             }
             Self::Refused { code, message } => {
                 let advice = advice(code, message);
@@ -273,15 +277,8 @@ const IN_CLUSTER: &str =
 
 /// The advice for an operator about an error that a server answered.
 fn advice(code: &str, message: &str) -> &'static str {
-    // For a refusal within a script, Redis has no error code: Redis 7 answers ERR, Redis 6 the name and line of the
-    // script.
-    let is_forbidden = |text: &str| {
-        let refusals = ["can't run this command", "ACL failure", "can't access"];
-        refusals.iter().any(|words| text.contains(words))
-    };
     match code {
-        "ERR" | "@user_script:" if is_forbidden(message) => advice("NOPERM", message),
-
+        "ERR" | "@user_script:" if is_forbidden(code, message) => advice("NOPERM", message),
         "NOAUTH" => " (the server demands a password, and none was given: give one)",
         "WRONGPASS" => " (the user or the password is wrong)",
         "NOPERM" if is_about_a_key(message) => {
@@ -298,10 +295,19 @@ fn advice(code: &str, message: &str) -> &'static str {
         "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => {
             " (this is a Redis Cluster: every node has to be an independent master)"
         }
+        "ERR" if unknown::is_needed(message) => unknown::ADVICE,
         "OOM" => " (the server is out of memory)",
         "MISCONF" => " (the server refuses writes because it can't save to disk)",
         _ => "",
     }
+}
+
+/// Whether the user's ACL is the reason. For a refusal within a script, Redis has no error code: Redis 7 answers ERR, Redis 6
+/// the name and line of the script.
+fn is_forbidden(code: &str, message: &str) -> bool {
+    let refusals = ["can't run this command", "ACL failure", "can't access"];
+    let is_of_script = matches!(code, "ERR" | "@user_script:");
+    code == "NOPERM" || is_of_script && refusals.iter().any(|words| message.contains(words))
 }
 
 /// Whether a server refuses the key, and not the command: "No permissions to access a key", "… no permissions to access
@@ -350,6 +356,11 @@ impl NodeError {
     /// Whether the node certainly counts for no holder, because its key is no lock.
     pub(crate) fn is_about_the_key(&self) -> bool {
         matches!(self, Self::NotALock { .. })
+    }
+
+    /// Whether the user's ACL forbids it.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused { code, message } if is_forbidden(code, message))
     }
 
     /// Whether the user's ACL has no pattern for the key, so that no command can use it.

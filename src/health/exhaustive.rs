@@ -20,6 +20,8 @@ pub(super) fn good(name: &str) -> Facts {
         node: name.into(),
         silence: None,
         refusal: None,
+        untried: None,
+        not_released: None,
         round_trip: Some(Duration::from_micros(250)),
         server: Some("redis".into()),
         version: Some("7.0.15".into()),

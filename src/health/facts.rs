@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::NodeError;
+use crate::error::{NodeError, Vote};
 use crate::fencing::Rules;
 
 /// What one node's server tells about itself.
@@ -17,8 +17,12 @@ pub(crate) struct Facts {
     pub(super) node: Arc<str>,
     /// Why the node gave no further answers.
     pub(super) silence: Option<NodeError>,
-    /// An error answer that a lock would get as well, such as `LOADING` or `NOAUTH`.
+    /// An error answer that a lock would get as well, such as `LOADING` or `NOAUTH`; or why the lock that was tried got no vote.
     pub(super) refusal: Option<NodeError>,
+    /// Why the user may not try a lock.
+    pub(super) untried: Option<NodeError>,
+    /// Why the lock that was tried could not be given back.
+    pub(super) not_released: Option<NodeError>,
     /// The error of an answer that can't be parsed.
     pub(super) unreadable: Option<NodeError>,
     /// The commands that the user may not use, or that the server does not have.
@@ -108,6 +112,28 @@ impl Facts {
         let is_closed = !matches!(self.quarantine, Some(Quarantine::Open) | None);
         let is_open = |rules| !is_closed && self.objection(rules).is_none();
         self.answers() && !self.is_replica() && !is_sentinel && own.is_none_or(is_open)
+    }
+
+    /// Whether a lock is to be tried at the node, by a client with these rules, or without rules by one of the classic protocol:
+    /// where it may vote, as far as is known. With fencing, also only where the marker is that of the process and of such
+    /// clients: elsewhere, a request for a lock writes a marker.
+    pub(crate) fn is_to_be_tried(&self, own: Option<&Rules>) -> bool {
+        self.can_vote(own) && (own.is_none() || self.settings.is_some())
+    }
+
+    /// Records what came of the lock that was tried: of asking for it, and of giving it back.
+    pub(crate) fn note_trial(&mut self, asked: Vote, given_back: Vote) {
+        match (asked, given_back) {
+            (Vote::Failed(error), _) if error.is_broken() => self.silence = Some(error),
+            (Vote::Failed(error), _) if error.is_forbidden() => self.untried = Some(error),
+            (Vote::Failed(error), _) => self.refusal = Some(error),
+            (Vote::Granted, Vote::Failed(error)) if error.is_broken() || error.is_silence() => {
+                self.silence = Some(error);
+            }
+            (Vote::Granted, Vote::Failed(error)) => self.not_released = Some(error),
+            // Where it is held, another URL of the server has got it; where its token is stale, a larger one would get it.
+            _ => {}
+        }
     }
 
     pub(super) fn is_replica(&self) -> bool {

@@ -36,8 +36,8 @@ pub struct Finding {
     /// The kind of finding, for programs. A code keeps its meaning; later versions may have more of them.
     ///
     /// - Critical: `no_majority`, `same_server`, `replica`, `evicts`.
-    /// - Warnings: `unreachable`, `refuses`, `not_standalone`, `unknown_role`, `fails_to_save`, `forgets`,
-    ///   `clock_differs`, `quarantined`, `settings_differ`, `unreadable`.
+    /// - Warnings: `unreachable`, `refuses`, `untried`, `not_released`, `not_standalone`, `unknown_role`, `fails_to_save`,
+    ///   `forgets`, `clock_differs`, `quarantined`, `settings_differ`, `unreadable`.
     /// - Notices: `marked`, `hidden`.
     ///
     /// [`docs/operations.md`](https://docs.rs/crate/redlatch/latest/source/docs/operations.md) says what each of them means.
@@ -81,6 +81,8 @@ pub(super) fn find(
             evicts(node),
             unreachable(node),
             refuses(node, own),
+            untried(node),
+            not_released(node),
             not_standalone(node),
             fails_to_save(node),
             clock_differs(node),
@@ -219,14 +221,38 @@ fn unreachable(node: &Facts) -> Option<Finding> {
     Some(finding("unreachable", Warning, error?.to_string(), advice))
 }
 
-/// The node answers with an error that a lock would get as well, or its facts rule out a vote for a client with these
-/// rules.
+/// The node answers with an error that a lock would get as well, or gave no vote to the lock that was tried, or its facts rule
+/// out a vote for a client with these rules.
 fn refuses(node: &Facts, own: Option<&Rules>) -> Option<Finding> {
     let objection = own.and_then(|rules| node.objection(rules));
     let refusal = node.refusal.clone().filter(|_| node.failure().is_none());
     let error = refusal.or(objection)?;
-    let advice = "no lock can be taken there until that is fixed";
-    Some(finding("refuses", Warning, error.to_string(), advice))
+    let (message, advice) = if error.is_silence() {
+        // It has answered all questions, which change nothing.
+        (
+            "answers questions, and no request for a lock within the node timeout".into(),
+            "check whether its writes are paused (CLIENT PAUSE), and whether its disk is fast enough for appendfsync",
+        )
+    } else {
+        let advice = "no lock can be taken there until that is fixed";
+        (error.to_string(), advice)
+    };
+    Some(finding("refuses", Warning, message, advice))
+}
+
+/// Another user may get locks.
+fn untried(node: &Facts) -> Option<Finding> {
+    let error = node.untried.as_ref()?;
+    let message = format!("could not try whether it gives locks: {error}");
+    let advice = "this user can take none there; look as the user of the programs that lock, or allow this one to try";
+    Some(finding("untried", Warning, message, advice))
+}
+
+fn not_released(node: &Facts) -> Option<Finding> {
+    let error = node.not_released.as_ref()?;
+    let message = format!("gave a lock that could not be given back: {error}");
+    let advice = "until that is fixed, a lock stays there for its ttl, however soon it is released";
+    Some(finding("not_released", Warning, message, advice))
 }
 
 fn not_standalone(node: &Facts) -> Option<Finding> {

@@ -15,6 +15,7 @@ mod build;
 mod defaults;
 mod nodes;
 mod spec;
+mod url;
 
 use self::spec::NodeSpec;
 

@@ -2,9 +2,7 @@
 
 use super::LockManager;
 use crate::error::Error;
-use crate::fencing::MARKER;
 use crate::health::Health;
-use crate::node::health::question_all;
 use crate::protocol;
 use crate::stats::{Stats, Waits};
 use crate::status::LockStatus;
@@ -105,20 +103,26 @@ impl LockManager {
     /// It is for people and for monitoring: print it, or branch on [`Health::severity`] and [`Health::margin`].
     ///
     /// Every node is asked for `INFO` (the sections server, replication, memory and persistence), `TIME`, and the value
-    /// of the key `<key_prefix>redlatch:node`. Nothing is changed on any node, and no lock is read. What the user's ACL
-    /// forbids to read is unknown, and reported by a [`Finding`](crate::Finding) with the code `hidden`; everything
-    /// else is examined.
+    /// of the key `<key_prefix>redlatch:node`. What the user's ACL forbids to read is unknown, and reported by a
+    /// [`Finding`](crate::Finding) with the code `hidden`; everything else is examined.
     ///
-    /// Each question goes to all nodes before any reply is read, so it takes six round trips. Nodes that failed a
+    /// Then a lock is taken on all nodes that may vote, and given back, by the commands of any other lock. So a node is
+    /// found that answers and gives no lock, because its memory is full, its disk fails or its writes are paused. The key
+    /// is `<key_prefix>:redlatch:try:` and a random text. No lock has such a name, and nobody waits for it. It is deleted at
+    /// once, and ends after a second where it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), the
+    /// lock is tried where the marker shows that a lock begins no quarantine. Nothing else is changed on any node, and no
+    /// lock is read. Where the user may not take a lock, the finding `untried` says so.
+    ///
+    /// Each question goes to all nodes before any reply is read, so it takes eight round trips. Nodes that failed a
     /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked
     /// nothing more: it costs one node timeout, and one more where its connection can't be made. At worst, where nodes
-    /// answer just in time, each question takes a node timeout. As with any other command, a node that answers is no
+    /// answer just in time, each question takes a node timeout. As with any other command, a node that gives a lock is no
     /// longer left out, and a node that is silent is left out from then on.
     ///
     /// # Errors
     ///
     /// Problems of the nodes are no error: each is a [`Finding`](crate::Finding). [`Error::Forked`] in a forked child,
-    /// without asking any node.
+    /// without asking any node. [`Error::NoRandomness`] if there is no random name for the lock that is tried.
     ///
     /// ```
     /// use redlatch::Severity;
@@ -138,8 +142,7 @@ impl LockManager {
     pub fn health(&self) -> Result<Health, Error> {
         let cluster = self.cluster();
         cluster.refuse_fork()?;
-        let nodes = question_all(&cluster.each(), &cluster.key(MARKER));
-        Ok(Health::of(nodes, cluster.rules.as_ref()))
+        protocol::examine::examine(cluster)
     }
 
     /// Opens the nodes of a brand-new deployment of [`Protocol::Fenced`](crate::Protocol::Fenced), so that they vote at

@@ -48,6 +48,14 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
+    pub(crate) fn once(command: Command<'a>, ttl: Duration) -> Self {
+        Self {
+            undo: command.undo_for(ttl),
+            ..Self::new(command, ttl)
+        }
+    }
+
     /// Releases the keys of the attempt.
     pub(crate) fn undo(&self) -> &Packed {
         &self.undo

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::fence::Fence;
 use super::wait::{Target, WhenFree};
+use crate::fencing::FENCE_IDLE;
 use crate::subject::Names;
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
@@ -142,18 +143,25 @@ impl<'a> Command<'a> {
     }
 
     pub(crate) fn release(&self) -> Packed {
-        self.give_back(None)
+        self.give_back(None, FENCE_IDLE)
     }
 
     /// Releases what an attempt has set where it does not count: after a failed round, or behind a command without a reply. It is
     /// nobody's turn that ends, so a writer's intent stays, and while there is one, no reader is woken.
     pub(crate) fn undo(&self) -> Packed {
-        self.give_back((!matches!(self.keys, Keys::Read(_))).then(|| flag(true)))
+        self.undo_for(FENCE_IDLE)
     }
 
-    fn give_back(&self, undo: Option<Word<'_>>) -> Packed {
+    /// As [`Self::undo`], and a counter is kept for this time alone. Only for a lock that nobody asks for again: a counter that
+    /// ends too early breaks the order of tokens.
+    pub(super) fn undo_for(&self, kept: Duration) -> Packed {
+        let undo = (!matches!(self.keys, Keys::Read(_))).then(|| flag(true));
+        self.give_back(undo, kept)
+    }
+
+    fn give_back(&self, undo: Option<Word<'_>>, kept: Duration) -> Packed {
         let script = match (self.fence_of_key(), self.keys) {
-            (Some(fence), _) => return fence.release((self.keys, self.value), undo),
+            (Some(fence), _) => return fence.release((self.keys, self.value), undo, kept),
             (None, Keys::Lock(_)) => &RELEASE_SCRIPT,
             (None, Keys::Read(_)) => &UNREAD_SCRIPT,
             (None, Keys::All(_)) => &RELEASE_ALL_SCRIPT,

@@ -65,7 +65,7 @@ impl Fence<'_> {
         ttl: Duration,
     ) -> Packed {
         let (next, next_value) = next;
-        let release = self.words_of_release(value);
+        let release = self.words_of_release(value, FENCE_IDLE);
         let acquire = next.words_of_acquire(next_value, ttl, true);
         let arguments = [&release[..], &acquire].concat();
         let script = &scripts::PASS_SCRIPT;
@@ -87,17 +87,18 @@ impl Fence<'_> {
         self.call(("extend", script), (keys, Marker::Needed), &arguments)
     }
 
-    /// Releases the key, and leaves a tombstone in the counter: a late command of this attempt is then refused.
+    /// Releases the key, and leaves a tombstone in the counter for this time: a late command of this attempt is then refused.
     pub(super) fn release(
         &self,
         (keys, value): KeysAndValue<'_>,
         undo: Option<Word<'_>>,
+        kept: Duration,
     ) -> Packed {
         let script = match keys {
             Keys::All(_) => &scripts::RELEASE_ALL_SCRIPT,
             Keys::Lock(_) | Keys::Read(_) => &scripts::RELEASE_SCRIPT,
         };
-        let words = self.words_of_release(value).into_iter();
+        let words = self.words_of_release(value, kept).into_iter();
         let arguments: Vec<Word<'_>> = words.chain(undo).collect();
         self.call(("release", script), (keys, Marker::NotNeeded), &arguments)
     }
@@ -108,7 +109,7 @@ impl Fence<'_> {
             Keys::All(_) => &scripts::REST_ALL_SCRIPT,
             Keys::Lock(_) | Keys::Read(_) => &scripts::REST_SCRIPT,
         };
-        let arguments = self.words_of_release(value);
+        let arguments = self.words_of_release(value, FENCE_IDLE);
         let arguments = [&arguments[..], &[millis(ttl)]].concat();
         self.call(("rest", script), (keys, Marker::NotNeeded), &arguments)
     }
@@ -139,12 +140,12 @@ impl Fence<'_> {
         Packed::call(name, script, &words).about(keys.names())
     }
 
-    fn words_of_release<'a>(&self, value: &'a [u8]) -> [Word<'a>; 4] {
+    fn words_of_release<'a>(&self, value: &'a [u8], kept: Duration) -> [Word<'a>; 4] {
         [
             value.into(),
             self.token.tombstone().into(),
             millis(self.rules.quarantine),
-            millis(FENCE_IDLE),
+            millis(kept),
         ]
     }
 

@@ -14,7 +14,8 @@ use socket2::{Domain, SockAddr, Socket as RawSocket, TcpKeepalive, Type};
 
 use super::connection::Connection;
 use super::credentials::{CredentialSource, Credentials, ask};
-use super::lookup::Resolver;
+use super::dial;
+use super::lookup::{Last, Resolver};
 use super::pack::pack;
 use super::stream::{Plain, Stream};
 #[cfg(feature = "tls-rustls")]
@@ -197,8 +198,7 @@ fn canonical(host: &str) -> String {
 }
 
 /// The error for `rediss://` in a build without TLS.
-pub(crate) const NEEDS_TLS: &str =
-    "rediss:// needs TLS: build redlatch with its cargo feature `tls-rustls`";
+pub(crate) const NEEDS_TLS: &str = "rediss:// needs TLS, and so does valkeys://: build redlatch with its cargo feature `tls-rustls`";
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -234,7 +234,35 @@ struct Connector {
 
 impl Connect for Connector {
     fn connect(&self, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-        let plain = self.plain(deadline).map_err(unconnected)?;
+        let addresses = self.addresses(deadline).map_err(unconnected)?;
+        let (plain, place) = self.plain(&addresses, deadline).map_err(unconnected)?;
+        let connected = self.over(plain, deadline);
+        let address = addresses.get(place).and_then(SockAddr::as_socket);
+        if let (Some(resolver), Some(address)) = (&self.resolver, address) {
+            let is_dead = |error: &NodeError| error.is_silence() || error.is_broken();
+            resolver.note(match &connected {
+                Err(error) if is_dead(error) => Last::Failed(address),
+                Ok(_) | Err(_) => Last::Worked(address),
+            });
+        }
+        connected
+    }
+}
+
+impl Connector {
+    /// Connects to one of these addresses. Returns its place as well.
+    fn plain(&self, addresses: &[SockAddr], deadline: Timestamp) -> io::Result<(Plain, usize)> {
+        if let [address] = addresses {
+            let socket = self.socket(address)?;
+            return Ok((Plain::connect(socket, address, &self.clock, deadline)?, 0));
+        }
+        let open = |address: &SockAddr| self.socket(address);
+        let (socket, place) = dial::first_of(addresses, &open, &self.clock, deadline)?;
+        Ok((Plain::over(socket, &self.clock)?, place))
+    }
+
+    /// Shakes hands, if there is TLS, and logs in.
+    fn over(&self, plain: Plain, deadline: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
         #[cfg(feature = "tls-rustls")]
         if let Endpoint::Tls { host, .. } = &self.address.endpoint {
             // Without TLS settings, nothing is sent: never fall back to plain text.
@@ -245,25 +273,8 @@ impl Connect for Connector {
         }
         self.log_in(plain, deadline)
     }
-}
 
-impl Connector {
-    /// Tries the addresses of the host one after the other, all by one deadline.
-    fn plain(&self, deadline: Timestamp) -> io::Result<Plain> {
-        let mut result = Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            "the host name has no address",
-        ));
-        for address in self.addresses(deadline)? {
-            result = self.plain_to(&address, deadline);
-            if result.is_ok() {
-                break;
-            }
-        }
-        result
-    }
-
-    fn plain_to(&self, address: &SockAddr, deadline: Timestamp) -> io::Result<Plain> {
+    fn socket(&self, address: &SockAddr) -> io::Result<RawSocket> {
         let raw = RawSocket::new(address.domain(), Type::STREAM, None)?;
         if address.domain() != Domain::UNIX {
             raw.set_tcp_nodelay(true)?;
@@ -274,7 +285,7 @@ impl Connector {
             #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
             raw.set_tcp_user_timeout(Some(settings.user_timeout().unwrap_or(USER_TIMEOUT)))?;
         }
-        Plain::connect(raw, address, &self.clock, deadline)
+        Ok(raw)
     }
 
     fn log_in(
@@ -371,3 +382,6 @@ pub(super) fn login_refusal(
         message: shown(words).unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

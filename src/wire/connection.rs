@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use super::pack::LONGEST_REPLY;
-use super::resp::{Reply, parse};
+use super::resp::{Incoming, Reply};
 use super::stream::Stream;
 use super::transport::{NO_REPLY, Transport, closed, is_timeout};
 use crate::clock::Timestamp;
@@ -20,6 +20,8 @@ pub(crate) struct Connection<S> {
     stream: S,
     /// Bytes that were received and not yet returned as a reply.
     bytes: Vec<u8>,
+    /// The reply at their beginning.
+    incoming: Incoming,
     /// An error that `is_ready` has met. The next read returns it.
     failed: Option<io::Error>,
     /// The most bytes in a reply.
@@ -31,6 +33,7 @@ impl<S: Stream> Connection<S> {
         Self {
             stream,
             bytes: Vec::with_capacity(CHUNK),
+            incoming: Incoming::default(),
             failed: None,
             longest_reply: LONGEST_REPLY,
         }
@@ -112,7 +115,7 @@ impl<S: Stream> Transport for Connection<S> {
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         loop {
-            match parse(&self.bytes) {
+            match self.incoming.parse(&self.bytes) {
                 Ok(Some((reply, length))) if length <= self.longest_reply => {
                     self.bytes.drain(..length);
                     return Ok(reply);

@@ -32,8 +32,43 @@ struct Lookups {
     ended: u64,
     /// The last good answer.
     known: Vec<SocketAddr>,
+    /// The address that was connected to last.
+    last: Option<Last>,
     /// Why the last lookup failed, if it did.
     error: Option<(io::ErrorKind, String)>,
+}
+
+/// The address of a host that was connected to last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Last {
+    Worked(SocketAddr),
+    /// It took the connection, and then said nothing.
+    Failed(SocketAddr),
+}
+
+impl Last {
+    /// The order in which the addresses are tried: the one that worked first, and the one that failed last. Families take turns,
+    /// because often one of them as a whole does not work.
+    fn order(last: Option<Self>, addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+        let first = match last {
+            Some(Self::Worked(address)) => Some(address),
+            Some(Self::Failed(_)) | None => addresses.first().copied(),
+        };
+        let is_first =
+            |address: &SocketAddr| first.is_some_and(|first| first.is_ipv6() == address.is_ipv6());
+        let (ours, others): (Vec<_>, Vec<_>) = addresses.iter().copied().partition(is_first);
+        let mut ordered = Vec::with_capacity(addresses.len());
+        for place in 0..addresses.len() {
+            ordered.extend(ours.get(place));
+            ordered.extend(others.get(place));
+        }
+        ordered.sort_by_key(|address| match last {
+            Some(Self::Worked(worked)) if worked == *address => 0,
+            Some(Self::Failed(failed)) if failed == *address => 2,
+            _ => 1,
+        });
+        ordered
+    }
 }
 
 impl Resolver {
@@ -52,7 +87,7 @@ impl Resolver {
         }
     }
 
-    /// Returns the addresses of the host. Known addresses are returned if a lookup takes half of the time until the
+    /// Returns the addresses of the host, in the order in which they are tried. Known addresses are returned if a lookup takes half of the time until the
     /// deadline, because the other half is needed for connecting.
     pub(crate) fn resolve(&self, deadline: Timestamp) -> io::Result<Vec<SocketAddr>> {
         let now = self.clock.now();
@@ -74,10 +109,15 @@ impl Resolver {
             self.clock.wait(&self.shared.answered, &mut state, until);
         }
         match &state.error {
-            _ if !state.known.is_empty() => Ok(state.known.clone()),
+            _ if !state.known.is_empty() => Ok(Last::order(state.last, &state.known)),
             Some((kind, text)) if state.ended != before => Err(io::Error::new(*kind, text.clone())),
             _ => Err(io::ErrorKind::TimedOut.into()),
         }
+    }
+
+    /// Notes what came of the address that was connected to last.
+    pub(crate) fn note(&self, last: Last) {
+        self.shared.state.lock().last = Some(last);
     }
 
     fn look_up(&self) {
@@ -100,5 +140,63 @@ impl Resolver {
             }
             shared.answered.notify_all();
         });
+    }
+}
+
+#[cfg(test)]
+impl Resolver {
+    /// Has the addresses of a host that nobody can look up.
+    pub(super) fn know(&self, addresses: &[SocketAddr]) {
+        self.shared.state.lock().known = addresses.to_vec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(addresses: &str) -> Vec<SocketAddr> {
+        addresses
+            .split(' ')
+            .filter(|word| !word.is_empty())
+            .map(one)
+            .collect()
+    }
+
+    /// `a` to `c` are of IPv4, `x` to `z` of IPv6.
+    fn one(name: &str) -> SocketAddr {
+        let address = match name {
+            "a" | "b" | "c" => format!("10.0.0.{}:1", u32::from_str_radix(name, 16).unwrap()),
+            _ => format!("[fd00::{:x}]:1", name.as_bytes()[0]),
+        };
+        address.parse().unwrap()
+    }
+
+    #[test]
+    fn the_address_that_worked_is_first_and_its_family_before_the_other() {
+        let (worked, failed) = (
+            |name| Some(Last::Worked(one(name))),
+            |name| Some(Last::Failed(one(name))),
+        );
+        for (last, addresses, order) in [
+            (None, "", ""),
+            (None, "a", "a"),
+            (None, "a b c", "a b c"),
+            (None, "x y z a b", "x a y b z"),
+            (None, "a x b y", "a x b y"),
+            (worked("b"), "x y a b", "b a x y"),
+            (worked("y"), "x y a b", "y x a b"),
+            // It is an address of the host no more.
+            (worked("c"), "x y a b", "a x b y"),
+            (failed("x"), "x y a b", "a y b x"),
+            (failed("a"), "a", "a"),
+            (failed("c"), "x a", "x a"),
+        ] {
+            assert_eq!(
+                Last::order(last, &all(addresses)),
+                all(order),
+                "{last:?} {addresses}"
+            );
+        }
     }
 }

@@ -9,7 +9,7 @@ use socket2::{SockAddr, Socket};
 use crate::clock::{Clock, Timestamp};
 
 /// How often a wait checks whether the clock has ended.
-const SLICE: Duration = Duration::from_millis(20);
+pub(super) const SLICE: Duration = Duration::from_millis(20);
 
 /// Connects by the deadline, and leaves the socket in blocking mode. `longest` is the timeout of the socket for writes, and how
 /// late it may come. On Linux it holds for connecting as well. Where there is time for it, the socket blocks: this takes one
@@ -84,7 +84,7 @@ pub(crate) fn wait_until_readable(
 }
 
 /// The time until the deadline. An error if it has passed, or the clock has ended.
-fn remaining(clock: &Clock, deadline: Timestamp) -> io::Result<Duration> {
+pub(super) fn remaining(clock: &Clock, deadline: Timestamp) -> io::Result<Duration> {
     let remaining = deadline.saturating_since(clock.now());
     if remaining.is_zero() || clock.has_ended() {
         return Err(io::ErrorKind::TimedOut.into());

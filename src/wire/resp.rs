@@ -62,18 +62,88 @@ impl fmt::Display for Malformed {
 }
 
 /// The deepest nesting of arrays. The replies to this crate's commands are not nested at all.
-const DEEPEST: u32 = 4;
+const DEEPEST: usize = 4;
 
-/// The reply at the beginning of these bytes, and its length. `None` means that the rest of it has to come.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Malformed> {
-    let mut parser = Parser { bytes, at: 0 };
-    let reply = parser.reply(DEEPEST)?;
-    Ok(reply.map(|reply| (reply, parser.at)))
+/// A reply that comes in pieces. What was parsed of it is not parsed again, so a server that floods it costs no more than its
+/// bytes.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    /// The arrays that have items to come, the outermost first.
+    arrays: Vec<OpenArray>,
+    /// The end of the parsed bytes.
+    at: usize,
+    /// No line that is not parsed ends before this.
+    searched: usize,
+}
+
+/// An array that has items to come.
+#[derive(Debug)]
+struct OpenArray {
+    items: Vec<Reply>,
+    to_come: usize,
+}
+
+impl Incoming {
+    /// The reply at the beginning of these bytes, and its length. `None` means that the rest of it has to come: the next call
+    /// takes the same bytes with more behind them. After a reply, the next call takes the bytes behind the reply.
+    pub(crate) fn parse(&mut self, bytes: &[u8]) -> Result<Option<(Reply, usize)>, Malformed> {
+        let (at, searched) = (self.at, self.searched);
+        let mut parser = Parser {
+            bytes,
+            at,
+            searched,
+        };
+        while let Some(item) = parser.item()? {
+            self.at = parser.at;
+            let whole = match item {
+                Item::Whole(reply) => self.put(reply),
+                Item::Array(to_come) => self.open(to_come)?,
+            };
+            if let Some(reply) = whole {
+                *self = Self::default();
+                return Ok(Some((reply, parser.at)));
+            }
+        }
+        self.searched = parser.searched;
+        Ok(None)
+    }
+
+    /// Begins an array. Returns the reply if nothing of it is to come.
+    fn open(&mut self, to_come: usize) -> Result<Option<Reply>, Malformed> {
+        if self.arrays.len() >= DEEPEST {
+            return Err(Malformed("arrays that are too deep in each other"));
+        }
+        // Grows with the items, because a count alone must not take memory.
+        let items = Vec::new();
+        if to_come == 0 {
+            return Ok(self.put(Reply::Array(items)));
+        }
+        self.arrays.push(OpenArray { items, to_come });
+        Ok(None)
+    }
+
+    /// Puts an item where it belongs. Returns the reply if nothing of it is to come.
+    fn put(&mut self, mut item: Reply) -> Option<Reply> {
+        while let Some(mut array) = self.arrays.pop() {
+            array.items.push(item);
+            array.to_come = array.to_come.saturating_sub(1);
+            if array.to_come > 0 {
+                self.arrays.push(array);
+                return None;
+            }
+            item = Reply::Array(array.items);
+        }
+        Some(item)
+    }
 }
 
 /// The words of a command, if these bytes are one and nothing else.
 pub(crate) fn words(bytes: &[u8]) -> Option<Vec<&[u8]>> {
-    let mut parser = Parser { bytes, at: 0 };
+    let mut parser = Parser {
+        bytes,
+        at: 0,
+        searched: 0,
+    };
     let count = parser.header(b'*')?;
     // The count is only a claim, so no memory is reserved for it.
     let mut words = Vec::new();
@@ -84,14 +154,24 @@ pub(crate) fn words(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     (parser.at == bytes.len()).then_some(words)
 }
 
+/// A part of a reply.
+enum Item {
+    Whole(Reply),
+    /// The head of an array of so many items.
+    Array(usize),
+}
+
 struct Parser<'b> {
     bytes: &'b [u8],
     /// The end of the parsed bytes.
     at: usize,
+    /// No line that is not parsed ends before this.
+    searched: usize,
 }
 
 impl<'b> Parser<'b> {
-    fn reply(&mut self, depth: u32) -> Result<Option<Reply>, Malformed> {
+    /// The next item, if the whole of it has come.
+    fn item(&mut self) -> Result<Option<Item>, Malformed> {
         let Some(kind) = self.bytes.get(self.at).copied() else {
             return Ok(None);
         };
@@ -102,25 +182,35 @@ impl<'b> Parser<'b> {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        match kind {
-            b'+' => Ok(Some(if line == b"OK" {
-                Reply::Okay
-            } else {
-                Reply::Text(text(line)?.to_owned())
-            })),
-            b'-' => Ok(Some(Reply::Error(ServerError::new(text(line)?)))),
-            b':' => Ok(Some(Reply::Int(number(line)?))),
-            b'$' => self.bulk(line),
-            _ => self.array(line, depth),
-        }
+        Ok(Some(Item::Whole(match kind {
+            b'+' if line == b"OK" => Reply::Okay,
+            b'+' => Reply::Text(text(line)?.to_owned()),
+            b'-' => Reply::Error(ServerError::new(text(line)?)),
+            b':' => Reply::Int(number(line)?),
+            b'$' => match length_of(line)? {
+                None => Reply::Nil,
+                Some(length) => match self.string(length)? {
+                    None => return Ok(None),
+                    Some(bytes) => Reply::Bulk(bytes.to_vec()),
+                },
+            },
+            _ => match length_of(line)? {
+                None => Reply::Nil,
+                Some(count) => return Ok(Some(Item::Array(count))),
+            },
+        })))
     }
 
     /// The bytes up to the next line break. Consumes the line break too.
     fn line(&mut self) -> Result<Option<&'b [u8]>, Malformed> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
-        let Some(end) = rest.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
+        let from = self.searched.saturating_sub(self.at);
+        let mut unseen = rest.iter().skip(from);
+        let Some(end) = unseen.position(|byte| matches!(byte, b'\r' | b'\n')) else {
+            self.searched = self.bytes.len();
             return Ok(None);
         };
+        let end = from.saturating_add(end);
         let (line, rest) = rest.split_at_checked(end).unwrap_or_default();
         match rest {
             [b'\r', b'\n', ..] => {
@@ -141,14 +231,6 @@ impl<'b> Parser<'b> {
         length_of(self.line().ok()??).ok()?
     }
 
-    fn bulk(&mut self, length: &[u8]) -> Result<Option<Reply>, Malformed> {
-        let Some(length) = length_of(length)? else {
-            return Ok(Some(Reply::Nil));
-        };
-        let string = self.string(length)?;
-        Ok(string.map(|bytes| Reply::Bulk(bytes.to_vec())))
-    }
-
     /// This number of bytes. Consumes the line break behind them too.
     fn string(&mut self, length: usize) -> Result<Option<&'b [u8]>, Malformed> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
@@ -163,24 +245,6 @@ impl<'b> Parser<'b> {
             [] | [b'\r'] => Ok(None),
             _ => Err(Malformed("bytes behind the end of a value")),
         }
-    }
-
-    fn array(&mut self, count: &[u8], depth: u32) -> Result<Option<Reply>, Malformed> {
-        let Some(count) = length_of(count)? else {
-            return Ok(Some(Reply::Nil));
-        };
-        let Some(depth) = depth.checked_sub(1) else {
-            return Err(Malformed("arrays that are too deep in each other"));
-        };
-        // Grows with the items, because a count alone must not take memory.
-        let mut items = Vec::new();
-        for _ in 0..count {
-            match self.reply(depth)? {
-                Some(item) => items.push(item),
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(Reply::Array(items)))
     }
 }
 
@@ -212,6 +276,11 @@ fn number(line: &[u8]) -> Result<i64, Malformed> {
     number.ok_or(Malformed("a number that is none"))
 }
 
+#[cfg(test)]
+fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Malformed> {
+    Incoming::default().parse(bytes)
+}
+
 /// The reply that these bytes are, and nothing else.
 #[cfg(test)]
 pub(crate) fn whole(bytes: &[u8]) -> Reply {
@@ -241,149 +310,4 @@ pub(crate) fn of_redis(value: &redis::Value) -> Option<Reply> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn parsed(bytes: &str) -> Option<Reply> {
-        let (reply, length) = parse(bytes.as_bytes()).ok()??;
-        (length == bytes.len()).then_some(reply)
-    }
-
-    #[test]
-    fn each_kind_of_reply_is_read() {
-        let error = ServerError {
-            code: "ERR".into(),
-            message: "no such key".into(),
-        };
-        for (bytes, reply) in [
-            ("+OK\r\n", Reply::Okay),
-            ("+PONG\r\n", Reply::Text("PONG".into())),
-            ("-ERR no such key\r\n", Reply::Error(error)),
-            (":0\r\n", Reply::Int(0)),
-            (":-2\r\n", Reply::Int(-2)),
-            (":-9223372036854775808\r\n", Reply::Int(i64::MIN)),
-            ("$-1\r\n", Reply::Nil),
-            ("*-1\r\n", Reply::Nil),
-            ("$0\r\n\r\n", Reply::Bulk(Vec::new())),
-            ("$4\r\na\r\nb\r\n", Reply::Bulk(b"a\r\nb".to_vec())),
-            ("*0\r\n", Reply::Array(Vec::new())),
-            (
-                "*2\r\n:1\r\n$1\r\nx\r\n",
-                Reply::Array(vec![Reply::Int(1), Reply::Bulk(b"x".to_vec())]),
-            ),
-        ] {
-            assert_eq!(parsed(bytes), Some(reply), "{bytes:?}");
-        }
-    }
-
-    #[test]
-    fn other_spellings_are_none() {
-        for bytes in [
-            "OK\r\n",
-            "\r\n+OK\r\n",
-            "+O\nK\r\n",
-            "+O\rK\r\n",
-            "+OK\n",
-            ":\r\n",
-            ":-\r\n",
-            ":+1\r\n",
-            ": 1\r\n",
-            ":01\r\n",
-            ":-0\r\n",
-            ":1 \r\n",
-            ":9223372036854775808\r\n",
-            "$-2\r\n",
-            "*-2\r\n",
-            "$01\r\nx\r\n",
-            "$1\r\nxy\r\n",
-            "$1\r\nx\n\n",
-            "*1\r\nx\r\n",
-            "_\r\n",
-            "#t\r\n",
-            "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
-        ] {
-            assert!(parse(bytes.as_bytes()).is_err(), "{bytes:?}");
-        }
-        assert!(parse(b"+\xff\r\n").is_err());
-    }
-
-    #[test]
-    fn a_count_takes_no_memory_before_its_items_have_come() {
-        assert_eq!(parse(b"*9223372036854775807\r\n:1\r\n"), Ok(None));
-        assert_eq!(parse(b"$9223372036854775807\r\nx"), Ok(None));
-    }
-
-    /// Any reply.
-    fn reply() -> impl Strategy<Value = Reply> {
-        let text = "[A-Z]{1,8}( [ -~]{1,12})?";
-        let leaf = prop_oneof![
-            Just(Reply::Nil),
-            Just(Reply::Okay),
-            text.prop_filter("that is its own kind", |text| text != "OK")
-                .prop_map(Reply::Text),
-            text.prop_map(|line| Reply::Error(ServerError::new(&line))),
-            any::<i64>().prop_map(Reply::Int),
-            prop::collection::vec(any::<u8>(), 0..20).prop_map(Reply::Bulk),
-        ];
-        leaf.prop_recursive(3, 12, 4, |inner| {
-            prop::collection::vec(inner, 0..4).prop_map(Reply::Array)
-        })
-    }
-
-    /// As Redis writes it.
-    fn written(reply: &Reply) -> Vec<u8> {
-        match reply {
-            Reply::Nil => b"$-1\r\n".to_vec(),
-            Reply::Okay => b"+OK\r\n".to_vec(),
-            Reply::Text(text) => format!("+{text}\r\n").into_bytes(),
-            Reply::Int(number) => format!(":{number}\r\n").into_bytes(),
-            Reply::Error(error) if error.message.is_empty() => {
-                format!("-{}\r\n", error.code).into_bytes()
-            }
-            Reply::Error(error) => format!("-{} {}\r\n", error.code, error.message).into_bytes(),
-            Reply::Bulk(bytes) => {
-                [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
-            }
-            Reply::Array(items) => {
-                let head = format!("*{}\r\n", items.len()).into_bytes();
-                items
-                    .iter()
-                    .fold(head, |all, item| [all, written(item)].concat())
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_written_is_read_and_each_beginning_of_it_waits_for_more(reply in reply()) {
-            let bytes = written(&reply);
-            prop_assert_eq!(parse(&bytes), Ok(Some((reply.clone(), bytes.len()))));
-            let behind = [bytes.as_slice(), b"+OK\r\n"].concat();
-            prop_assert_eq!(parse(&behind), Ok(Some((reply, bytes.len()))));
-            for end in 0..bytes.len() {
-                prop_assert_eq!(parse(&bytes[..end]), Ok(None));
-            }
-        }
-
-        #[test]
-        fn the_parser_of_the_redis_crate_reads_the_same(reply in reply()) {
-            let value = redis::parse_redis_value(&written(&reply)).unwrap();
-            prop_assert_eq!(of_redis(&value), Some(reply));
-        }
-
-        #[test]
-        fn of_any_bytes_no_more_is_read_than_the_redis_crate_reads(
-            bytes in prop::collection::vec(prop_oneof![
-                Just(b'\r'), Just(b'\n'), Just(b'+'), Just(b':'), Just(b'$'), Just(b'*'), Just(b'-'), b'0'..=b'3', any::<u8>()
-            ], 0..24)
-        ) {
-            if let Ok(Some((reply, length))) = parse(&bytes) {
-                prop_assert_eq!(written(&reply).len(), length);
-                let value = redis::parse_redis_value(&bytes[..length]);
-                prop_assert_eq!(value.ok().as_ref().and_then(of_redis), Some(reply));
-            }
-        }
-    }
-}
+mod tests;

@@ -19,12 +19,17 @@ const BLOCKING: Duration = Duration::from_millis(4);
 /// How often a write to a full socket looks at the clock.
 const WRITE_SLICE: Duration = Duration::from_millis(4);
 
+/// How many reads there may be after their deadline, from one write to the next. They take in the longest reply, if it was there
+/// in time. A server that goes on sending is not listened to for longer.
+const MOST_LATE_READS: u32 = 512;
+
 /// A connected stream of bytes. A read of zero bytes is its end.
 pub(crate) trait Stream: Send {
     /// Writes all of it, by the deadline.
     fn write(&mut self, bytes: &[u8], deadline: Timestamp) -> io::Result<()>;
 
-    /// Reads what has come, and waits for it until the deadline. Reads what is already there even after the deadline.
+    /// Reads what has come, and waits for it until the deadline. Reads what is already there even after the deadline, but not
+    /// without end.
     fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize>;
 
     /// Reads what has come, and waits for it until `until`, or for a little longer where that costs less, but never beyond the
@@ -50,6 +55,8 @@ pub(crate) struct Plain {
     /// A connected stream socket, also of Unix: only methods that suit both are called.
     stream: TcpStream,
     pub(super) clock: Clock,
+    /// How many reads there were after their deadline since the last write.
+    late_reads: u32,
 }
 
 impl Plain {
@@ -67,7 +74,6 @@ impl Plain {
     }
 
     /// Takes a socket that is connected.
-    #[cfg(all(any(test, fuzzing), target_os = "linux"))]
     pub(crate) fn over(socket: Socket, clock: &Clock) -> io::Result<Self> {
         socket.set_write_timeout(Some(WRITE_SLICE))?;
         Self::connected(socket, clock)
@@ -78,6 +84,7 @@ impl Plain {
         Ok(Self {
             stream: socket.into(),
             clock: clock.clone(),
+            late_reads: 0,
         })
     }
 
@@ -105,6 +112,7 @@ impl Plain {
 
 impl Stream for Plain {
     fn write(&mut self, bytes: &[u8], deadline: Timestamp) -> io::Result<()> {
+        self.late_reads = 0;
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.stream.write(rest) {
@@ -124,9 +132,13 @@ impl Stream for Plain {
     /// The last part of the time is waited for with `poll`, which ends in time.
     fn read(&mut self, into: &mut [u8], deadline: Timestamp) -> io::Result<usize> {
         loop {
-            let read = if self.may_block(self.clock.now(), deadline) {
+            let now = self.clock.now();
+            if now >= deadline {
+                self.late_reads = self.late_reads.saturating_add(1);
+            }
+            let read = if self.may_block(now, deadline) {
                 self.stream.read(into)
-            } else if self.wait_until_readable(deadline)? {
+            } else if self.late_reads <= MOST_LATE_READS && self.wait_until_readable(deadline)? {
                 self.read_now(into)
             } else {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -173,5 +185,33 @@ impl Stream for Plain {
 
     fn socket(&self) -> Option<&TcpStream> {
         Some(&self.stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_the_deadline_so_much_is_read_and_no_more_until_the_next_command() {
+        let (mut peer, ours) = std::os::unix::net::UnixStream::pair().unwrap();
+        let clock = Clock::system();
+        let mut stream =
+            Plain::over(Socket::from(std::os::fd::OwnedFd::from(ours)), &clock).unwrap();
+        peer.write_all(&[b'x'; 8 * 1024]).unwrap();
+        let (mut byte, passed) = ([0], clock.now());
+        let mut read = |deadline| stream.read(&mut byte, deadline);
+        let in_time = passed.saturating_add(Duration::from_mins(1));
+        for _ in 0..2 * MOST_LATE_READS {
+            assert_eq!(read(in_time).unwrap(), 1);
+        }
+        for _ in 0..MOST_LATE_READS {
+            assert_eq!(read(passed).unwrap(), 1);
+        }
+        let error = read(passed).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(read(in_time).unwrap(), 1);
+        stream.write(b"PING", in_time).unwrap();
+        assert_eq!(stream.read(&mut byte, passed).unwrap(), 1);
     }
 }

@@ -14,6 +14,8 @@ use super::stream::{Plain, Stream};
 use super::transport::is_timeout;
 use crate::clock::Timestamp;
 
+mod system;
+
 /// The certificates for `rediss://` nodes, for [`Builder::tls`](crate::Builder::tls): which servers to trust, and what to
 /// show to them.
 ///
@@ -44,7 +46,8 @@ pub struct Tls {
 impl Tls {
     /// Sets the certificates that vouch for the servers, one or more in a PEM text. They replace those of the system.
     ///
-    /// Defaults to the certificates that the operating system trusts.
+    /// Defaults to the certificates that the operating system trusts, or those that the environment names in `SSL_CERT_FILE`
+    /// and `SSL_CERT_DIR`. [`Builder::build`](crate::Builder::build) reports a file or a folder named there that can't be read.
     ///
     /// ```
     /// use redlatch::{LockManager, Tls};
@@ -129,18 +132,10 @@ impl Tls {
     }
 
     fn root_store(&self) -> Result<RootCertStore, String> {
-        let mut store = RootCertStore::empty();
         let Some(pem) = &self.roots else {
-            let found = rustls_native_certs::load_native_certs();
-            // Certificates of the system that rustls can't read are left out.
-            store.add_parsable_certificates(found.certs);
-            if store.is_empty() {
-                return Err("tls: this system trusts no certificate; give one with \
-                            Tls::root_certificates, or install the certificates of the system"
-                    .into());
-            }
-            return Ok(store);
+            return system::roots();
         };
+        let mut store = RootCertStore::empty();
         for certificate in certificates(pem, "root_certificates")? {
             let added = store.add(certificate);
             added.map_err(|error| format!("tls: root_certificates: {error}"))?;

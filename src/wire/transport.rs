@@ -9,6 +9,7 @@ use super::resp::Reply;
 
 use crate::clock::Timestamp;
 use crate::error::NodeError;
+use crate::shown::one_line;
 
 /// One open connection to one node.
 pub(crate) trait Transport: Send {
@@ -35,6 +36,9 @@ pub(crate) trait Transport: Send {
 
     /// Reads one reply.
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError>;
+
+    /// What is read from now on answers nobody. It only tells that the server has executed what was sent.
+    fn stop_asking(&mut self) {}
 
     /// Whether bytes beyond the last reply were received. If no other reply is due, nobody asked for them.
     fn has_surplus(&self) -> bool;
@@ -89,9 +93,7 @@ pub(crate) fn closed(error: impl Into<io::Error>) -> NodeError {
 pub(crate) fn clean(text: &str) -> String {
     // With these words, Redis repeats the arguments of a command that it does not know.
     let text = text.split(", with args").next().unwrap_or_default();
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    let words = without_tokens(text);
-    words.chars().map(printable).take(200).collect()
+    one_line(without_tokens(text)).chars().take(200).collect()
 }
 
 /// Stands in the place of text that must not be shown.

@@ -49,6 +49,15 @@ impl Server {
         })
     }
 
+    /// Starts a sentinel, which writes its configuration into this file.
+    #[track_caller]
+    pub fn start_sentinel(file: &Path) -> Self {
+        Self::start_as(&Start {
+            file: Some(file.to_owned()),
+            ..Start::of(&["--sentinel"])
+        })
+    }
+
     /// Starts a server with more arguments, such as `["--requirepass", "secret"]`.
     #[track_caller]
     pub fn start_with(arguments: &[&str]) -> Self {

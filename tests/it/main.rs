@@ -209,9 +209,11 @@ mod connecting {
 mod operations {
     #[cfg(feature = "serde")]
     mod exported;
+    mod foreign_text;
     mod health;
     mod health_hostile;
     mod health_servers;
+    mod health_tried;
     mod health_users;
     mod list;
     mod list_servers;

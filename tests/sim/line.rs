@@ -124,6 +124,11 @@ impl Transport for Line {
         Err(NodeError::TimedOut)
     }
 
+    fn stop_asking(&mut self) {
+        let mut state = self.world.state();
+        state.network.connections[self.id].unread.stops_asking();
+    }
+
     fn has_surplus(&self) -> bool {
         let state = self.world.state();
         !state.network.connections[self.id].inbox.is_empty()

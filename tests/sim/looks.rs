@@ -92,10 +92,11 @@ impl Worker {
         };
         let answers = |node: &&str| health.fact(node, "state").as_deref() == Some("up");
         let answering = health.nodes().filter(answers).count();
+        // A node that falls silent when a lock is tried has answered all questions.
         let is_true = |finding: &Finding| {
             matches!(
                 finding.code,
-                "no_majority" | "unreachable" | "clock_differs"
+                "no_majority" | "unreachable" | "refuses" | "clock_differs"
             )
         };
         if health.voters != answering || !health.findings.iter().all(is_true) {

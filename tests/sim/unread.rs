@@ -14,6 +14,8 @@ pub(super) struct Unread {
     is_introduced: bool,
     /// Whether reading has failed, so that what comes later belongs to nobody.
     is_spent: bool,
+    /// Whether replies answer nobody any more.
+    is_left: bool,
 }
 
 struct Sent {
@@ -22,8 +24,14 @@ struct Sent {
 }
 
 impl Unread {
+    /// Whether nobody waits for a reply.
     pub(super) fn is_empty(&self) -> bool {
-        self.commands.is_empty()
+        self.commands.is_empty() || self.is_left
+    }
+
+    /// Nobody is told of the replies to come.
+    pub(super) fn stops_asking(&mut self) {
+        self.is_left = true;
     }
 
     /// A command is sent. Returns what it is, if it comes before the replies to others are read.
@@ -37,6 +45,9 @@ impl Unread {
             .iter()
             .position(|token| *token == message.token);
         let refused = refused.map(|place| self.refused.swap_remove(place));
+        if self.is_left {
+            return Err("on a connection that is left");
+        }
         // The introduction may have another command behind it.
         let has_others = self.commands.len() > usize::from(!self.is_introduced);
         let what = match refused {
@@ -60,6 +71,9 @@ impl Unread {
 
     /// The next reply is read, or none has come in time. Returns the token of the attempt that it answers, if it answers one.
     pub(super) fn reads(&mut self, reply: Option<&Reply>) -> Result<Option<String>, &'static str> {
+        if self.is_left {
+            return Ok(None);
+        }
         if self.is_spent {
             return Err("after a reading that failed");
         }

@@ -17,6 +17,8 @@ pub(crate) const EXAMPLES: [Entry; 1] = [(
 )];
 
 /// Tells what is wrong with the servers and what to do about it.
+///
+/// It takes a lock of its own on each server and gives it back at once, to see whether servers give locks.
 #[derive(Debug, Args)]
 #[command(after_long_help = closing_words(&EXIT_CODES))]
 pub(crate) struct Health {

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
+use redlatch_testing::Server;
+
 use crate::process::{Ended, Nodes, bare, end_of};
 
 /// One line, this exit code, nothing on standard output, and this in the line.
@@ -219,6 +221,92 @@ fn servers_that_can_not_be_used_are_64_and_their_urls_are_not_repeated() {
 fn tls_without_its_feature_names_the_feature() {
     let ended = end_of(bare(&["status", "job"]).env("REDLATCH_NODES", "rediss://a"));
     assert_refused(&ended, 64, "tls-rustls");
+}
+
+#[test]
+fn a_part_of_a_url_that_nobody_reads_is_64_also_where_the_password_comes_from_elsewhere() {
+    for (url, advice) in [
+        ("redis://127.0.0.1:1?database=2", "?db=2"),
+        ("redis://u@127.0.0.1:1/1?protocol=3", "leave protocol out"),
+        ("redis://127.0.0.1:1?password=s3cret", "user:password@"),
+        ("redis://127.0.0.1:1#x", "%23"),
+        ("unix:///p?database=2", "user and pass"),
+        ("redis://a;b", "one server in each URL"),
+    ] {
+        for password in ["", "s3cret"] {
+            let mut command = bare(&["status", "job"]);
+            command.env("REDLATCH_NODES", url);
+            command.env("REDLATCH_PASSWORD", password);
+            let ended = end_of(&mut command);
+            assert_refused(&ended, 64, advice);
+            assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn a_password_from_elsewhere_goes_with_any_url() {
+    let socket = "--unixsocket {dir}/redis.sock";
+    let socket: Vec<&str> = socket.split(' ').collect();
+    let password = "a:b@c/d?e#f%20 g\u{fc}";
+    let server = Server::start_with(&[&*socket, &["--requirepass", password]].concat());
+    let (port, path) = (server.port(), server.dir().join("redis.sock"));
+    let path = path.display();
+    for url in [
+        format!("redis://127.0.0.1:{port}"),
+        format!("redis://default@127.0.0.1:{port}/1"),
+        format!("redis://default:@127.0.0.1:{port}/1"),
+        format!("valkey://127.0.0.1:{port}?db=2"),
+        format!("unix://{path}"),
+        format!("unix://{path}?db=1"),
+        format!("unix://{path}?user=default"),
+    ] {
+        let mut command = bare(&["status", "job", "--node-timeout", "5s"]);
+        command.env("REDLATCH_NODES", &url);
+        command.env("REDLATCH_PASSWORD", password);
+        let ended = end_of(&mut command);
+        assert!(ended.stdout.starts_with("job: free"), "{url}: {ended:?}");
+    }
+}
+
+#[cfg(feature = "tls-rustls")]
+#[test]
+fn certificates_that_the_environment_names_and_that_can_not_be_read_are_named() {
+    let nodes = Nodes::start(1);
+    let file = |name: &str, text: &str| {
+        let path = nodes.file(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let none = file("none.pem", "");
+    let garbled = file("garbled.pem", "-----BEGIN CERTIFICATE-----\n!\n");
+    let other = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+    let other = file("other.pem", other);
+    let missing = nodes.file("missing.pem").display().to_string();
+    // Where certificates are looked for otherwise.
+    let system = "/etc/ssl/certs";
+    for (named, also, variable) in [
+        (&*missing, None, "SSL_CERT_FILE"),
+        (&*missing, Some(system), "SSL_CERT_FILE"),
+        ("/", Some(system), "SSL_CERT_FILE"),
+        (&*none, Some(system), "SSL_CERT_FILE"),
+        (&*garbled, Some(system), "SSL_CERT_FILE"),
+        (&*other, Some(system), "SSL_CERT_FILE"),
+        ("", Some(&*missing), "SSL_CERT_DIR"),
+    ] {
+        let mut command = bare(&["status", "job"]);
+        command.env("REDLATCH_NODES", "rediss://127.0.0.1:1");
+        command
+            .env_remove("SSL_CERT_FILE")
+            .env_remove("SSL_CERT_DIR");
+        if !named.is_empty() {
+            command.env("SSL_CERT_FILE", named);
+        }
+        if let Some(also) = also {
+            command.env("SSL_CERT_DIR", also);
+        }
+        assert_refused(&end_of(&mut command), 64, variable);
+    }
 }
 
 #[test]

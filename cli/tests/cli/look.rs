@@ -209,6 +209,45 @@ fn the_exit_code_of_health_is_its_severity() {
     assert_eq!(health(&nodes, &[]).code, Some(2));
 }
 
+/// Servers that answer questions are of no use if they take no writes.
+#[test]
+fn health_is_critical_where_servers_answer_and_give_no_lock() {
+    let nodes = Nodes::start(3);
+    let set = |name: &str, value: &str| {
+        for server in &nodes.servers {
+            server.command(&["CONFIG", "SET", name, value]);
+        }
+    };
+    set("appendonly", "yes");
+    let end = |arguments: &[&str]| end_of(&mut nodes.redlatch(arguments));
+    assert_eq!(end(&["health"]).code, Some(0));
+    for (name, well, ill, word) in [
+        ("min-replicas-to-write", "0", "1", "NOREPLICAS"),
+        ("maxmemory", "0", "1", "OOM"),
+    ] {
+        set(name, ill);
+        let ended = end(&["health"]);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stdout.contains("no lock can be taken"), "{ended:?}");
+        assert_eq!(ended.stdout.matches(word).count(), 3, "{ended:?}");
+        let object = json(&end(&["health", "--json"]));
+        assert_eq!(object["missing_votes"], 2, "{object}");
+        assert_eq!(object["nodes"][0]["state"], "refuses", "{object}");
+        let run = ["run", "--no-wait", "job", "--", "true"];
+        assert_eq!(end(&run).code, Some(69));
+        set(name, well);
+        assert_eq!(end(&["health"]).code, Some(0));
+    }
+
+    for server in &nodes.servers {
+        let without_set = ["ACL", "SETUSER", "default", "-set"];
+        server.command(&without_set);
+    }
+    let ended = end(&["health"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.stdout.matches("could not try").count(), 3);
+}
+
 #[test]
 fn with_the_fenced_protocol_they_work_as_well() {
     let nodes = Nodes::start(3);

@@ -14,6 +14,8 @@ mod exit_codes;
 #[cfg(test)]
 mod forever;
 #[cfg(test)]
+mod forgotten;
+#[cfg(test)]
 mod hold;
 #[cfg(test)]
 mod killed;

@@ -57,7 +57,7 @@ impl Builder {
                 .map_err(|reason| invalid(format!("node {number}: {reason}")))?;
             if self.credentials.is_none() && spec.has_user_alone() {
                 return Err(invalid(format!(
-                    "node {number}: a user without a password; give both, as user:password@"
+                    "node {number}: a user without a password; give both, as user:password@, or user= and pass= of a Unix socket"
                 )));
             }
             let same = specs.iter().position(|(other, _)| *other == identity);

@@ -10,7 +10,16 @@ use crate::wire::Tls;
 use crate::wire::{CredentialSource, Credentials};
 
 impl Builder {
-    /// Adds the server at `url`: `redis://[user:password@]host[:port][/db]`, `rediss://…` or `unix:///path`.
+    /// Adds the server at `url`:
+    ///
+    /// | URL | server |
+    /// |---|---|
+    /// | `redis://[user:password@]host[:port][/db]` | over TCP; `valkey://` is the same |
+    /// | `rediss://…` | over TLS (cargo feature `tls-rustls`); `valkeys://` is the same |
+    /// | `unix:///path[?db=…&user=…&pass=…]` | over a Unix socket |
+    ///
+    /// The database may also be `?db=2`, as redis-py has it, and then it wins over one in the path. What else is behind a `?`
+    /// or a `#` is refused, because it would not be read.
     ///
     /// The order of the nodes does not matter: all managers ask them in one canonical order. All clients must name the
     /// same nodes in the same way: a host name and its address are two names.

@@ -27,7 +27,8 @@ pub(crate) enum Progress {
 impl Slot {
     /// Takes the connection out of the slot, if there is one.
     pub(crate) fn take(&mut self) -> Option<Closing> {
-        let connection = self.connection.take()?;
+        let mut connection = self.connection.take()?;
+        connection.transport.stop_asking();
         Some(Closing {
             connection,
             has_refused: false,

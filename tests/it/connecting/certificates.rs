@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch::{Error, LockManager, Tls};
 
 use crate::connecting::tls_peers::{
-    PASSWORD, TTL, answer, authority, peer, tls_server, tls_server_that, trusting,
+    PASSWORD, TTL, answer, authority, peer, peer_named, tls_server, tls_server_that, trusting,
 };
 
 #[test]
@@ -68,6 +68,18 @@ fn the_certificate_may_be_for_another_name_that_is_said() {
         let locked = builder.build().unwrap().try_lock("report", TTL);
         assert_eq!(locked.is_ok(), is_right, "{name:?}: {locked:?}");
     }
+}
+
+#[test]
+fn the_names_in_a_certificate_are_shown_without_characters_that_change_how_they_read() {
+    let (port, root) = peer_named("evil\u{1b}[31m\n", |stream, connection| {
+        connection.complete_io(stream).ok();
+    });
+    let manager = trusting(&format!("rediss://localhost:{port}"), root);
+    let error = manager.build().unwrap().try_lock("report", TTL);
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("evil"), "{text}");
+    assert!(!text.contains(char::is_control), "{text:?}");
 }
 
 #[test]

@@ -98,12 +98,13 @@ fn what_is_wrong_with_a_url_is_said_without_any_of_it() {
         ("", "empty"),
         ("hunter2", "scheme is missing"),
         ("hunter2:6379", "scheme is missing"),
-        ("redis://:hunter2@a:1,redis://b:2", "more than one URL"),
+        ("redis://:hunter2@a:1,redis://b:2", "one server in each URL"),
         ("127.0.0.1:6379", "scheme is missing"),
         (":hunter2@host:6379", "scheme is missing"),
         ("http://:hunter2@host", "scheme is not"),
         ("redis-sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
         ("redis+sentinel://:hunter2@host:26379/mymaster", "Sentinel"),
+        ("redis-sentinel://a:26379,b:26379/mymaster", "Sentinel"),
         ("redis://", "host is missing"),
         ("redis://:hunter2@", "host is missing"),
         ("redis://:hunter2@:6379", "host is missing"),
@@ -115,7 +116,7 @@ fn what_is_wrong_with_a_url_is_said_without_any_of_it() {
         ("redis://:hunter2@host/mymaster", "database"),
         ("redis://:hunter2@0.0.0.0:6379", "addresses to listen on"),
         ("redis://:hunter2@[::]:6379", "addresses to listen on"),
-        ("redis://:hunter2@host?protocol=5", "question mark"),
+        ("redis://:hunter2@host?protocol=5", "leave protocol out"),
         ("redis://:hunt/er2@host", "password"),
         ("redis://:hunter2@ho st", "characters"),
         ("unix://hunter2", "path"),
@@ -135,6 +136,7 @@ fn urls_that_could_never_work_say_why() {
         ("redis://host:0", "port 0"),
         ("redis://host/-1", "negative"),
         ("redis://secret@host", "without a password"),
+        ("unix:///p?user=secret", "user= and pass="),
         ("redis://user:12345#secret@host", "%23"),
     ];
     for (url, what) in bad {
@@ -150,16 +152,93 @@ fn urls_that_could_never_work_say_why() {
     }
 }
 
+#[test]
+fn what_a_url_says_and_nobody_reads_is_refused_with_what_to_write_instead() {
+    for (url, advice) in [
+        ("redis://host?database=2", "/2 or ?db=2"),
+        ("redis://host/1?username=hunter2", "user:password@"),
+        ("redis://host?user=hunter2&pass=hunter2", "user:password@"),
+        ("redis://host?username=u&password=hunter2", "user:password@"),
+        ("redis://host?protocol=3", "leave protocol out"),
+        ("redis://host?protocol=resp3", "leave protocol out"),
+        ("redis://host?socket_timeout=5", "node_timeout"),
+        ("redis://host?db=2&timeout=hunter2", "node_timeout"),
+        ("redis://host?max_connections=5", "pool_size"),
+        ("redis://host?ssl=true", "rediss://"),
+        ("redis://host?ssl_cert_reqs=none", "rediss://"),
+        ("redis://host?hunter2", "db alone is read"),
+        ("redis://host?hunter2=1", "db alone is read"),
+        ("redis://host?DB=2", "db alone is read"),
+        ("redis://host?db%20=2", "db alone is read"),
+        ("redis://host?db=hunter2", "not a number"),
+        ("redis://host?db=", "not a number"),
+        ("redis://host/1?db", "not a number"),
+        ("redis://host?db=1&db=2", "twice"),
+        ("redis://host?db=-1", "negative"),
+        ("redis://host/2/3", "not a number"),
+        ("redis://host/2/3?db=1", "not a number"),
+        ("redis://host#hunter2", "%23"),
+        ("redis://host/1#", "%23"),
+        ("redis://host#insecure", "%23"),
+        ("redis://user:12?hunter2@host", "a password"),
+        ("valkey://host?database=2", "/2 or ?db=2"),
+        ("unix:///p?database=2", "db, user and pass"),
+        ("unix:///p?username=u&password=hunter2", "user= and pass="),
+        ("unix:///p?hunter2=2", "db, user and pass"),
+        ("unix:///p?db=hunter2", "not a number"),
+        ("unix:///p?db=1&db=1", "twice"),
+        ("unix:///p#hunter2", "%23"),
+        ("unix://u:hunter2@localhost/p", "user= and pass="),
+        ("unix://localhost:1/p", "user= and pass="),
+        ("redis://a,b", "one server in each URL"),
+        ("redis://a,b:6379/1", "one server in each URL"),
+        ("redis://a:1,b:2", "one server in each URL"),
+        ("redis://:hunter2@a:1;b:2/0", "one server in each URL"),
+        ("redis://[::1]:1,[::2]:2", "one server in each URL"),
+        ("redis://a:1,redis://b:2", "one server in each URL"),
+        ("redis://a?db=1,redis://b?db=2", "one server in each URL"),
+        ("unix:///a,unix:///b", "one server in each URL"),
+    ] {
+        let reason = reason(builder().node(url));
+        assert!(reason.contains("node 2"), "{url}: {reason}");
+        assert!(reason.contains(advice), "{url}: {reason}");
+        assert!(!reason.contains("hunter2"), "{url}: {reason}");
+    }
+}
+
+#[test]
+fn what_a_url_may_say_is_read() {
+    for url in [
+        "redis://host/",
+        "redis://host/2",
+        "redis://host/2/",
+        "redis://host?db=2",
+        "redis://host/1?db=2",
+        "redis://host?protocol=2",
+        "redis://host/?protocol=resp2&db=0",
+        "redis://user:a,b;c%23%3F@host",
+        "valkey://user:secret@host:1/2",
+        "redis+unix:///p?db=2",
+        "valkey+unix:///p?user=u&pass=p",
+        "unix:///p,q?db=2&user=u&pass=p%26",
+        "unix://localhost/p",
+    ] {
+        builder().node(url).build().unwrap();
+    }
+}
+
 #[cfg(not(feature = "tls-rustls"))]
 #[test]
 fn tls_without_the_feature_names_the_feature() {
     assert_says(builder().node("rediss://:secret@host"), "tls-rustls");
+    assert_says(builder().node("valkeys://:secret@host"), "tls-rustls");
 }
 
 #[cfg(feature = "tls-rustls")]
 #[test]
 fn tls_without_verification_is_refused() {
     builder().node("rediss://:secret@host").build().unwrap();
+    builder().node("valkeys://:secret@host").build().unwrap();
     assert_says(
         builder().node("rediss://:secret@host/#insecure"),
         "#insecure",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockManager, NodeError, Vote};
+use redlatch::{Error, LockManager, NodeError, Protocol, Vote};
 use redlatch_testing::{Server, eventually, free_port, now};
 
 use crate::managers::{PATIENCE, patient};
@@ -47,6 +47,25 @@ fn the_database_of_the_url_is_used() {
     let beyond = self::manager(&format!("{}/99", server.url()));
     let error = beyond.try_lock("report", TTL).unwrap_err();
     assert!(error.to_string().contains("SELECT was refused"), "{error}");
+}
+
+#[test]
+fn a_database_behind_the_question_mark_is_used_and_wins_over_one_in_the_path() {
+    let server = Server::start_with(&["--unixsocket", "{dir}/redis.sock"]);
+    let (tcp, path) = (server.url(), server.dir().join("redis.sock"));
+    let unix = format!("unix://{}", path.display());
+    for url in [
+        format!("{tcp}?db=2"),
+        format!("{tcp}/?db=2"),
+        format!("{tcp}/1?db=2"),
+        format!("{tcp}/?protocol=2&db=2").replace("redis://", "valkey://"),
+        format!("{unix}?db=2"),
+    ] {
+        let guard = manager(&url).lock("report", TTL).unwrap();
+        let mut client = redis::Client::open(format!("{tcp}/2")).unwrap();
+        let value: Option<String> = redis::cmd("GET").arg("report").query(&mut client).unwrap();
+        assert_eq!(value.as_deref(), Some(guard.token()), "{url}");
+    }
 }
 
 #[test]
@@ -168,6 +187,49 @@ fn a_ready_client_is_a_node() {
     let builder = LockManager::builder().client(client);
     assert!(!format!("{builder:?}").contains(PASSWORD));
     assert_works(&builder.node_timeout(PATIENCE).build().unwrap());
+}
+
+#[test]
+fn the_port_of_a_sentinel_is_named_for_what_it_is_by_every_verb() {
+    let dir = Server::start();
+    let file = dir.dir().join("sentinel.conf");
+    std::fs::write(&file, "").unwrap();
+    let sentinel = Server::start_sentinel(&file);
+    for (protocol, database) in [
+        (Protocol::Classic, ""),
+        (Protocol::Fenced, ""),
+        (Protocol::Classic, "/1"),
+    ] {
+        let builder = LockManager::builder().node(format!("{}{database}", sentinel.url()));
+        let manager = builder.protocol(protocol).node_timeout(PATIENCE);
+        let manager = manager.build().unwrap();
+        let said = [
+            manager.try_lock("report", TTL).unwrap_err().to_string(),
+            manager.status("report").unwrap().to_string(),
+            manager
+                .locks("")
+                .unwrap()
+                .next()
+                .unwrap()
+                .unwrap_err()
+                .to_string(),
+            manager
+                .rw_lock("report")
+                .ttl(TTL)
+                .try_read()
+                .unwrap_err()
+                .to_string(),
+            manager
+                .semaphore("report", 2)
+                .ttl(TTL)
+                .try_lock()
+                .unwrap_err()
+                .to_string(),
+        ];
+        for text in said {
+            assert!(text.contains("the port of a sentinel"), "{text}");
+        }
+    }
 }
 
 #[test]

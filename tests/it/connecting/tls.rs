@@ -64,11 +64,11 @@ fn a_refused_database_is_told_in_the_servers_words_over_tls_too() {
 }
 
 #[test]
-fn a_look_at_the_nodes_goes_over_tls_in_both_versions_of_the_protocol() {
+fn a_look_at_the_nodes_goes_over_tls() {
     let Some((_server, port, root)) = tls_server() else {
         return;
     };
-    for protocol in ["", "?protocol=resp3"] {
+    for protocol in ["", "?protocol=resp2"] {
         let url = format!("rediss://:{PASSWORD}@localhost:{port}{protocol}");
         let health = trusting(&url, root.clone())
             .build()

@@ -112,8 +112,16 @@ pub(crate) fn authority(name: &str) -> (Vec<u8>, Vec<u8>) {
 pub(crate) fn peer(
     play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static,
 ) -> (u16, Vec<u8>) {
+    peer_named("localhost", play)
+}
+
+/// The same with a certificate for this name.
+pub(crate) fn peer_named(
+    name: &str,
+    play: impl Fn(&mut TcpStream, &mut ServerConnection) + Send + 'static,
+) -> (u16, Vec<u8>) {
     let rcgen::CertifiedKey { cert, signing_key } =
-        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)

@@ -86,12 +86,14 @@ fn the_keys_are_the_classic_lock_a_counter_for_a_day_and_a_marker() {
     let manager = fenced_over(&servers);
     let guard = manager.try_lock("job", TTL).unwrap();
     let token = u64::from(guard.fencing_token().unwrap());
-    let day = 24 * 3600 * 1000;
+    let assert_idle = |server: &Server| {
+        let (day, idle) = (24 * 3600 * 1000, server.pttl("job:fence"));
+        assert!((day - 60_000..=day).contains(&idle), "{idle}");
+    };
     for server in &servers {
         assert_eq!(server.get("job").as_deref(), Some(guard.token()));
         assert_eq!(counter(server, "job"), token);
-        let idle = server.pttl("job:fence");
-        assert!((day - 60_000..=day).contains(&idle), "{idle}");
+        assert_idle(server);
         assert_eq!(server.pttl("redlatch:node"), -1);
         assert_eq!(server.keys(), 3);
     }
@@ -99,8 +101,15 @@ fn the_keys_are_the_classic_lock_a_counter_for_a_day_and_a_marker() {
     for server in &servers {
         // The tombstone, by which what is late of this attempt is refused.
         assert_eq!(counter(server, "job"), token + 1);
+        assert_idle(server);
         assert_eq!(server.keys(), 2);
     }
+    // That of an attempt without a majority stays as long.
+    servers[1].hold("job", "another", 60_000);
+    servers[2].hold("job", "another", 60_000);
+    manager.try_lock("job", TTL).unwrap_err();
+    assert!(counter(&servers[0], "job") > token + 1);
+    servers.iter().for_each(assert_idle);
 }
 
 #[test]

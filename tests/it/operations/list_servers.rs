@@ -274,3 +274,39 @@ fn a_reply_that_is_no_page_is_an_error_and_takes_no_memory() {
     let (end, asked) = against(|peer, _| peer.say(b"-LOADING wait\r\n"));
     assert!(end.is_some_and(|end| end.contains("LOADING")) && asked == 1);
 }
+
+/// Sends without end what is no reply until it ends.
+fn flood(peer: &Peer, part: &str) {
+    peer.say(b"*1000000000\r\n");
+    for _ in 0..64 {
+        peer.say(part.repeat(1 << 14).as_bytes());
+    }
+}
+
+#[test]
+fn a_list_from_a_server_that_floods_its_reply_takes_a_few_node_timeouts() {
+    const NODE_TIMEOUT: Duration = Duration::from_millis(50);
+    for part in ["+\r\n", ":1\r\n", "$0\r\n\r\n", "*0\r\n", "+x"] {
+        let server = Scripted::start(move |peer, _| flood(peer, part));
+        let builder = LockManager::builder().node(server.url());
+        let manager = builder.node_timeout(NODE_TIMEOUT).build().unwrap();
+        let took = || {
+            let manager = manager.clone();
+            let end = within(BOUND, move || manager.locks("p").unwrap().next());
+            let Some(Err(Error::Incomplete { nodes, waited, .. })) = end else {
+                panic!("{part:?}: {end:?}");
+            };
+            let Vote::Failed(error) = &nodes[0].vote else {
+                panic!("{part:?}: {}", nodes[0]);
+            };
+            assert!(
+                matches!(error, NodeError::Protocol { .. } | NodeError::TimedOut),
+                "{part:?}: {error}"
+            );
+            waited
+        };
+        // Three scans of one node timeout each. The machine may stall, but not each time.
+        let bound = NODE_TIMEOUT * 3 * 5;
+        assert!((0..10).any(|_| took() < bound), "{part:?}");
+    }
+}

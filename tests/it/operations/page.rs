@@ -11,7 +11,7 @@ use redlatch::{
 };
 use redlatch_testing::{Server, pause};
 
-const PAGE: &str = include_str!("../../../docs/operations.md");
+pub(super) const PAGE: &str = include_str!("../../../docs/operations.md");
 pub(super) const TTL: Duration = Duration::from_secs(10);
 const PREFIX: &str = "billing:";
 pub(super) const USERS: [(&str, Protocol); 2] = [

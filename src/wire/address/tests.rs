@@ -1,0 +1,87 @@
+//! A host with several addresses, not all of which are of use.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+use redlatch_testing::scripted::Scripted;
+use redlatch_testing::{BlackHole, Server};
+
+use super::*;
+use crate::clock::one_thread;
+
+/// Only a hang takes this long.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// A connector to a host with these addresses, which nobody else knows.
+fn host(url: &str, addresses: &[SocketAddr]) -> Connector {
+    let client = redis::Client::open(url).unwrap();
+    let address = Address::new(client.get_connection_info().clone()).unwrap();
+    let clock = Clock::system();
+    let resolver = Resolver::new("no-such-host.invalid", 1, &clock, &one_thread("lookup"));
+    resolver.know(addresses);
+    Connector {
+        address,
+        clock,
+        resolver: Some(resolver),
+        security: Security::default(),
+    }
+}
+
+impl Connector {
+    fn connect_within(&self, timeout: Duration) -> Result<(), NodeError> {
+        let deadline = self.clock.now().saturating_add(timeout);
+        Connect::connect(self, deadline).map(drop)
+    }
+
+    /// The address that is tried first from now on.
+    fn first(&self) -> SocketAddr {
+        let deadline = self.clock.now().saturating_add(Duration::from_millis(2));
+        self.addresses(deadline).unwrap()[0].as_socket().unwrap()
+    }
+}
+
+fn at(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+#[test]
+fn a_host_whose_first_address_is_a_black_hole_is_connected_to_and_the_other_one_is_the_first_then()
+{
+    let (hole, server) = (BlackHole::open(), Server::start());
+    let hole: SocketAddr = hole.name().parse().unwrap();
+    let good = at(server.port());
+    let host = host("redis://no-such-host.invalid", &[hole, good]);
+    assert_eq!(host.first(), hole);
+    host.connect_within(BOUND).unwrap();
+    assert_eq!(host.first(), good);
+}
+
+#[test]
+fn an_address_that_takes_connections_and_then_says_nothing_is_the_last_one_then() {
+    let (silent, good) = (
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+        Scripted::start(|peer, _| peer.say(b"+OK\r\n")),
+    );
+    let (silent, good) = (silent.local_addr().unwrap(), at(good.port()));
+    let host = host("redis://:secret@no-such-host.invalid", &[silent, good]);
+    // On a machine that stalls, the time may be over before anything is sent.
+    let tried = (0..20).any(|_| {
+        let error = host.connect_within(Duration::from_millis(200)).unwrap_err();
+        assert!(matches!(error, NodeError::TimedOut), "{error}");
+        host.first() == good
+    });
+    assert!(tried);
+    host.connect_within(BOUND).unwrap();
+    assert_eq!(host.first(), good);
+}
+
+#[test]
+fn an_address_that_refuses_the_password_is_one_of_the_host() {
+    let refusing = Scripted::start(|peer, _| peer.say(b"-WRONGPASS no\r\n"));
+    let hole = BlackHole::open();
+    let (hole, refusing) = (hole.name().parse().unwrap(), at(refusing.port()));
+    let host = host("redis://:secret@no-such-host.invalid", &[hole, refusing]);
+    let error = host.connect_within(BOUND).unwrap_err();
+    assert!(matches!(error, NodeError::Login { .. }), "{error}");
+    assert_eq!(host.first(), refusing);
+}

@@ -1,0 +1,276 @@
+//! Connects to whichever address of a host answers first.
+//!
+//! Behind some addresses nobody answers, such as the IPv6 address of a host on a network without IPv6. Such an address must not
+//! take the time of the others. So each address has a head start, and then the next one is tried beside it. RFC 8305 ("Happy
+//! Eyeballs") describes this. It takes no thread.
+
+use std::io;
+use std::time::Duration;
+
+use socket2::{SockAddr, Socket};
+
+use super::nonblocking::remaining;
+use crate::clock::{Clock, Timestamp};
+
+/// The longest head start. Where the deadline is near, it is a fair share of the time.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// The most connections that are being made at once. Beyond that, the oldest is given up.
+#[cfg(unix)]
+const MOST_AT_ONCE: usize = 16;
+
+/// Connects to the first of these addresses that answers by the deadline. Returns the socket, and the place of the address.
+#[cfg(unix)]
+pub(super) fn first_of(
+    addresses: &[SockAddr],
+    open: &dyn Fn(&SockAddr) -> io::Result<Socket>,
+    clock: &Clock,
+    deadline: Timestamp,
+) -> io::Result<(Socket, usize)> {
+    let mut to_try = addresses.iter().enumerate();
+    let mut pending: Vec<(usize, Socket)> = Vec::new();
+    let mut failure = no_address();
+    let mut next_at = clock.now();
+    loop {
+        let (left, now) = (remaining(clock, deadline)?, clock.now());
+        if (pending.is_empty() || now >= next_at)
+            && let Some((place, address)) = to_try.next()
+        {
+            next_at = now.saturating_add(head_start(left, to_try.len()));
+            match open(address).and_then(|socket| begin(socket, address)) {
+                Ok(Begun::Connected(socket)) => return finish(socket, place),
+                Ok(Begun::Pending(socket)) => pending.push((place, socket)),
+                Err(error) => failure = error,
+            }
+            if pending.len() > MOST_AT_ONCE {
+                pending.remove(0);
+            }
+            if pending.is_empty() {
+                continue;
+            }
+        }
+        if pending.is_empty() {
+            return Err(failure);
+        }
+        let until_next = match to_try.len() {
+            0 => left,
+            _ => next_at.saturating_since(now),
+        };
+        if let Some(ready) = wait_for_one(&pending, left.min(until_next))? {
+            let (place, socket) = pending.remove(ready);
+            match socket.take_error()? {
+                None => return finish(socket, place),
+                Some(error) => (failure, next_at) = (error, now),
+            }
+        }
+    }
+}
+
+/// Connects to the first of these addresses that answers, one after the other, each in its share of the time.
+#[cfg(not(unix))]
+pub(super) fn first_of(
+    addresses: &[SockAddr],
+    open: &dyn Fn(&SockAddr) -> io::Result<Socket>,
+    clock: &Clock,
+    deadline: Timestamp,
+) -> io::Result<(Socket, usize)> {
+    let mut to_try = addresses.iter().enumerate();
+    let mut failure = no_address();
+    while let Some((place, address)) = to_try.next() {
+        let left = remaining(clock, deadline)?;
+        let share = match to_try.len() {
+            0 => left,
+            others => head_start(left, others),
+        };
+        let connected = open(address).and_then(|socket| {
+            socket.connect_timeout(address, share)?;
+            Ok(socket)
+        });
+        match connected {
+            Ok(socket) => return Ok((socket, place)),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// For how long an address is tried alone, with so much time left for it and so many others.
+fn head_start(left: Duration, others: usize) -> Duration {
+    let shares = u32::try_from(others.saturating_add(1)).unwrap_or(u32::MAX);
+    let share = left.checked_div(shares).unwrap_or_default();
+    share.min(HEAD_START)
+}
+
+fn no_address() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "the host name has no address")
+}
+
+#[cfg(unix)]
+enum Begun {
+    Connected(Socket),
+    Pending(Socket),
+}
+
+/// Begins to connect, without waiting.
+#[cfg(unix)]
+fn begin(socket: Socket, address: &SockAddr) -> io::Result<Begun> {
+    use rustix::io::Errno;
+
+    socket.set_nonblocking(true)?;
+    match socket.connect(address) {
+        Ok(()) => Ok(Begun::Connected(socket)),
+        Err(error) => match Errno::from_io_error(&error) {
+            Some(Errno::INPROGRESS | Errno::INTR) => Ok(Begun::Pending(socket)),
+            _ => Err(error),
+        },
+    }
+}
+
+#[cfg(unix)]
+fn finish(socket: Socket, place: usize) -> io::Result<(Socket, usize)> {
+    socket.set_nonblocking(false)?;
+    Ok((socket, place))
+}
+
+/// Waits until one of these sockets is connected or has failed, for no longer than a slice of this span. Returns its place.
+#[cfg(unix)]
+fn wait_for_one(pending: &[(usize, Socket)], span: Duration) -> io::Result<Option<usize>> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::io::Errno;
+
+    let span = span.min(super::nonblocking::SLICE);
+    let span = Timespec::try_from(span).map_err(io::Error::other)?;
+    let sockets = pending.iter();
+    let mut asked: Vec<PollFd<'_>> = sockets
+        .map(|(_, socket)| PollFd::new(socket, PollFlags::OUT))
+        .collect();
+    match poll(&mut asked, Some(&span)) {
+        Ok(_) | Err(Errno::INTR) => Ok(asked.iter().position(|one| !one.revents().is_empty())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+    use redlatch_testing::{BlackHole, within};
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    /// Only a hang takes this long.
+    const BOUND: Duration = Duration::from_secs(60);
+
+    fn tcp(_: &SockAddr) -> io::Result<Socket> {
+        Socket::new(Domain::IPV4, Type::STREAM, None)
+    }
+
+    fn address(name: &str) -> SockAddr {
+        name.parse::<SocketAddr>().unwrap().into()
+    }
+
+    /// A port that takes connections, one that refuses them, and one that does neither.
+    struct Ports {
+        open: TcpListener,
+        closed: SockAddr,
+        hole: BlackHole,
+    }
+
+    impl Ports {
+        fn new() -> Self {
+            let closed = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            closed.bind(&address("127.0.0.1:0")).unwrap();
+            Self {
+                open: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
+                closed: closed.local_addr().unwrap(),
+                hole: BlackHole::open(),
+            }
+        }
+
+        /// The place of the address that was connected to, of these: `o` is open, `c` closed and `h` a hole.
+        fn dial(&self, kinds: &str, timeout: Duration) -> io::Result<usize> {
+            let addresses: Vec<SockAddr> = kinds
+                .chars()
+                .map(|kind| match kind {
+                    'o' => self.open.local_addr().unwrap().into(),
+                    'c' => self.closed.clone(),
+                    _ => address(&self.hole.name()),
+                })
+                .collect();
+            let connected = within(BOUND, move || {
+                let clock = Clock::system();
+                let deadline = clock.now().saturating_add(timeout);
+                first_of(&addresses, &tcp, &clock, deadline)
+            });
+            connected.map(|(socket, place)| {
+                assert_eq!(socket.nonblocking().ok(), Some(false));
+                place
+            })
+        }
+    }
+
+    #[test]
+    fn an_address_behind_which_nobody_answers_hides_none_behind_it() {
+        let ports = Ports::new();
+        let many = "h".repeat(MOST_AT_ONCE + 1) + "o";
+        for (kinds, place) in [
+            ("o", 0),
+            ("oo", 0),
+            ("co", 1),
+            ("ho", 1),
+            ("hho", 2),
+            ("hco", 2),
+            ("chco", 3),
+            ("hoh", 1),
+            (&*many, MOST_AT_ONCE + 1),
+        ] {
+            assert_eq!(ports.dial(kinds, BOUND).unwrap(), place, "{kinds}");
+        }
+    }
+
+    #[test]
+    fn where_no_address_answers_the_deadline_ends_it() {
+        let ports = Ports::new();
+        for (kinds, kind) in [
+            ("", io::ErrorKind::NotFound),
+            ("c", io::ErrorKind::ConnectionRefused),
+            ("ccc", io::ErrorKind::ConnectionRefused),
+        ] {
+            assert_eq!(
+                ports.dial(kinds, BOUND).unwrap_err().kind(),
+                kind,
+                "{kinds}"
+            );
+        }
+        for kinds in ["h", "hh", "hch", "chc"] {
+            let error = ports.dial(kinds, Duration::from_millis(50)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{kinds}");
+        }
+    }
+
+    #[test]
+    fn the_time_is_shared_among_the_addresses() {
+        let ms = Duration::from_millis;
+        for (left, others, share) in [
+            (ms(50), 1, ms(25)),
+            (ms(30), 2, ms(10)),
+            (ms(0), 3, ms(0)),
+            (Duration::from_secs(5), 1, HEAD_START),
+            (Duration::from_secs(5), 99, ms(50)),
+        ] {
+            assert_eq!(head_start(left, others), share);
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_manager_ends_it() {
+        let hole = BlackHole::open();
+        let addresses = [address(&hole.name()), address(&hole.name())];
+        let clock = Clock::system();
+        let deadline = clock.now().saturating_add(BOUND * 10);
+        clock.end();
+        let connected = within(BOUND, move || first_of(&addresses, &tcp, &clock, deadline));
+        assert_eq!(connected.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+}

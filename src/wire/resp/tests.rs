@@ -1,0 +1,206 @@
+//! Replies as a server writes them, and what is none.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn parsed(bytes: &str) -> Option<Reply> {
+    let (reply, length) = parse(bytes.as_bytes()).ok()??;
+    (length == bytes.len()).then_some(reply)
+}
+
+#[test]
+fn each_kind_of_reply_is_read() {
+    let error = ServerError {
+        code: "ERR".into(),
+        message: "no such key".into(),
+    };
+    for (bytes, reply) in [
+        ("+OK\r\n", Reply::Okay),
+        ("+PONG\r\n", Reply::Text("PONG".into())),
+        ("-ERR no such key\r\n", Reply::Error(error)),
+        (":0\r\n", Reply::Int(0)),
+        (":-2\r\n", Reply::Int(-2)),
+        (":-9223372036854775808\r\n", Reply::Int(i64::MIN)),
+        ("$-1\r\n", Reply::Nil),
+        ("*-1\r\n", Reply::Nil),
+        ("$0\r\n\r\n", Reply::Bulk(Vec::new())),
+        ("$4\r\na\r\nb\r\n", Reply::Bulk(b"a\r\nb".to_vec())),
+        ("*0\r\n", Reply::Array(Vec::new())),
+        (
+            "*2\r\n:1\r\n$1\r\nx\r\n",
+            Reply::Array(vec![Reply::Int(1), Reply::Bulk(b"x".to_vec())]),
+        ),
+    ] {
+        assert_eq!(parsed(bytes), Some(reply), "{bytes:?}");
+    }
+}
+
+#[test]
+fn other_spellings_are_none() {
+    for bytes in [
+        "OK\r\n",
+        "\r\n+OK\r\n",
+        "+O\nK\r\n",
+        "+O\rK\r\n",
+        "+OK\n",
+        ":\r\n",
+        ":-\r\n",
+        ":+1\r\n",
+        ": 1\r\n",
+        ":01\r\n",
+        ":-0\r\n",
+        ":1 \r\n",
+        ":9223372036854775808\r\n",
+        "$-2\r\n",
+        "*-2\r\n",
+        "$01\r\nx\r\n",
+        "$1\r\nxy\r\n",
+        "$1\r\nx\n\n",
+        "*1\r\nx\r\n",
+        "_\r\n",
+        "#t\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
+    ] {
+        assert!(parse(bytes.as_bytes()).is_err(), "{bytes:?}");
+    }
+    assert!(parse(b"+\xff\r\n").is_err());
+}
+
+#[test]
+fn a_count_takes_no_memory_before_its_items_have_come() {
+    assert_eq!(parse(b"*9223372036854775807\r\n:1\r\n"), Ok(None));
+    assert_eq!(parse(b"$9223372036854775807\r\nx"), Ok(None));
+}
+
+/// Any reply.
+fn reply() -> impl Strategy<Value = Reply> {
+    let text = "[A-Z]{1,8}( [ -~]{1,12})?";
+    let leaf = prop_oneof![
+        Just(Reply::Nil),
+        Just(Reply::Okay),
+        text.prop_filter("that is its own kind", |text| text != "OK")
+            .prop_map(Reply::Text),
+        text.prop_map(|line| Reply::Error(ServerError::new(&line))),
+        any::<i64>().prop_map(Reply::Int),
+        prop::collection::vec(any::<u8>(), 0..20).prop_map(Reply::Bulk),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop::collection::vec(inner, 0..4).prop_map(Reply::Array)
+    })
+}
+
+/// As Redis writes it.
+fn written(reply: &Reply) -> Vec<u8> {
+    match reply {
+        Reply::Nil => b"$-1\r\n".to_vec(),
+        Reply::Okay => b"+OK\r\n".to_vec(),
+        Reply::Text(text) => format!("+{text}\r\n").into_bytes(),
+        Reply::Int(number) => format!(":{number}\r\n").into_bytes(),
+        Reply::Error(error) if error.message.is_empty() => {
+            format!("-{}\r\n", error.code).into_bytes()
+        }
+        Reply::Error(error) => format!("-{} {}\r\n", error.code, error.message).into_bytes(),
+        Reply::Bulk(bytes) => [format!("${}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat(),
+        Reply::Array(items) => {
+            let head = format!("*{}\r\n", items.len()).into_bytes();
+            items
+                .iter()
+                .fold(head, |all, item| [all, written(item)].concat())
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_and_each_beginning_of_it_waits_for_more(reply in reply()) {
+        let bytes = written(&reply);
+        prop_assert_eq!(parse(&bytes), Ok(Some((reply.clone(), bytes.len()))));
+        let behind = [bytes.as_slice(), b"+OK\r\n"].concat();
+        prop_assert_eq!(parse(&behind), Ok(Some((reply.clone(), bytes.len()))));
+        for end in 0..bytes.len() {
+            prop_assert_eq!(parse(&bytes[..end]), Ok(None));
+        }
+        for step in 1..=bytes.len() {
+            let mut incoming = Incoming::default();
+            for end in (step..bytes.len()).step_by(step) {
+                prop_assert_eq!(incoming.parse(&bytes[..end]), Ok(None));
+            }
+            prop_assert_eq!(incoming.parse(&bytes), Ok(Some((reply.clone(), bytes.len()))));
+        }
+    }
+
+    #[test]
+    fn the_parser_of_the_redis_crate_reads_the_same(reply in reply()) {
+        let value = redis::parse_redis_value(&written(&reply)).unwrap();
+        prop_assert_eq!(of_redis(&value), Some(reply));
+    }
+
+    #[test]
+    fn of_any_bytes_no_more_is_read_than_the_redis_crate_reads(
+        bytes in prop::collection::vec(prop_oneof![
+            Just(b'\r'), Just(b'\n'), Just(b'+'), Just(b':'), Just(b'$'), Just(b'*'), Just(b'-'), b'0'..=b'3', any::<u8>()
+        ], 0..24)
+    ) {
+        if let Ok(Some((reply, length))) = parse(&bytes) {
+            prop_assert_eq!(written(&reply).len(), length);
+            let value = redis::parse_redis_value(&bytes[..length]);
+            prop_assert_eq!(value.ok().as_ref().and_then(of_redis), Some(reply));
+        }
+    }
+}
+
+/// Parses what comes in pieces of this length. The items that have come as a whole are gone before the next piece.
+fn parsed_once(head: &str, item: &str, length: usize) -> Option<Reply> {
+    let (mut incoming, mut come) = (Incoming::default(), Vec::new());
+    for piece in format!("{head}{}", item.repeat(1000))
+        .as_bytes()
+        .chunks(length)
+    {
+        come.extend_from_slice(piece);
+        if let Some((reply, _)) = incoming.parse(&come).ok()? {
+            return Some(reply);
+        }
+        if let Some(behind_head) = come.len().checked_sub(head.len()) {
+            let begun = behind_head.checked_rem(item.len()).unwrap();
+            let parsed = come.len().saturating_sub(begun);
+            come[..parsed].fill(b'!');
+        }
+    }
+    None
+}
+
+#[test]
+fn no_part_of_a_long_reply_is_parsed_twice() {
+    let items = [
+        "+\r\n",
+        "-e\r\n",
+        ":17\r\n",
+        "$-1\r\n",
+        "$1\r\nx\r\n",
+        "*0\r\n",
+        "*1\r\n:1\r\n",
+    ];
+    for item in items {
+        let all = whole(format!("*1000\r\n{}", item.repeat(1000)).as_bytes());
+        for length in [1, 2, 3, 7, 1024] {
+            let reply = parsed_once("*1000\r\n", item, length);
+            assert_eq!(reply.as_ref(), Some(&all), "{item:?} by {length}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_long_line_is_not_looked_for_twice() {
+    let (mut incoming, mut come) = (Incoming::default(), b"+".to_vec());
+    for _ in 0..100 {
+        come.extend_from_slice(b"xx");
+        assert_eq!(incoming.parse(&come), Ok(None));
+        // A line break where none was.
+        *come.last_mut().unwrap() = b'\n';
+    }
+    come.extend_from_slice(b"\r\n");
+    let text = "x\n".repeat(100);
+    assert_eq!(incoming.parse(&come), Ok(Some((Reply::Text(text), 203))));
+    assert_eq!(incoming.parse(b":1\r\n"), Ok(Some((Reply::Int(1), 4))));
+}
