@@ -216,6 +216,7 @@ mod clock;
 mod cluster;
 mod contend;
 mod error;
+#[cfg(feature = "fake")]
 pub mod fake;
 mod fanout;
 mod fencing;

@@ -153,6 +153,7 @@ pub(crate) static REREAD_SCRIPT: Script = Script::new(REREAD, || digest(REREAD))
 pub(crate) static LOOK_READ_SCRIPT: Script = Script::new(LOOK_READ, || digest(LOOK_READ));
 
 /// All scripts that are called by their digests.
+#[cfg(feature = "fake")]
 pub(crate) static SCRIPTS: [&Script; 24] = [
     &RELEASE_SCRIPT,
     &PASS_SCRIPT,
@@ -181,6 +182,7 @@ pub(crate) static SCRIPTS: [&Script; 24] = [
 ];
 
 /// All others.
+#[cfg(feature = "fake")]
 pub(crate) static BY_TEXT: [&str; 8] = [
     RETAKE,
     INSPECT,

@@ -7,7 +7,11 @@ use crate::process::{Nodes, Running, end_of};
 #[test]
 fn the_next_run_gets_the_lock_although_the_connections_of_the_one_before_were_forgotten() {
     let nodes = Nodes::start(3);
-    let proxies: Vec<Proxy> = nodes.servers.iter().map(|s| Proxy::start(s.port())).collect();
+    let proxies: Vec<Proxy> = nodes
+        .servers
+        .iter()
+        .map(|s| Proxy::start(s.port()))
+        .collect();
     let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
     let run = |script: &str| {
         let mut command = nodes.run(&["--no-wait", "--ttl", "1h"], script);

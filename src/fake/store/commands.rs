@@ -181,9 +181,11 @@ impl Store {
         let Some(entry) = self.get(key, now) else {
             return Ok(Reply::Int(0));
         };
-        entry.until = match entry.content {
-            Content::Sorted(_) if left_ms > 0 => last_ms_is_over,
-            _ => end(left_ms, now, "pexpireat")?,
+        let is_sorted = entry.content.as_sorted().is_some();
+        entry.until = if is_sorted && left_ms > 0 {
+            last_ms_is_over
+        } else {
+            end(left_ms, now, "pexpireat")?
         };
         self.sweep(key, now);
         Ok(Reply::Int(1))

@@ -124,12 +124,11 @@ impl Interpreter {
 
 /// A word of a command.
 fn word(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.to_str().ok()?.to_owned()),
-        Value::Integer(number) => Some(number.to_string()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
+    if let Some(text) = value.as_string() {
+        return Some(text.to_str().ok()?.to_owned());
     }
+    let whole = value.as_integer().map(|number| number.to_string());
+    whole.or_else(|| value.as_number().map(|number| number.to_string()))
 }
 
 fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
@@ -151,13 +150,16 @@ fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
 
 /// What Redis makes of the result of a script.
 fn of_lua(lua: &Lua, value: &Value) -> mlua::Result<Reply> {
-    Ok(match value {
-        Value::Integer(number) => Reply::Int(*number),
-        Value::Number(_) => Reply::Int(lua.unpack(value.clone())?),
-        Value::Boolean(true) => Reply::Int(1),
-        Value::String(text) => Reply::Bulk(text.as_bytes().to_vec()),
-        Value::Table(table) => of_table(lua, table)?,
-        _ => Reply::Nil,
+    Ok(if let Some(table) = value.as_table() {
+        of_table(lua, table)?
+    } else if let Some(text) = value.as_string() {
+        Reply::Bulk(text.as_bytes().to_vec())
+    } else if value.is_integer() || value.is_number() {
+        Reply::Int(lua.unpack(value.clone())?)
+    } else if value.as_boolean() == Some(true) {
+        Reply::Int(1)
+    } else {
+        Reply::Nil
     })
 }
 

@@ -280,7 +280,7 @@ fn an_undo_goes_again_on_another_connection_if_its_own_ends_or_it_is_refused() {
 #[test]
 fn no_more_than_so_many_connections_stay_open_and_the_undos_of_the_others_go_again() {
     let (server, node) = Server::start();
-    for number in 0..MOST_CONNECTIONS + 1 {
+    for number in 0..=MOST_CONNECTIONS {
         is_undone(&server, &node, &number.to_string());
     }
     let most = u32::try_from(MOST_CONNECTIONS).unwrap();

@@ -65,7 +65,7 @@ fn counted_line(line: &str, blocks: &mut Vec<bool>) -> String {
             "if" => blocks.push(true),
             "function" | "do" => blocks.push(false),
             "else" => *blocks.last_mut().unwrap() = false,
-            "end" if blocks.pop().unwrap() => copy += &format!(" else {}", note("no else")),
+            "end" if blocks.pop().unwrap() => copy = copy + " else" + &note("no else"),
             _ => (),
         }
         copy += word;
