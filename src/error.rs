@@ -7,6 +7,7 @@ use std::time::Duration;
 mod loss;
 mod message;
 mod node;
+mod not_a_lock;
 mod report;
 
 pub use self::loss::LossCause;

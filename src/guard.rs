@@ -7,6 +7,7 @@ use std::time::Duration;
 
 mod end;
 mod extend;
+mod held;
 mod next;
 mod number;
 mod several;
@@ -167,6 +168,7 @@ impl LockGuard {
     /// Counts and logs the end of this lock: from here on the program has it.
     pub(crate) fn count(&self) {
         self.lease.count();
+        self.shared.held.add(&self.lease);
     }
 
     pub(crate) fn names(&self) -> &[Arc<str>] {
@@ -359,7 +361,7 @@ impl LockGuard {
         let ended = self.lease.end();
         let remaining = ended.deadline.saturating_since(clock.now());
         self.lease.passed_on();
-        self.shared.keeper.forget(&self.lease);
+        self.shared.forget(&self.lease);
         drop_hooks(ended.hooks);
         // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
         let rest = self.rests_until().and_then(|until| {

@@ -66,7 +66,7 @@ pub struct Stats {
     /// Guards that were turned into a [`Lease`](crate::Lease) while the lock was held.
     pub passed_on: u64,
     /// Locks that were lost before their guard ended. A lock that has expired is counted when that is noticed, at the
-    /// latest when its guard is dropped.
+    /// latest by the next call for these figures, also where its guard was forgotten and is never dropped.
     pub lost: u64,
     /// What each node said, in the canonical order.
     pub nodes: Vec<NodeStats>,
@@ -117,7 +117,7 @@ impl Stats {
     }
 
     /// Returns how many guards have a lock now, as far as known: those that got a lock, less those that gave it back,
-    /// passed it on or lost it.
+    /// passed it on or lost it. A lock whose validity has ended is not among them.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -112,7 +112,8 @@ pub enum LockStatus {
         /// What each node said, in the order in which they are asked to lock.
         nodes: Vec<NodeStatus>,
     },
-    /// Too few nodes answered to tell: the silent nodes may complete a holder's majority.
+    /// Too few nodes answered to tell: the silent nodes may complete a holder's majority. Nodes with the key of a lock that
+    /// lost its time to live, as by `PERSIST`, count as silent ones: its holder may still have it.
     #[non_exhaustive]
     Unknown {
         /// What each node said, in the order in which they are asked to lock.
@@ -218,6 +219,9 @@ impl fmt::Display for Summary<'_> {
             LockStatus::Free { .. } => f.write_str("free"),
             LockStatus::Blocked { .. } => {
                 f.write_str("held by nobody, and no majority is possible")
+            }
+            LockStatus::Unknown { nodes } if nodes.iter().any(|node| node.view.lost_its_ttl()) => {
+                f.write_str("unknown, the key lost its time to live")
             }
             LockStatus::Unknown { .. } => f.write_str("unknown, too few nodes answered"),
         }

@@ -22,25 +22,31 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// Judges the votes on a held lock.
+/// Judges the votes on the lock of a guard. The nodes have compared its value with what is under the key, so a key that is no lock
+/// is not ours.
 pub(crate) fn of_held(nodes: &[NodeReport]) -> Verdict {
+    judge(nodes, |vote| vote.is_gone() || vote.is_no_lock())
+}
+
+fn judge(nodes: &[NodeReport], is_gone: fn(&Vote) -> bool) -> Verdict {
     let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
     if quorum::is_reached(nodes.len(), count(Vote::is_granted)) {
         Verdict::Confirmed
-    } else if quorum::is_ruled_out(nodes.len(), count(Vote::is_gone)) {
+    } else if quorum::is_ruled_out(nodes.len(), count(is_gone)) {
         Verdict::Lost
     } else {
         Verdict::Unknown
     }
 }
 
-/// As [`of_held`], as a result for callers.
+/// Judges the votes on a lock without a guard, as a result for callers. A key that is no lock may be the one, without its time to
+/// live.
 pub(crate) fn confirm(
     resource: &Arc<str>,
     waited: Duration,
     nodes: Vec<NodeReport>,
 ) -> Result<Vec<NodeReport>, Error> {
-    match of_held(&nodes) {
+    match judge(&nodes, Vote::is_gone) {
         Verdict::Confirmed => Ok(nodes),
         Verdict::Lost => Err(Error::Lost {
             resource: Arc::clone(resource),
@@ -75,7 +81,7 @@ pub(crate) fn adopt(
 /// The cause of a loss that the votes show.
 pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
     let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
-    let held = count(|vote| matches!(vote, Vote::Held { .. }));
+    let held = count(|vote| matches!(vote, Vote::Held { .. }) || vote.is_no_lock());
     let missing = count(|vote| matches!(vote, Vote::Missing));
     if held > missing {
         LossCause::Taken { nodes }
@@ -238,10 +244,11 @@ pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Durat
     if quorum::is_reached(nodes.len(), count(|view| matches!(view, View::Free))) {
         return LockStatus::Free { nodes };
     }
-    // In the best case, all silent nodes have the value that most other nodes have, or readers as most of them do.
+    // In the best case, all silent nodes have the value that most other nodes have, or readers as most of them do; and so have
+    // those where the key lost its time to live.
     let most = keys(&nodes).map(|(key, _)| times(&nodes, key).len());
     let most = most.max().unwrap_or_default().max(readers.len());
-    let best_case = count(View::is_silent).saturating_add(most);
+    let best_case = count(View::may_count).saturating_add(most);
     if quorum::is_reached(nodes.len(), best_case) {
         LockStatus::Unknown { nodes }
     } else {

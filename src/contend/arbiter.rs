@@ -158,7 +158,7 @@ impl<'c> Wait<'c> {
             // One look is made even by a call that does not wait, unless this manager has all slots itself.
             Some(semaphore) if !self.without_own(0..semaphore.permits).is_empty() => {
                 let how = (self.wanted.target, WhenFree::Take);
-                self.look(Duration::ZERO, how, || false)
+                self.look(Duration::ZERO, how, || self.patience.is_cancelled())
             }
             _ => None,
         };

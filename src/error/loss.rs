@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::message::is_resting;
+use super::message::{is_no_lock, is_resting};
 use super::{NodeReport, Reports};
 
 /// How a lock was lost, with what the nodes said.
@@ -33,11 +33,12 @@ pub enum LossCause {
     /// stopped.
     #[non_exhaustive]
     Expired {
-        /// What each node said of an extension that came too late.
+        /// What each node said of an extension, a release or an adoption that came too late.
         nodes: Vec<NodeReport>,
     },
     /// A majority of the nodes no longer has our key, and most of these have the key of another holder, or the lock
-    /// [rests](crate::LockRequest::at_least) there: somebody has had it since, or has given it back with this token.
+    /// [rests](crate::LockRequest::at_least) there: somebody has had it since, or has given it back with this token. Or
+    /// something else is under the key, which is no lock ([`NodeError::NotALock`](crate::NodeError::NotALock)).
     #[non_exhaustive]
     Taken {
         /// What each node said.
@@ -94,6 +95,19 @@ impl LossCause {
             Self::Released => &[],
         }
     }
+
+    /// The same cause, with what the nodes have said since.
+    pub(crate) fn with(mut self, votes: Vec<NodeReport>) -> Self {
+        match &mut self {
+            Self::Expired { nodes }
+            | Self::Taken { nodes }
+            | Self::Vanished { nodes }
+            | Self::Unreachable { nodes }
+            | Self::MaxHold { nodes } => *nodes = votes,
+            Self::Released => {}
+        }
+        self
+    }
 }
 
 impl fmt::Display for LossCause {
@@ -102,6 +116,9 @@ impl fmt::Display for LossCause {
             Self::Expired { .. } => "its validity has ended",
             Self::Taken { nodes } if is_resting(nodes) => {
                 "a majority of the nodes has lost it, and on most of them the lock rests"
+            }
+            Self::Taken { nodes } if is_no_lock(nodes) => {
+                "a majority of the nodes has lost it, and on most of them something else is under its key"
             }
             Self::Taken { .. } => {
                 "a majority of the nodes has lost it, most of them to another holder"

@@ -145,6 +145,12 @@ pub(super) fn is_resting(nodes: &[NodeReport]) -> bool {
     rests.saturating_mul(2) > votes().filter(is_told).count()
 }
 
+/// Whether more nodes have something that is no lock under the key than another holder's.
+pub(super) fn is_no_lock(nodes: &[NodeReport]) -> bool {
+    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|report| kind(&report.vote)).count();
+    count(Vote::is_no_lock) > count(|vote| matches!(vote, Vote::Held { .. }))
+}
+
 /// Whether a reader was refused because a writer waits.
 pub(super) fn is_for_a_writer(nodes: &[NodeReport]) -> bool {
     nodes.iter().any(|report| report.vote.is_for_a_writer())

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crate::shown::one_line;
 
-mod unknown;
+mod advice;
+
+use self::advice::{advice, is_about_a_key, is_forbidden};
 
 /// Why a node could not be asked, or why its answer is no vote.
 ///
@@ -77,9 +79,12 @@ pub enum NodeError {
         got: String,
     },
     /// The key exists on the node but is no lock: it holds another type, or never expires.
+    ///
+    /// If it never expires and has the value of a holder of this crate, it is a lock that lost its time to live, as by
+    /// `PERSIST`. Its holder may still have it, so the message says that and not that the key may be deleted.
     #[non_exhaustive]
     NotALock {
-        /// Which of the two.
+        /// Which of the three.
         reason: &'static str,
         /// The length in bytes of the value of a key that never expires, if the node was asked for it, as
         /// [`LockManager::status`](crate::LockManager::status) does. The value itself may be private to another
@@ -213,20 +218,7 @@ impl fmt::Display for NodeError {
                 write!(f, "the server answered {code} {message}{advice}")
             }
             Self::Protocol { got } => write!(f, "an unexpected reply: {got}"),
-            Self::NotALock {
-                reason,
-                length,
-                resource,
-            } => {
-                match resource {
-                    None => write!(f, "the key is not a lock: it {reason}; ")?,
-                    Some(name) => write!(f, "the key of {name:?} is not a lock: it {reason}; ")?,
-                }
-                if let Some(length) = length {
-                    write!(f, "its value has {length} bytes; ")?;
-                }
-                f.write_str("choose another resource or key_prefix, or delete the key")
-            }
+            Self::NotALock { .. } => self.fmt_not_a_lock(f),
             Self::PoolExhausted => f.write_str(
                 "all connections of the pool were in use for half of the node_timeout; raise pool_size",
             ),
@@ -275,47 +267,6 @@ impl fmt::Display for NodeError {
 const IN_CLUSTER: &str =
     "a node of a Redis Cluster, which does not vote: every node has to be an independent master";
 
-/// The advice for an operator about an error that a server answered.
-fn advice(code: &str, message: &str) -> &'static str {
-    match code {
-        "ERR" | "@user_script:" if is_forbidden(code, message) => advice("NOPERM", message),
-        "NOAUTH" => " (the server demands a password, and none was given: give one)",
-        "WRONGPASS" => " (the user or the password is wrong)",
-        "NOPERM" if is_about_a_key(message) => {
-            " (the user's ACL forbids it: allow the key pattern ~PREFIX*, where PREFIX is the key_prefix; a pattern that is longer leaves out the keys that are kept beside the locks)"
-        }
-        "NOPERM" if message.ends_with(": SCAN") || message.ends_with(": STRLEN") => {
-            " (the user's ACL forbids it: to list locks, allow SCAN and STRLEN)"
-        }
-        "NOPERM" => {
-            " (the user's ACL forbids it: allow SET, EVAL, EVALSHA, GET, DEL, PTTL, PEXPIRE and, with Protocol::Fenced, MGET, TIME and INFO)"
-        }
-        "READONLY" => " (this is a replica: every node has to be an independent master)",
-        "LOADING" => " (the server is loading its data: it votes once that is done)",
-        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => {
-            " (this is a Redis Cluster: every node has to be an independent master)"
-        }
-        "ERR" if unknown::is_needed(message) => unknown::ADVICE,
-        "OOM" => " (the server is out of memory)",
-        "MISCONF" => " (the server refuses writes because it can't save to disk)",
-        _ => "",
-    }
-}
-
-/// Whether the user's ACL is the reason. For a refusal within a script, Redis has no error code: Redis 7 answers ERR, Redis 6
-/// the name and line of the script.
-fn is_forbidden(code: &str, message: &str) -> bool {
-    let refusals = ["can't run this command", "ACL failure", "can't access"];
-    let is_of_script = matches!(code, "ERR" | "@user_script:");
-    code == "NOPERM" || is_of_script && refusals.iter().any(|words| message.contains(words))
-}
-
-/// Whether a server refuses the key, and not the command: "No permissions to access a key", "… no permissions to access
-/// one of the keys used as arguments", "… can't access at least one of the keys mentioned in the command arguments".
-fn is_about_a_key(message: &str) -> bool {
-    message.contains("access") && message.contains(" key")
-}
-
 impl NodeError {
     pub(crate) fn protocol(got: impl Into<String>) -> Self {
         Self::Protocol { got: got.into() }
@@ -351,11 +302,6 @@ impl NodeError {
     /// may still be asked.
     pub(crate) fn is_left_out(&self) -> bool {
         matches!(self, Self::BreakerOpen { .. })
-    }
-
-    /// Whether the node certainly counts for no holder, because its key is no lock.
-    pub(crate) fn is_about_the_key(&self) -> bool {
-        matches!(self, Self::NotALock { .. })
     }
 
     /// Whether the user's ACL forbids it.

@@ -199,6 +199,11 @@ impl Vote {
         }
     }
 
+    /// Whether what the node has under the key is no lock.
+    pub(crate) fn is_no_lock(&self) -> bool {
+        self.failure().is_some_and(NodeError::is_about_the_key)
+    }
+
     /// Whether the node certainly has no key of this lock.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Held { .. } | Self::Missing | Self::NotAsked)

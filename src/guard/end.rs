@@ -26,8 +26,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// - [`Error::Lost`] when the lock was not held up to now: the loss was known before, or a majority no longer has
-    ///   our key.
+    /// - [`Error::Lost`] when the lock was not held up to now: the loss was known before, its validity ended before a
+    ///   majority had released it, or a majority no longer has our key.
     /// - [`Error::Unavailable`] when no loss is known and too few nodes answered to tell. The others are told again in the
     ///   background, and keys that remain expire. Of a lock that is to rest: fewer nodes than a majority have said that it
     ///   does, so others may get it when its time to live ends.
@@ -90,7 +90,7 @@ impl LockGuard {
     }
 
     /// Hands the lock over, passes it on, or releases it on every node that may have our key. Returns the votes of a release,
-    /// and how the lock was lost before it, if it was.
+    /// and how the lock was lost, if it was.
     fn give_back(&mut self, ending: Ending) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
         self.must_release = false;
         let turns = self.take_turns();
@@ -98,7 +98,7 @@ impl LockGuard {
         // The lease ends before the release, so that no renewal begins and no watch reports a lock that is already
         // released.
         let ended = self.lease.end();
-        self.shared.keeper.forget(&self.lease);
+        self.shared.forget(&self.lease);
         let rest = self.rest(ended.loss.as_ref(), ending);
         if ended.loss.is_none() && rest.is_none() && self.hand_over(turns.only(), &ended) {
             self.lease.released();
@@ -111,9 +111,9 @@ impl LockGuard {
         // The next thread gets its turn before the steps that may take time.
         turns.end();
         self.extras = None;
-        self.lease.given_back(&released.nodes);
+        let loss = self.lease.given_back(&ended, &released.nodes);
         drop_hooks(ended.hooks);
-        Some((ended.loss, released.nodes))
+        Some((loss, released.nodes))
     }
 
     fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {

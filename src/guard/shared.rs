@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::LockGuard;
+use super::held::Held;
 use crate::cluster::Cluster;
 use crate::contend::courtesy::Courtesy;
 use crate::contend::handover::Allowance;
 use crate::contend::queue::Queue;
 use crate::contend::slots::Slots;
+use crate::lease::state::LeaseState;
 use crate::renewal::Keeper;
 
 /// Dropped with the last clone of the manager or the last guard, whichever is later.
@@ -15,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) keeper: Keeper,
     pub(crate) queue: Arc<Queue<LockGuard>>,
     pub(crate) slots: Arc<Slots>,
+    pub(crate) held: Held,
     pub(crate) courtesy: Courtesy,
     /// How often and for how long a lock may be handed over from thread to thread, if at all.
     pub(crate) handover: Option<Allowance>,
@@ -26,6 +29,7 @@ impl Shared {
             keeper: Keeper::new(cluster),
             queue: Queue::new(),
             slots: Slots::new(),
+            held: Held::default(),
             courtesy: Courtesy::default(),
             handover,
         })
@@ -33,5 +37,11 @@ impl Shared {
 
     pub(crate) fn cluster(&self) -> &Cluster {
         self.keeper.cluster()
+    }
+
+    /// Ends what is done for a lock as long as its guard has it.
+    pub(super) fn forget(&self, lease: &LeaseState) {
+        self.keeper.forget(lease);
+        self.held.remove(lease);
     }
 }

@@ -22,7 +22,7 @@ use super::nap;
 use super::sync::{AtomicU64, Mutex, MutexGuard};
 use crate::clock::Timestamp;
 use crate::cluster::Owner;
-use crate::error::{Error, LossCause, NodeReport};
+use crate::error::{Error, LossCause};
 use crate::fencing::FencingToken;
 use crate::subject::Subject;
 use crate::value::Value;
@@ -84,6 +84,8 @@ pub(crate) struct Ended {
     pub(crate) loss: Option<LossCause>,
     /// When the validity would have ended; long ago if the lock was lost.
     pub(crate) deadline: Timestamp,
+    /// How the lock is lost if its validity ends before a majority has released it.
+    pub(crate) expiry: LossCause,
     /// What each node may have of the lock, in the canonical order.
     pub(crate) standings: Standings,
     /// The caller drops them last: the drop of what they own may take time, or panic.
@@ -295,11 +297,13 @@ impl LeaseState {
         let mut state = self.state.lock();
         self.note_end(&mut state, now, Duration::ZERO);
         let (loss, deadline) = (state.loss(), self.deadline());
+        let expiry = self.end_cause(&mut state);
         state.has_ended = true;
         self.close(&mut state);
         Ended {
             loss,
             deadline,
+            expiry,
             standings: state.standings.clone(),
             hooks: state.take_hooks(),
         }
@@ -338,30 +342,22 @@ impl LeaseState {
     /// Loses the lock if no more than `notice` of the validity is left.
     fn note_end(&self, state: &mut MutexGuard<'_, Inner>, now: Timestamp, notice: Duration) {
         if !state.is_lost() && self.deadline().saturating_since(now) <= notice {
-            let cause = self.end_cause(state, Vec::new());
+            let cause = self.end_cause(state);
             // Nobody here needs the error; the next call returns the cause.
             let _told = self.lose(state, cause);
         }
     }
 
-    /// Why the validity has ended. `nodes` are the votes on an extension that came too late.
-    fn end_cause(
-        &self,
-        state: &mut MutexGuard<'_, Inner>,
-        mut nodes: Vec<NodeReport>,
-    ) -> LossCause {
-        let failed = state.take_failed().into_vec();
-        let has_failed = !failed.is_empty();
-        if nodes.is_empty() {
-            nodes = failed;
-        }
+    /// Why the validity has ended.
+    fn end_cause(&self, state: &mut MutexGuard<'_, Inner>) -> LossCause {
+        let nodes = state.take_failed().into_vec();
         let until = state.renewal().and_then(|renewal| renewal.until);
         if until.is_some_and(|until| self.deadline() >= until) {
             LossCause::MaxHold { nodes }
-        } else if has_failed {
-            LossCause::Unreachable { nodes }
-        } else {
+        } else if nodes.is_empty() {
             LossCause::Expired { nodes }
+        } else {
+            LossCause::Unreachable { nodes }
         }
     }
 

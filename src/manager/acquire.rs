@@ -102,6 +102,9 @@ impl LockManager {
             },
         };
         let mut record = CallRecord::begin(cluster, (&params.resource, &params.subject), ttl);
+        if params.patience.is_cancelled() {
+            return Err(record.refused(params.cancelled()));
+        }
         if params.subject == Subject::Read {
             let result = self.read(&params, &mut record);
             return result.map_err(|error| self.named(&params, error));
@@ -223,7 +226,7 @@ impl LockManager {
         let mut last = None;
         for slot in slots {
             let result = self.ask_for(params, Some(*slot), round.order, record);
-            if !matches!(result, Err(Error::Held { .. })) || params.patience.is_cancelled() {
+            if !matches!(result, Err(Error::Held { .. })) {
                 return result;
             }
             last = Some(result);
@@ -233,7 +236,7 @@ impl LockManager {
     }
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
-    /// contention, so there is nothing to wait for.
+    /// contention, so there is nothing to wait for. Once the call is cancelled, it makes none.
     pub(super) fn ask_for(
         &self,
         params: &LockParams,
@@ -243,10 +246,11 @@ impl LockManager {
     ) -> Result<LockGuard, Error> {
         let mut raised = 0_u32;
         loop {
-            let result = record.attempted(self.attempt(params, slot, order));
-            let is_over = raised >= MOST_RAISES || params.patience.is_cancelled();
-            match result {
-                Err(error) if needs_another_token(&error) && !is_over => {
+            if params.patience.is_cancelled() {
+                return Err(record.refused(params.cancelled()));
+            }
+            match record.attempted(self.attempt(params, slot, order)) {
+                Err(error) if needs_another_token(&error) && raised < MOST_RAISES => {
                     raised = raised.saturating_add(1);
                 }
                 result => return result,

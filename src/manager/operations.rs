@@ -24,7 +24,7 @@ impl LockManager {
     /// on several resources is an ordinary lock on each of them, so ask for each.
     ///
     /// A key that never expires, or that holds another type, is no lock and counts for no holder. [`lock`](Self::lock)
-    /// can't get a vote where there is such a key.
+    /// can't get a vote where there is such a key. If it is a lock that lost its time to live, the view says so.
     ///
     /// # Errors
     ///
@@ -206,13 +206,14 @@ impl LockManager {
     /// ```
     pub fn stats(&self) -> Stats {
         let cluster = self.cluster();
-        let nodes = cluster.each().map(|node| node.stats.snapshot(node.name()));
         let waits = if cluster.is_forked() {
             // A thread of the parent may have held their mutex at the fork, and nobody unlocks it in the child.
             Waits::unknown()
         } else {
+            self.shared.held.note_ends(cluster.clock.now_for_records());
             cluster.stats.waits.snapshot()
         };
+        let nodes = cluster.each().map(|node| node.stats.snapshot(node.name()));
         cluster.stats.snapshot(nodes.collect(), waits)
     }
 }

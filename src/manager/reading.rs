@@ -27,9 +27,6 @@ impl LockManager {
         record: &mut CallRecord<'_>,
     ) -> Result<LockGuard, Error> {
         let (clock, patience) = (&self.cluster().clock, &params.patience);
-        if patience.is_cancelled() {
-            return Err(record.refused(params.cancelled()));
-        }
         let order = self.first_order(params);
         let mut result = self.ask_to_read(params, order, record);
         loop {

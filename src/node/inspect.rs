@@ -171,10 +171,15 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
     };
     match items {
         [Reply::Int(-2)] => Some(View::Free),
-        [Reply::Int(-3)] => Some(not_a_lock("holds a value of another type", None)),
+        [Reply::Int(-3)] => Some(View::Failed(NodeError::other_type())),
+        // Of a set of readers, the last one.
+        [Reply::Int(-1), Reply::Bulk(value)] => {
+            Some(View::Failed(NodeError::never_expires(Some(value), None)))
+        }
         [Reply::Int(-1), Reply::Int(length), Reply::Bulk(value)] => {
             let length = whole(value, *length)?;
-            Some(not_a_lock("never expires", Some(length)))
+            let error = NodeError::never_expires(Some(value), Some(length));
+            Some(View::Failed(error))
         }
         [
             Reply::Int(last @ 0..),
@@ -201,14 +206,6 @@ pub(super) fn view(reply: &Reply) -> Option<View> {
         }
         _ => None,
     }
-}
-
-fn not_a_lock(reason: &'static str, length: Option<usize>) -> View {
-    View::Failed(NodeError::NotALock {
-        reason,
-        length,
-        resource: None,
-    })
 }
 
 /// The length of a value, if it is not less than the part that has come.
@@ -277,6 +274,7 @@ mod tests {
             b"$2\r\nme\r\n",
             b"*0\r\n",
             b"*1\r\n:-1\r\n",
+            b"*2\r\n:-2\r\n$2\r\nme\r\n",
             b"*1\r\n:-4\r\n",
             b"*1\r\n:1500\r\n",
             b"*1\r\n$2\r\n-2\r\n",

@@ -152,10 +152,10 @@ pub(super) struct ReleaseReply {
 }
 
 /// The vote of one node. If the connection broke and the release was sent twice, the first one may have deleted the key. A
-/// missing key, or another client's, then says nothing.
+/// missing key, another client's, or one that is no lock, then says nothing.
 pub(super) fn final_vote(vote: Vote, first_failure: Option<Box<NodeError>>) -> Vote {
     match (first_failure, &vote) {
-        (Some(failure), Vote::Missing | Vote::Held { .. }) => Vote::Failed(*failure),
+        (Some(failure), vote) if vote.is_gone() || vote.is_no_lock() => Vote::Failed(*failure),
         _ => vote,
     }
 }
@@ -215,8 +215,8 @@ pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
         _ => return None,
     };
     match pttl {
-        -1 => Some(not_a_lock("never expires")),
-        -3 => Some(not_a_lock("holds a value of another type")),
+        -1 => Some(Vote::Failed(NodeError::never_expires(value, None))),
+        -3 => Some(Vote::Failed(NodeError::other_type())),
         0.. => Some(Vote::Held {
             remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
             holder: value.and_then(|value| Content::read(value).holder()),
@@ -227,14 +227,6 @@ pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
         }),
         _ => None,
     }
-}
-
-fn not_a_lock(reason: &'static str) -> Vote {
-    Vote::Failed(NodeError::NotALock {
-        reason,
-        length: None,
-        resource: None,
-    })
 }
 
 #[cfg(test)]
@@ -363,7 +355,9 @@ mod tests {
         let failure = || Some(Box::new(NodeError::TimedOut));
         let is_failure = |vote: &Vote| matches!(vote, Vote::Failed(NodeError::TimedOut));
         // The first one may have deleted our key, and others may have set theirs since.
-        for vote in [Vote::Missing, Vote::held(None), Vote::held(Some(SECOND))] {
+        let no_lock = Vote::Failed(NodeError::other_type());
+        let held = [Vote::held(None), Vote::held(Some(SECOND))];
+        for vote in [Vote::Missing, no_lock].into_iter().chain(held) {
             assert!(is_failure(&final_vote(vote.clone(), failure())), "{vote}");
             assert!(!is_failure(&final_vote(vote, None)));
         }

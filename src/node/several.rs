@@ -3,7 +3,7 @@
 use super::readers;
 use super::refused;
 use super::release::{ReleaseReply, Woken, own_key_vote, release_reply};
-use crate::error::Vote;
+use crate::error::{NodeError, Vote};
 use crate::subject::Names;
 use crate::wire::resp::Reply;
 
@@ -105,8 +105,9 @@ pub(crate) fn one_vote(votes: Vec<Vote>, names: &Names) -> Option<Vote> {
         let tells = match vote {
             Vote::Granted | Vote::Released => 1,
             Vote::Missing => 2,
+            Vote::Failed(NodeError::NotALock { .. }) => 4,
             Vote::Failed(_) => 3,
-            Vote::Held { .. } => 4,
+            Vote::Held { .. } => 5,
             Vote::Stale { .. } | Vote::NotAsked => return None,
         };
         if tells > most {
@@ -119,7 +120,6 @@ pub(crate) fn one_vote(votes: Vec<Vote>, names: &Names) -> Option<Vote> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::NodeError;
     use crate::wire::resp::ServerError;
 
     fn names(count: usize) -> Names {
@@ -179,6 +179,10 @@ mod tests {
     #[test]
     fn the_first_key_of_another_holder_is_named_before_all_else() {
         let ours = Reply::Int(1);
+        let (text, named) = extended(&[error(), held(-1), missing()]);
+        assert_eq!(named.as_deref(), Some("b"), "{text}");
+        let (text, named) = extended(&[error(), held(-1), held(1500)]);
+        assert_eq!(named.as_deref(), Some("c"), "{text}");
         let (text, named) = extended(&[error(), held(1500), held(2500)]);
         assert_eq!(named.as_deref(), Some("b"));
         assert_eq!(text, "\"b\" held by another, for another 1.5s");

@@ -99,10 +99,11 @@ impl<'c> Bid<'c> {
     pub(super) fn conclude(
         &self,
         started: Timestamp,
-        ballots: Vec<Ballot>,
+        mut ballots: Vec<Ballot>,
         attempt: &Attempt<'_>,
     ) -> Result<Won, Error> {
         let cluster = self.cluster;
+        name_own_refusals(&mut ballots);
         let votes = ballots.iter().map(|ballot| &ballot.report.vote);
         if Tally::of(votes).is_won() {
             return Ok(self.won(started, &ballots));
@@ -286,6 +287,27 @@ pub(super) fn cast(ballots: &mut [Ballot], place: usize, ballot: Option<Ballot>)
     ballot.report.fail_if_server_voted(others);
     if let Some(empty) = ballots.get_mut(place) {
         *empty = ballot;
+    }
+}
+
+/// Says which refusals are no other holder's: a server that has granted the lock under one name refuses it under another.
+fn name_own_refusals(ballots: &mut [Ballot]) {
+    for place in 0..ballots.len() {
+        let mut reports = ballots.iter().map(|ballot| &ballot.report);
+        let Some(report) = reports.clone().nth(place) else {
+            return;
+        };
+        // That a writer waits is no key.
+        let is_refused = matches!(report.vote, Vote::Held { .. }) && !report.vote.is_for_a_writer();
+        if report.server.is_none() || !is_refused {
+            continue;
+        }
+        let granted =
+            reports.find(|other| other.vote.is_granted() && other.server == report.server);
+        let other = granted.map(|granted| Arc::clone(&granted.node));
+        if let (Some(other), Some(refused)) = (other, ballots.get_mut(place)) {
+            refused.report.vote = Vote::Failed(NodeError::SameServer { other });
+        }
     }
 }
 

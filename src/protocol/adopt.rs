@@ -45,7 +45,11 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let votes = votes.collect();
     let waited = cluster.clock.now_for_records().saturating_since(started);
     let drift = |ttl| cluster.options.drift(ttl);
-    let (votes, validity) = verdict::adopt(&resource, waited, votes, drift)?;
+    let adopted = verdict::adopt(&resource, waited, votes, drift);
+    let (votes, validity) = match adopted {
+        Err(error) if lease.has_expired(cluster.clock.wall_micros()) => return Err(expired(error)),
+        adopted => adopted?,
+    };
     let deadline = started.saturating_add(validity);
     let rests_until = rests_until(cluster, lease);
     // The clock is read last, so that no slow step above hides a lock that has expired.
@@ -63,6 +67,23 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
         rests_until,
         cohort: None,
     })
+}
+
+/// The error of an adoption that has lasted beyond the end of the lease: that nodes have no key then says nothing of the time
+/// before.
+fn expired(error: Error) -> Error {
+    let (resource, nodes) = if let Error::Lost { resource, cause } = error {
+        (resource, cause.nodes().to_vec())
+    } else if let Error::Unavailable {
+        resource, nodes, ..
+    } = error
+    {
+        (resource, nodes)
+    } else {
+        return error;
+    };
+    let cause = LossCause::Expired { nodes };
+    Error::Lost { resource, cause }
 }
 
 /// Until when the lock has to rest, by the clock of this process. No lease makes that longer than a minimum can be.

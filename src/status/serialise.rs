@@ -114,6 +114,9 @@ fn serialize_readers<S: SerializeStruct>(
 
 /// The name of a failure, and its text if the name does not tell everything.
 fn failure(error: &NodeError) -> (&'static str, Option<String>) {
+    if error.is_a_lock_without_ttl() {
+        return ("never_expires", Some(error.to_string()));
+    }
     if let NodeError::NotALock { length, .. } = error {
         let never_expires = length.is_some();
         return (

@@ -78,7 +78,8 @@ pub enum View {
     /// The node could not be asked, or its answer does not describe a lock. Or it was left out
     /// ([`NodeError::BreakerOpen`]), because it had failed a moment ago and the others were enough to tell.
     ///
-    /// After [`NodeError::NotALock`], nobody gets the vote of this node until the key is deleted.
+    /// After [`NodeError::NotALock`], nobody gets the vote of this node until the key is deleted; or, if it is a lock that
+    /// lost its time to live, until its holder extends it or gives it back.
     Failed(NodeError),
 }
 
@@ -122,6 +123,16 @@ impl View {
     /// Whether the node does not tell what is under the key.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Failed(error) if !error.is_about_the_key())
+    }
+
+    /// Whether the node may be one of a majority that some holder has, for all that it tells.
+    pub(crate) fn may_count(&self) -> bool {
+        self.is_silent() || self.lost_its_ttl()
+    }
+
+    /// Whether the key is a lock that lost its time to live.
+    pub(crate) fn lost_its_ttl(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.is_a_lock_without_ttl())
     }
 
     /// Whether the node was not asked because it had failed a moment ago.

@@ -22,6 +22,8 @@ enum Says {
     Anothers,
     /// It has no key.
     NoKey,
+    /// What it has under the key is no lock.
+    NoLock,
     /// It was asked, and nobody knows.
     Nothing,
     /// It was not asked, because there is nothing of the lock, or no need.
@@ -30,9 +32,9 @@ enum Says {
     Spared,
 }
 
-use Says::{Anothers, NoKey, Nothing, Ours, Spared, Unasked};
+use Says::{Anothers, NoKey, NoLock, Nothing, Ours, Spared, Unasked};
 
-const ALL: [Says; 6] = [Ours, Anothers, NoKey, Nothing, Unasked, Spared];
+const ALL: [Says; 7] = [Ours, Anothers, NoKey, NoLock, Nothing, Unasked, Spared];
 
 impl Says {
     /// One of the votes that mean this, by its place.
@@ -42,6 +44,8 @@ impl Says {
             (Ours, _) => Vote::Released,
             (Anothers, _) => Vote::held(None),
             (NoKey, _) => Vote::Missing,
+            (NoLock, 0) => Vote::Failed(NodeError::other_type()),
+            (NoLock, _) => Vote::Failed(NodeError::never_expires(None, None)),
             (Nothing, 0) => Vote::Failed(NodeError::TimedOut),
             (Nothing, _) => Vote::Failed(NodeError::PoolExhausted),
             (Unasked, _) => Vote::NotAsked,
@@ -99,48 +103,51 @@ fn is_majority(round: &[Says], part: usize) -> bool {
     part > round.len() - part
 }
 
+/// The verdict on a lock that these nodes may have.
+fn expected(round: &[Says], maybe: &[Says]) -> Verdict {
+    if is_majority(round, count(round, &[Ours])) {
+        Verdict::Confirmed
+    } else if is_majority(round, count(round, maybe)) {
+        Verdict::Unknown
+    } else {
+        Verdict::Lost
+    }
+}
+
 #[test]
 fn a_held_lock_is_confirmed_by_a_majority_and_lost_when_none_is_possible_for_certain() {
     let mut rounds = 0;
     each_round(&mut |round| {
         rounds += 1;
-        let ours = count(round, &[Ours]);
-        let maybe = count(round, &[Ours, Nothing, Spared]);
         let verdict = of_held(&reports(round));
-        let expected = if is_majority(round, ours) {
-            Verdict::Confirmed
-        } else if is_majority(round, maybe) {
-            Verdict::Unknown
-        } else {
-            Verdict::Lost
+        let maybe = [Ours, Nothing, Spared];
+        assert_eq!(verdict, expected(round, &maybe), "{round:?}");
+        let cause = loss(reports(round));
+        let is_taken = count(round, &[Anothers, NoLock]) > count(round, &[NoKey]);
+        let is_right = match &cause {
+            LossCause::Taken { .. } => is_taken,
+            LossCause::Vanished { .. } => !is_taken,
+            LossCause::Expired { .. }
+            | LossCause::Unreachable { .. }
+            | LossCause::MaxHold { .. }
+            | LossCause::Released => false,
         };
-        assert_eq!(verdict, expected, "{round:?}");
-        match (
-            confirm(&"job".into(), Duration::ZERO, reports(round)),
-            expected,
-        ) {
-            (Ok(nodes), Verdict::Confirmed) => assert_eq!(nodes.len(), round.len()),
-            (Err(Error::Unavailable { nodes, .. }), Verdict::Unknown) => {
+        assert!(is_right, "{round:?}: {cause:?}");
+        assert_eq!(cause.nodes().len(), round.len());
+        // Of a lock without a guard, a key that is no lock tells nothing.
+        let confirmed = confirm(&"job".into(), Duration::ZERO, reports(round));
+        let expected = expected(round, &[&maybe[..], &[NoLock]].concat());
+        match (confirmed, expected) {
+            (Ok(nodes), Verdict::Confirmed)
+            | (Err(Error::Unavailable { nodes, .. }), Verdict::Unknown) => {
                 assert_eq!(nodes.len(), round.len());
             }
-            (Err(Error::Lost { cause, .. }), Verdict::Lost) => {
-                let is_taken = count(round, &[Anothers]) > count(round, &[NoKey]);
-                let is_right = match &cause {
-                    LossCause::Taken { .. } => is_taken,
-                    LossCause::Vanished { .. } => !is_taken,
-                    LossCause::Expired { .. }
-                    | LossCause::Unreachable { .. }
-                    | LossCause::MaxHold { .. }
-                    | LossCause::Released => false,
-                };
-                assert!(is_right, "{round:?}: {cause:?}");
-                assert_eq!(cause.nodes().len(), round.len());
-            }
+            (Err(Error::Lost { .. }), Verdict::Lost) => {}
             (other, _) => panic!("{round:?}: {other:?}"),
         }
     });
-    // The ways to choose 1 to 7 of 6 kinds, where the order does not matter.
-    assert_eq!(rounds, 1715);
+    // The ways to choose 1 to 7 of 7 kinds, where the order does not matter.
+    assert_eq!(rounds, 3431);
 }
 
 #[test]
@@ -163,7 +170,7 @@ fn an_attempt_is_won_by_a_majority_and_over_when_none_is_possible() {
 #[test]
 fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
     each_round(&mut |round| {
-        let without_faults = round.len() - count(round, &[Nothing, Spared]);
+        let without_faults = round.len() - count(round, &[NoLock, Nothing, Spared]);
         let error = attempt_error(&"job".into(), Duration::ZERO, reports(round));
         let is_held = matches!(error, Error::Held { .. });
         assert_eq!(is_held, is_majority(round, without_faults), "{round:?}");
@@ -231,7 +238,7 @@ fn seconds_of_a_majority(round: &[Has]) -> u64 {
 #[test]
 fn a_lock_is_taken_over_where_it_is_confirmed_and_for_as_long_as_a_majority_has_it() {
     let ours = [1, 2, 5].map(Has::OursFor);
-    let others = [Anothers, NoKey, Nothing, Unasked, Spared].map(Has::Not);
+    let others = [Anothers, NoKey, NoLock, Nothing, Unasked, Spared].map(Has::Not);
     let kinds = [&ours[..], &others[..]].concat();
     let drift = |time: Duration| time / 10;
     let mut confirmed = 0;

@@ -68,6 +68,7 @@ fn a_lock_is_held_until_the_quorumth_of_its_keys_ends_whatever_their_times() {
             Key('b', 4),
             NoKey,
             NoLock,
+            LostTtl,
             Nothing,
         ],
     );
@@ -101,6 +102,7 @@ fn so_many_read_as_a_majority_of_the_nodes_reaches() {
             Readers(4, 1, 5),
             NoKey,
             NoLock,
+            LostTtl,
             Nothing,
         ],
     );
@@ -210,5 +212,11 @@ fn each_kind_is_told_in_one_line() {
     assert_eq!(
         line(&[Nothing]),
         "unknown, too few nodes answered: n0: no answer within the node timeout"
+    );
+    assert_eq!(
+        line(&[LostTtl, Key('a', 5), NoKey]),
+        "unknown, the key lost its time to live: \
+         n0: the key is a lock that lost its time to live; delete it only if its holder is gone; \
+         n1: held by a, for another 5.0s; n2: no key"
     );
 }

@@ -2,7 +2,8 @@
 //!
 //! A reply about the key of another holder has the value of that key behind its PTTL, if the value may tell who that is: it
 //! is longer than a token, and no longer than any value of this crate. So to learn the holder costs no round trip, and a
-//! holder without a label costs no byte.
+//! holder without a label costs no byte. Of a key that never expires, the reply has a token alone as well, because it tells a lock
+//! that lost its time to live from what is no lock. Of a set of readers that lost it, the reply has the value of the last one.
 //!
 //! A server hashes the whole text of a script each time it gets it, so the explanations stand here and not in the scripts.
 //! Those that a lock needs while it is held or waited for are sent once on each connection, and called by their digests
@@ -60,7 +61,7 @@ pub(crate) const EXTEND: &str = lua!(refusal extend);
 /// healed, a late command of its acquisition may have set the key for a shorter time.
 pub(crate) const RETAKE: &str = lua!(retake);
 /// Looks at a lock, and changes nothing. Returns a table of the key's PTTL, the length of its value, and its first 512
-/// bytes, because a value of another program may be long. Without a value, -2 or -3 in a table, as a release does. For a
+/// bytes, because a value of another program may be long. Without a value, what a release does. For a
 /// key that readers have: the PTTL, how many of them are alive, and for how long the one is that ends first.
 pub(crate) const INSPECT: &str = lua!(refusal inspect);
 /// Looks at a lock, and announces for how long a client waits for it; 0 ms announce nothing. Returns the key's PTTL, and 1 if

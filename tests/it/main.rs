@@ -62,6 +62,7 @@ mod combining {
 #[cfg(test)]
 mod waiting {
     mod cancelled;
+    mod cancelled_before;
     mod fairness;
     #[cfg(target_os = "linux")]
     mod handover;
@@ -133,11 +134,13 @@ mod interop {
 /// Keep-alive, and what a holder is told when its lock is lost.
 #[cfg(test)]
 mod keeping {
+    mod expiry;
     mod healed;
     mod healing;
     mod loss;
     mod on_servers;
     mod pace;
+    mod replaced;
     mod rolling;
     mod schedule;
 }
@@ -158,6 +161,7 @@ mod resting {
 /// The fenced protocol.
 #[cfg(test)]
 mod fenced {
+    mod aliases;
     mod opening;
     mod protocol;
     mod setup;
@@ -218,6 +222,7 @@ mod operations {
     mod list;
     mod list_servers;
     pub(crate) mod logs;
+    mod lost_ttl;
     mod open_metrics;
     mod page;
     mod page_shared;

@@ -67,6 +67,28 @@ fn status_tells_who_holds_the_lock_and_its_exit_code_whether() {
     assert_silent(&status(&nodes, &["-q"]), 69);
 }
 
+#[test]
+fn a_lock_that_lost_its_time_to_live_is_told_as_one_that_may_be_held() {
+    let nodes = Nodes::start(3);
+    for server in &nodes.servers {
+        server.command(&["SET", "job", TOKEN]);
+    }
+    let advice = "is a lock that lost its time to live; delete it only if its holder is gone";
+    let asked = [
+        end_of(&mut nodes.redlatch(&["status", "job"])),
+        end_of(&mut nodes.redlatch(&["status", "job", "--json"])),
+        end_of(&mut nodes.run(&["-n"], "echo ran")),
+        end_of(&mut nodes.run(&["-n", "--shared"], "echo ran")),
+    ];
+    for ended in asked {
+        assert_eq!(ended.code, Some(69), "{ended:?}");
+        let told = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(told.contains(advice), "{ended:?}");
+        assert!(!told.contains("or delete the key"), "{ended:?}");
+        assert!(!told.contains("nobody"), "{ended:?}");
+    }
+}
+
 #[track_caller]
 fn assert_silent(ended: &Ended, code: i32) {
     assert_eq!(

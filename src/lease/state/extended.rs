@@ -29,7 +29,7 @@ impl LeaseState {
         }
         if now >= self.deadline() {
             // The nodes may have extended keys, but the lock may have been another holder's in between.
-            let cause = self.end_cause(&mut state, take(nodes));
+            let cause = self.end_cause(&mut state).with(take(nodes));
             return Err(self.lose(&mut state, cause));
         }
         match verdict::of_held(nodes) {

@@ -2,7 +2,7 @@
 
 use std::mem::take;
 
-use super::{Inner, LeaseState, MutexGuard};
+use super::{Ended, Inner, LeaseState, MutexGuard};
 use crate::error::{LossCause, NodeReport};
 use crate::log_lines;
 use crate::verdict::{self, Verdict};
@@ -18,20 +18,36 @@ impl LeaseState {
         }
     }
 
-    /// Records what came of the release by the guard; unless a loss was recorded before.
-    pub(crate) fn given_back(&self, nodes: &[NodeReport]) {
-        match verdict::of_held(nodes) {
-            Verdict::Confirmed => self.released(),
-            Verdict::Lost => {
-                let cause = verdict::loss(nodes.to_vec());
-                self.tell_loss(&mut self.state.lock(), &cause);
-            }
-            Verdict::Unknown if take(&mut self.state.lock().is_counted) => {
-                self.owner.stats.unconfirmed.count();
-                let lock = log_lines::Lock(&self.resource, self.subject());
-                log_lines::unconfirmed(lock);
-            }
-            Verdict::Unknown => {}
+    /// Records what came of the release by the guard; unless a loss was recorded before. Returns how the lock was lost, if it was.
+    pub(crate) fn given_back(&self, ended: &Ended, nodes: &[NodeReport]) -> Option<LossCause> {
+        let verdict = verdict::of_held(nodes);
+        let loss = ended.loss.clone();
+        let loss = loss.or_else(|| self.lost_by(ended, verdict, nodes));
+        match &loss {
+            Some(cause) => self.tell_loss(&mut self.state.lock(), cause),
+            None if verdict == Verdict::Confirmed => self.released(),
+            None => self.unconfirmed(),
+        }
+        loss
+    }
+
+    /// How the lock was lost, if the votes on its release don't confirm it. Nodes that answer after its end have no key of it, and
+    /// that says nothing of the time before.
+    fn lost_by(&self, ended: &Ended, verdict: Verdict, nodes: &[NodeReport]) -> Option<LossCause> {
+        if verdict == Verdict::Confirmed {
+            return None;
+        }
+        if self.owner.clock.now() >= ended.deadline {
+            return Some(ended.expiry.clone().with(nodes.to_vec()));
+        }
+        (verdict == Verdict::Lost).then(|| verdict::loss(nodes.to_vec()))
+    }
+
+    /// Records a release that no majority has confirmed; unless a loss was recorded before.
+    fn unconfirmed(&self) {
+        if take(&mut self.state.lock().is_counted) {
+            self.owner.stats.unconfirmed.count();
+            log_lines::unconfirmed(log_lines::Lock(&self.resource, self.subject()));
         }
     }
 

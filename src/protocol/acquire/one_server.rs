@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::cast;
+use super::{cast, name_own_refusals};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::node::{Ballot, Trace};
 
@@ -67,5 +67,59 @@ fn of_each_server_the_name_that_was_asked_first_votes_whatever_the_order() {
                 assert!(is_same, "{order:?}: {vote}");
             }
         }
+    }
+}
+
+#[test]
+fn a_server_that_has_set_the_key_under_one_name_refuses_it_under_another_as_the_same_server() {
+    let held = || Vote::held(None);
+    let is_same = |ballot: &Ballot| {
+        if let Vote::Failed(NodeError::SameServer { other }) = &ballot.report.vote {
+            Some(other.to_string())
+        } else {
+            None
+        }
+    };
+    for (votes, expected) in [
+        (
+            [Vote::Granted, Vote::Granted, held(), held()],
+            [None, None, Some("n0"), Some("n1")],
+        ),
+        (
+            [held(), held(), Vote::Granted, Vote::Granted],
+            [Some("n2"), Some("n3"), None, None],
+        ),
+        (
+            [held(), held(), held(), Vote::Granted],
+            [None, Some("n3"), None, None],
+        ),
+        ([held(), held(), held(), held()], [None; 4]),
+        (
+            [Vote::Granted, Vote::Missing, Vote::NotAsked, held()],
+            [None; 4],
+        ),
+    ] {
+        let ballots = SERVERS.iter().zip(votes).enumerate();
+        let ballots =
+            ballots.map(|(place, (server, vote))| ballot(place, vote, Some((*server).into())));
+        let mut ballots: Vec<Ballot> = ballots.collect();
+        name_own_refusals(&mut ballots);
+        let named: Vec<_> = ballots.iter().map(is_same).collect();
+        assert_eq!(named, expected.map(|name| name.map(str::to_owned)));
+    }
+}
+
+#[test]
+fn of_servers_that_are_not_known_and_of_a_writer_that_waits_nothing_else_is_said() {
+    let mut writer = Vote::held(Some(Duration::from_secs(1)));
+    if let Vote::Held { writer_waits, .. } = &mut writer {
+        *writer_waits = true;
+    }
+    for (server, vote) in [(None, Vote::held(None)), (Some("first"), writer)] {
+        let server = server.map(Arc::from);
+        let granted = ballot(0, Vote::Granted, server.clone());
+        let mut ballots = [granted, ballot(1, vote, server)];
+        name_own_refusals(&mut ballots);
+        assert!(matches!(ballots[1].report.vote, Vote::Held { .. }));
     }
 }

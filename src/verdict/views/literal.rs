@@ -10,10 +10,12 @@ pub(super) enum Says {
     Readers(u64, u64, u64),
     NoKey,
     NoLock,
+    /// A lock that lost its time to live. Its holder may have it by other nodes too.
+    LostTtl,
     Nothing,
 }
 
-pub(super) use Says::{Key, NoKey, NoLock, Nothing, Readers};
+pub(super) use Says::{Key, LostTtl, NoKey, NoLock, Nothing, Readers};
 
 /// The key with this token is of a lock that rests.
 pub(super) const RESTING: char = 'r';
@@ -38,17 +40,12 @@ impl Says {
                 last: Duration::from_secs(last),
             },
             (NoKey, _) => View::Free,
-            (NoLock, 0) => View::Failed(NodeError::NotALock {
-                reason: "holds a value of another type",
-                length: None,
-                resource: None,
-            }),
-            // The holder's own token, which still is no vote.
-            (NoLock, _) => View::Failed(NodeError::NotALock {
-                reason: "never expires",
-                length: Some(1),
-                resource: None,
-            }),
+            (NoLock, 0) => View::Failed(NodeError::other_type()),
+            (NoLock, _) => View::Failed(NodeError::never_expires(Some(b"a"), Some(1))),
+            (LostTtl, _) => {
+                let token = b"0123456789abcdef0123456789abcdef01234567";
+                View::Failed(NodeError::never_expires(Some(token), Some(token.len())))
+            }
             (Nothing, 0) => View::Failed(NodeError::TimedOut),
             (Nothing, 1) => View::Failed(NodeError::PoolExhausted),
             (Nothing, _) => View::Failed(NodeError::BreakerOpen {
@@ -113,13 +110,14 @@ pub(super) enum Expected {
 pub(super) fn expected(round: &[Says]) -> Expected {
     let of_some = |token| {
         let best_case = round.iter().map(|says| match says {
-            Nothing => Key(token, u64::MAX),
+            Nothing | LostTtl => Key(token, u64::MAX),
             Key(..) | Readers(..) | NoKey | NoLock => *says,
         });
         holds(&best_case.collect::<Vec<_>>(), token, 0)
     };
     let has_readers = |says: &Says| matches!(says, Readers(..));
-    let may_be_read = is_majority(round, |says| has_readers(says) || *says == Nothing);
+    let may_have_readers = |says: &Says| has_readers(says) || matches!(says, Nothing | LostTtl);
+    let may_be_read = is_majority(round, may_have_readers);
     // Somebody of whom nothing was heard is `z`.
     let candidates = ['a', 'b', RESTING, 'z'];
     let rests_after = |second: &u64| {

@@ -250,15 +250,25 @@ fn a_reader_is_refused_by_a_string_an_intent_and_what_is_no_lock() {
         assert_eq!(node.eval(script, &["b"], &arguments), "{-1}");
         node.run(&["HSET", "h", "f", "v"]);
         assert_eq!(node.eval(script, &["h"], &arguments), "{-3}");
-        // Foreign sets: no time, no value at the end, an end that is no whole ms.
-        node.run(&["ZADD", "z1", "5", ONE]);
+        // Of a set that lost its time, the value of the last reader.
+        node.run(&["ZADD", "z1", "4", TWO, "5", ONE]);
+        let lost = format!("{{-1 {ONE}}}");
+        for script in [script, RELEASE, INSPECT] {
+            let arguments = match script {
+                RELEASE => &[ONE][..],
+                INSPECT => &[],
+                _ => &arguments,
+            };
+            assert_eq!(node.eval(script, &["z1"], arguments), lost);
+        }
+        // Foreign sets: no value at the end, an end that is no whole ms.
         node.run(&["ZADD", "z2", "1", ONE, "2000000000000", "other"]);
         node.run(&["ZADD", "z3", "1.5", ONE]);
         node.run(&["ZADD", "z4", "inf", ONE]);
         for key in ["z2", "z3", "z4"] {
             node.run(&["PEXPIRE", key, MINUTE]);
         }
-        for key in ["z1", "z2", "z3", "z4"] {
+        for key in ["z2", "z3", "z4"] {
             let before = node.run(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
             assert_eq!(node.eval(script, &[key], &arguments), "{-3}", "{key}");
             assert_eq!(node.run(&["ZRANGE", key, "0", "-1", "WITHSCORES"]), before);

@@ -11,12 +11,12 @@ local function last_end(lock)
   local is_reader = token and #token == 40 and (behind == '' or behind == ' ')
   is_reader = is_reader and #last[2] < 16 and string.find(last[2], '^[1-9]%d*$')
   if is_reader and redis.call('PTTL', lock) >= 0 then return tonumber(last[2]) end
-  return nil, {-3}
+  return nil, is_reader and {-1, string.sub(last[1], 1, 274)} or {-3}
 end
 local function refusal(lock, value)
   if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   local left = redis.call('PTTL', lock)
-  if type(value) == 'string' then return {left, #value > 40 and #value < 274 and value or nil} end
+  if type(value) == 'string' then return {left, #value > (left == -1 and 39 or 40) and #value < 274 and value or nil} end
   if left == -2 then return {-2} end
   local last, why_not = last_end(lock)
   if not last then return why_not end

@@ -228,7 +228,7 @@ fn clocks_that_differ_by_more_than_is_allowed_are_named_and_never_followed() {
 }
 
 /// Writes the marker of an open node.
-fn open(server: &Server, config: &str) {
+pub(super) fn open(server: &Server, config: &str) {
     let info = server.info("server");
     let run_id = info
         .lines()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redlatch::fake::FakeNode;
-use redlatch::{Error, KeepAlive, LockManager};
+use redlatch::{Error, KeepAlive, LockGuard, LockManager};
 use redlatch_testing::eventually;
 use redlatch_testing::scripted::{Kind, Scripted};
 
@@ -129,4 +129,57 @@ fn a_renewal_of_a_lock_that_is_given_back_meanwhile_has_not_failed() {
     let _next = next.keep_alive(KeepAlive::unbounded()).lock().unwrap();
     assert!(eventually(TTL * 6, || manager.stats().renewed == 1));
     assert_eq!(manager.stats().failed_renewals, 0);
+}
+
+/// What never ends by itself: the guard is not dropped.
+fn forget(guard: LockGuard) {
+    #[expect(clippy::mem_forget, reason = "it is what is tested")]
+    std::mem::forget(guard);
+}
+
+#[test]
+fn a_lock_whose_guard_was_forgotten_is_held_until_it_ends_and_lost_then() {
+    type Take = fn(&LockManager) -> Result<LockGuard, Error>;
+    let takes: [(&str, Take); 7] = [
+        ("lock", |manager| manager.lock("job", TTL)),
+        ("several", |manager| manager.lock_all(["one", "two"], TTL)),
+        ("permit", |manager| {
+            manager.semaphore("jobs", 2).ttl(TTL).lock()
+        }),
+        ("reader", |manager| manager.rw_lock("job").ttl(TTL).read()),
+        ("adopted", |manager| {
+            let guard = manager.lock("job", TTL)?;
+            manager.adopt(guard.into_lease())
+        }),
+        ("extended", |manager| {
+            let guard = manager.lock("job", TTL / 2)?;
+            guard.extend(TTL)?;
+            Ok(guard)
+        }),
+        ("kept", |manager| {
+            let request = manager.request("job").ttl(TTL / 2);
+            request.keep_alive(KeepAlive::max_hold(TTL)).lock()
+        }),
+    ];
+    for (kind, take) in takes {
+        let Fixture { clock, manager, .. } = fixture();
+        forget(take(&manager).unwrap());
+        let stats = || {
+            let stats = manager.stats();
+            (stats.held(), stats.lost)
+        };
+        let part = TTL / 50;
+        clock.advance(part * 49);
+        assert_eq!(stats(), (1, 0), "{kind}");
+        clock.advance(part);
+        assert_eq!(stats(), (0, 1), "{kind}");
+        // The next holder's is another one, whose end is counted once.
+        let guard = take(&manager).unwrap();
+        assert_eq!(stats(), (1, 1), "{kind}");
+        clock.advance(TTL);
+        assert_eq!(stats(), (0, 2), "{kind}");
+        assert!(guard.check().is_err());
+        drop(guard);
+        assert_eq!(stats(), (0, 2), "{kind}");
+    }
 }

@@ -121,7 +121,7 @@ const NO_LOCKS: [(&[&[&str]], &str); 7] = [
     (&[&["RPUSH", "ledger", "a"], EXPIRES], TYPE),
     (&[&["HSET", "ledger", "a", "b"]], TYPE),
     // A sorted set that never expires, one with other members, and one with other scores.
-    (&[&["ZADD", "ledger", LATE, TOKEN]], TYPE),
+    (&[&["ZADD", "ledger", LATE, TOKEN]], "lost its time to live"),
     (&[&["ZADD", "ledger", LATE, "player"], EXPIRES], TYPE),
     (&[&["ZADD", "ledger", "0.5", TOKEN], EXPIRES], TYPE),
     (&[&["ZADD", "ledger", LATE, LONGER], EXPIRES], TYPE),

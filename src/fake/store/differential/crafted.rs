@@ -6,7 +6,7 @@ use super::words::{Base, ONE, THREE, TWO, Word, counter};
 use crate::fencing::MARKER;
 use crate::wire::scripts::fenced;
 use crate::wire::scripts::{
-    ACQUIRE_ALL, EXTEND_ALL, FIND, LOOK, PASS, RELEASE, RELEASE_ALL, REREAD, UNREAD,
+    ACQUIRE_ALL, EXTEND_ALL, FIND, INSPECT, LOOK, PASS, RELEASE, RELEASE_ALL, REREAD, UNREAD,
 };
 
 pub(super) const MINUTE: &str = "60000";
@@ -102,6 +102,8 @@ fn asks_for_two() -> Step {
 pub(super) fn sequences() -> Vec<Sequence> {
     let (open, closed) = (true, false);
     let a_counter = |plant| has(&counter("a"), plant);
+    let labelled = format!("{ONE} {}", "x".repeat(300));
+    let lasting = vec![(labelled.into(), Score::Later(60_000))];
     let sequences = [
         (
             closed,
@@ -207,6 +209,15 @@ pub(super) fn sequences() -> Vec<Sequence> {
                     &["a", "a:fence", MARKER],
                     &[ONE, "x", "5", "500"],
                 ),
+            ],
+        ),
+        // Readers whose key has lost its time to live, and the last of them has a long label.
+        (
+            closed,
+            vec![
+                Step::Plant("a".to_owned(), Plant::Sorted(lasting), None),
+                call(INSPECT, &["a"], &[]),
+                call(RELEASE, &["a"], &[ONE]),
             ],
         ),
         (closed, vec![a_counter(Plant::Text(now(0))), heals()]),

@@ -1,0 +1,79 @@
+//! Pure: what an operator can do about an error that a server answered.
+
+/// The advice for an operator about an error that a server answered.
+pub(super) fn advice(code: &str, message: &str) -> &'static str {
+    match code {
+        "ERR" | "@user_script:" if is_forbidden(code, message) => advice("NOPERM", message),
+        "NOAUTH" => " (the server demands a password, and none was given: give one)",
+        "WRONGPASS" => " (the user or the password is wrong)",
+        "NOPERM" if is_about_a_key(message) => {
+            " (the user's ACL forbids it: allow the key pattern ~PREFIX*, where PREFIX is the key_prefix; a pattern that is longer leaves out the keys that are kept beside the locks)"
+        }
+        "NOPERM" if message.ends_with(": SCAN") || message.ends_with(": STRLEN") => {
+            " (the user's ACL forbids it: to list locks, allow SCAN and STRLEN)"
+        }
+        "NOPERM" => {
+            " (the user's ACL forbids it: allow SET, EVAL, EVALSHA, GET, DEL, PTTL, PEXPIRE and, with Protocol::Fenced, MGET, TIME and INFO)"
+        }
+        "READONLY" => " (this is a replica: every node has to be an independent master)",
+        "LOADING" => " (the server is loading its data: it votes once that is done)",
+        "MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT" => {
+            " (this is a Redis Cluster: every node has to be an independent master)"
+        }
+        "ERR" if is_needed(message) => UNKNOWN_COMMAND,
+        "OOM" => " (the server is out of memory)",
+        "MISCONF" => " (the server refuses writes because it can't save to disk)",
+        _ => "",
+    }
+}
+
+/// Whether the user's ACL is the reason. For a refusal within a script, Redis has no error code: Redis 7 answers ERR, Redis 6
+/// the name and line of the script.
+pub(super) fn is_forbidden(code: &str, message: &str) -> bool {
+    let refusals = ["can't run this command", "ACL failure", "can't access"];
+    let is_of_script = matches!(code, "ERR" | "@user_script:");
+    code == "NOPERM" || is_of_script && refusals.iter().any(|words| message.contains(words))
+}
+
+/// Whether a server refuses the key, and not the command: "No permissions to access a key", "… no permissions to access
+/// one of the keys used as arguments", "… can't access at least one of the keys mentioned in the command arguments".
+pub(super) fn is_about_a_key(message: &str) -> bool {
+    message.contains("access") && message.contains(" key")
+}
+
+/// The advice where a server does not know a command that every lock needs.
+const UNKNOWN_COMMAND: &str = " (this is the port of a sentinel, or the server has renamed the command: every node has to be an independent master)";
+
+/// Whether a server says that it does not know a command that every lock needs. A sentinel has none of them.
+fn is_needed(message: &str) -> bool {
+    let named = message.strip_prefix("unknown command ");
+    let name = named.map(|name| name.trim_matches(['\'', '`', ',', ' ']));
+    let needed = ["SET", "EVAL", "EVALSHA", "SELECT", "GET"];
+    name.is_some_and(|name| needed.iter().any(|known| name.eq_ignore_ascii_case(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_a_lock_are_told_apart_in_the_words_of_every_version() {
+        for message in [
+            "unknown command 'SET'",
+            "unknown command `SET`",
+            "unknown command `EVAL`, ",
+            "unknown command 'evalsha'",
+            "unknown command 'SELECT'",
+        ] {
+            assert!(is_needed(message), "{message}");
+        }
+        for message in [
+            "",
+            "unknown command",
+            "unknown command 'SCAN'",
+            "syntax error",
+        ] {
+            assert!(!is_needed(message), "{message}");
+        }
+    }
+}
