@@ -10,6 +10,8 @@ use self::process::Process;
 use crate::wire::resp::{self, Reply};
 use crate::wire::scripts::{BY_TEXT, SCRIPTS};
 
+#[cfg(test)]
+mod bounds;
 mod commands;
 #[cfg(test)]
 mod differential;

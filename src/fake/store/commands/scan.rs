@@ -34,6 +34,7 @@ impl Store {
         ]))
     }
 }
+
 /// What the keys begin with that match a pattern of a list.
 fn prefix(pattern: &str) -> Option<String> {
     let mut rest = pattern.strip_suffix('*')?.chars();
