@@ -318,8 +318,9 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn votes(&self) -> &[NodeReport] {
-        self.votes
-            .reports(self.shared.cluster().each().map(Node::name))
+        let cluster = self.shared.cluster();
+        let names = cluster.each().map(Node::name);
+        self.votes.reports(names, &cluster.owner)
     }
 
     /// As [`Self::votes`], of each node its vote alone.

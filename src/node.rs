@@ -12,8 +12,8 @@
 //! - `request`: a command and its rules. `command` and `fence` pack the commands.
 //! - `slot`: what the r2d2 pool holds, and the rule for when a connection must not be used again.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered.
-//! - `breaker`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end. `echo`:
-//!   keeps the arguments of commands out of messages.
+//! - `breaker`, `gate`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end.
+//!   `echo`: keeps the arguments of commands out of messages.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -31,6 +31,7 @@ mod exchange;
 pub(crate) mod extend;
 pub(crate) mod fence;
 pub(crate) mod fenced;
+mod gate;
 #[cfg(test)]
 mod generations;
 pub(crate) mod health;
@@ -62,6 +63,7 @@ mod slot;
 pub(crate) mod wait;
 
 use self::breaker::Breaker;
+use self::gate::Gate;
 use self::lanes::Lanes;
 use self::listeners::Listeners;
 use self::owed::Owed;
@@ -85,6 +87,7 @@ pub(crate) struct Node {
     /// Goes up when the server has closed connections. Idle connections of an earlier generation are discarded.
     generation: AtomicU64,
     breaker: Breaker,
+    gate: Gate,
     listeners: Listeners,
     owed: Owed,
     /// For requests to this node alone.
@@ -153,6 +156,7 @@ impl Node {
             timers: setup.timers.clone(),
             generation: AtomicU64::new(0),
             breaker: Breaker::default(),
+            gate: Gate::default(),
             listeners: Listeners::default(),
             owed: Owed::default(),
             lanes: lanes(setup.pool_size),

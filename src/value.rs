@@ -332,7 +332,10 @@ mod tests {
         }
 
         #[test]
-        fn every_label_is_read_back(label in "\\PC{1,60}", wall in any::<u64>()) {
+        fn every_label_is_read_back(
+            label in prop_oneof!["\\PC{1,60}", "[a-z]?(( since=)(2026-11-22T05:52:53Z|[a-z]?)){1,3}[a-z]?"],
+            wall in any::<u64>(),
+        ) {
             let Ok(checked) = Label::new(&label) else {
                 return Ok(());
             };

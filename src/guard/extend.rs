@@ -134,3 +134,27 @@ impl LockGuard {
         Renewal { ttl, until }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockManager;
+    use crate::fake::{FakeClock, FakeNode};
+
+    /// As where a lock is handed over to a thread that has it kept alive.
+    #[test]
+    fn the_first_renewal_of_a_lock_that_has_less_left_comes_as_if_it_had_been_acquired_earlier() {
+        let clock = FakeClock::new();
+        let nodes = FakeNode::cluster_on(3, &clock);
+        let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+        let (ttl, keep_alive) = (Duration::from_secs(30), KeepAlive::unbounded());
+        let guard = manager.lock("job", ttl).unwrap();
+        clock.advance(Duration::from_secs(5));
+        let term = guard.shared.keeper.prepare(ttl, keep_alive).unwrap();
+        guard.begin_keep_alive(term, keep_alive);
+        // It is renewed when a third of its validity has gone, which is less than five seconds later.
+        clock.advance(Duration::from_secs(5));
+        let renewed = Duration::from_secs(25);
+        assert!(guard.remaining() > renewed, "{:?}", guard.remaining());
+    }
+}

@@ -4,6 +4,7 @@ use std::iter::repeat_n;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::cluster::Owner;
 use crate::error::{NodeReport, Vote};
 use crate::few::Few;
 
@@ -39,8 +40,12 @@ impl Votes {
     }
 
     /// What each node said. `names` are those of the nodes, in the canonical order.
-    pub(crate) fn reports<'n>(&self, names: impl Iterator<Item = &'n Arc<str>>) -> &[NodeReport] {
-        let reports = self.reports.get_or_init(|| {
+    pub(crate) fn reports<'n>(
+        &self,
+        names: impl Iterator<Item = &'n Arc<str>>,
+        owner: &Owner,
+    ) -> &[NodeReport] {
+        let make = || {
             let reports = names
                 .zip(&*self.granted_in)
                 .map(|(name, nanos)| NodeReport {
@@ -50,7 +55,14 @@ impl Votes {
                     server: None,
                 });
             Box::new(Reports(reports.collect()))
-        });
+        };
+        let reports = match self.reports.get() {
+            Some(reports) => &**reports,
+            // A thread of the parent may have been making them at the fork, and in the child nobody ends that. So these are leaked,
+            // in place of a hang.
+            None if owner.is_forked() => &*Box::leak(make()),
+            None => &**self.reports.get_or_init(make),
+        };
         &reports.0
     }
 
@@ -70,11 +82,14 @@ fn granted_in(report: &NodeReport) -> Option<u32> {
     nanos.filter(|_| is_granted)
 }
 
+#[cfg(all(test, target_os = "linux"))]
+mod at_a_fork;
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::clock::Clock;
     use crate::error::NodeError;
 
     /// Granted in the first 4.29 seconds; anything else.
@@ -93,7 +108,7 @@ mod tests {
         nanos.prop_map(Duration::from_nanos)
     }
 
-    fn names(count: usize) -> Vec<Arc<str>> {
+    pub(super) fn names(count: usize) -> Vec<Arc<str>> {
         (0..count).map(|i| format!("node-{i}").into()).collect()
     }
 
@@ -113,25 +128,29 @@ mod tests {
             let votes = Votes::new(reports.iter());
             let shown = format!("{reports:?}");
             let of_each = format!("{:?}", reports.iter().map(|report| &report.vote).collect::<Vec<_>>());
+            let owner = Owner::new(&Clock::system());
             for votes in [votes.clone(), votes] {
                 prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
                 // The same ones each time.
-                let first = votes.reports(names.iter());
+                let first = votes.reports(names.iter(), &owner);
                 prop_assert_eq!(format!("{first:?}"), &*shown);
-                prop_assert!(std::ptr::eq(first, votes.reports(names.iter())));
+                prop_assert!(std::ptr::eq(first, votes.reports(names.iter(), &owner)));
                 prop_assert_eq!(format!("{:?}", votes.each().collect::<Vec<_>>()), &*of_each);
             }
         }
     }
 
-    #[test]
-    fn a_vote_of_one_of_five_nodes_that_grant_takes_four_bytes() {
-        let granted = |name: &Arc<str>| NodeReport {
+    pub(super) fn granted(name: &Arc<str>) -> NodeReport {
+        NodeReport {
             node: Arc::clone(name),
             vote: Vote::Granted,
             elapsed: Duration::from_micros(300),
             server: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_vote_of_one_of_five_nodes_that_grant_takes_four_bytes() {
         let granted: Vec<_> = names(5).iter().map(granted).collect();
         let votes = Votes::new(granted.iter());
         assert!(votes.reports.get().is_none());

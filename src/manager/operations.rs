@@ -110,13 +110,14 @@ impl LockManager {
     /// found that answers and gives no lock, because its memory is full, its disk fails or its writes are paused. The key
     /// is `<key_prefix>:redlatch:try:` and a random text. No lock has such a name, and nobody waits for it. It is deleted at
     /// once, and ends after a second where it can't be deleted. With [`Protocol::Fenced`](crate::Protocol::Fenced), the
-    /// lock is tried where the marker shows that a lock begins no quarantine. Nothing else is changed on any node, and no
+    /// lock is tried where the marker shows that a lock begins no quarantine, and where it can't be given back, its counter
+    /// stays for a day. Nothing else is changed on any node, and no
     /// lock is read. Where the user may not take a lock, the finding `untried` says so.
     ///
     /// Each question goes to all nodes before any reply is read, so it takes eight round trips. Nodes that failed a
     /// moment ago, which [`lock`](Self::lock) leaves out, are asked as well. A node that does not answer is asked
-    /// nothing more: it costs one node timeout, and one more where its connection can't be made. At worst, where nodes
-    /// answer just in time, each question takes a node timeout. As with any other command, a node that gives a lock is no
+    /// nothing more: it costs one node timeout, and one more where its connection was idle or can't be made. At worst, where nodes
+    /// answer just in time, each question takes a node timeout. As with any other command, a node that answers a request for a lock is no
     /// longer left out, and a node that is silent is left out from then on.
     ///
     /// # Errors

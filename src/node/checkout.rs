@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::exchange::{Answer, Call, News};
+use super::gate::Passage;
 use super::request::{Patience, Request};
 use super::slot::{Readiness, SlotInUse};
 use super::{Node, Trace};
@@ -25,10 +26,13 @@ pub(super) struct Checkout<'x> {
     since: Timestamp,
     /// When the requests were sent first.
     pub(super) sent_at: Timestamp,
+    /// For how long the connection was idle before that. None if it was made for the requests.
+    pub(super) idle: Option<Duration>,
     /// Whether a write of several requests has begun. If it fails, some of them may have been sent as a whole.
     may_be_sent: bool,
     /// Whether the node has answered one of the requests.
     has_answered: bool,
+    pub(super) passage: Passage<'x>,
     /// One for each request.
     pub(super) spans: Vec<NodeSpan>,
 }
@@ -45,8 +49,15 @@ pub(super) enum ConnectionAge {
 }
 
 impl<'x> Checkout<'x> {
-    pub(super) fn new(call: Call<'x>, slot: SlotInUse, since: Timestamp) -> Self {
+    pub(super) fn new(call: Call<'x>, mut slot: SlotInUse, since: Timestamp) -> Self {
         let node = call.node;
+        if call
+            .all
+            .iter()
+            .any(|asked| asked.request.needs_new_connection)
+        {
+            slot.close();
+        }
         let generation = node.generation();
         let spans = call.all.iter();
         Self {
@@ -58,8 +69,10 @@ impl<'x> Checkout<'x> {
             generation,
             since,
             sent_at: since,
+            idle: None,
             may_be_sent: false,
             has_answered: false,
+            passage: Passage::default(),
         }
     }
 
@@ -92,7 +105,7 @@ impl<'x> Checkout<'x> {
             self.send_all(Request::first)?;
             return Ok(ConnectionAge::Fresh);
         }
-        self.slot.note_use(self.sent_at);
+        self.idle = Some(self.slot.note_use(self.sent_at));
         match self.send_all(Request::first) {
             Err(error) if error.is_closed() => {
                 self.node().retire(self.generation);
@@ -112,8 +125,10 @@ impl<'x> Checkout<'x> {
 
     fn connect(&mut self) -> Result<(), NodeError> {
         self.slot.close();
+        self.idle = None;
         // This may take as long as a node timeout.
         self.call.pacer.is_late();
+        self.pass_gate()?;
         self.generation = self.node().generation();
         let deadline = self.step_deadline();
         let transport = self.node().connector.connect(deadline)?;
@@ -215,6 +230,7 @@ impl<'x> Checkout<'x> {
 
     /// Reports the result of a request to its span, to the other connections and to the breaker.
     pub(super) fn tell(&mut self, place: usize, error: Option<&NodeError>) {
+        self.tell_gate(error);
         let (Some(asked), Some(span)) = (self.call.asked(place), self.spans.get(place)) else {
             return;
         };
@@ -228,6 +244,9 @@ impl<'x> Checkout<'x> {
             return;
         };
         span.failed(error);
+        if self.is_turned_away() {
+            return;
+        }
         if error.is_broken() {
             node.retire(self.generation);
         }

@@ -11,7 +11,7 @@
 //! | `NoSlot` | none comes free within half of the node timeout | `Idle` on a slot beside the pool, for the requests that insist; the others are answered |
 //! | `Idle` | the requests are sent on the open connection in the slot | `Sent`, warm |
 //! | `Idle` | the slot has no open connection: the requests are sent on a new one | `Sent`, fresh |
-//! | `Idle` | connecting or sending fails | `Ended`. The node has executed nothing, unless a write of several requests was cut: some of them may have gone as a whole |
+//! | `Idle` | connecting or sending fails, or the gate of the node is shut ([`super::gate`]) | `Ended`. The node has executed nothing, unless a write of several requests was cut: some of them may have gone as a whole |
 //! | `Sent` | a reply | `Sent`, and the oldest request without a reply is answered |
 //! | `Sent` | the connection is closed before any of a reply came: the requests without one are sent again on a new one, if they were sent on a warm one or have repetitions left | `Sent`, fresh |
 //! | `Sent` | the server lacks a script: the request is sent again on the same connection, with the text | `Sent` |
@@ -92,8 +92,8 @@ pub(crate) struct Answer<T = Reply> {
     pub(super) trace: Trace,
     /// Why the request was sent more than once, if it was.
     pub(super) first_failure: Option<Box<NodeError>>,
-    /// Whether it is of a connection that was made for an earlier request.
-    pub(super) is_of_old_connection: bool,
+    /// For how long its connection was idle before. None if the connection was made for the request.
+    pub(super) idle: Option<Duration>,
 }
 
 impl<'x> Exchange<'x> {
@@ -289,13 +289,14 @@ impl Answer {
             server: None,
             trace: Trace::None,
             first_failure: None,
-            is_of_old_connection: false,
+            idle: None,
         }
     }
 
-    /// Whether no reply came on a connection of an earlier request, which something on the way may have forgotten.
-    pub(super) fn may_be_forgotten(&self) -> bool {
-        self.is_of_old_connection && matches!(&self.result, Err(error) if error.is_silence())
+    /// Whether no reply came on a connection that was idle for so long before, and may be forgotten on the way.
+    pub(super) fn is_silence_after(&self, idle: Duration) -> bool {
+        let was_idle = self.idle.is_some_and(|span| span >= idle);
+        was_idle && matches!(&self.result, Err(error) if error.is_silence())
     }
 
     /// Reads the reply, which the request's rule has accepted.
@@ -310,7 +311,7 @@ impl Answer {
             server: self.server,
             trace: self.trace,
             first_failure: self.first_failure,
-            is_of_old_connection: self.is_of_old_connection,
+            idle: self.idle,
         }
     }
 }

@@ -129,7 +129,11 @@ fn ask(node: &Node) {
         value: b"token",
         fence: None,
     };
-    release_all([(node, true)].into_iter(), &command.release());
+    release_all(
+        [(node, true)].into_iter(),
+        &command.release(),
+        Duration::from_secs(3600),
+    );
 }
 
 #[test]

@@ -190,8 +190,13 @@ impl<J: Job> Lanes<J> {
     /// Whether no batch is under way, and no job waits.
     #[cfg(test)]
     pub(crate) fn are_idle(&self) -> bool {
-        let state = self.state.lock();
-        state.under_way == 0 && state.queue.is_empty()
+        self.waiting() == 0 && self.state.lock().under_way == 0
+    }
+
+    /// How many jobs wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.state.lock().queue.len()
     }
 
     fn lane(&self) -> Lane<'_, J> {

@@ -1,7 +1,8 @@
 //! What a node is owed: releases that it has not answered, and undos on connections that it has not read to their end. Both are
 //! repeated in the background, so that a lock that nobody has does not stay taken for the rest of its time to live.
 //!
-//! A release compares the value of the key, which no other attempt has. So it may be executed twice, and at any later time.
+//! A release compares the value of the key, which no other attempt has. So it may be executed twice, and at any later time. Releases
+//! of values that may be those of other programs are not among them.
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -9,20 +10,26 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use super::Node;
-use super::release::has_answered;
+use super::release::repeat;
 use super::slot::closing::{Closing, Progress};
 use crate::clock::Timestamp;
 use crate::sync::Mutex;
 use crate::wire::pack::Packed;
 
-/// The most releases that are kept. Beyond that, the oldest is left to the time to live of its key.
+/// The most releases that are kept. Beyond that, the one whose key ends first is left to the time to live of the key.
 const MOST_RELEASES: usize = 1024;
 
 /// The most connections that are kept open for their undos. Beyond that, the undos of the oldest go again on another one.
 const MOST_CONNECTIONS: usize = 16;
 
-/// For how long a release is repeated.
+/// For how long a release is repeated at most.
 const REPEATED_FOR: Duration = Duration::from_secs(60 * 60);
+
+/// For how long an undo is repeated whose connection has ended.
+const UNDONE_FOR: Duration = Duration::from_secs(60);
+
+/// How long one try of all releases may take. The thread also asks whether other nodes are back.
+const LONGEST_TRY: Duration = Duration::from_millis(50);
 
 /// The pause before the first try. It doubles up to the longest one.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -56,9 +63,18 @@ struct Connection {
 
 impl State {
     /// The pause before the next try, if one is needed and none is planned.
-    fn plan(&mut self) -> Option<Duration> {
-        let surplus = self.releases.len().saturating_sub(MOST_RELEASES);
-        self.releases.drain(..surplus);
+    fn plan(&mut self, now: Timestamp) -> Option<Duration> {
+        while self.connections.len() > MOST_CONNECTIONS {
+            let oldest = self.connections.pop_front();
+            let undos = oldest.map(|oldest| releases(oldest.undos, now));
+            self.releases.extend(undos.into_iter().flatten());
+        }
+        while self.releases.len() > MOST_RELEASES {
+            let places = self.releases.iter().enumerate();
+            let first = places.min_by_key(|(_, release)| release.until);
+            let Some((place, _)) = first else { break };
+            self.releases.remove(place);
+        }
         let is_empty = self.releases.is_empty() && self.connections.is_empty();
         if is_empty || self.is_planned {
             return None;
@@ -71,9 +87,11 @@ impl State {
 }
 
 impl Node {
-    /// Repeats a release in the background until the node has answered it, but not before `from`.
-    pub(super) fn owe(&self, command: Packed, from: Timestamp) {
-        let until = self.now().max(from).saturating_add(REPEATED_FOR);
+    /// Repeats a release in the background until the node has answered it, but not before `from`, and not beyond the life of the
+    /// key.
+    pub(super) fn owe(&self, command: Packed, from: Timestamp, life: Duration) {
+        let span = life.saturating_add(self.timeout).min(REPEATED_FOR);
+        let until = self.now().max(from).saturating_add(span);
         self.owe_all([Release {
             command,
             from,
@@ -87,22 +105,14 @@ impl Node {
         let until = now.saturating_add(REPEATED_FOR);
         match closing.read(now) {
             Progress::Done => {}
-            Progress::Broken => self.owe_all(releases(undos, now, until)),
-            Progress::Waits => {
-                self.owe_more(|state| {
-                    state.connections.push_back(Connection {
-                        closing,
-                        undos,
-                        until,
-                    });
-                    if state.connections.len() > MOST_CONNECTIONS
-                        && let Some(oldest) = state.connections.pop_front()
-                    {
-                        let undos = releases(oldest.undos, now, oldest.until);
-                        state.releases.extend(undos);
-                    }
+            Progress::Broken => self.owe_all(releases(undos, now)),
+            Progress::Waits => self.owe_more(|state| {
+                state.connections.push_back(Connection {
+                    closing,
+                    undos,
+                    until,
                 });
-            }
+            }),
         }
     }
 
@@ -119,9 +129,10 @@ impl Node {
     }
 
     fn owe_more(&self, add: impl FnOnce(&mut State)) {
+        let now = self.now();
         let mut state = self.owed.state.lock();
         add(&mut state);
-        let next = state.plan();
+        let next = state.plan(now);
         drop(state);
         let Some(pause) = next else {
             return;
@@ -154,23 +165,31 @@ impl Node {
         });
     }
 
-    /// Sends the releases whose time has come, until the node does not answer. Returns those that it has not answered.
+    /// Sends the releases whose time has come, until the node does not answer. Returns those that it has not answered; last those
+    /// that it has refused, so that they are in nobody's way.
     fn unanswered(&self, releases: VecDeque<Release>, now: Timestamp) -> VecDeque<Release> {
         // While the breaker is open, its probes ask whether the node is back.
         let mut answers = self.is_closed();
-        let mut left = VecDeque::new();
+        let end = now.saturating_add(LONGEST_TRY);
+        let (mut left, mut refused) = (VecDeque::new(), VecDeque::new());
         for release in releases {
-            let is_due = now >= release.from;
-            if is_due && answers {
-                answers = has_answered(self, &release.command);
-                if answers {
-                    continue;
+            if now >= release.until {
+                continue;
+            }
+            if now < release.from || !answers || self.now() > end {
+                left.push_back(release);
+                continue;
+            }
+            match repeat(self, &release.command) {
+                Some(true) => {}
+                Some(false) => refused.push_back(release),
+                None => {
+                    answers = false;
+                    left.push_back(release);
                 }
             }
-            if now < release.until {
-                left.push_back(release);
-            }
         }
+        left.append(&mut refused);
         left
     }
 }
@@ -187,18 +206,16 @@ fn still_open(
             Progress::Done => {}
             Progress::Waits if now < connection.until => open.push_back(connection),
             Progress::Waits | Progress::Broken => {
-                to_repeat.extend(releases(connection.undos, now, connection.until));
+                to_repeat.extend(releases(connection.undos, now));
             }
         }
     }
     open
 }
 
-fn releases(
-    undos: Vec<Packed>,
-    from: Timestamp,
-    until: Timestamp,
-) -> impl Iterator<Item = Release> {
+/// How long the keys live is not known here.
+fn releases(undos: Vec<Packed>, from: Timestamp) -> impl Iterator<Item = Release> {
+    let until = from.saturating_add(UNDONE_FOR);
     undos.into_iter().map(move |command| Release {
         command,
         from,

@@ -37,7 +37,7 @@ impl Woken {
         Self(self.0 | bit(place))
     }
 
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(crate) fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
@@ -64,29 +64,43 @@ fn bit(place: usize) -> u64 {
 /// that.
 ///
 /// Ignores breakers, and connects beside a pool that is used up: a node that has our key must get the release. Where a node has not
-/// answered, the release is repeated in the background.
+/// answered, the release is repeated in the background, for as long as the key may live. No value of these releases is anybody's.
 pub(crate) fn release_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
+    life: Duration,
 ) -> Released {
-    let repeat = |node: &Node| node.owe(command.clone(), node.now());
+    let repeat = |node: &Node| node.owe(command.clone(), node.now(), life);
     end_all(nodes, command, repeat)
+}
+
+/// As [`release_all`], but nothing is repeated in the background: another program may have a lock with this value, now or later.
+pub(crate) fn release_now<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+) -> Released {
+    end_all(nodes, command, |_| ())
 }
 
 /// As [`release_all`], for a lock that rests until that time. What is repeated in the background is its release, after that time.
 pub(crate) fn rest_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     command: &Packed,
-    release: &Packed,
-    until: Timestamp,
+    (release, until): (&Packed, Timestamp),
+    life: Duration,
 ) -> Released {
-    end_all(nodes, command, |node| node.owe(release.clone(), until))
+    let repeat = |node: &Node| node.owe(release.clone(), until, life);
+    end_all(nodes, command, repeat)
 }
 
 /// Releases a lock in the background, on the nodes that are asked.
-pub(crate) fn release_later<'n>(nodes: impl Iterator<Item = (&'n Node, bool)>, command: &Packed) {
+pub(crate) fn release_later<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)>,
+    command: &Packed,
+    life: Duration,
+) {
     for (node, _) in nodes.filter(|(_, is_asked)| *is_asked) {
-        node.owe(command.clone(), node.now());
+        node.owe(command.clone(), node.now(), life);
     }
 }
 
@@ -123,10 +137,11 @@ fn request(command: &Packed) -> Request<'_> {
     Request::new(command, Kind::Release, rule)
 }
 
-/// Sends a release to a node that has not answered it before. Returns whether the node has now.
-pub(super) fn has_answered(node: &Node, command: &Packed) -> bool {
+/// Sends a release to a node that has not answered it before. Returns whether the node has now, or none without any reply.
+pub(super) fn repeat(node: &Node, command: &Packed) -> Option<bool> {
     let answer = exchange(node, &request(command));
-    tells_of_the_key(&answer.read(|reply| release_replies(reply, command)))
+    let answer = answer.read(|reply| release_replies(reply, command));
+    answer.result.is_ok().then(|| tells_of_the_key(&answer))
 }
 
 /// Whether the answer says what has become of the key. An error, as while a server loads its data, does not.
@@ -319,9 +334,9 @@ mod tests {
             let command = a_release();
             let all = nodes.iter().map(|node| (&**node, true));
             // On new connections, which begin with a question of their own, and on open ones.
-            release_all(all.clone(), &command);
+            release_all(all.clone(), &command, Duration::from_secs(3600));
             sent.lock().clear();
-            let released = release_all(all, &command);
+            let released = release_all(all, &command, Duration::from_secs(3600));
             assert_eq!(*sent.lock(), expected);
 
             assert!(released.woken.any());
@@ -337,7 +352,7 @@ mod tests {
         let nodes = cluster(3, &sent);
         let order = || {
             let all = nodes.iter().map(|node| (&**node, true));
-            release_all(all, &a_release());
+            release_all(all, &a_release(), Duration::from_secs(3600));
             let mut order = std::mem::take(&mut *sent.lock());
             // A new connection begins with a question of its own.
             order.dedup();

@@ -12,6 +12,11 @@ impl Node {
         if !self.listeners.are_none() {
             return Some(format!("one who listens at {name}"));
         }
+        if self.gate.is_torn() {
+            return Some(format!(
+                "a try at the gate of {name}, or a gate that differs from its copy"
+            ));
+        }
         let is_torn = self.breaker.is_torn();
         is_torn.then(|| {
             format!("a breaker at {name} that is open and has no failure, or the other way round")

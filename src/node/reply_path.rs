@@ -193,6 +193,8 @@ impl Stage {
     }
 
     fn ask(&self, verb: Verb) -> Outcome {
+        // Nobody is turned away because of the answer before.
+        self.node.gate.open();
         let keys = Keys::Lock("job".into());
         let command = command(&keys);
         let release = command.release();
@@ -206,7 +208,7 @@ impl Stage {
                 let ballot = self.node.acquire(&Attempt::new(command, TTL));
                 outcome(&ballot.report.vote)
             }
-            Verb::Release => only(release_all(node(), &release).nodes),
+            Verb::Release => only(release_all(node(), &release, Duration::from_secs(3600)).nodes),
             Verb::Extend => {
                 let mut locks = extend_all(node(), &command.extend(TTL), 1);
                 only(locks.pop().unwrap_or_default())

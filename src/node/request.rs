@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::command::{self, Command};
 use super::lanes::Size;
+use super::slot::SUSPICIOUS_IDLE;
 use crate::clock::Timestamp;
 use crate::quorum::is_reached;
 use crate::sync::AtomicBool;
@@ -17,6 +18,8 @@ pub(super) struct Request<'a> {
     pub(super) packed: Cow<'a, Packed>,
     kind: Kind<'a>,
     rule: Rule,
+    /// Whether no connection of an earlier request will do.
+    pub(super) needs_new_connection: bool,
 }
 
 /// Which replies a verb accepts. Any other reply is a fault of the node.
@@ -97,7 +100,20 @@ impl Rule {
 impl<'a> Request<'a> {
     pub(super) fn new(packed: &'a Packed, kind: Kind<'a>, rule: Rule) -> Self {
         let packed = Cow::Borrowed(packed);
-        Self { packed, kind, rule }
+        Self {
+            packed,
+            kind,
+            rule,
+            needs_new_connection: false,
+        }
+    }
+
+    /// The same request, on a new connection.
+    pub(super) fn on_a_new_connection(&self) -> Self {
+        Self {
+            needs_new_connection: true,
+            ..self.clone()
+        }
     }
 
     /// The same request, for another thread to send. None if the thread that asks has to send it itself.
@@ -118,6 +134,7 @@ impl<'a> Request<'a> {
             packed: Cow::Owned(Packed::clone(&self.packed)),
             kind,
             rule: self.rule,
+            needs_new_connection: self.needs_new_connection,
         })
     }
 
@@ -192,14 +209,19 @@ impl Request<'_> {
         matches!(self.kind, Kind::Extend | Kind::Release | Kind::Pass { .. })
     }
 
-    /// Whether a node that was silent on a connection of an earlier request is asked once more, on a new one. So many of these
-    /// nodes have answered. Votes that a majority has cast don't wait for the others.
-    pub(super) fn is_asked_again(&self, nodes: usize, answered: usize) -> bool {
+    /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
+    /// None means never. A release compares its value, so it may always be sent twice.
+    pub(super) fn is_asked_again_after(&self) -> Option<Duration> {
         match self.kind {
-            Kind::Extend | Kind::Release => !is_reached(nodes, answered),
-            Kind::Inspect | Kind::Health => true,
-            Kind::Acquire { .. } | Kind::Pass { .. } | Kind::Brief | Kind::Listen { .. } => false,
+            Kind::Release => Some(Duration::ZERO),
+            Kind::Extend | Kind::Inspect | Kind::Health => Some(SUSPICIOUS_IDLE),
+            Kind::Acquire { .. } | Kind::Pass { .. } | Kind::Brief | Kind::Listen { .. } => None,
         }
+    }
+
+    /// Whether these answers are enough, so that no other node has to be asked again: votes that a majority has cast.
+    pub(super) fn is_content_with(&self, nodes: usize, answered: usize) -> bool {
+        matches!(self.kind, Kind::Extend | Kind::Release) && is_reached(nodes, answered)
     }
 
     /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.

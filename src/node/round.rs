@@ -103,7 +103,7 @@ fn exchange_in(lanes: &NodeLanes, nodes: &Nodes<'_>, request: &Request<'_>) -> A
     } else {
         lead(nodes, own, None, Vec::new())
     };
-    ask_again(nodes, own, answers)
+    ask_again(lanes, nodes, own, answers)
 }
 
 /// Sends a request together with those of other threads, if all lanes are taken.

@@ -107,7 +107,11 @@ fn rounds(round_trips: [Duration; 3], closes_after: u32) -> (usize, Vec<bool>) {
     let command = command.release();
     // The first round connects.
     for _ in 0..3 {
-        release_all(nodes.iter().map(|node| (&**node, true)), &command);
+        release_all(
+            nodes.iter().map(|node| (&**node, true)),
+            &command,
+            Duration::from_secs(3600),
+        );
     }
     let was_free = was_free.lock().clone();
     (count(&common_lanes), was_free)

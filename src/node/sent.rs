@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::checkout::{Checkout, ConnectionAge, POLL_INTERVAL};
 use super::exchange::{Answer, Asked, News};
+use super::slot::SUSPICIOUS_IDLE;
 use super::{Trace, echo};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -209,7 +210,8 @@ impl<'x> Sent<'x> {
 
     /// The connection has broken, or a reply on it.
     fn broke(&mut self, mut error: NodeError) {
-        while error.is_closed() {
+        while error.is_closed() && !self.checkout.is_turned_away() {
+            self.checkout.tell_gate(Some(&error));
             self.first_failure
                 .get_or_insert_with(|| Box::new(error.clone()));
             let was_warm = self.age == ConnectionAge::Warm;
@@ -272,7 +274,7 @@ impl<'x> Sent<'x> {
     /// Answers a request that gets no reply, and undoes it.
     fn fail(&mut self, place: usize, error: &NodeError) {
         self.checkout.tell(place, Some(error));
-        if error.is_silence() && self.age == ConnectionAge::Warm {
+        if error.is_silence() {
             self.distrust_others(place);
         }
         if error.is_broken() {
@@ -310,7 +312,7 @@ impl<'x> Sent<'x> {
             server: checkout.server(),
             trace,
             first_failure: self.first_failure.clone(),
-            is_of_old_connection: self.age == ConnectionAge::Warm,
+            idle: checkout.idle,
         };
         checkout.call.answer(place, answer);
     }
@@ -319,6 +321,7 @@ impl<'x> Sent<'x> {
     fn distrust_others(&self, place: usize) {
         let checkout = &self.checkout;
         let asked = checkout.call.asked(place);
+        let asked = asked.filter(|_| checkout.idle.is_some_and(|idle| idle >= SUSPICIOUS_IDLE));
         if asked.is_some_and(|asked| !checkout.excuses_time_out(asked.request)) {
             checkout.node().retire(checkout.generation);
         }
@@ -335,7 +338,7 @@ impl<'x> Sent<'x> {
             Some(closing) => node.close_behind(closing, undos),
             None => undos
                 .into_iter()
-                .for_each(|undo| node.owe(undo, node.now())),
+                .for_each(|undo| node.owe(undo, node.now(), Duration::MAX)),
         }
     }
 }

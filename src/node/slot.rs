@@ -28,6 +28,9 @@ pub(crate) struct Slot {
     connection: Option<Box<OpenConnection>>,
 }
 
+/// A connection that has carried nothing for this long and is silent then may have been forgotten on the way.
+pub(super) const SUSPICIOUS_IDLE: Duration = Duration::from_secs(1);
+
 /// A connection that has carried nothing for this long is not used again. What is between may have forgotten it without a word:
 /// load balancers do after some minutes.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
@@ -103,11 +106,14 @@ impl Slot {
         }));
     }
 
-    /// Something is sent on the connection now.
-    pub(crate) fn note_use(&mut self, now: Timestamp) {
-        if let Some(connection) = &mut self.connection {
-            connection.used_at = now;
-        }
+    /// Something is sent on the connection now. Returns for how long it was idle.
+    pub(crate) fn note_use(&mut self, now: Timestamp) -> Duration {
+        self.connection
+            .as_mut()
+            .map_or(Duration::ZERO, |connection| {
+                let before = mem::replace(&mut connection.used_at, now);
+                now.saturating_since(before)
+            })
     }
 
     /// Lets no further request be sent on this connection. Replies may still be read.
@@ -137,6 +143,14 @@ impl Slot {
         match &self.connection.as_ref()?.server {
             Server::Known(run_id) => run_id.as_ref(),
             Server::ToBeAsked | Server::Asked | Server::Refused(_) => None,
+        }
+    }
+
+    /// The error that has answered everything on this connection, if one has.
+    pub(crate) fn refusal(&self) -> Option<&Reply> {
+        match &self.connection.as_ref()?.server {
+            Server::Refused(reply) => Some(reply),
+            Server::ToBeAsked | Server::Asked | Server::Known(_) => None,
         }
     }
 
@@ -292,6 +306,7 @@ impl OpenConnection {
                 }
                 Ok(last.clone())
             }
+            (Ok(Reply::Error(_)), Server::Refused(_)) => reply,
             (_, Server::Refused(_)) => {
                 self.server = Server::Known(None);
                 reply

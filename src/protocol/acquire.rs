@@ -140,7 +140,12 @@ impl<'c> Bid<'c> {
     pub(super) fn call_off(&self, ballots: &[Ballot], attempt: &Attempt<'_>) -> Vec<NodeReport> {
         learn(self.cluster, ballots);
         let may_have_key = ballots.iter().map(Ballot::may_have_key);
-        release_all(self.cluster.each().zip(may_have_key), attempt.undo()).nodes
+        release_all(
+            self.cluster.each().zip(may_have_key),
+            attempt.undo(),
+            self.asked.term.ttl,
+        )
+        .nodes
     }
 }
 

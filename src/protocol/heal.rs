@@ -45,6 +45,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         release_all(
             cluster.each().zip(left_behind.iter().copied()),
             &command.release(),
+            cluster.options.max_ttl,
         );
         return;
     }

@@ -8,7 +8,7 @@ use super::Won;
 use super::acquire::{Asked, Bid, cast, unasked};
 use crate::cluster::Cluster;
 use crate::contend::handover::Allowance;
-use crate::error::{Error, NodeReport, Vote};
+use crate::error::{Error, Vote};
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
 use crate::node::acquire::Attempt;
@@ -58,7 +58,15 @@ pub(crate) fn pass(
         let to_release: Vec<bool> = to_release
             .map(|(silent, had_key)| *silent && had_key)
             .collect();
-        release_the_silent(cluster, &held.release(), &to_release, &mut released.nodes);
+        let answers = answers.iter().zip(&is_silent);
+        let answered = answers.filter(|(answer, silent)| answer.is_some() && !**silent);
+        let answered = answered.count();
+        release_the_silent(
+            cluster,
+            &held.release(),
+            (&to_release, answered),
+            &mut released,
+        );
     }
     for (report, standing) in released.nodes.iter_mut().zip(ended) {
         if !standing.has_to_be_released() {
@@ -83,15 +91,17 @@ pub(crate) fn pass(
 fn release_the_silent(
     cluster: &Cluster,
     release: &Packed,
-    is_silent: &[bool],
-    released: &mut [NodeReport],
+    (silent, answered): (&[bool], usize),
+    released: &mut Released,
 ) {
-    let answered = is_silent.iter().filter(|is_silent| !**is_silent).count();
-    let nodes = cluster.each().zip(is_silent.iter().copied());
-    if is_reached(released.len(), answered) {
-        return release_later(nodes, release);
+    let life = cluster.options.max_ttl;
+    let nodes = cluster.each().zip(silent.iter().copied());
+    if is_reached(silent.len(), answered) {
+        return release_later(nodes, release, life);
     }
-    for (report, again) in released.iter_mut().zip(release_all(nodes, release).nodes) {
+    let again = release_all(nodes, release, life);
+    released.woken = released.woken.or(again.woken);
+    for (report, again) in released.nodes.iter_mut().zip(again.nodes) {
         if matches!(again.vote, Vote::Released) {
             *report = again;
         }

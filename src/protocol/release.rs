@@ -11,7 +11,7 @@ use crate::node::Node;
 use crate::node::command::{self, Command, Keys};
 use crate::node::fence::Fence;
 use crate::node::inspect::{Found, find_all};
-use crate::node::release::{Released, release_all, rest_all};
+use crate::node::release::{Released, release_all, release_now, rest_all};
 use crate::shown;
 use crate::subject::Subject;
 use crate::value::Content;
@@ -28,13 +28,15 @@ pub(crate) fn release(
     let release = command.release();
     let asked = ended.iter().map(|standing| standing.has_to_be_released());
     let nodes = cluster.each().zip(asked);
+    // An extension without a reply may have given the key this much.
+    let life = cluster.options.max_ttl;
     let Some(left) = rest else {
-        return release_all(nodes, &release);
+        return release_all(nodes, &release, life);
     };
     // The drift is added, so that the key does not end too early on a node whose clock runs fast.
     let ttl = cluster.options.ttl_for(left);
     let until = cluster.clock.now().saturating_add(ttl);
-    rest_all(nodes, &command.rest(ttl), &release, until)
+    rest_all(nodes, &command.rest(ttl), (&release, until), life)
 }
 
 /// Releases the lock with this token, or with this value, whoever holds it.
@@ -72,7 +74,7 @@ pub(crate) fn release_by_token(
         return Ok(());
     };
     let command = first.followed_by(commands.collect());
-    let nodes = release_all(everywhere(), &command).nodes;
+    let nodes = release_now(everywhere(), &command).nodes;
     let waited = cluster.clock.now_for_records().saturating_since(started);
     verdict::confirm(&resource.into(), waited, nodes).map(drop)
 }

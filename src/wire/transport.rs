@@ -63,7 +63,7 @@ pub(crate) trait Connect: Send + Sync {
 }
 
 /// What was received in place of a reply.
-pub(super) const NO_REPLY: &str = "bytes that are no Redis reply";
+pub(crate) const NO_REPLY: &str = "bytes that are no Redis reply";
 
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
     matches!(

@@ -17,6 +17,7 @@ pub mod open_metrics;
 pub mod scripted;
 
 mod alone;
+mod arrival;
 mod black_hole;
 mod clock;
 mod ports;
@@ -28,6 +29,7 @@ mod stalls;
 mod waits;
 
 pub use crate::alone::is_alone;
+pub use crate::arrival::wait_for_arrival;
 pub use crate::black_hole::BlackHole;
 pub use crate::clock::Clock;
 pub use crate::ports::{free_port, own_port};

@@ -14,6 +14,7 @@ use socket2::SockRef;
 mod command;
 
 pub use self::command::{Command, Kind};
+use crate::arrival::wait_for_arrival;
 use crate::resp::{read_value, words};
 use crate::waits::{now, pause};
 
@@ -127,10 +128,11 @@ impl Scripted {
         here.map(Command::kind).collect()
     }
 
-    /// Sends what nobody has asked for on every connection that is open.
+    /// Sends what nobody has asked for on every connection that is open. The clients can read it when this returns.
     pub fn say_unasked(&self, bytes: &[u8]) {
         for stream in self.stage.open_streams() {
             stream.as_ref().write_all(bytes).unwrap();
+            wait_for_arrival(&stream);
         }
     }
 }

@@ -199,6 +199,7 @@ mod connecting {
     mod config;
     mod connections;
     mod credentials;
+    mod storms;
     #[cfg(feature = "tls-rustls")]
     mod tls;
     #[cfg(feature = "tls-rustls")]
@@ -240,6 +241,8 @@ mod operations {
 mod threads {
     #[cfg(target_os = "linux")]
     pub(crate) mod forks;
+    #[cfg(target_os = "linux")]
+    mod held_at_a_fork;
     mod many;
     #[cfg(target_os = "linux")]
     mod own;

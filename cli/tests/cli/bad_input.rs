@@ -24,7 +24,7 @@ fn assert_refused(ended: &Ended, code: i32, advice: &str) {
 #[expect(clippy::too_many_lines, reason = "one list of all cases")]
 #[test]
 fn usage_that_is_wrong_is_64() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let long = "x".repeat(70_000);
     let cases: [(&[&str], &str); 40] = [
         (&[], "--help"),

@@ -172,7 +172,7 @@ fn of_two_at_once_exactly_one_runs() {
 
 #[test]
 fn the_lock_is_kept_for_longer_than_its_ttl_and_given_back_when_the_command_has_ended() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let go = nodes.file("go");
     let script = format!(
         "echo started; while [ ! -e {} ]; do sleep 0.02; done",

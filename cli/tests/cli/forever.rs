@@ -23,7 +23,7 @@ fn delete_the_lock(nodes: &Nodes) {
 
 #[test]
 fn another_takes_over_when_the_leader_is_killed_although_a_server_is_dead() {
-    let mut nodes = Nodes::start(3);
+    let mut nodes = Nodes::start(3).hasty();
     let first = Running::start(&mut nodes.run(&FOREVER, SERVE));
     let leading = pid(&first.line());
     let token = told(&first, "leads (");
@@ -65,7 +65,7 @@ fn a_leader_that_is_told_to_end_gives_way_at_once() {
 
 #[test]
 fn where_so_many_lead_a_standby_says_how_many() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let two = [&FOREVER[..], &["--max", "2"]].concat();
     let leaders = [(); 2].map(|()| Running::start(&mut nodes.run(&two, SERVE)));
     for leader in &leaders {
@@ -79,7 +79,7 @@ fn where_so_many_lead_a_standby_says_how_many() {
 
 #[test]
 fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let script = "trap 'echo got term; exit 0' TERM; echo started; while true; do sleep 0.02; done";
     let running = Running::start(&mut nodes.run(&FOREVER, script));
     assert_eq!(running.line(), "started");
@@ -101,7 +101,7 @@ fn after_a_loss_it_campaigns_again_and_runs_the_command_again() {
 
 #[test]
 fn a_term_ends_at_max_hold() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let options = [&FOREVER[..], &["--max-hold", "2s"]].concat();
     let running = Running::start(&mut nodes.run(&options, SERVE));
     let first = pid(&running.line());
@@ -115,7 +115,7 @@ fn a_term_ends_at_max_hold() {
 
 #[test]
 fn a_command_that_ends_runs_again_after_pauses_that_grow_and_leave_the_lock_free() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let running = Running::start(&mut nodes.run(&FOREVER, "echo started; exit 3"));
     for pause in ["1s", "2s"] {
         assert_eq!(running.line(), "started");
@@ -134,7 +134,7 @@ fn a_command_that_ends_runs_again_after_pauses_that_grow_and_leave_the_lock_free
 
 #[test]
 fn a_command_that_can_not_be_started_any_more_is_a_resignation() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let program = nodes.file("service");
     fs::copy("/bin/true", &program).unwrap();
     let mut command = nodes.redlatch(&["run"]);
@@ -152,7 +152,7 @@ fn a_command_that_can_not_be_started_any_more_is_a_resignation() {
 
 #[test]
 fn a_signal_ends_it_with_its_code_whatever_the_command_makes_of_it() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let script = "trap 'exit 0' INT TERM QUIT; echo started; while true; do sleep 0.02; done";
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::QUIT, 131)] {
         let leader = Running::start(&mut nodes.run(&FOREVER, script));
@@ -170,7 +170,7 @@ fn a_signal_ends_it_with_its_code_whatever_the_command_makes_of_it() {
 
 #[test]
 fn a_hangup_ends_it_unless_the_command_survives_it() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let script = "if [ -e go ]; then echo again; kill -HUP $$; fi; \
         trap 'echo reloaded' HUP; echo started; while [ ! -e go ]; do sleep 0.02; done; exit 0";
     let running = Running::start(&mut nodes.run(&FOREVER, script));
@@ -195,7 +195,7 @@ fn a_hangup_ends_it_unless_the_command_survives_it() {
 
 #[test]
 fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let config = fs::read_to_string(nodes.file("redlatch.toml")).unwrap();
     nodes.write_config("redlatch.toml", &(config + "wait = \"50ms\"\n"));
     // Who says who it is, is named.
@@ -218,7 +218,7 @@ fn it_waits_without_end_unless_told_and_whatever_the_configuration_says() {
 
 #[test]
 fn servers_that_are_all_away_are_waited_for() {
-    let mut nodes = Nodes::start(3);
+    let mut nodes = Nodes::start(3).hasty();
     nodes
         .servers
         .iter_mut()
@@ -252,7 +252,7 @@ fn what_can_not_begin_is_an_error_at_once() {
 
 #[test]
 fn the_metrics_go_on_from_term_to_term() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let path = nodes.file("job.prom");
     let options = [&FOREVER[..], &["--metrics", path.to_str().unwrap()]].concat();
     let running = Running::start(&mut nodes.run(&options, "echo started; exit 0"));

@@ -29,7 +29,7 @@ fn assert_ends_quietly(running: Running, code: i32) {
 
 #[test]
 fn the_lock_is_held_from_the_line_with_its_token_until_standard_input_ends() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let (mut running, mut input) = hold(&nodes, &["--ttl", "1500ms"]);
     let token = running.line();
     assert!(token.len() == 40 && nodes.locked() == 3, "{token}");
@@ -63,7 +63,7 @@ fn a_signal_gives_the_lock_back() {
 
 #[test]
 fn a_lock_that_is_lost_is_76_and_told_at_once() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     for options in [&["--ttl", "2s"][..], &["--max-hold", "1s"]] {
         let (running, _input) = hold(&nodes, options);
         running.line();
@@ -98,7 +98,7 @@ fn a_lock_that_is_lost_is_76_and_told_at_once() {
 
 #[test]
 fn one_that_was_stopped_for_longer_than_the_ttl_says_so_when_it_goes_on() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let (running, _input) = hold(&nodes, &["--ttl", "1s"]);
     running.line();
     running.signal(Signal::STOP);
@@ -138,7 +138,7 @@ fn with_fenced_the_line_has_the_number_and_with_json_it_is_an_object() {
 
 #[test]
 fn whoever_has_the_token_can_end_the_lock_and_hold_notices() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let (running, _input) = hold(&nodes, &["--ttl", "2s"]);
     let token = running.line();
     let ended = end_of(&mut nodes.redlatch(&["unlock", "job", "--token", &token]));
@@ -256,7 +256,7 @@ fn the_example_in_bash_works_under_the_lock_or_not_at_all() {
 
 #[test]
 fn one_that_is_killed_leaves_the_lock_for_its_ttl_and_its_output_ends() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let (running, _input) = hold(&nodes, &["--ttl", "1s"]);
     running.line();
     let pid = running.pid();

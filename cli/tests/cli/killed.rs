@@ -9,7 +9,7 @@ use crate::process::{LIMIT, Nodes, Running, assert_dies, end_of, is_alive, pid, 
 
 #[test]
 fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     // Nothing that a signal could do but KILL.
     let script = "trap '' INT TERM HUP QUIT USR1; sh -c 'echo $$; for i in $(seq 1500); do sleep 0.02; done' & echo $$; wait";
     let running = Running::start(&mut nodes.run(&["--ttl", "1s"], script));
@@ -29,7 +29,7 @@ fn who_kills_redlatch_kills_the_command_and_its_grandchildren() {
 
 #[test]
 fn a_run_that_begins_when_a_holder_was_killed_gets_its_turn_unless_it_says_how_long_it_waits() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     // A holder that was killed leaves its keys for longer than ten seconds.
     let ttl = ["--ttl", "12s"];
     let killed = Running::start(&mut nodes.run(&ttl, "echo started; exec sleep 60"));
@@ -60,7 +60,7 @@ fn signals_to_the_group_do_not_end_the_watch() {
 
 #[test]
 fn killed_again_and_again_while_it_starts_it_leaves_nothing_running() {
-    let nodes = Nodes::start(1);
+    let nodes = Nodes::start(1).hasty();
     let file = nodes.file("pids");
     let script = format!(
         "echo $$ >> {}; for i in $(seq 1500); do sleep 0.02; done",

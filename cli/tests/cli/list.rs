@@ -134,7 +134,7 @@ fn a_lock_that_rests_is_told_as_such() {
 
 #[test]
 fn the_list_is_complete_without_one_server_and_is_none_without_two() {
-    let mut nodes = Nodes::start(3);
+    let mut nodes = Nodes::start(3).hasty();
     hold(&nodes, "job");
     // With a key prefix, the name is what is behind it.
     let ended = list(&nodes, &["--key-prefix", "jo", "--prefix", "b"]);

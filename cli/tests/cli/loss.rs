@@ -23,7 +23,7 @@ fn take_away(nodes: &Nodes) {
 
 #[test]
 fn a_loss_ends_the_command_with_term() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let script =
         "trap 'echo got term; exit 5' TERM; echo ready; for i in $(seq 1500); do sleep 0.02; done";
     let running = Running::start(&mut nodes.run(&TTL, script));
@@ -43,7 +43,7 @@ fn a_loss_ends_the_command_with_term() {
 
 #[test]
 fn a_command_that_ignores_term_gets_kill_after_the_grace() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let script =
         "trap '' TERM; sleep 30 & echo $!; echo $$; for i in $(seq 1500); do sleep 0.02; done";
     let options = [&TTL[..], &["--grace", "400ms"]].concat();
@@ -65,7 +65,7 @@ fn a_command_that_ignores_term_gets_kill_after_the_grace() {
 
 #[test]
 fn what_a_command_leaves_behind_does_not_go_on_without_the_lock() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let script =
         "sh -c 'trap \"\" TERM; echo $$; for i in $(seq 1500); do sleep 0.02; done' & wait";
     let running = Running::start(&mut nodes.run(&TTL, script));
@@ -77,7 +77,7 @@ fn what_a_command_leaves_behind_does_not_go_on_without_the_lock() {
 
 #[test]
 fn with_on_loss_kill_the_command_is_killed_at_once() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let script = "trap 'echo got term' TERM; echo ready; for i in $(seq 1500); do sleep 0.02; done";
     let options = [&TTL[..], &["--on-loss", "kill", "--grace", "1h"]].concat();
     let running = Running::start(&mut nodes.run(&options, script));
@@ -94,7 +94,7 @@ fn with_on_loss_kill_the_command_is_killed_at_once() {
 
 #[test]
 fn with_on_loss_ignore_the_command_goes_on() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let go = nodes.file("go");
     let script = format!(
         "echo ready; while [ ! -e {} ]; do sleep 0.02; done; exit 6",
@@ -117,7 +117,7 @@ fn with_on_loss_ignore_the_command_goes_on() {
 
 #[test]
 fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss() {
-    let mut nodes = Nodes::start(3);
+    let mut nodes = Nodes::start(3).hasty();
     let running = Running::start(&mut nodes.run(&TTL, "echo ready; sleep 30"));
     running.line();
     nodes.servers[0].kill();
@@ -132,7 +132,7 @@ fn servers_that_are_gone_for_longer_than_the_ttl_are_a_loss() {
 
 #[test]
 fn one_server_that_is_gone_is_no_loss() {
-    let mut nodes = Nodes::start(3);
+    let mut nodes = Nodes::start(3).hasty();
     let mut running = Running::start(&mut nodes.run(&TTL, "echo ready; sleep 4; exit 3"));
     running.line();
     nodes.servers[0].kill();
@@ -174,7 +174,7 @@ fn a_loss_that_is_noticed_only_at_the_end_is_told() {
 
 #[test]
 fn max_hold_ends_a_command_that_takes_longer() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let ended = end_of(&mut nodes.run(&["--max-hold", "1s"], "sleep 30"));
     assert_eq!(ended.code, Some(76), "{ended:?}");
     assert!(ended.complaint().contains("max_hold"), "{ended:?}");

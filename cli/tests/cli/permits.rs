@@ -73,7 +73,7 @@ fn so_many_run_at_a_time_each_in_a_slot_and_the_next_one_waits_for_its_turn() {
 
 #[test]
 fn the_permit_of_a_command_that_is_killed_is_free_after_its_ttl() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let (killed, _input) = run(&nodes, &["--max", "1", "--ttl", "2s"]);
     assert_eq!(killed.line(), "0");
     killed.signal(Signal::KILL);

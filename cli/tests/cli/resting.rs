@@ -104,7 +104,7 @@ fn who_waits_gets_the_lock_when_the_rest_is_over() {
 /// The lock is still ours when `redlatch` goes on, but the work was not done, and another may try.
 #[test]
 fn a_command_that_was_ended_because_redlatch_stood_still_leaves_no_rest() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let options = ["--ttl", "8s", "--at-least", "10m"];
     let script =
         "trap 'echo ended; exit 0' TERM; echo started; for i in $(seq 3000); do sleep 0.02; done";

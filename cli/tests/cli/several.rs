@@ -154,7 +154,7 @@ fn a_signal_ends_the_wait_and_goes_to_the_command_once_it_runs() {
 
 #[test]
 fn the_loss_of_one_lock_is_the_loss_of_all() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let options = [&ALSO[..], &["--ttl", "1500ms"]].concat();
     let running = Running::start(&mut nodes.run(&options, "echo $$; exec sleep 60"));
     let command = pid(&running.line());
@@ -178,7 +178,7 @@ fn the_loss_of_one_lock_is_the_loss_of_all() {
 
 #[test]
 fn all_locks_of_a_run_that_is_killed_are_free_after_the_ttl_and_those_of_one_that_runs_are_kept() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let options = [&ALSO[..], &["--ttl", "1500ms"]].concat();
     let running = Running::start(&mut nodes.run(&options, "echo $$; exec sleep 60"));
     let command = pid(&running.line());

@@ -116,7 +116,7 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
 
 #[test]
 fn a_shared_lock_is_kept_while_its_command_runs_and_ends_with_one_that_is_killed() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let options = ["--shared", "--ttl", "1500ms"];
     let running = Running::start(&mut nodes.run(&options, "echo $$; exec sleep 60"));
     let command = pid(&running.line());
@@ -136,7 +136,7 @@ fn a_shared_lock_is_kept_while_its_command_runs_and_ends_with_one_that_is_killed
 
 #[test]
 fn a_reader_whose_entry_is_gone_is_lost_and_the_others_run_on() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let options = ["--shared", "--ttl", "1500ms"];
     let script = "echo $REDLATCH_TOKEN; echo $$; exec sleep 60";
     let running = Running::start(&mut nodes.run(&options, script));

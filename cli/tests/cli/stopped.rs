@@ -25,7 +25,7 @@ fn contender(nodes: &Nodes) -> LockManager {
 
 #[test]
 fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let other = contender(&nodes);
     // Nothing that a signal could do but KILL.
     let script = "trap '' INT TERM HUP QUIT; sh -c 'echo $$; for i in $(seq 3000); do sleep 0.02; done' & echo $$; \
@@ -48,7 +48,7 @@ fn the_command_of_a_stopped_redlatch_is_dead_when_the_next_holder_has_the_lock()
 
 #[test]
 fn the_command_of_a_stopped_redlatch_gets_term_first() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let other = contender(&nodes);
     let told = nodes.file("told");
     let script = format!(
@@ -70,7 +70,7 @@ fn the_command_of_a_stopped_redlatch_gets_term_first() {
 
 #[test]
 fn a_command_that_is_stopped_as_well_does_not_go_on_beside_the_next_holder() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let running =
         Running::start(&mut nodes.run(&TTL, "echo $$; for i in $(seq 3000); do sleep 0.02; done"));
     let command = pid(&running.line());
@@ -116,7 +116,7 @@ fn a_redlatch_that_goes_on_in_time_keeps_its_lock_and_its_command() {
 
 #[test]
 fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let other = contender(&nodes);
     let options = ["--ttl", "1500ms", "--on-loss", "ignore"];
     let script = "echo $$; for i in $(seq 3000); do sleep 0.02; done";
@@ -133,7 +133,7 @@ fn with_on_loss_ignore_the_command_of_a_stopped_redlatch_goes_on() {
 
 #[test]
 fn a_redlatch_that_is_stopped_in_the_grace_leaves_the_kill_to_the_watchdog() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let options = ["--ttl", "1500ms", "--grace", "1s"];
     let script = "trap '' TERM; echo $$; for i in $(seq 3000); do sleep 0.02; done";
     let running = Running::start(&mut nodes.run(&options, script));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::command::{Command, Keys, probe};
 use super::super::exchange::Answer;
-use super::super::release::{release_all, rest_all};
+use super::super::release::{release_all, release_now, rest_all};
 use super::super::request::{Again, Kind, Request, Rule};
 use super::super::round::exchange;
 use super::super::{Setup, Trace, lanes};
@@ -154,7 +154,11 @@ fn release_of(name: &str) -> Packed {
 /// Releases a lock, which the server does not answer.
 #[track_caller]
 fn fail_to_release(node: &Node, name: &str) {
-    let released = release_all([(node, true)].into_iter(), &release_of(name));
+    let released = release_all(
+        [(node, true)].into_iter(),
+        &release_of(name),
+        Duration::from_secs(3600),
+    );
     let vote = &released.nodes[0].vote;
     assert!(matches!(vote, Vote::Failed(_)), "{vote}");
 }
@@ -206,10 +210,36 @@ fn the_release_of_a_lock_that_rests_does_not_go_before_the_rest_is_over() {
     server.set(|server| &server.is_away, true);
     let nodes = [(&*node, true)].into_iter();
     let until = node.now().saturating_add(SECOND * 60);
-    rest_all(nodes, &release_of("rest"), &release_of("a"), until);
+    let release = (&release_of("a"), until);
+    rest_all(nodes, &release_of("rest"), release, SECOND * 60);
     server.set(|server| &server.is_away, false);
     server.advance(SECOND * 59);
     assert_eq!(server.released(), [""; 0]);
+    server.advance(SECOND * 2);
+    assert_eq!(server.released(), ["a"]);
+}
+
+#[test]
+fn a_value_that_may_be_that_of_another_program_is_not_released_later() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.is_away, true);
+    release_now([(&*node, true)].into_iter(), &release_of("a"));
+    server.set(|server| &server.is_away, false);
+    server.advance(SECOND * 60);
+    assert_eq!(server.released(), [""; 0]);
+}
+
+#[test]
+fn a_release_is_given_up_when_its_key_has_ended_and_gives_way_to_those_of_keys_that_live() {
+    let (server, node) = Server::start();
+    server.set(|server| &server.is_away, true);
+    fail_to_release(&node, "a");
+    let short = release_of("short");
+    for _ in 0..MOST_RELEASES {
+        release_all([(&*node, true)].into_iter(), &short, SECOND * 10);
+    }
+    server.advance(SECOND * 12);
+    server.set(|server| &server.is_away, false);
     server.advance(SECOND * 2);
     assert_eq!(server.released(), ["a"]);
 }

@@ -1,17 +1,20 @@
 //! Rounds to servers that answer, to servers that are silent, and to a pool that is used up.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
 
 use parking_lot::Mutex;
-use redlatch_testing::within;
+use redlatch_testing::{eventually, within};
 
 use super::super::command::{Command, Keys, probe};
+use super::super::release::release_all;
 use super::super::request::{Again, Kind, Rule};
 use super::super::{Setup, lanes};
 use super::*;
-use crate::clock::{FakeClock, Timers, one_thread};
+use crate::clock::{self, FakeClock, Timers, VirtualTime, one_thread};
+use crate::error::Vote;
 use crate::fake::FakeNode;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
@@ -81,19 +84,33 @@ fn node(server: &Server, timeout: Duration) -> Arc<Node> {
 }
 
 fn node_at(connector: Box<dyn Connect>, server: &Server, timeout: Duration) -> Arc<Node> {
+    node_with(
+        connector,
+        server,
+        timeout,
+        &Clock::from(server.clock.clone()),
+    )
+}
+
+fn node_with(
+    connector: Box<dyn Connect>,
+    server: &Server,
+    timeout: Duration,
+    clock: &Clock,
+) -> Arc<Node> {
     let node = Node::new(Setup {
         name: "node".into(),
         connector,
         pool_size: 1,
         common_lanes: Arc::clone(&server.lanes),
         timeout,
-        clock: &Clock::from(server.clock.clone()),
+        clock,
         timers: &Timers::Virtual(Arc::new(server.clock.clone())),
         thread: &one_thread("rounds"),
     });
     within(Duration::from_mins(1), move || {
         while !node.has_its_slots() {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         node
     })
@@ -189,4 +206,144 @@ fn a_round_waits_half_of_the_node_timeout_for_a_connection_and_then_only_what_in
         "{results:?}"
     );
     drop(taken);
+}
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A clock that notes whether the lane to the node was free when it was read.
+#[derive(Debug)]
+struct Watched {
+    clock: FakeClock,
+    node: OnceLock<Weak<Node>>,
+    reads: Mutex<Vec<bool>>,
+}
+
+impl Watched {
+    /// Whether it was read by a round that had given its lane back.
+    fn was_read_without_a_lane(&self) -> bool {
+        let reads = self.reads.lock();
+        let mut since = reads.iter().skip_while(|is_free| **is_free);
+        since.any(|is_free| *is_free)
+    }
+}
+
+impl VirtualTime for Watched {
+    fn now(&self) -> Timestamp {
+        let now = VirtualTime::now(&self.clock);
+        if let Some(node) = self.node.get().and_then(Weak::upgrade) {
+            self.reads.lock().push(node.lanes.are_idle());
+        }
+        now
+    }
+
+    fn sleep_until(&self, until: Timestamp) {
+        self.clock.sleep_until(until);
+    }
+
+    fn schedule(&self, delay: Duration, job: clock::Job) {
+        self.clock.schedule(delay, job);
+    }
+}
+
+#[test]
+fn the_wait_for_a_connection_is_a_part_of_the_time_that_an_acquire_has_for_the_node() {
+    let server = server();
+    server.is_silent.store(true, Ordering::SeqCst);
+    let watched = Arc::new(Watched {
+        clock: server.clock.clone(),
+        node: OnceLock::new(),
+        reads: Mutex::default(),
+    });
+    let time: Arc<dyn VirtualTime> = watched.clone();
+    let connector = Box::new(server.clone());
+    let node = node_with(connector, &server, MINUTE, &Clock::Virtual(time));
+    watched.node.set(Arc::downgrade(&node)).unwrap();
+    let taken = node.pool.try_get().unwrap();
+    let asked = Arc::clone(&node);
+    let answer = thread::spawn(move || {
+        let (packed, undo) = (probe(), an_undo());
+        let acquire = Kind::Acquire {
+            again: Again::Packed(probe()),
+            undo: Cow::Borrowed(&undo),
+        };
+        exchange(&asked, &Request::new(&packed, acquire, Rule::any()))
+    });
+    // Its time has begun, and it waits for the connection, which comes when some of the time is over.
+    assert!(eventually(MINUTE, || watched.was_read_without_a_lane()));
+    server.clock.advance(MINUTE / 3);
+    drop(taken);
+    let answer = answer.join().unwrap();
+    assert!(matches!(answer.result, Err(NodeError::TimedOut)));
+    assert_eq!(answer.elapsed, MINUTE);
+    assert_eq!(server.clock.elapsed(), MINUTE);
+}
+
+/// A server without any key. The thread that reads its first reply panics.
+#[derive(Clone, Default)]
+struct Deadly {
+    has_killed: Arc<AtomicBool>,
+    is_introduced: bool,
+}
+
+impl Connect for Deadly {
+    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Transport for Deadly {
+    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
+        Ok(())
+    }
+
+    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
+        true
+    }
+
+    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+        if !self.is_introduced {
+            self.is_introduced = true;
+            return Ok(Reply::Nil);
+        }
+        let had_killed = self.has_killed.load(Ordering::SeqCst);
+        self.has_killed.store(true, Ordering::SeqCst);
+        assert!(had_killed, "as it should be");
+        Ok(Reply::Array(vec![Reply::Int(-2)]))
+    }
+
+    fn has_surplus(&self) -> bool {
+        false
+    }
+
+    fn is_quiet(&mut self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn of_a_release_that_a_thread_sent_which_then_panicked_a_missing_key_says_nothing() {
+    let server = server();
+    let connector = Box::new(Deadly::default());
+    let node = node_with(connector, &server, MINUTE, &Clock::system());
+    let release = |node: &Node| {
+        let mut released = release_all([(node, true)].into_iter(), &an_undo(), MINUTE).nodes;
+        released.remove(0).vote
+    };
+    let lane = node.lanes.try_enter(|_| false, MOST);
+    let both = [(); 2].map(|()| {
+        let node = Arc::clone(&node);
+        thread::spawn(move || release(&node))
+    });
+    assert!(eventually(MINUTE, || node.lanes.waiting() == 2));
+    // One of them sends both releases and panics. The other one sends its own again, and the node may have executed it before.
+    drop(lane);
+    let mut votes = both.into_iter().filter_map(|thread| thread.join().ok());
+    let vote = votes.next().unwrap();
+    assert!(
+        matches!(vote, Vote::Failed(NodeError::Closed { .. })),
+        "{vote}"
+    );
+    assert!(votes.next().is_none());
+    // A release that was sent once is told what is so.
+    assert!(matches!(release(&node), Vote::Missing));
 }

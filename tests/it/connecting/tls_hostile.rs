@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redlatch::{Error, NodeError, Vote};
-use redlatch_testing::{now, pause, within};
+use redlatch_testing::{now, pause, wait_for_arrival, within};
 
 use crate::connecting::tls_peers::{TTL, answer, peer, trusting};
 
@@ -126,6 +126,7 @@ fn what_comes_unasked_on_an_idle_connection_is_never_a_vote() {
             if is_release {
                 may_go_on.lock().recv().unwrap();
                 stream.write_all(b"+OK\r\n").unwrap();
+                wait_for_arrival(stream.sock);
                 is_sent.send(()).unwrap();
             }
         }

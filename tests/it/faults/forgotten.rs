@@ -5,11 +5,13 @@ use std::thread;
 use std::time::Duration;
 
 use redlatch::{Builder, LockGuard, LockManager, Severity, View};
-use redlatch_testing::{Proxy, Server, eventually};
+use redlatch_testing::{Proxy, Server, eventually, pause};
 
 /// Longer than any test.
 const TTL: Duration = Duration::from_hours(1);
 const BOUND: Duration = Duration::from_mins(1);
+/// A connection that was idle for so long and is silent then is not trusted.
+const IDLE: Duration = Duration::from_millis(1_100);
 /// Each silent connection costs a call this much.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -93,8 +95,10 @@ fn an_extension_and_the_look_of_an_operator_find_new_connections() {
     let manager = scene.manager();
     let guard = manager.try_lock("job", TTL / 2).unwrap();
     scene.forget();
+    pause(IDLE);
     guard.extend(TTL).unwrap();
     scene.forget();
+    pause(IDLE);
     let status = manager.status("job").unwrap();
     assert!(
         status
@@ -104,6 +108,7 @@ fn an_extension_and_the_look_of_an_operator_find_new_connections() {
         "{status}"
     );
     scene.forget();
+    pause(IDLE);
     let health = manager.health().unwrap();
     assert!(health.severity < Severity::Critical, "{health}");
     guard.unlock().unwrap();

@@ -12,6 +12,8 @@ use redlatch::{Credentials, Error, LockManager, NodeReport, Vote};
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 use redlatch_testing::{eventually, side_by_side, within};
 
+use crate::managers::patient;
+
 const TTL: Duration = Duration::from_mins(1);
 /// A server that behaves answers in this time on a busy machine, too.
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -65,6 +67,12 @@ impl Hostile {
         let builder = LockManager::builder().node(self.server.url());
         let builder = builder.fakes(others).node_timeout(NODE_TIMEOUT);
         builder.build().unwrap()
+    }
+
+    /// A manager over this server alone, which is in time in any case.
+    #[track_caller]
+    fn patient(&self) -> LockManager {
+        patient([self.server.url()])
     }
 
     #[track_caller]
@@ -275,7 +283,7 @@ fn a_whole_reply_in_time_is_a_vote_though_it_came_byte_by_byte() {
 fn what_comes_unasked_on_an_idle_connection_is_never_a_vote() {
     for bytes in ["+OK\r\n", "+", ">2\r\n+x\r\n+y\r\n", ":1\r\n", "\r\n"] {
         let hostile = Hostile::start(&[], |_, _| ());
-        let manager = hostile.manager(&[]);
+        let manager = hostile.patient();
         manager.try_lock("job", TTL).unwrap().unlock().unwrap();
         hostile.server.say_unasked(bytes.as_bytes());
         assert_answers_count_again(bytes, &hostile, &manager);
@@ -286,7 +294,7 @@ fn what_comes_unasked_on_an_idle_connection_is_never_a_vote() {
 fn a_second_reply_that_comes_later_is_never_the_vote_of_another_command() {
     for bytes in ["+OK\r\n", ":1\r\n"] {
         let hostile = Hostile::start(&[], |_, _| ());
-        let manager = hostile.manager(&[]);
+        let manager = hostile.patient();
         let guard = manager.try_lock("job", TTL).unwrap();
         hostile.server.say_unasked(bytes.as_bytes());
         // Whether or not the release reads it for an answer, it is not there for the next command.

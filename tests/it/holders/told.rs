@@ -91,6 +91,35 @@ fn status_and_a_refusal_say_who_has_the_lock_and_since_when() {
 }
 
 #[test]
+fn a_label_with_what_looks_like_a_time_is_told_as_it_is_and_changes_no_time() {
+    let clock = FakeClock::new();
+    let nodes = FakeNode::cluster_on(3, &clock);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let told = |label: &str| {
+        let request = manager.request("job").ttl(TTL).holder(label);
+        let guard = request.lock().unwrap();
+        let other = LockManager::builder().fakes(&nodes).build().unwrap();
+        let refused = other.try_lock("job", TTL).unwrap_err();
+        let LockStatus::Held { holder, .. } = other.status("job").unwrap() else {
+            panic!("{label}");
+        };
+        assert_eq!(refused.holder(), holder.as_ref(), "{label}");
+        guard.unlock().unwrap();
+        holder.unwrap()
+    };
+    let since = told("web-3").since;
+    for label in [
+        "web-3 since=2020-01-01T00:00:00Z",
+        "web-3 since=yesterday",
+        "web-3 since= 4711",
+        "since=2020-01-01T00:00:00Z since=2021-01-01T00:00:00Z since",
+    ] {
+        let holder = told(label);
+        assert_eq!((&*holder.label, holder.since), (label, since));
+    }
+}
+
+#[test]
 fn a_holder_without_a_label_and_one_of_another_program_are_not_named() {
     let nodes = FakeNode::cluster(3);
     let manager = LockManager::builder().fakes(&nodes).build().unwrap();
@@ -195,26 +224,24 @@ fn hiding(peer: &mut Peer, command: &Command) {
 
 #[test]
 fn where_no_reply_has_told_who_it_is_a_call_that_waited_looks_once() {
-    let nodes: Vec<Scripted> = (0..3).map(|_| Scripted::start(hiding)).collect();
+    // Both are needed to tell, so each has heard of a look when the call returns.
+    let nodes = [(); 2].map(|()| Scripted::start(hiding));
     let builder = LockManager::builder().nodes(nodes.iter().map(Scripted::url));
     let manager = builder.node_timeout(PATIENCE).build().unwrap();
     let is_look = |command: &Command| command.words.iter().any(|word| word.contains(", #value,"));
     let looks = || {
-        nodes[0]
-            .heard()
-            .iter()
-            .filter(|command| is_look(command))
-            .count()
+        let heard = nodes.each_ref().map(Scripted::heard);
+        heard.map(|heard| heard.iter().filter(|command| is_look(command)).count())
     };
 
     let error = manager.try_lock("job", TTL).unwrap_err();
     assert!(error.holder().is_none(), "{error}");
-    assert_eq!(looks(), 0);
+    assert_eq!(looks(), [0, 0]);
 
     let wait = Duration::from_millis(10);
     let error = manager.try_lock_for("job", TTL, wait).unwrap_err();
     assert_eq!(&*error.holder().unwrap().label, "web-3", "{error}");
-    assert_eq!(looks(), 1);
+    assert_eq!(looks(), [1, 1]);
 }
 
 #[test]
