@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
+#[cfg(feature = "fake")]
 mod fake;
 
+#[cfg(feature = "fake")]
 pub use fake::FakeClock;
 
 use crate::sync::{AtomicBool, Condvar, MutexGuard, while_unlocked};
@@ -72,6 +74,10 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) enum Clock {
     /// With a flag, shared by clones, that tells background threads to stop waiting.
     System(Arc<AtomicBool>),
+    #[cfg_attr(
+        not(feature = "fake"),
+        expect(dead_code, reason = "only tests move a clock")
+    )]
     Virtual(Arc<dyn VirtualTime>),
 }
 
@@ -237,6 +243,7 @@ impl Clock {
     }
 }
 
+#[cfg(feature = "fake")]
 impl From<FakeClock> for Clock {
     fn from(clock: FakeClock) -> Self {
         Self::Virtual(Arc::new(clock))

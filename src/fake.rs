@@ -1,4 +1,4 @@
-//! Nodes for unit tests, in this process and without a server.
+//! Nodes for unit tests, in this process and without a server. They need the cargo feature `fake`.
 //!
 //! A [`FakeNode`] is asked through the same commands, connection pools and code paths as a Redis server, and can be
 //! made to fail in the ways that servers fail. With a [`FakeClock`] a test moves time itself. The guide is
@@ -19,8 +19,6 @@ pub(crate) mod store;
 
 use self::blocked::Blocked;
 use self::store::Store;
-#[cfg(fuzzing)]
-pub(crate) use self::store::frame::{check as check_bytes, check_lines as check_words};
 use self::store::process::Process;
 pub use crate::clock::FakeClock;
 use crate::clock::{Clock, Timestamp};

@@ -1,17 +1,6 @@
-//! The entry points of the fuzz targets in `fuzz/`. They exist for `cargo fuzz` only, and are no part of the API.
-
-use std::time::Duration;
+//! The entry point of the fuzz target in `fuzz/`. It exists for `cargo fuzz` only, and is no part of the API.
 
 use crate::node::reply_path::{self, answer::RawAnswer};
-
-/// Sends bytes to a fake node: as they are, or as words between line breaks that are packed as a client does.
-pub fn command(input: &[u8]) {
-    let now = Duration::from_secs(1_700_000_000);
-    match input.split_first() {
-        Some((b'w', words)) => crate::fake::check_words(words, now),
-        _ => crate::fake::check_bytes(input, now),
-    }
-}
 
 /// Lets a server answer with bytes, in the packets that the first of them say.
 pub fn reply(input: &[u8]) {

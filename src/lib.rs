@@ -170,7 +170,8 @@
 //! **Figures.** [`LockManager::stats`] has counters of calls, locks and nodes, and the quantiles of wait times.
 //! Counting is always on. With the cargo feature `tracing` there are spans as well.
 //!
-//! **Tests** of programs that take locks run on [`fake`] nodes, with a clock that the test moves.
+//! **Tests** of programs that take locks run on [`fake`] nodes, with a clock that the test moves. They need the cargo feature `fake`
+//! in `[dev-dependencies]`.
 //!
 //! # Cargo features
 //!
@@ -178,6 +179,8 @@
 //! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`LockStatus`],
 //!   [`SemaphoreStatus`], [`Stats`] and their parts.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
+//! - `fake`: nodes and time for unit tests. Programs that ship don't need it, so it belongs into `[dev-dependencies]`:
+//!   `redlatch = { version = "0.1", features = ["fake"] }`. It compiles Lua, with a C compiler, to run the scripts that servers run.
 //!
 //! # More
 //!
@@ -216,6 +219,7 @@ mod clock;
 mod cluster;
 mod contend;
 mod error;
+#[cfg(feature = "fake")]
 pub mod fake;
 mod fanout;
 mod fencing;

@@ -48,6 +48,9 @@ use self::what::What;
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
 /// [`docs/algorithm.md`](https://docs.rs/crate/redlatch/latest/source/docs/algorithm.md) lists each step and each deviation.
 ///
+/// A unit test needs no server: with the cargo feature `fake`, as `redlatch = { version = "0.1", features = ["fake"] }` in
+/// `[dev-dependencies]`, there are `redlatch::fake::FakeNode` and `Builder::fakes`.
+///
 /// ```
 /// use std::time::Duration;
 /// use redlatch::LockManager;
@@ -63,6 +66,7 @@ use self::what::What;
 /// # Ok::<(), redlatch::Error>(())
 /// ```
 #[derive(Clone)]
+#[doc(alias = "fake")]
 pub struct LockManager {
     shared: Arc<Shared>,
 }

@@ -134,7 +134,7 @@ impl Drop for FakeConnection {
 mod tests {
     use std::time::Duration;
 
-    use super::super::store::frame::pack;
+    use super::super::store::pack;
     use super::*;
     use crate::clock::FakeClock;
     use crate::node::command::bell;

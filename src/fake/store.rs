@@ -1,35 +1,25 @@
-//! The keys of a fake node, and the few commands that this crate sends.
+//! The keys of a fake node. It executes commands, and the very scripts that servers execute.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use self::bell::Release;
 pub(crate) use self::entry::{Content, Entry};
-use self::entry::{error, refusal, until, why_not, wrong_type};
-use self::looks::waiting;
+use self::entry::{bulk, error, integer, refusal, wrong_type};
+use self::interpreter::Call;
 use self::process::Process;
 use crate::wire::resp::{self, Reply};
-use crate::wire::scripts::{
-    EXTEND, INSPECT, INTRODUCE, LOOK, PASS, PROBE, RELEASE, REST, RETAKE, SCAN, SCRIPTS,
-};
+use crate::wire::scripts::{BY_TEXT, SCRIPTS};
 
-mod bell;
 #[cfg(test)]
-pub(crate) mod differential;
+mod bounds;
+mod commands;
+#[cfg(test)]
+mod differential;
 mod entry;
-mod fenced;
-#[cfg(any(test, fuzzing))]
-pub(super) mod frame;
-mod looks;
+mod interpreter;
 pub(crate) mod process;
 #[cfg(test)]
-mod properties;
-mod readers;
-mod scan;
-mod several;
-
-/// How much of a value inspect.lua returns.
-const LONGEST_VALUE: usize = 512;
+mod tests;
 
 /// Keys with a time to live, on the node's own clock.
 #[derive(Clone, Default)]
@@ -45,10 +35,8 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn of(process: Process) -> Self {
         Self {
-            keys: HashMap::new(),
             process,
-            scripts: BTreeSet::new(),
-            has_rung: false,
+            ..Self::default()
         }
     }
 
@@ -80,84 +68,55 @@ impl Store {
         self.scripts.clear();
     }
 
-    /// Executes one packed command. Replies with an error to what Redis does not accept or this crate never sends.
+    /// Executes one packed command.
     pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Reply {
-        let Some(arguments) = arguments(command) else {
+        let Some(words) = arguments(command) else {
             return error("Protocol error: expected an array of bulk strings");
         };
-        let arguments = match self.with_text(arguments) {
-            Ok(arguments) => arguments,
-            Err(refusal) => return refusal,
-        };
-        match arguments.as_slice() {
-            ["EVAL", script, "0"] if *script == PROBE => Reply::Int(1),
-            ["TIME"] => self.process.time(now),
-            ["EVAL", script, "0"] if *script == INTRODUCE => {
-                Reply::Bulk(self.process.run_id().into_bytes())
-            }
-            ["INFO", section] => self.process.info(section, now),
-            ["GET", key] => match self.get(key, now).map(|entry| &entry.content) {
-                None => Reply::Nil,
-                Some(Content::Text(text)) => Reply::Bulk(text.clone().into_bytes()),
-                Some(_) => wrong_type(),
-            },
-            ["SET", key, token, "NX", "PX", ttl] => self.acquire(key, token, ttl, now),
-            ["EVAL", script, "1", key, token, ttl] if *script == RETAKE => {
-                match self.own(key, token, now) {
-                    Ok(entry) => entry
-                        .extend(ttl, now)
-                        .map_or_else(|error| error, |()| Reply::Okay),
-                    Err(_) => self.acquire(key, token, ttl, now),
+        match words.as_slice() {
+            ["EVAL", text, number, rest @ ..] => {
+                let mut by_digest = SCRIPTS.iter().filter(|script| script.text() == *text);
+                let by_digest = by_digest.next();
+                self.scripts.extend(by_digest.map(|script| script.digest()));
+                let mut by_text = BY_TEXT.into_iter().filter(|script| script == text);
+                let script = by_digest.map(|script| script.text());
+                match script.or_else(|| by_text.next()) {
+                    Some(script) => self.evaluate(script, number, rest, now),
+                    None => error("a fake node executes the scripts of this crate alone"),
                 }
             }
-            ["EVAL", script, "1", key, token, next, ttl] if *script == PASS => {
-                self.pass(key, [token, next], ttl, now)
+            ["EVALSHA", digest, number, rest @ ..] => {
+                let mut known = SCRIPTS.iter().filter(|_| self.scripts.contains(digest));
+                match known.find(|script| script.digest() == *digest) {
+                    Some(script) => self.evaluate(script.text(), number, rest, now),
+                    None => refusal("NOSCRIPT No matching script. Please use EVAL."),
+                }
             }
-            ["EVAL", script, "1", key, token, undo @ ..] if *script == RELEASE => {
-                self.release((key, token), Release::of(undo), now)
-            }
-            ["EVAL", script, "1", key, token, ttl] if *script == REST => {
-                self.rest(key, token, ttl, now)
-            }
-            ["EVAL", script, "1", key, token, ttl] if *script == EXTEND => {
-                self.extend(key, token, ttl, now)
-            }
-            ["EVAL", script, "1", key] if *script == INSPECT => self.inspect(key, now),
-            ["EVAL", script, "0", cursor, pattern, count, longest] if *script == SCAN => {
-                self.scan([cursor, pattern, count, longest], now)
-            }
-            ["EVAL", script, "1", key, announced, when_free] if *script == LOOK => {
-                self.look(key, (announced, when_free), now)
-            }
-            ["EVAL", script, "1", key, announced, when_free, permits] if *script == LOOK => {
-                self.look_at_slots(key, (announced, when_free, permits), now)
-            }
-            other => self
-                .execute_for_readers(other, now)
-                .or_else(|| self.execute_for_several(other, now))
-                .or_else(|| self.execute_fenced(other, now))
-                .unwrap_or_else(|| error("a command that a fake node does not know")),
+            words => self.command(words, now),
         }
     }
 
-    /// A command with the text of its script, which the server learns from those that have it.
-    fn with_text<'a>(&mut self, mut arguments: Vec<&'a str>) -> Result<Vec<&'a str>, Reply> {
-        match arguments.as_mut_slice() {
-            ["EVAL", text, ..] => {
-                let script = SCRIPTS.iter().find(|script| script.text() == *text);
-                self.scripts.extend(script.map(|script| script.digest()));
-            }
-            [name @ "EVALSHA", digest, ..] => {
-                let script = SCRIPTS.iter().find(|script| script.digest() == *digest);
-                let script = script.filter(|script| self.scripts.contains(script.digest()));
-                let Some(script) = script else {
-                    return Err(refusal("NOSCRIPT No matching script. Please use EVAL."));
-                };
-                (*name, *digest) = ("EVAL", script.text());
-            }
-            _ => (),
-        }
-        Ok(arguments)
+    fn evaluate(
+        &mut self,
+        script: &'static str,
+        number: &str,
+        rest: &[&str],
+        now: Duration,
+    ) -> Reply {
+        let number = match integer(number) {
+            Ok(number) => usize::try_from(number).ok(),
+            Err(refusal) => return refusal,
+        };
+        let Some((keys, arguments)) = number.and_then(|number| rest.split_at_checked(number))
+        else {
+            return error("Number of keys can't be greater than number of args");
+        };
+        let call = Call {
+            script,
+            keys,
+            arguments,
+        };
+        call.execute(self, now)
     }
 
     pub(crate) fn get(&mut self, key: &str, now: Duration) -> Option<&mut Entry> {
@@ -175,86 +134,50 @@ impl Store {
         text.map(str::to_owned)
     }
 
-    fn acquire(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Reply {
-        // Redis checks the number before the key.
-        let until = match until(ttl, now, "set") {
-            Ok(until) => until,
-            Err(refusal) => return refusal,
+    /// The readers of a lock that have not ended, and when the last ms of each begins, on the node's own clock: in that ms, the
+    /// end of another reader may delete the key. None if it is not read.
+    #[cfg(test)]
+    pub(crate) fn readers(
+        &mut self,
+        lock: &str,
+        now: Duration,
+    ) -> Option<impl Iterator<Item = (&str, Duration)>> {
+        let now_ms = self.wall_ms(now);
+        self.get(lock, now)?;
+        let Content::Sorted(readers) = &self.keys.get(lock)?.content else {
+            return None;
         };
-        if self.get(key, now).is_some() {
-            return Reply::Nil;
-        }
-        self.put(key, token, until);
-        Reply::Okay
+        let readers = readers.0.iter().filter(move |(_, end)| **end > now_ms);
+        let last_ms = |end: i64| self.process.after(end.saturating_sub(1));
+        Some(readers.map(move |(value, end)| (value.as_str(), last_ms(*end))))
     }
 
-    fn release(&mut self, (key, token): (&str, &str), how: Release, now: Duration) -> Reply {
-        match self.own(key, token, now) {
-            Ok(_) => self.give_back(key, how, now),
-            Err(why_not) => why_not,
-        }
-    }
-
-    fn extend(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Reply {
-        let own = self.own(key, token, now);
-        match own.and_then(|entry| entry.extend(ttl, now)) {
-            Ok(()) => Reply::Int(1),
-            Err(why_not) => why_not,
-        }
-    }
-
-    fn pass(&mut self, key: &str, [token, next]: [&str; 2], ttl: &str, now: Duration) -> Reply {
-        let is_free = self.get(key, now).is_none();
-        let value = self.value(key, now);
-        let released = match value.as_deref() {
-            Some(value) if value == token => {
-                // Nobody is woken where nobody waits, so the key stays until it is set.
-                if self.get(&waiting(key), now).is_some()
-                    && self.give_back(key, Release::OfALock, now) == Reply::Int(2)
-                {
-                    return Reply::Int(2);
-                }
-                Reply::Int(1)
-            }
-            Some(value) if value == next => why_not(-2),
-            None if is_free => why_not(-2),
-            _ => return self.refusal(key, now),
+    /// The reply to a `BLPOP` that need not block.
+    pub(crate) fn takes_from(&mut self, bell: &str, now: Duration) -> Option<Reply> {
+        let Some(elements) = self.get(bell, now)?.content.as_list() else {
+            return Some(wrong_type());
         };
-        match until(ttl, now, "set") {
-            Ok(until) => {
-                self.put(key, next, until);
-                Reply::Array(vec![released, Reply::Okay])
-            }
-            Err(refusal) if released == Reply::Int(1) => {
-                self.keys.remove(key);
-                Reply::Array(vec![released, refusal])
-            }
-            Err(refusal) => refusal,
+        let element = elements.pop_front();
+        if elements.is_empty() {
+            self.keys.remove(bell);
         }
+        Some(Reply::Array(vec![bulk(bell), bulk(&element?)]))
     }
 
-    fn rest(&mut self, key: &str, token: &str, ttl: &str, now: Duration) -> Reply {
-        let is_own = self.own(key, token, now).map(|_| ());
-        match is_own.and_then(|()| until(ttl, now, "pexpire")) {
-            Ok(until) => {
-                self.put(key, &format!("rest:{token}"), until);
-                Reply::Int(1)
-            }
-            Err(why_not) => why_not,
-        }
+    /// Whether a bell has rung since this was asked last.
+    pub(crate) fn has_rung(&mut self) -> bool {
+        std::mem::take(&mut self.has_rung)
     }
 
-    fn pttl(&mut self, key: &str, now: Duration) -> i64 {
-        self.get(key, now).map_or(-2, |entry| entry.pttl(now))
+    /// What the wall clock of the node shows, in whole ms since the Unix epoch.
+    fn wall_ms(&self, now: Duration) -> i64 {
+        i64::try_from(self.process.wall_micros(now) / 1000).unwrap_or(i64::MAX)
     }
 
-    /// The entry with this token, or the reply of the scripts if there is none.
-    fn own(&mut self, key: &str, token: &str, now: Duration) -> Result<&mut Entry, Reply> {
-        let entry = self.get(key, now);
-        if entry.is_none_or(|entry| entry.text() != Some(token)) {
-            return Err(self.refusal(key, now));
+    fn sweep(&mut self, key: &str, now: Duration) {
+        if self.keys.get(key).is_some_and(|entry| entry.until <= now) {
+            self.keys.remove(key);
         }
-        self.get(key, now).ok_or_else(|| why_not(-2))
     }
 }
 
@@ -263,4 +186,13 @@ impl Store {
 fn arguments(command: &[u8]) -> Option<Vec<&str>> {
     let words = resp::words(command)?.into_iter();
     words.map(|word| str::from_utf8(word).ok()).collect()
+}
+
+#[cfg(test)]
+pub(super) fn pack(words: &[impl redis::ToRedisArgs]) -> Vec<u8> {
+    let mut command = redis::Cmd::new();
+    for word in words {
+        command.arg(word);
+    }
+    command.get_packed_command()
 }

@@ -13,6 +13,8 @@ use crate::wire::Tls;
 mod build;
 #[cfg(test)]
 mod defaults;
+#[cfg(feature = "fake")]
+mod fakes;
 mod nodes;
 mod spec;
 mod url;

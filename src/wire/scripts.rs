@@ -154,6 +154,7 @@ pub(crate) static REREAD_SCRIPT: Script = Script::new(REREAD, || digest(REREAD))
 pub(crate) static LOOK_READ_SCRIPT: Script = Script::new(LOOK_READ, || digest(LOOK_READ));
 
 /// All scripts that are called by their digests.
+#[cfg(feature = "fake")]
 pub(crate) static SCRIPTS: [&Script; 24] = [
     &RELEASE_SCRIPT,
     &PASS_SCRIPT,
@@ -179,6 +180,19 @@ pub(crate) static SCRIPTS: [&Script; 24] = [
     &fenced::REST_ALL_SCRIPT,
     &fenced::EXTEND_ALL_SCRIPT,
     &fenced::READ_SCRIPT,
+];
+
+/// All others.
+#[cfg(feature = "fake")]
+pub(crate) static BY_TEXT: [&str; 8] = [
+    RETAKE,
+    INSPECT,
+    INSPECT_READ,
+    FIND,
+    SCAN,
+    PROBE,
+    INTRODUCE,
+    fenced::OPEN,
 ];
 
 /// The scripts of the fenced protocol.

@@ -7,7 +7,6 @@ use crate::wire::resp::Reply;
 
 use super::clocks::{Clockwork, Nanos};
 use super::contents::{Contents, Entry};
-use super::on_servers;
 use super::plan::{Plan, nanos};
 use super::wire::{Message, token_of};
 use crate::clock::VIRTUAL_EPOCH_US;
@@ -19,7 +18,6 @@ use crate::node::fenced::MarkerAction;
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(crate) struct Node {
-    number: u64,
     pub(crate) clock: Clockwork,
     store: Store,
     /// What is on its disk, or on a replica.
@@ -59,7 +57,6 @@ impl Node {
             assert_eq!(store.execute(&open, shows), Reply::Okay);
         }
         Self {
-            number,
             clock,
             store,
             saved: Vec::new(),
@@ -166,9 +163,7 @@ impl Node {
     pub(crate) fn execute(&mut self, message: &Message, now: Nanos) -> Executed {
         let before = self.contents_of(&message.keys, now);
         let time = self.time(now);
-        on_servers::is_sent(self.number, time, (&self.store, &message.bytes));
         let reply = self.store.execute(&message.bytes, time);
-        on_servers::is_done(self.number, &self.store);
         let after = self.contents_of(&message.keys, now);
         Executed {
             reply,

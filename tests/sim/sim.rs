@@ -42,7 +42,6 @@ mod mail;
 mod mixed;
 mod network;
 mod node;
-mod on_servers;
 mod opening;
 mod permits;
 mod plan;

@@ -1,9 +1,9 @@
 //! What is under a key of a fake node, and the numbers and errors of Redis.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::token::Token;
 use crate::wire::resp::{Reply, ServerError};
 
 /// A key, and until when it lives on the node's own clock.
@@ -18,9 +18,7 @@ pub(crate) enum Content {
     Text(String),
     /// A sorted set, with whole numbers. Its keys end as with `PEXPIREAT`, after a whole ms.
     Sorted(Sorted),
-    /// Who waits for a lock.
     Set(BTreeSet<String>),
-    /// A bell.
     List(VecDeque<String>),
     /// Of another type.
     #[cfg_attr(
@@ -34,9 +32,6 @@ pub(crate) enum Content {
 /// clock.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sorted(pub(crate) BTreeMap<String, i64>);
-
-/// The first score that is not one of readers: it has more digits.
-pub(super) const TOO_LATE: i64 = 1_000_000_000_000_000;
 
 impl Entry {
     /// The end of a key that has none.
@@ -56,69 +51,79 @@ impl Entry {
     }
 
     pub(crate) fn text(&self) -> Option<&str> {
-        match &self.content {
-            Content::Text(text) => Some(text),
-            Content::Sorted(_) | Content::Set(_) | Content::List(_) | Content::Other => None,
+        if let Content::Text(text) = &self.content {
+            Some(text)
+        } else {
+            None
+        }
+    }
+}
+
+impl Content {
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "string",
+            Self::Sorted(_) => "zset",
+            Self::Set(_) => "set",
+            Self::List(_) => "list",
+            Self::Other => "hash",
         }
     }
 
-    pub(super) fn set(&mut self) -> Option<&mut BTreeSet<String>> {
-        match &mut self.content {
-            Content::Set(members) => Some(members),
-            Content::Text(_) | Content::Sorted(_) | Content::List(_) | Content::Other => None,
+    /// Whether nothing is left, so that Redis deletes the key.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Text(_) | Self::Other => false,
+            Self::Sorted(sorted) => sorted.0.is_empty(),
+            Self::Set(members) => members.is_empty(),
+            Self::List(elements) => elements.is_empty(),
         }
     }
 
-    pub(crate) fn sorted(&mut self) -> Option<&mut Sorted> {
-        match &mut self.content {
-            Content::Sorted(sorted) => Some(sorted),
-            Content::Text(_) | Content::Set(_) | Content::List(_) | Content::Other => None,
+    pub(super) fn as_text(&mut self) -> Option<&mut String> {
+        if let Self::Text(text) = self {
+            Some(text)
+        } else {
+            None
         }
     }
 
-    /// Never shortens, so a ttl of zero or less is accepted and has no effect, as in extend.lua. Unlike the script, this
-    /// refuses numbers that Redis does not take for a time to live (`1e3`).
-    pub(super) fn extend(&mut self, ttl: &str, now: Duration) -> Result<(), Reply> {
-        let left_ms = self.until.saturating_sub(now).as_millis();
-        let is_endless = self.until == Self::NEVER;
-        let is_longer =
-            |ttl_ms: i64| u128::try_from(ttl_ms).is_ok_and(|ttl_ms| is_endless || left_ms < ttl_ms);
-        if is_endless && ttl == "0" {
-            // The one time that is longer and over.
-            self.until = now;
-        } else if integer(ttl).is_none_or(is_longer) {
-            self.until = until(ttl, now, "pexpire")?;
+    pub(super) fn as_sorted(&mut self) -> Option<&mut Sorted> {
+        if let Self::Sorted(sorted) = self {
+            Some(sorted)
+        } else {
+            None
         }
-        Ok(())
+    }
+
+    pub(super) fn as_set(&mut self) -> Option<&mut BTreeSet<String>> {
+        if let Self::Set(members) = self {
+            Some(members)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn as_list(&mut self) -> Option<&mut VecDeque<String>> {
+        if let Self::List(elements) = self {
+            Some(elements)
+        } else {
+            None
+        }
     }
 }
 
 impl Sorted {
-    /// The member with the largest score.
-    pub(super) fn last(&self) -> Option<(&str, i64)> {
-        let members = self.0.iter().map(|(member, score)| (*score, member));
-        members
-            .max()
-            .map(|(score, member)| (member.as_str(), score))
+    /// The members with such scores, in the order of Redis.
+    pub(super) fn within(&self, scores: &RangeInclusive<i64>) -> Vec<(i64, &str)> {
+        let members = self.0.iter();
+        let found = members.filter(|(_, score)| scores.contains(score));
+        let mut found: Vec<_> = found
+            .map(|(member, score)| (*score, member.as_str()))
+            .collect();
+        found.sort_unstable();
+        found
     }
-
-    /// How many have no smaller score.
-    pub(super) fn count_from(&self, least: i64) -> usize {
-        self.0.values().filter(|score| **score >= least).count()
-    }
-
-    /// The largest score, if the last member is a reader.
-    pub(super) fn last_end(&self) -> Option<i64> {
-        let (member, score) = self.last()?;
-        let hex = member.bytes().take_while(u8::is_ascii_hexdigit).count();
-        let behind = member.as_bytes().get(hex);
-        let is_value = hex == Token::HEX_LEN && matches!(behind, None | Some(b' '));
-        (is_value && (1..TOO_LATE).contains(&score)).then_some(score)
-    }
-}
-
-pub(super) fn why_not(pttl: i64) -> Reply {
-    Reply::Array(vec![Reply::Int(pttl)])
 }
 
 pub(super) fn error(message: &str) -> Reply {
@@ -133,32 +138,22 @@ pub(super) fn wrong_type() -> Reply {
     refusal("WRONGTYPE Operation against a key holding the wrong kind of value")
 }
 
-/// The end of a key with this time to live, or the error of Redis for the number. The end in milliseconds has to fit an
-/// `i64`, as in Redis.
-pub(super) fn until(ttl: &str, now: Duration, command: &str) -> Result<Duration, Reply> {
-    let Some(ttl_ms) = integer(ttl) else {
-        return Err(error("value is not an integer or out of range"));
-    };
-    let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-    match u64::try_from(ttl_ms) {
-        Ok(ttl @ 1..) if now_ms.checked_add(ttl_ms).is_some() => {
-            Ok(now.saturating_add(Duration::from_millis(ttl)))
-        }
-        _ => Err(bad_end(command)),
-    }
-}
-
-pub(super) fn bad_end(command: &str) -> Reply {
-    error(&format!("invalid expire time in '{command}' command"))
-}
-
-/// A number as Redis reads it: without a plus, a space, or a zero that could be left out.
-pub(super) fn integer(text: &str) -> Option<i64> {
-    let number: i64 = text.parse().ok()?;
-    (number.to_string() == text).then_some(number)
+pub(super) fn bulk(text: &str) -> Reply {
+    Reply::Bulk(text.as_bytes().to_vec())
 }
 
 /// A count or a length as a reply.
 pub(super) fn count(number: usize) -> Reply {
     Reply::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// A number as Redis reads it: without a plus, a space, or a zero that could be left out.
+pub(super) fn integer(text: &str) -> Result<i64, Reply> {
+    let number: Option<i64> = text.parse().ok();
+    let number = number.filter(|number| number.to_string() == text);
+    number.ok_or_else(|| error("value is not an integer or out of range"))
+}
+
+pub(super) fn bad_end(command: &str) -> Reply {
+    error(&format!("invalid expire time in '{command}' command"))
 }

@@ -10,7 +10,6 @@ use crate::cluster::Options;
 use crate::cluster::key::forbids_all_names;
 use crate::contend::handover::MOST_TIMES;
 use crate::error::Error;
-use crate::fake::FakeClock;
 use crate::fencing::Protocol;
 use crate::holder::Label;
 use crate::manager::LockManager;
@@ -78,7 +77,10 @@ impl Builder {
         // The canonical order: if all contenders ask in the same order, one of them wins.
         specs.sort_by(|(a, _), (b, _)| a.cmp(b));
 
-        let clock = common_clock(&specs)?;
+        #[cfg(feature = "fake")]
+        let clock = super::fakes::common_clock(&specs)?;
+        #[cfg(not(feature = "fake"))]
+        let clock = Clock::system();
         // All options are checked before a thread is started.
         self.checked_options()?;
         let security = self.security(&specs)?;
@@ -213,24 +215,7 @@ impl Builder {
     }
 }
 
-/// The clock that all nodes are on.
-fn common_clock(specs: &[(String, NodeSpec)]) -> Result<Clock, Error> {
-    let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
-    let first = clocks.next().flatten();
-    let same = |other: Option<&FakeClock>| match (first, other) {
-        (None, None) => true,
-        (Some(a), Some(b)) => a.is_same(b),
-        (None, Some(_)) | (Some(_), None) => false,
-    };
-    if !clocks.all(same) {
-        return Err(invalid(
-            "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
-        ));
-    }
-    Ok(first.cloned().map_or_else(Clock::system, Clock::from))
-}
-
-fn invalid(reason: impl Into<String>) -> Error {
+pub(super) fn invalid(reason: impl Into<String>) -> Error {
     Error::InvalidConfig {
         reason: reason.into(),
     }

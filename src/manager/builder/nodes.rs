@@ -4,7 +4,6 @@ use std::io;
 
 use super::Builder;
 use super::spec::NodeSpec;
-use crate::fake::FakeNode;
 #[cfg(feature = "tls-rustls")]
 use crate::wire::Tls;
 use crate::wire::{CredentialSource, Credentials};
@@ -117,36 +116,6 @@ impl Builder {
         callback: impl Fn(&str) -> io::Result<Credentials> + Send + Sync + 'static,
     ) -> Self {
         self.credentials = Some(CredentialSource::new(callback));
-        self
-    }
-
-    /// Adds a fake node, for tests.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use redlatch::{LockManager, fake::FakeNode};
-    /// let (first, second) = (FakeNode::new(), FakeNode::new());
-    /// let manager = LockManager::builder().fake(&first).fake(&second).build()?;
-    /// assert_eq!(manager.lock("invoices", Duration::from_secs(10))?.votes().len(), 2);
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn fake(mut self, node: &FakeNode) -> Self {
-        self.nodes.push(NodeSpec::Fake(node.clone()));
-        self
-    }
-
-    /// Adds fake nodes, for tests.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use redlatch::{LockManager, fake::FakeNode};
-    /// let nodes = FakeNode::cluster(3);
-    /// let manager = LockManager::builder().fakes(&nodes).build()?;
-    /// assert_eq!(manager.lock("invoices", Duration::from_secs(10))?.votes().len(), 3);
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn fakes(mut self, nodes: &[FakeNode]) -> Self {
-        self.nodes.extend(nodes.iter().cloned().map(NodeSpec::Fake));
         self
     }
 }

@@ -7,6 +7,7 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 use super::url;
 use crate::clock::Clock;
+#[cfg(feature = "fake")]
 use crate::fake::{FakeClock, FakeNode};
 use crate::wire::address::{Address, Security};
 use crate::wire::transport::Connect;
@@ -15,6 +16,7 @@ use crate::wire::transport::Connect;
 #[derive(Clone)]
 pub(super) enum NodeSpec {
     Server(Box<Result<Address, String>>),
+    #[cfg(feature = "fake")]
     Fake(FakeNode),
 }
 
@@ -33,6 +35,7 @@ impl NodeSpec {
                 Ok(address) => address.name(),
                 Err(_) => String::new(),
             },
+            #[cfg(feature = "fake")]
             Self::Fake(node) => node.name().to_owned(),
         }
     }
@@ -45,6 +48,7 @@ impl NodeSpec {
                 .as_ref()
                 .map(Address::identity)
                 .map_err(Clone::clone),
+            #[cfg(feature = "fake")]
             Self::Fake(node) => Ok(node.identity()),
         }
     }
@@ -60,6 +64,7 @@ impl NodeSpec {
                 let address = (*address).ok()?;
                 Some(address.connector(clock, lookups, security))
             }
+            #[cfg(feature = "fake")]
             Self::Fake(node) => Some(Box::new(node)),
         }
     }
@@ -68,6 +73,7 @@ impl NodeSpec {
     pub(super) fn has_tls(&self) -> bool {
         match self {
             Self::Server(address) => address.as_ref().as_ref().is_ok_and(Address::has_tls),
+            #[cfg(feature = "fake")]
             Self::Fake(_) => false,
         }
     }
@@ -75,6 +81,7 @@ impl NodeSpec {
     pub(super) fn needs_lookups(&self) -> bool {
         match self {
             Self::Server(address) => address.as_ref().as_ref().is_ok_and(Address::has_host_name),
+            #[cfg(feature = "fake")]
             Self::Fake(_) => false,
         }
     }
@@ -83,13 +90,16 @@ impl NodeSpec {
     pub(super) fn has_user_alone(&self) -> bool {
         match self {
             Self::Server(address) => address.as_ref().as_ref().is_ok_and(Address::has_user_alone),
+            #[cfg(feature = "fake")]
             Self::Fake(_) => false,
         }
     }
 
+    #[cfg(feature = "fake")]
     pub(super) fn fake_clock(&self) -> Option<&FakeClock> {
         match self {
             Self::Server(_) => None,
+            #[cfg(feature = "fake")]
             Self::Fake(node) => node.fake_clock(),
         }
     }

@@ -1,6 +1,6 @@
 //! The ordinary cases of the scripts for several locks and for readers, on a real `redis-server`.
 //!
-//! The fake store plays the same scripts, and is compared with a server by random commands beside it.
+//! The store of the fake nodes runs the same scripts, and is compared with a server by random sequences.
 
 mod looks;
 mod tokens;

@@ -61,7 +61,10 @@ fn features_bring_the_crates_that_they_are_for() {
         .difference(&names(DIRECT))
         .cloned()
         .collect();
-    assert_eq!(added, names("rustls rustls-native-certs serde tracing"));
+    assert_eq!(
+        added,
+        names("mlua rustls rustls-native-certs serde tracing")
+    );
 }
 
 /// The crates in a section of a manifest, as the code names them.

@@ -193,6 +193,24 @@ pub(super) fn sequences() -> Vec<Sequence> {
                 call(UNREAD, &["a"], &[ONE]),
             ],
         ),
+        (
+            closed,
+            vec![
+                is_read(&[(ONE, 60_000), (TWO, 20)]),
+                call(UNREAD, &["a"], &[ONE]),
+            ],
+        ),
+        (
+            closed,
+            vec![
+                is_held("a"),
+                call(
+                    fenced::EXTEND_ALL,
+                    &["a", "a:fence", MARKER],
+                    &[ONE, "x", "5", "500"],
+                ),
+            ],
+        ),
         // Readers whose key has lost its time to live, and the last of them has a long label.
         (
             closed,
@@ -229,6 +247,10 @@ pub(super) fn sequences() -> Vec<Sequence> {
             vec![a_counter(Plant::Text(now(5_000_000))), asks_for_two()],
         ),
         (open, vec![a_counter(Plant::Hash), asks_for_two()]),
+        (
+            open,
+            vec![a_counter(Plant::Text(now(-5_000_000))), asks_for_two()],
+        ),
         (open, asks_for_its_own()),
     ];
     let sequence = |(is_open, steps)| Sequence {

@@ -2,7 +2,7 @@
 
 use super::plants::{beside, plant};
 use super::words::{Dice, LOCKS, ONE, THREE, TWO, Word, counter};
-use super::{fenced_steps, scenes};
+use super::{commands, fenced_steps, scenes};
 use crate::wire::scripts::{
     ACQUIRE_ALL, EXTEND, EXTEND_ALL, FIND, INSPECT, INSPECT_READ, INTRODUCE, LOOK, LOOK_ALL,
     LOOK_READ, PASS, PROBE, READ, RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, UNREAD,
@@ -58,6 +58,7 @@ impl Step {
             (22, fenced_steps::step),
             (6, later),
             (7, plant),
+            (12, commands::command),
             (5, scenes::scene),
             (1, beside),
         ]);
@@ -72,7 +73,6 @@ impl Step {
     }
 }
 
-/// With the names of the scripts in place of their texts.
 impl std::fmt::Debug for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

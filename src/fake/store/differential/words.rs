@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::super::entry::integer;
 use super::super::{Content, Store};
 use crate::fencing::{FENCE, MARKER};
-use crate::wire::scripts::*;
 
 /// Locks, of which the last ones are slots of a semaphore with the name of a lock.
 pub(super) const LOCKS: [&str; 5] = [
@@ -74,8 +73,8 @@ pub(super) enum Word {
     Left(String, i64),
     /// As many ms as the reader at this place has left, and so many more.
     ReaderLeft(String, usize, i64),
-    /// As many ms as there are until this ms of the wall clock.
-    Until(i64),
+    /// This ms of the wall clock, and so many more, behind a sign.
+    End(&'static str, i64),
     /// A time in microseconds, and so many more.
     Micros(Base, i64),
     /// A marker: whether it is this process's own, the configuration, when it opens, and why.
@@ -90,7 +89,6 @@ pub(super) enum Base {
     Open,
 }
 
-/// With the names of the scripts in place of their texts.
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -102,7 +100,7 @@ impl fmt::Debug for Word {
             Self::ReaderLeft(key, place, more) => {
                 write!(f, "ms of reader {place} of {key} {more:+}")
             }
-            Self::Until(end_ms) => write!(f, "ms until {end_ms}"),
+            Self::End(sign, more) => write!(f, "{sign}now {more:+}"),
             Self::Micros(base, more) => write!(f, "{base:?} {more:+}"),
             Self::Marker(is_own, config, open, why) => {
                 let who = if *is_own { "own" } else { "r1" };
@@ -112,61 +110,12 @@ impl fmt::Debug for Word {
     }
 }
 
-/// What a command is called.
-pub(crate) fn name(words: &[String]) -> String {
-    match words {
-        [eval, script, ..] if eval == "EVAL" => shown(script),
-        [eval, digest, ..] if eval == "EVALSHA" => {
-            let script = SCRIPTS.iter().find(|script| script.digest() == *digest);
-            script.map_or_else(|| digest.clone(), |script| shown(script.text()))
-        }
-        words => words[0].clone(),
-    }
-}
-
+/// The last line of a script, in place of the whole text.
 fn shown(text: &str) -> String {
-    let names = SCRIPT_NAMES.iter().filter(|(script, _)| *script == text);
-    names
-        .map(|(_, name)| (*name).to_owned())
-        .next()
-        .unwrap_or_else(|| format!("{text:?}"))
+    let last = text.lines().last();
+    let last = last.filter(|_| text.contains('\n'));
+    last.map_or_else(|| format!("{text:?}"), |last| format!("script .. {last}"))
 }
-
-pub(super) const SCRIPT_NAMES: [(&str, &str); 33] = [
-    (RELEASE, "RELEASE"),
-    (REST, "REST"),
-    (PASS, "PASS"),
-    (EXTEND, "EXTEND"),
-    (RETAKE, "RETAKE"),
-    (INSPECT, "INSPECT"),
-    (LOOK, "LOOK"),
-    (ACQUIRE_ALL, "ACQUIRE_ALL"),
-    (RELEASE_ALL, "RELEASE_ALL"),
-    (REST_ALL, "REST_ALL"),
-    (EXTEND_ALL, "EXTEND_ALL"),
-    (LOOK_ALL, "LOOK_ALL"),
-    (READ, "READ"),
-    (UNREAD, "UNREAD"),
-    (REREAD, "REREAD"),
-    (LOOK_READ, "LOOK_READ"),
-    (INSPECT_READ, "INSPECT_READ"),
-    (FIND, "FIND"),
-    (SCAN, "SCAN"),
-    (PROBE, "PROBE"),
-    (INTRODUCE, "INTRODUCE"),
-    (fenced::ACQUIRE, "fenced ACQUIRE"),
-    (fenced::EXTEND, "fenced EXTEND"),
-    (fenced::RELEASE, "fenced RELEASE"),
-    (fenced::REST, "fenced REST"),
-    (fenced::PASS, "fenced PASS"),
-    (fenced::OPEN, "fenced OPEN"),
-    (fenced::ACQUIRE_ALL, "fenced ACQUIRE_ALL"),
-    (fenced::RELEASE_ALL, "fenced RELEASE_ALL"),
-    (fenced::REST_ALL, "fenced REST_ALL"),
-    (fenced::EXTEND_ALL, "fenced EXTEND_ALL"),
-    (fenced::READ, "fenced READ"),
-    ("EVAL", "EVAL"),
-];
 
 impl From<&str> for Word {
     fn from(text: &str) -> Self {
@@ -211,7 +160,7 @@ impl Moment<'_> {
                     .max(1)
                     .to_string()
             }
-            Word::Until(end_ms) => (end_ms - self.store.wall_ms(self.now)).to_string(),
+            Word::End(sign, more) => format!("{sign}{}", self.store.wall_ms(self.now) + more),
             Word::Micros(base, more) => {
                 // No number of the protocol is smaller.
                 (self.base(base) + more).max(0).to_string()
@@ -258,7 +207,7 @@ impl Moment<'_> {
             }
         };
         // Of a number that is none, there is nothing near.
-        let number = number.and_then(|number| integer(&number));
+        let number = number.and_then(|number| integer(&number).ok());
         number.filter(|number| *number < 1 << 53).unwrap_or(wall)
     }
 }

@@ -1,0 +1,179 @@
+//! Lua 5.1, as Redis has it, which executes the scripts that this crate sends.
+//!
+//! Each thread has one interpreter. While a script runs, the store is lent to it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::mem;
+use std::time::Duration;
+
+use mlua::{Function, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic};
+
+use super::Store;
+use super::entry::{error, refusal};
+use crate::wire::resp::Reply;
+
+/// What a script finds in Redis. `redis.call` is written in Lua, because an error out of a Rust function is no table.
+const REDIS: &str = "
+    redis = {pcall = ...}
+    function redis.call(...)
+      local reply = redis.pcall(...)
+      if type(reply) == 'table' and reply.err then error(reply) end
+      return reply
+    end
+    function redis.status_reply(text) return {ok = text} end
+    return function(script, keys, arguments)
+      KEYS, ARGV = keys, arguments
+      local is_done, reply = pcall(script)
+      if not is_done and type(reply) == 'string' then reply = {err = 'ERR ' .. reply} end
+      return reply
+    end";
+
+thread_local! {
+    static INTERPRETER: mlua::Result<Interpreter> = Interpreter::new();
+}
+
+struct Interpreter {
+    lua: Lua,
+    run: Function,
+    /// The scripts that were executed on this thread, by their texts.
+    compiled: RefCell<BTreeMap<&'static str, Function>>,
+}
+
+/// The store that a script works on, and the time at which it does.
+struct Lent {
+    store: Store,
+    now: Duration,
+}
+
+/// What is asked of a script.
+pub(super) struct Call<'a> {
+    pub(super) script: &'static str,
+    pub(super) keys: &'a [&'a str],
+    pub(super) arguments: &'a [&'a str],
+}
+
+impl Call<'_> {
+    pub(super) fn execute(&self, store: &mut Store, now: Duration) -> Reply {
+        let mut execute = |interpreter: &mlua::Result<Interpreter>| match interpreter {
+            Ok(interpreter) => interpreter.execute(self, store, now),
+            Err(error) => Err(error.clone()),
+        };
+        // A thread that ends may still give a lock back, and has no interpreter by then.
+        let reply = INTERPRETER
+            .try_with(&mut execute)
+            .unwrap_or_else(|_gone| execute(&Interpreter::new()));
+        reply.unwrap_or_else(|failure| error(&failure.to_string()))
+    }
+}
+
+impl Interpreter {
+    fn new() -> mlua::Result<Self> {
+        let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
+        let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
+        let pcall = lua.create_function(|lua, words: Variadic<Value>| {
+            let words: Option<Vec<String>> = words.iter().map(word).collect();
+            let lent = lua.app_data_mut::<Lent>();
+            let reply = words.zip(lent).map(|(words, mut lent)| {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let now = lent.now;
+                lent.store.command(&words, now)
+            });
+            let refused = || error("Lua redis lib command arguments must be strings or integers");
+            to_lua(lua, reply.unwrap_or_else(refused))
+        })?;
+        let run = lua.load(REDIS).call(pcall)?;
+        Ok(Self {
+            lua,
+            run,
+            compiled: RefCell::default(),
+        })
+    }
+
+    fn execute(&self, call: &Call<'_>, store: &mut Store, now: Duration) -> mlua::Result<Reply> {
+        let script = self.compiled(call.script)?;
+        let keys = self.lua.create_sequence_from(call.keys.iter().copied())?;
+        let arguments = self
+            .lua
+            .create_sequence_from(call.arguments.iter().copied())?;
+        let store_of_call = mem::take(store);
+        self.lua.set_app_data(Lent {
+            store: store_of_call,
+            now,
+        });
+        let reply = self.run.call::<Value>((script, keys, arguments));
+        if let Some(lent) = self.lua.remove_app_data::<Lent>() {
+            *store = lent.store;
+        }
+        of_lua(&self.lua, &reply?)
+    }
+
+    fn compiled(&self, script: &'static str) -> mlua::Result<Function> {
+        if let Some(function) = self.compiled.borrow().get(script) {
+            return Ok(function.clone());
+        }
+        let text = script;
+        #[cfg(test)]
+        let text = super::differential::branches::counted(&self.lua, text);
+        let function = self.lua.load(text).set_name("@user_script");
+        let function = function.into_function()?;
+        self.compiled.borrow_mut().insert(script, function.clone());
+        Ok(function)
+    }
+}
+
+/// A word of a command.
+fn word(value: &Value) -> Option<String> {
+    if let Some(text) = value.as_string() {
+        return Some(text.to_str().ok()?.to_owned());
+    }
+    let whole = value.as_integer().map(|number| number.to_string());
+    whole.or_else(|| value.as_number().map(|number| number.to_string()))
+}
+
+fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<Value> {
+    let named = |name: &str, text: String| lua.create_table_from([(name, text)])?.into_lua(lua);
+    match reply {
+        Reply::Nil => Ok(Value::Boolean(false)),
+        Reply::Okay => named("ok", "OK".to_owned()),
+        Reply::Text(text) => named("ok", text),
+        Reply::Int(number) => number.into_lua(lua),
+        Reply::Bulk(text) => lua.create_string(text)?.into_lua(lua),
+        Reply::Error(error) => named("err", format!("{} {}", error.code, error.message)),
+        Reply::Array(items) => {
+            let items: mlua::Result<Vec<Value>> =
+                items.into_iter().map(|item| to_lua(lua, item)).collect();
+            lua.create_sequence_from(items?)?.into_lua(lua)
+        }
+    }
+}
+
+/// What Redis makes of the result of a script.
+fn of_lua(lua: &Lua, value: &Value) -> mlua::Result<Reply> {
+    Ok(if let Some(table) = value.as_table() {
+        of_table(lua, table)?
+    } else if let Some(text) = value.as_string() {
+        Reply::Bulk(text.as_bytes().to_vec())
+    } else if value.is_integer() || value.is_number() {
+        Reply::Int(lua.unpack(value.clone())?)
+    } else if value.as_boolean() == Some(true) {
+        Reply::Int(1)
+    } else {
+        Reply::Nil
+    })
+}
+
+fn of_table(lua: &Lua, table: &Table) -> mlua::Result<Reply> {
+    if let Some(text) = table.raw_get::<Option<String>>("err")? {
+        return Ok(refusal(&text));
+    }
+    if let Some(text) = table.raw_get::<Option<String>>("ok")? {
+        return Ok(match text.as_str() {
+            "OK" => Reply::Okay,
+            _ => Reply::Text(text),
+        });
+    }
+    let items = table.sequence_values::<Value>();
+    let items = items.map(|item| of_lua(lua, &item?));
+    Ok(Reply::Array(items.collect::<mlua::Result<_>>()?))
+}

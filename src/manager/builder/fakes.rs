@@ -1,0 +1,57 @@
+//! Fake nodes in place of servers.
+
+use super::Builder;
+use super::build::invalid;
+use super::spec::NodeSpec;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::fake::{FakeClock, FakeNode};
+
+impl Builder {
+    /// Adds a fake node, for tests.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{LockManager, fake::FakeNode};
+    /// let (first, second) = (FakeNode::new(), FakeNode::new());
+    /// let manager = LockManager::builder().fake(&first).fake(&second).build()?;
+    /// assert_eq!(manager.lock("invoices", Duration::from_secs(10))?.votes().len(), 2);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn fake(mut self, node: &FakeNode) -> Self {
+        self.nodes.push(NodeSpec::Fake(node.clone()));
+        self
+    }
+
+    /// Adds fake nodes, for tests.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::{LockManager, fake::FakeNode};
+    /// let nodes = FakeNode::cluster(3);
+    /// let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// assert_eq!(manager.lock("invoices", Duration::from_secs(10))?.votes().len(), 3);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn fakes(mut self, nodes: &[FakeNode]) -> Self {
+        self.nodes.extend(nodes.iter().cloned().map(NodeSpec::Fake));
+        self
+    }
+}
+
+/// The clock that all nodes are on.
+pub(super) fn common_clock(specs: &[(String, NodeSpec)]) -> Result<Clock, Error> {
+    let mut clocks = specs.iter().map(|(_, spec)| spec.fake_clock());
+    let first = clocks.next().flatten();
+    let same = |other: Option<&FakeClock>| match (first, other) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.is_same(b),
+        (None, Some(_)) | (Some(_), None) => false,
+    };
+    if !clocks.all(same) {
+        return Err(invalid(
+            "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
+        ));
+    }
+    Ok(first.cloned().map_or_else(Clock::system, Clock::from))
+}
