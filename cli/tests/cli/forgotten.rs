@@ -6,7 +6,7 @@ use crate::process::{Nodes, Running, end_of};
 
 #[test]
 fn the_next_run_gets_the_lock_although_the_connections_of_the_one_before_were_forgotten() {
-    let nodes = Nodes::start(3);
+    let nodes = Nodes::start(3).hasty();
     let proxies: Vec<Proxy> = nodes
         .servers
         .iter()

@@ -15,7 +15,7 @@ const NEW: &str = "n3w-word";
 #[track_caller]
 fn with_password_file() -> (Nodes, String) {
     let start = |_| Server::start_with(&["--requirepass", OLD]);
-    let nodes = Nodes::of((0..3).map(start).collect());
+    let nodes = Nodes::of((0..3).map(start).collect()).hasty();
     let file = nodes.file("password");
     fs::write(&file, format!("{OLD}\n")).unwrap();
     (nodes, file.display().to_string())
