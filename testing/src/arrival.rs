@@ -11,7 +11,7 @@ use crate::waits::eventually;
 #[track_caller]
 pub fn wait_for_arrival(stream: &TcpStream) {
     let has_arrived = || on_the_way(stream).is_none_or(|bytes| bytes == 0);
-    assert!(eventually(Duration::from_mins(1), has_arrived));
+    assert!(eventually(Duration::from_secs(60), has_arrived));
 }
 
 /// How many bytes the other end has not acknowledged.
