@@ -21,18 +21,18 @@ fn a_child_waits_for_no_thread_of_the_parent_that_was_making_the_reports() {
     let (names, owner) = (names(3), Owner::new(&Clock::system()));
     let reports: Vec<_> = names.iter().map(granted).collect();
     let votes = Votes::new(reports.iter());
-    let (begin, begun) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let (votes, names, owner) = (&votes, &names, &owner);
         let making = scope.spawn(move || {
             let slowly = names.iter().inspect(|_| {
-                begin.send(()).ok();
+                tell.send(()).ok();
                 may_go_on.recv().ok();
             });
             votes.reports(slowly, owner).len()
         });
-        begun.recv().unwrap();
+        told.recv().unwrap();
         match fork::fork().unwrap() {
             fork::Fork::Child => {
                 let reports = || votes.reports(names.iter(), owner).len();
