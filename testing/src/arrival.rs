@@ -42,7 +42,7 @@ mod tests {
         let (mut there, _) = listener.accept().unwrap();
         here.set_nonblocking(true).unwrap();
         let mut sent = 0;
-        while let Ok(count) = here.write(&[0; 1 << 16]) {
+        while let Ok(count) = here.write(&[0; 1 << 13]) {
             sent += count;
         }
         assert!(on_the_way(&here).unwrap() > 0);
