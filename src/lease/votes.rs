@@ -82,7 +82,7 @@ fn granted_in(report: &NodeReport) -> Option<u32> {
     nanos.filter(|_| is_granted)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod at_a_fork;
 #[cfg(test)]
 mod tests {
