@@ -48,7 +48,7 @@ use self::what::What;
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
 /// [`docs/algorithm.md`](https://docs.rs/crate/redlatch/latest/source/docs/algorithm.md) lists each step and each deviation.
 ///
-/// A unit test needs no server: with the cargo feature `fake`, as `redlatch = { version = "0.1", features = ["fake"] }` in
+/// A unit test needs no server: with the cargo feature `fake`, as `redlatch = { path = "../redlatch", features = ["fake"] }` in
 /// `[dev-dependencies]`, there are `redlatch::fake::FakeNode` and `Builder::fakes`.
 ///
 /// ```
