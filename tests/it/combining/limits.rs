@@ -95,7 +95,8 @@ fn is_short_of_connections(error: &Error) -> bool {
 #[test]
 fn locks_that_are_kept_are_renewed_beside_threads_that_ask() {
     let (server, writes) = answering_writes(consent);
-    let node_timeout = Duration::from_secs(2);
+    // The locks are renewed after as long, and twice.
+    let node_timeout = Duration::from_secs(5);
     let manager = with_one_lane([&server])
         .node_timeout(node_timeout)
         .build()
