@@ -5,7 +5,7 @@ use super::rooms::{that_ship, without_tests};
 use super::tidy::files;
 
 /// Which words a file may use beside the seam, and why.
-const EXCEPTIONS: [(&str, &[&str], &str); 9] = [
+const EXCEPTIONS: [(&str, &[&str], &str); 8] = [
     (
         "src/sync.rs",
         &[
@@ -38,11 +38,6 @@ const EXCEPTIONS: [(&str, &[&str], &str); 9] = [
         "src/wire/scripts.rs",
         &["LazyLock"],
         "the digest of a constant text is the same for whoever asks first",
-    ),
-    (
-        "src/lease/votes/at_a_fork.rs",
-        &["mpsc"],
-        "in a test, one thread tells another how far it is",
     ),
     (
         "src/lease/votes.rs",
