@@ -28,6 +28,9 @@ const REPEATED_FOR: Duration = Duration::from_secs(60 * 60);
 /// For how long an undo is repeated whose connection has ended.
 const UNDONE_FOR: Duration = Duration::from_secs(60);
 
+/// A connection that is silent for this long, at a node that answers otherwise, may be forgotten on the way.
+const SILENT_FOR: Duration = Duration::from_secs(1);
+
 /// How long one try of all releases may take. The thread also asks whether other nodes are back.
 const LONGEST_TRY: Duration = Duration::from_millis(50);
 
@@ -58,7 +61,7 @@ struct Release {
 struct Connection {
     closing: Closing,
     undos: Vec<Packed>,
-    until: Timestamp,
+    since: Timestamp,
 }
 
 impl State {
@@ -102,7 +105,6 @@ impl Node {
     /// Keeps a connection open until the server has answered these undos, which were sent on it.
     pub(super) fn close_behind(&self, mut closing: Closing, undos: Vec<Packed>) {
         let now = self.now();
-        let until = now.saturating_add(REPEATED_FOR);
         match closing.read(now) {
             Progress::Done => {}
             Progress::Broken => self.owe_all(releases(undos, now)),
@@ -110,7 +112,7 @@ impl Node {
                 state.connections.push_back(Connection {
                     closing,
                     undos,
-                    until,
+                    since: now,
                 });
             }),
         }
@@ -153,7 +155,13 @@ impl Node {
             (take(&mut state.connections), take(&mut state.releases))
         };
         let owed = (connections.len(), releases.len());
-        let connections = still_open(connections, &mut releases, now);
+        let patience = if self.is_closed() {
+            SILENT_FOR
+        } else {
+            REPEATED_FOR
+        };
+        let began_by = now.saturating_sub(patience);
+        let connections = still_open(connections, &mut releases, (began_by, now));
         let releases = self.unanswered(releases, now);
         self.owe_more(|state| {
             state.is_planned = false;
@@ -198,13 +206,13 @@ impl Node {
 fn still_open(
     connections: VecDeque<Connection>,
     to_repeat: &mut VecDeque<Release>,
-    now: Timestamp,
+    (began_by, now): (Timestamp, Timestamp),
 ) -> VecDeque<Connection> {
     let mut open = VecDeque::new();
     for mut connection in connections {
         match connection.closing.read(now) {
             Progress::Done => {}
-            Progress::Waits if now < connection.until => open.push_back(connection),
+            Progress::Waits if connection.since > began_by => open.push_back(connection),
             Progress::Waits | Progress::Broken => {
                 to_repeat.extend(releases(connection.undos, now));
             }

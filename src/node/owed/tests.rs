@@ -35,9 +35,12 @@ struct Shared {
     /// The names of the locks that were released, in their order.
     released: Mutex<Vec<String>>,
     open: AtomicU32,
+    made: AtomicU32,
+    /// Connections before this one are silent for good.
+    forgotten: AtomicU32,
 }
 
-struct Link(Server);
+struct Link(Server, u32);
 
 impl Server {
     fn start() -> (Self, Arc<Node>) {
@@ -50,6 +53,8 @@ impl Server {
             refuses: AtomicBool::new(false),
             released: Mutex::default(),
             open: AtomicU32::new(0),
+            made: AtomicU32::new(0),
+            forgotten: AtomicU32::new(0),
         }));
         let node = Node::new(Setup {
             name: "node".into(),
@@ -87,7 +92,8 @@ impl Connect for Server {
             return Err(unconnected(io::ErrorKind::ConnectionRefused.into()));
         }
         self.0.open.fetch_add(1, Ordering::SeqCst);
-        Ok(Box::new(Link(self.clone())))
+        let number = self.0.made.fetch_add(1, Ordering::SeqCst);
+        Ok(Box::new(Link(self.clone(), number)))
     }
 }
 
@@ -112,7 +118,8 @@ impl Transport for Link {
         let Shared {
             clock, is_silent, ..
         } = &*self.0.0;
-        if !is_silent.load(Ordering::SeqCst) {
+        let is_forgotten = self.1 < self.0.0.forgotten.load(Ordering::SeqCst);
+        if !is_forgotten && !is_silent.load(Ordering::SeqCst) {
             return true;
         }
         let now = Clock::from(clock.clone()).now();
@@ -287,6 +294,23 @@ fn a_connection_stays_open_until_the_undo_on_it_is_answered() {
     // That of the probe is left.
     assert_eq!((open, server.open()), (1, 1));
     assert_eq!(server.released(), ["a"]);
+}
+
+#[test]
+fn an_undo_goes_again_if_its_connection_is_silent_and_the_node_answers_on_others() {
+    let (server, node) = Server::start();
+    is_undone(&server, &node, "a");
+    // The first connection is forgotten on the way; those that come are not.
+    server.set(|server| &server.is_silent, true);
+    server
+        .0
+        .forgotten
+        .store(server.0.made.load(Ordering::SeqCst), Ordering::SeqCst);
+    server.set(|server| &server.is_silent, false);
+    server.advance(SECOND * 5);
+    assert_eq!(server.released(), ["a", "a"]);
+    server.advance(SECOND * 60);
+    assert_eq!(server.released(), ["a", "a"]);
 }
 
 #[test]
