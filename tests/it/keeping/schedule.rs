@@ -169,7 +169,9 @@ fn a_node_that_was_sent_an_undo_is_not_renewed() {
     nodes[0].lose_replies();
     let guard = kept(&manager, KeepAlive::unbounded());
     nodes[0].recover();
-    // As if the undo were still on its way: with more time, the key would outlive the lock there.
+    // The undo had no answer, so it goes again, and is answered. As if a third one were still on its way: with more time,
+    // the key would outlive the lock there.
+    clock.advance(ms(2_000));
     nodes[0].hold("report", guard.token(), TTL);
     clock.advance(TTL - ms(1));
     assert_eq!(nodes[0].ttl_of("report"), Some(ms(1)));

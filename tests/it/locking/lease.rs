@@ -178,7 +178,11 @@ fn a_node_that_was_sent_an_undo_is_no_vote_for_the_adopter_and_is_not_extended()
     assert_eq!(lease.to_string().split(':').nth(4), Some("00111"));
     for node in &nodes[..2] {
         node.recover();
-        // As if the undo were still on its way.
+    }
+    // The undos had no answer, so they go again, and are answered.
+    clock.advance(ms(2_000));
+    for node in &nodes[..2] {
+        // As if another undo were still on its way.
         node.hold("report", &token, TTL);
     }
     let adopted = manager.adopt(lease).unwrap();
