@@ -51,10 +51,7 @@ fn main() -> ExitCode {
             }
             // What the caller can put right, as against what went wrong.
             let is_usage = error.is::<NoServer>()
-                || matches!(
-                    error.downcast_ref(),
-                    Some(redlatch::Error::InvalidConfig { .. })
-                );
+                || matches!(error.downcast_ref(), Some(redlatch::Error::Invalid { .. }));
             ExitCode::from(if is_usage { 2 } else { 1 })
         }
     }

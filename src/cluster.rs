@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::claim::{Fence, Resource};
 use crate::clock::{Clock, Timestamp};
 use crate::error::Error;
-use crate::fencing::{Proposals, Rules};
+use crate::fencing::{FencingToken, Proposals, Rules};
 use crate::node::Node;
 use crate::quorum::{self, Term};
 use crate::retry;
@@ -26,7 +27,7 @@ pub(crate) struct Cluster {
     pub(crate) clock: Clock,
     pub(crate) options: Options,
     /// With the fenced protocol, the settings that all clients have to share.
-    pub(crate) rules: Option<Rules>,
+    pub(crate) rules: Option<Arc<Rules>>,
     pub(crate) proposals: Proposals,
     pub(crate) stats: Arc<Recorder>,
     pub(crate) owner: Arc<Owner>,
@@ -36,7 +37,7 @@ impl Cluster {
     pub(crate) fn new(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
         let owner = Owner::new(&clock);
         Self {
-            rules: options.rules(nodes.len()),
+            rules: options.rules(nodes.len()).map(Arc::new),
             proposals: Proposals::default(),
             stats: Arc::clone(&owner.stats),
             nodes,
@@ -88,6 +89,17 @@ impl Cluster {
     pub(crate) fn heeds_breakers(&self) -> bool {
         let closed = self.nodes.iter().filter(|node| node.is_closed()).count();
         quorum::is_reached(self.nodes.len(), closed)
+    }
+
+    /// What the fenced protocol adds to an attempt: a token of its own, but for a reader, which has none.
+    pub(crate) fn fence_of(&self, resource: &Resource) -> Option<Fence> {
+        let rules = Arc::clone(self.rules.as_ref()?);
+        let token = if resource.is_read() {
+            FencingToken::UNKNOWN
+        } else {
+            self.proposals.next(self.clock.wall_micros())
+        };
+        Some(Fence { rules, token })
     }
 
     /// A random delay before the next attempt.

@@ -4,7 +4,6 @@
 pub(crate) mod arbiter;
 pub(crate) mod cancel;
 pub(crate) mod courtesy;
-pub(crate) mod handover;
 pub(crate) mod order;
 pub(crate) mod queue;
 #[cfg(test)]

@@ -11,10 +11,10 @@ mod not_a_lock;
 mod report;
 
 pub use self::loss::LossCause;
-use self::message::{Reports, is_for_a_writer, is_resting, readers};
+use self::message::{Reports, is_resting, readers, writer_waits};
 pub use self::node::{NodeError, QuarantineCause};
-pub(crate) use self::report::one_vote_each;
 pub use self::report::{NodeReport, Vote};
+pub(crate) use self::report::{ReadBy, Shown, one_vote_each};
 use crate::holder::Holder;
 
 /// Why a lock was not acquired, extended or released.
@@ -121,60 +121,24 @@ pub enum Error {
         /// What each node said, in the order in which they are asked.
         nodes: Vec<NodeReport>,
     },
-    /// The time to live can't be used.
+    /// An argument, or an option of the [`Builder`](crate::Builder), can't be used. No node was asked.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use redlatch::{Error, LockManager};
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = LockManager::builder().fakes(&nodes).build()?;
+    /// let error = manager.try_lock("invoices", Duration::from_millis(1)).expect_err("it is too short");
+    /// assert!(matches!(error, Error::Invalid { field: "ttl", .. }), "{error}");
+    /// # Ok::<(), Error>(())
+    /// ```
     #[non_exhaustive]
-    InvalidTtl {
-        /// What was asked for.
-        ttl: Duration,
-        /// What is wrong with it and what to do.
-        reason: String,
-    },
-    /// The time for which a lock is to be held [at least](crate::LockRequest::at_least) can't be used; also where a
-    /// [reader](crate::LockManager::rw_lock) has one.
-    #[non_exhaustive]
-    InvalidAtLeast {
-        /// What was asked for.
-        at_least: Duration,
-        /// What is wrong with it and what to do.
-        reason: String,
-    },
-    /// The resource name can't be used, or the names of [several](crate::LockManager::request_all) can't be used together: there
-    /// is none, there are more than 64, or one is given twice.
-    #[non_exhaustive]
-    InvalidResource {
-        /// What is wrong with it and what to do.
-        reason: String,
-    },
-    /// No [semaphore](crate::LockManager::semaphore) has this number of permits.
-    #[non_exhaustive]
-    InvalidPermits {
-        /// What was asked for.
-        permits: u32,
-        /// What is wrong with it and what to do.
-        reason: String,
-    },
-    /// The label given to [`LockRequest::holder`](crate::LockRequest::holder) can't be used.
-    #[non_exhaustive]
-    InvalidHolder {
-        /// What is wrong with it and what to do.
-        reason: String,
-    },
-    /// The [`Lease`](crate::Lease) can't be read or adopted.
-    #[non_exhaustive]
-    InvalidLease {
-        /// What is wrong with it and what to do.
-        reason: String,
-    },
-    /// The token given to [`LockManager::release`](crate::LockManager::release) is not the text of any value.
-    #[non_exhaustive]
-    InvalidToken {
-        /// What is wrong with it and what to do.
-        reason: String,
-    },
-    /// The [`Builder`](crate::Builder) has an option that can't work.
-    #[non_exhaustive]
-    InvalidConfig {
-        /// What is wrong with it and what to do.
+    Invalid {
+        /// The name of the argument or of the option: `ttl`, `max_hold`, `at_least`, `resource` (also a prefix of names, and
+        /// names that can't be locked together), `permits`, `slot`, `holder`, `lease` or `token`; or `nodes`, `node_timeout`,
+        /// `key_prefix` and so on, as the options of the builder are called.
+        field: &'static str,
+        /// What is wrong with the value and what to do.
         reason: String,
     },
     /// The manager or guard was inherited through `fork`, or a manager was built in the child of a process that has
@@ -209,20 +173,19 @@ impl std::error::Error for Error {
             | Self::Lost { .. }
             | Self::Incomplete { .. }
             | Self::NotOpened { .. }
-            | Self::InvalidTtl { .. }
-            | Self::InvalidAtLeast { .. }
-            | Self::InvalidResource { .. }
-            | Self::InvalidPermits { .. }
-            | Self::InvalidHolder { .. }
-            | Self::InvalidLease { .. }
-            | Self::InvalidToken { .. }
-            | Self::InvalidConfig { .. }
+            | Self::Invalid { .. }
             | Self::Forked => None,
         }
     }
 }
 
 impl Error {
+    /// An argument or an option that can't be used, and why.
+    pub(crate) fn invalid(field: &'static str, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Invalid { field, reason }
+    }
+
     pub(crate) fn no_randomness(source: getrandom::Error) -> Self {
         Self::NoRandomness {
             source: Arc::new(source.into()),
@@ -354,7 +317,7 @@ impl Error {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn writer_waits(&self) -> bool {
-        matches!(self, Self::Held { nodes, .. } if is_for_a_writer(nodes))
+        matches!(self, Self::Held { nodes, .. } if writer_waits(nodes))
     }
 
     /// The same error, with how long the call has taken.

@@ -74,16 +74,6 @@ impl FencingToken {
         Self(number)
     }
 
-    /// The token that is smaller by this number.
-    pub(crate) fn below(self, by: u32) -> Self {
-        Self(self.0.saturating_sub(u64::from(by)))
-    }
-
-    /// The token after this one.
-    pub(crate) fn next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-
     /// The value that a release leaves in the counter, so that late commands of the same attempt are refused. Zero asks
     /// for the present value plus one.
     pub(crate) fn tombstone(self) -> u64 {
@@ -114,30 +104,14 @@ pub(crate) struct Proposals {
 }
 
 impl Proposals {
-    /// The largest token of an attempt, and how many tokens below it are reserved for hand-overs of the lock:
-    /// `reserve`, or fewer if the largest would be ahead of the clock by more than `lead`.
-    ///
-    /// Most reserved tokens are never used. Without the bound, a client that takes locks quickly would get so far ahead
-    /// of the nodes' clocks that they refuse it.
-    pub(crate) fn next(
-        &self,
-        wall_micros: u64,
-        reserve: u32,
-        lead: Duration,
-    ) -> (FencingToken, u32) {
-        let lead = u64::try_from(lead.as_micros()).unwrap_or(u64::MAX);
-        let next = |last: u64| {
-            let first = last.saturating_add(1).max(wall_micros);
-            let room = wall_micros.saturating_add(lead).saturating_sub(first);
-            let reserve = reserve.min(u32::try_from(room).unwrap_or(u32::MAX));
-            let claim = FencingToken(first.saturating_add(u64::from(reserve)));
-            (claim, reserve)
-        };
+    /// The token of an attempt.
+    pub(crate) fn next(&self, wall_micros: u64) -> FencingToken {
+        let next = |last: u64| FencingToken(last.saturating_add(1).max(wall_micros));
         let last = self
             .last
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |last| {
                 // The next token has to be larger than the value that the release of this one leaves in the counter.
-                Some(next(last).0.tombstone())
+                Some(next(last).tombstone())
             });
         next(last.unwrap_or_else(|last| last))
     }
@@ -161,15 +135,13 @@ pub(crate) struct Rules {
     /// The fingerprint of the settings that must not differ: number of nodes, quorum, longest ttl, quarantine, how long
     /// counters are kept, and the version of the protocol.
     pub(crate) config: String,
-    /// How long a node abstains that may have forgotten locks: until the last of them has ended, and at least for
-    /// `skew` and `lead` together. A token may be ahead of a node's clock by the same span. If a server is replaced,
-    /// the clock of the new one may be behind by `skew`. Nevertheless every token of the old server is smaller than the
-    /// end of the new server's quarantine.
+    /// How long a node abstains that may have forgotten locks: until the last of them has ended, and longer than
+    /// `skew`. A token may be ahead of a node's clock by the same span. If a server is replaced, the clock of the new one
+    /// may be behind by `skew`. Nevertheless every token of the old server is smaller than the end of the new server's
+    /// quarantine.
     pub(crate) quarantine: Duration,
     /// By how much any two of the clocks, of clients and servers, may differ.
     pub(crate) skew: Duration,
-    /// By how much the tokens that are reserved for hand-overs may be ahead of this machine's clock.
-    pub(crate) lead: Duration,
 }
 
 impl Rules {
@@ -187,7 +159,6 @@ impl Rules {
             ),
             quarantine,
             skew: max_ttl,
-            lead: drift,
         }
     }
 
@@ -217,7 +188,7 @@ mod tests {
     #[test]
     fn proposals_are_the_wall_clock_but_above_all_before() {
         let proposals = Proposals::default();
-        let next = |wall| u64::from(proposals.next(wall, 0, Duration::ZERO).0);
+        let next = |wall| u64::from(proposals.next(wall));
         assert_eq!(
             [next(100), next(100), next(50), next(200)],
             [100, 102, 104, 200]
@@ -235,41 +206,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_apart_is_above_all_before() {
-        let proposals = Proposals::default();
-        let lead = Duration::from_secs(1);
-        let next = |wall, reserve| u64::from(proposals.next(wall, reserve, lead).0);
-        // 100 and the ten above it; then, above the tombstone of 110, the three from 112 on.
-        assert_eq!([next(100, 10), next(100, 2), next(100, 0)], [110, 114, 116]);
-        proposals.saw(500);
-        assert_eq!(next(100, 10), 511);
-        assert_eq!(FencingToken(511).below(10), FencingToken(501));
-        assert_eq!(FencingToken(501).next(), FencingToken(502));
-    }
-
-    #[test]
-    fn what_is_set_apart_stays_near_the_clock() {
-        let proposals = Proposals::default();
-        let next = |wall| {
-            let (token, reserve) = proposals.next(wall, 10, Duration::from_micros(25));
-            (u64::from(token), reserve)
-        };
-        assert_eq!([next(100), next(100)], [(110, 10), (122, 10)]);
-        // From 124 on, up to 125; and then none.
-        assert_eq!([next(100), next(100)], [(125, 1), (127, 0)]);
-        // The clock has caught up.
-        assert_eq!(next(200), (210, 10));
-    }
-
-    #[test]
     fn threads_never_propose_the_same() {
         let proposals = Proposals::default();
         let mut all: Vec<FencingToken> = std::thread::scope(|scope| {
-            let take = || {
-                (0..1000)
-                    .map(|_| proposals.next(7, 0, Duration::ZERO).0)
-                    .collect::<Vec<_>>()
-            };
+            let take = || (0..1000).map(|_| proposals.next(7)).collect::<Vec<_>>();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
             threads
                 .into_iter()
@@ -291,13 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn the_quarantine_is_no_shorter_than_what_clocks_may_differ_by_and_the_lead() {
+    fn the_quarantine_is_longer_than_what_clocks_may_differ_by() {
         for micros in [5_000, 20_000, 99_999, 1_000_000, 3_600_000_000] {
             for factor in [0.0, 0.01, 0.5] {
                 let max_ttl = Duration::from_micros(micros);
                 let rules = Rules::new("", 1, max_ttl, quorum::drift(max_ttl, factor));
-                assert!(rules.skew >= max_ttl && !rules.lead.is_zero());
-                assert!(rules.quarantine >= rules.skew + rules.lead, "{rules:?}");
+                assert!(rules.skew >= max_ttl);
+                assert!(rules.quarantine > rules.skew, "{rules:?}");
             }
         }
     }

@@ -14,10 +14,10 @@ mod several;
 mod shared;
 
 use self::end::drop_hooks;
+use self::next::MOST_PASSES;
 pub(crate) use self::next::{Demand, Received, Takes};
 pub(crate) use self::shared::Shared;
 use crate::clock::Timestamp;
-use crate::contend::handover::{Cohort, MOST_PASSES};
 use crate::contend::queue::{Tenant, TurnNumber};
 use crate::contend::slots::Seat;
 use crate::contend::turns::{TurnNumbers, Turns};
@@ -85,8 +85,6 @@ struct Extras {
     rests_until: Option<Timestamp>,
     /// Keeps the slot of a semaphore from the other threads of this manager until it is dropped, after the release.
     seat: Option<Seat>,
-    /// What is left of [`Builder::local_handover`](crate::Builder::local_handover).
-    cohort: Option<Cohort>,
     /// As the guard's turn, for each but the first of several resources.
     turns: Box<[Option<TurnNumber>]>,
 }
@@ -108,12 +106,15 @@ impl LockGuard {
         let lease = Arc::new(won.lease);
         let extras = Extras {
             rests_until: won.rests_until,
-            seat: lease.slot().map(|_| shared.slots.take(&lease)),
-            cohort: won.cohort,
+            seat: lease
+                .claim
+                .resource
+                .kind
+                .slot()
+                .map(|_| shared.slots.take(&lease)),
             turns: Box::default(),
         };
-        let has_any =
-            extras.rests_until.is_some() || extras.seat.is_some() || extras.cohort.is_some();
+        let has_any = extras.rests_until.is_some() || extras.seat.is_some();
         Self {
             shared: Arc::clone(shared),
             lease,
@@ -157,7 +158,11 @@ impl LockGuard {
             first: self.turn.take(),
             others: others.unwrap_or_default(),
         };
-        Turns::of(&self.shared.queue, self.lease.names(), &numbers)
+        Turns::of(
+            &self.shared.queue,
+            self.lease.claim.resource.names(),
+            &numbers,
+        )
     }
 
     /// When the validity ends.
@@ -172,7 +177,7 @@ impl LockGuard {
     }
 
     pub(crate) fn names(&self) -> &[Arc<str>] {
-        self.lease.names()
+        self.lease.claim.resource.names()
     }
 
     /// Before the first send of the attempt that got the lock.

@@ -35,8 +35,7 @@ pub struct Holder {
     /// What the holder calls itself: 1 to 200 bytes of printable text.
     pub label: Arc<str>,
     /// When the holder asked for the lock and got it, in whole seconds of the wall clock of the holder's machine. That
-    /// clock may be wrong. A lock that was adopted or handed over keeps the time of its first holder. None if the value
-    /// does not say.
+    /// clock may be wrong. A lock that was adopted keeps the time of its first holder. None if the value does not say.
     pub since: Option<SystemTime>,
 }
 

@@ -13,11 +13,11 @@ mod text;
 pub(crate) mod votes;
 mod watch;
 
-use self::state::{LeaseState, Tokens};
+use self::state::LeaseState;
 pub use self::watch::LeaseWatch;
+use crate::claim::Kind;
 use crate::clock::{Clock, Timestamp};
 use crate::fencing::FencingToken;
-use crate::subject::Subject;
 use crate::sync::{self, Condvar, MutexGuard};
 use crate::value::Value;
 
@@ -51,7 +51,7 @@ use crate::value::Value;
 #[must_use = "the lock is held until someone adopts it, or until its time to live ends"]
 pub struct Lease {
     resource: String,
-    subject: Subject,
+    kind: Kind,
     value: Value,
     fencing: Option<FencingToken>,
     /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
@@ -74,10 +74,10 @@ impl Lease {
     ) -> Self {
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
-            resource: String::from(&*state.resource),
-            subject: state.subject().clone(),
-            value: state.value.clone(),
-            fencing: state.claim(),
+            resource: String::from(&*state.claim.resource.name),
+            kind: state.claim.resource.kind.clone(),
+            value: state.claim.value.clone(),
+            fencing: state.claim.token(),
             may_have_key,
             expires_ms: whole_ms(expires),
             // Rounded up, so that the rest is not too short.
@@ -112,7 +112,10 @@ impl Lease {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn resources(&self) -> Vec<&str> {
-        self.subject.resources(&self.resource)
+        match self.kind.names() {
+            Some(names) => names.iter().map(|name| &**name).collect(),
+            None => vec![&self.resource],
+        }
     }
 
     /// Whether it is of a [reader](crate::LockManager::rw_lock), who shares the lock with other readers.
@@ -125,7 +128,7 @@ impl Lease {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn is_read(&self) -> bool {
-        self.subject == Subject::Read
+        self.kind == Kind::Read
     }
 
     /// Returns the slot of the semaphore, as [`LockGuard::slot`](crate::LockGuard::slot) does.
@@ -139,7 +142,7 @@ impl Lease {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn slot(&self) -> Option<u32> {
-        self.subject.slot()
+        self.kind.slot()
     }
 
     /// Returns the token, as [`LockGuard::token`](crate::LockGuard::token) does.
@@ -158,9 +161,6 @@ impl Lease {
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic) and for a
     /// [reader](crate::LockManager::rw_lock).
-    ///
-    /// With a [local hand-over](crate::Builder::local_handover) it is the largest token reserved for the lock, above
-    /// the token of the guard that the lease was made of.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -204,9 +204,8 @@ impl Lease {
         Some(Duration::from_micros(until.saturating_sub(wall_micros)))
     }
 
-    /// What the lock is on.
-    pub(crate) fn subject(&self) -> &Subject {
-        &self.subject
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
     }
 
     pub(crate) fn value(&self) -> &Value {
@@ -215,14 +214,6 @@ impl Lease {
 
     pub(crate) fn may_have_key(&self) -> &[bool] {
         &self.may_have_key
-    }
-
-    pub(crate) fn tokens(&self) -> Tokens {
-        Tokens {
-            value: self.value.clone(),
-            fencing: self.fencing,
-            claim: self.fencing,
-        }
     }
 }
 

@@ -215,6 +215,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod claim;
 mod clock;
 mod cluster;
 mod contend;
@@ -244,7 +245,6 @@ mod shown;
 mod spans;
 mod stats;
 mod status;
-mod subject;
 mod sync;
 mod token;
 mod value;
@@ -273,7 +273,7 @@ pub use crate::fencing::{FencingToken, Protocol};
 
 pub use crate::holder::Holder;
 
-pub use crate::status::{ListedLock, LockStatus, NodeStatus, SemaphoreStatus, View};
+pub use crate::status::{ListedLock, LockStatus, SemaphoreStatus};
 
 pub use crate::health::{Finding, Health, Severity};
 
@@ -285,11 +285,6 @@ pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause,
 #[cfg(test)]
 #[path = "../tests/sim/sim.rs"]
 mod sim;
-
-/// The arithmetic of this code, proved.
-#[cfg(test)]
-#[path = "../tests/lemmas/lemmas.rs"]
-mod lemmas;
 
 /// The code on these pages is run as doctests.
 #[cfg(doctest)]

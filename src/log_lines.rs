@@ -3,35 +3,22 @@
 //! A resource is quoted and escaped, so that no name can look like another line. No line has a token or a password in
 //! it.
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::time::Duration;
 
+use crate::claim::Resource;
 use crate::foreign::despite_panics;
 use crate::holder::Holder;
-use crate::subject::Subject;
 
 const LOCK: &str = "redlatch::lock";
 const NODE: &str = "redlatch::node";
 
-/// A lock as a line names it.
-#[derive(Clone, Copy)]
-pub(crate) struct Lock<'a>(pub(crate) &'a str, pub(crate) &'a Subject);
-
-impl Display for Lock<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self(resource, Subject::Read) => write!(f, "read lock {resource:?}"),
-            Self(resource, _) => write!(f, "lock {resource:?}"),
-        }
-    }
-}
-
-pub(crate) fn acquired(lock: Lock<'_>, waited: Duration) {
+pub(crate) fn acquired(lock: &Resource, waited: Duration) {
     despite_panics(|| log::debug!(target: LOCK, "{lock} acquired in {waited:.1?}"));
 }
 
 /// Instead of [`acquired`], after more than one attempt.
-pub(crate) fn waited(lock: Lock<'_>, waited: Duration, attempts: u32) {
+pub(crate) fn waited(lock: &Resource, waited: Duration, attempts: u32) {
     despite_panics(|| {
         log::debug!(
             target: LOCK,
@@ -59,16 +46,16 @@ pub(crate) fn contended(resource: &str, holder: Option<&Holder>) {
     });
 }
 
-pub(crate) fn lost(lock: Lock<'_>, cause: &dyn Display) {
+pub(crate) fn lost(lock: &Resource, cause: &dyn Display) {
     despite_panics(|| log::warn!(target: LOCK, "{lock} lost: {cause}"));
 }
 
-pub(crate) fn released(lock: Lock<'_>, held: Duration) {
+pub(crate) fn released(lock: &Resource, held: Duration) {
     despite_panics(|| log::debug!(target: LOCK, "{lock} released after {held:.1?}"));
 }
 
 /// Instead of [`released`], where too few nodes have answered.
-pub(crate) fn unconfirmed(lock: Lock<'_>) {
+pub(crate) fn unconfirmed(lock: &Resource) {
     despite_panics(|| {
         log::warn!(
             target: LOCK,
@@ -77,7 +64,7 @@ pub(crate) fn unconfirmed(lock: Lock<'_>) {
     });
 }
 
-pub(crate) fn healed(lock: Lock<'_>, node: &str) {
+pub(crate) fn healed(lock: &Resource, node: &str) {
     despite_panics(
         || log::debug!(target: LOCK, "{lock} set again on node {node}, which had no key of it"),
     );

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::clock::{self, Clock};
+use crate::claim::Kind;
+use crate::clock::Clock;
 use crate::cluster::{Cluster, Options};
-use crate::contend::handover::Allowance;
 use crate::error::Error;
 use crate::guard::{LockGuard, Shared};
 use crate::lease::Lease;
@@ -18,6 +18,7 @@ mod builder;
 mod call_record;
 mod locks;
 mod named;
+mod names;
 mod operations;
 mod reading;
 #[cfg(test)]
@@ -27,14 +28,11 @@ mod rw_lock;
 mod semaphore;
 mod several;
 mod turn;
-mod what;
 
-use self::acquire::LockOptions;
 pub use self::builder::Builder;
 pub use self::locks::Locks;
 pub use self::request::LockRequest;
 pub use self::rw_lock::RwLock;
-use self::what::What;
 
 /// Takes locks on a majority of independent Redis servers.
 ///
@@ -79,7 +77,7 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConfig`] when there is no URL, when one can't be used, or when two are the same server;
+    /// [`Error::Invalid`] when there is no URL, when one can't be used, or when two are the same server;
     /// [`Error::Forked`] in the child of a process that has built a manager.
     ///
     /// ```
@@ -127,8 +125,8 @@ impl LockManager {
     ///
     /// The error of the last attempt: [`Error::Held`], [`Error::Unavailable`] or [`Error::TooSlow`]. A thread that
     /// waited behind another thread until its timeout gets that thread's error, or [`Error::Held`] without asking a
-    /// node. Without any attempt: [`Error::InvalidTtl`] for a `ttl` of no more than the drift (1 % and 2 ms) or above
-    /// `max_ttl`, [`Error::InvalidResource`] for a name that is empty, longer than 64 KiB, or reserved (`…:fence`,
+    /// node. Without any attempt: [`Error::Invalid`] for a `ttl` of no more than the drift (1 % and 2 ms) or above
+    /// `max_ttl`, and for a name that is empty, longer than 64 KiB, or reserved (`…:fence`,
     /// `…redlatch:node`, or with `:redlatch:` in it), [`Error::Forked`] in a forked child, [`Error::NoRandomness`] when the
     /// operating system gives no random bytes for a token.
     ///
@@ -141,12 +139,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(
-            &What::Lock(resource),
-            ttl,
-            self.cluster().options.acquire_timeout,
-            &LockOptions::default(),
-        )
+        self.request(resource).ttl(ttl).lock()
     }
 
     /// Takes the lock on `resource` if it is free: one round over the nodes, and no waiting for a holder. If another
@@ -171,12 +164,7 @@ impl LockManager {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn try_lock(&self, resource: &str, ttl: Duration) -> Result<LockGuard, Error> {
-        self.acquire(
-            &What::Lock(resource),
-            ttl,
-            Duration::ZERO,
-            &LockOptions::default(),
-        )
+        self.request(resource).ttl(ttl).try_lock()
     }
 
     /// Takes the lock on `resource`, waiting for it up to `timeout`. [`Duration::MAX`] means without a bound.
@@ -199,7 +187,7 @@ impl LockManager {
         ttl: Duration,
         timeout: Duration,
     ) -> Result<LockGuard, Error> {
-        self.acquire(&What::Lock(resource), ttl, timeout, &LockOptions::default())
+        self.request(resource).ttl(ttl).try_lock_for(timeout)
     }
 
     /// Takes the lock on `resource`, waiting for it until `deadline`.
@@ -224,12 +212,7 @@ impl LockManager {
         ttl: Duration,
         deadline: Instant,
     ) -> Result<LockGuard, Error> {
-        self.acquire(
-            &What::Lock(resource),
-            ttl,
-            clock::until_instant(deadline),
-            &LockOptions::default(),
-        )
+        self.request(resource).ttl(ttl).try_lock_until(deadline)
     }
 
     /// Starts a request for the lock on `resource`, to set more than its name.
@@ -242,7 +225,7 @@ impl LockManager {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
-        LockRequest::new(self, What::Lock(resource))
+        LockRequest::new(self, resource, Kind::Lock)
     }
 
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.
@@ -264,8 +247,8 @@ impl LockManager {
     /// - [`Error::Lost`] when the lease has expired, by its own date or on the nodes, or when a majority of them does
     ///   not have its token: the lock was released, or the lease is of other nodes, or forged.
     /// - [`Error::Unavailable`] when too few nodes answered to tell.
-    /// - [`Error::InvalidLease`] when it is of another number of nodes or of the other [`Protocol`](crate::Protocol),
-    ///   [`Error::InvalidResource`] for a name that can't be locked, and [`Error::Forked`] in a forked child.
+    /// - [`Error::Invalid`] when the lease is of another number of nodes or of the other [`Protocol`](crate::Protocol), or its
+    ///   name can't be locked, and [`Error::Forked`] in a forked child.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -302,15 +285,10 @@ impl LockManager {
         Ok(guard.with_turns(turns))
     }
 
-    pub(crate) fn with_nodes(
-        nodes: Vec<Arc<Node>>,
-        clock: Clock,
-        options: Options,
-        handover: Option<Allowance>,
-    ) -> Self {
+    pub(crate) fn with_nodes(nodes: Vec<Arc<Node>>, clock: Clock, options: Options) -> Self {
         let cluster = Cluster::new(nodes, clock, options);
         Self {
-            shared: Shared::new(cluster, handover),
+            shared: Shared::new(cluster),
         }
     }
 

@@ -2,14 +2,13 @@
 //!
 //! From the top down:
 //!
-//! - `acquire`, `extend`, `release`, `pass`, `inspect`, `wait`, `health`, `fenced`: one verb each, with the reading of its replies.
-//!   `several` makes one vote of what a node says of several resources, `readers` reads what is said to readers and of them.
-//!   `probe` asks a node that failed whether it is back.
+//! - `acquire`, `extend`, `release`, `show`, `wait`, `health`: the verbs. `command` packs their commands, and `reply` reads the replies:
+//!   what a node says is read there and nowhere else. `probe` asks a node that failed whether it is back.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file; `sent` is what
 //!   happens after sending.
 //! - `checkout`: a slot of the pool that is in use for an exchange.
-//! - `request`: a command and its rules. `command` and `fence` pack the commands.
+//! - `request`: a command and its rules.
 //! - `slot`: what the r2d2 pool holds, and the rule for when a connection must not be used again.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered.
 //! - `breaker`, `gate`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end.
@@ -26,17 +25,16 @@ pub(crate) mod acquire;
 mod breaker;
 mod checkout;
 pub(crate) mod command;
+#[cfg(test)]
+mod doubles;
 mod echo;
 mod exchange;
 pub(crate) mod extend;
-pub(crate) mod fence;
-pub(crate) mod fenced;
 mod gate;
 #[cfg(test)]
 mod generations;
 pub(crate) mod health;
 mod identity;
-pub(crate) mod inspect;
 pub(crate) mod lanes;
 #[cfg(test)]
 mod lanes_limits;
@@ -44,21 +42,19 @@ mod lanes_limits;
 mod lanes_model;
 mod listeners;
 mod owed;
-pub(crate) mod pass;
 mod probe;
-mod readers;
 pub(crate) mod release;
 #[cfg(test)]
 mod remains;
+pub(crate) mod reply;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;
 mod request;
 mod round;
 #[cfg(test)]
 mod round_trips;
-pub(crate) mod scan;
 mod sent;
-pub(crate) mod several;
+pub(crate) mod show;
 mod slot;
 pub(crate) mod wait;
 
@@ -258,10 +254,6 @@ impl Ballot {
     pub(crate) fn is_left_out(&self) -> bool {
         self.report.vote.is_left_out()
     }
-}
-
-fn refused(error: &ServerError) -> Vote {
-    Vote::Failed(refusal(error))
 }
 
 fn refusal(error: &ServerError) -> NodeError {

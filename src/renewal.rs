@@ -49,27 +49,27 @@ impl Keeper {
         let cluster = self.cluster();
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
-        let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
+        let refuse = |reason: String| Err(Error::invalid("ttl", reason));
         let node_timeout = cluster.options.node_timeout;
         let least = node_timeout.saturating_mul(FEWEST_TIMEOUTS);
         if ttl < least {
             return refuse(format!(
-                "with keep-alive it must be at least {FEWEST_TIMEOUTS} node timeouts, {least:?}; ask for more or set a \
-                 shorter node_timeout"
+                "{ttl:?} is too short: with keep-alive it must be at least {FEWEST_TIMEOUTS} node timeouts, {least:?}; ask for \
+                 more or set a shorter node_timeout"
             ));
         }
         if let Some(limit) = keep_alive.limit()
             && limit < ttl
         {
             return refuse(format!(
-                "max_hold is shorter, {limit:?}; ask for a ttl of at most that"
+                "{ttl:?} is too long: max_hold is shorter, {limit:?}; ask for a ttl of at most that"
             ));
         }
         let least = node_timeout.saturating_mul(FEWEST_VALID_TIMEOUTS);
         if term.validity < least {
             return refuse(format!(
-                "with keep-alive {FEWEST_VALID_TIMEOUTS} node timeouts, {least:?}, must be left when the drift is taken \
-                 off; ask for more or set a smaller drift_factor"
+                "{ttl:?} is too short: with keep-alive {FEWEST_VALID_TIMEOUTS} node timeouts, {least:?}, must be left when the \
+                 drift is taken off; ask for more or set a smaller drift_factor"
             ));
         }
         self.start(Purpose::Renew)?;

@@ -19,7 +19,7 @@ pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
 /// Counters begin at zero and only grow, so a monitoring program takes the difference of two snapshots. Each counter is
 /// read by itself: while other threads lock, the counters may differ by the calls that are under way. A "call" is one
 /// of [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
-/// [`Error::InvalidTtl`](crate::Error::InvalidTtl), is counted nowhere.
+/// [`Error::Invalid`](crate::Error::Invalid), is counted nowhere.
 ///
 /// [`Display`](fmt::Display) is for people, and may change; [`open_metrics`](Self::open_metrics) is for Prometheus.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,9 +35,6 @@ pub struct Stats {
     /// Calls that found another thread of this manager with the lock or asking for it, and waited for that thread or
     /// failed.
     pub queued: u64,
-    /// Calls that got the lock from another thread of this manager, without asking a node; see
-    /// [`Builder::local_handover`](crate::Builder::local_handover).
-    pub handed_over: u64,
     /// Waits for another process that were ended early by its release.
     pub woken: u64,
     /// Calls that failed with [`Error::Held`](crate::Error::Held).
@@ -211,7 +208,6 @@ impl fmt::Display for Stats {
             acquired,
             contended,
             queued,
-            handed_over,
             woken,
             failed_held,
             failed_unavailable,
@@ -236,7 +232,7 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "calls     {attempts} attempts; {contended} contended, {queued} queued, {handed_over} handed over, {woken} woken"
+            "calls     {attempts} attempts; {contended} contended, {queued} queued, {woken} woken"
         )?;
         writeln!(
             f,

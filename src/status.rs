@@ -7,17 +7,15 @@ mod listed;
 mod semaphore;
 #[cfg(feature = "serde")]
 mod serialise;
-mod view;
 
 pub use self::listed::ListedLock;
 pub use self::semaphore::SemaphoreStatus;
-pub use self::view::{NodeStatus, View};
-
+use crate::error::{NodeError, NodeReport, ReadBy, Shown, Vote};
 use crate::holder::Holder;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
 ///
-/// There are exactly these six cases, so a `match` needs no further arm. Each case has the views of all nodes, which
+/// There are exactly these six cases, so a `match` needs no further arm. Each case has the answers of all nodes, which
 /// [`nodes`](Self::nodes) returns.
 ///
 /// ```
@@ -44,7 +42,7 @@ pub enum LockStatus {
     /// is that on each of several resources.
     #[non_exhaustive]
     Held {
-        /// The holder's token, as in [`View::Held`]; equal to [`LockGuard::token`](crate::LockGuard::token) if the
+        /// The holder's token, as in [`Vote::Held`]; equal to [`LockGuard::token`](crate::LockGuard::token) if the
         /// lock is that guard's.
         token: String,
         /// How long a majority will have the token, less the drift: the quorum-th largest time to live of the nodes
@@ -59,7 +57,7 @@ pub enum LockStatus {
         /// Who has the lock, if the holder says so.
         holder: Option<Holder>,
         /// What each node said, in the order in which they are asked to lock.
-        nodes: Vec<NodeStatus>,
+        nodes: Vec<NodeReport>,
     },
     /// A majority of the nodes has [readers](crate::LockManager::rw_lock) of the lock: further readers get it, and nobody else
     /// does.
@@ -78,7 +76,7 @@ pub enum LockStatus {
         /// writer gets the lock before.
         last: Duration,
         /// What each node said, in the order in which they are asked to lock.
-        nodes: Vec<NodeStatus>,
+        nodes: Vec<NodeReport>,
     },
     /// The lock rests on a majority of the nodes: it was given back before [its time](crate::LockRequest::at_least) was over,
     /// and nobody has it or gets it until then.
@@ -92,7 +90,7 @@ pub enum LockStatus {
         /// Who had the lock last, if that holder says so.
         holder: Option<Holder>,
         /// What each node said, in the order in which they are asked to lock.
-        nodes: Vec<NodeStatus>,
+        nodes: Vec<NodeReport>,
     },
     /// A majority of the nodes has no key: nobody holds the lock, and a client that asks now gets it.
     ///
@@ -100,7 +98,7 @@ pub enum LockStatus {
     #[non_exhaustive]
     Free {
         /// What each node said, in the order in which they are asked to lock.
-        nodes: Vec<NodeStatus>,
+        nodes: Vec<NodeReport>,
     },
     /// Nobody holds the lock, whatever the silent nodes have, and yet no majority is possible.
     ///
@@ -110,14 +108,14 @@ pub enum LockStatus {
     #[non_exhaustive]
     Blocked {
         /// What each node said, in the order in which they are asked to lock.
-        nodes: Vec<NodeStatus>,
+        nodes: Vec<NodeReport>,
     },
     /// Too few nodes answered to tell: the silent nodes may complete a holder's majority. Nodes with the key of a lock that
     /// lost its time to live, as by `PERSIST`, count as silent ones: its holder may still have it.
     #[non_exhaustive]
     Unknown {
         /// What each node said, in the order in which they are asked to lock.
-        nodes: Vec<NodeStatus>,
+        nodes: Vec<NodeReport>,
     },
 }
 
@@ -133,7 +131,7 @@ impl LockStatus {
     /// println!("{}", status.nodes()[1]); // why it did not answer
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn nodes(&self) -> &[NodeStatus] {
+    pub fn nodes(&self) -> &[NodeReport] {
         match self {
             Self::Held { nodes, .. }
             | Self::Read { nodes, .. }
@@ -150,39 +148,6 @@ impl LockStatus {
             self,
             Self::Held { .. } | Self::Read { .. } | Self::Resting { .. } | Self::Free { .. }
         )
-    }
-}
-
-/// Who has a key, as a part of a sentence.
-struct Shown<'v>(&'v str, Option<&'v Holder>);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() {
-            "an empty value"
-        } else {
-            self.0
-        })?;
-        match self.1 {
-            Some(holder) => write!(f, " ({holder})"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// How many readers there are, and for how long the first and the last of them to end.
-struct ReadBy(u64, Duration, Duration);
-
-impl fmt::Display for ReadBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(readers, first, last) = self;
-        let (first, last) = (format!("{first:.1?}"), format!("{last:.1?}"));
-        write!(f, "read by {readers}, oldest for another {first}")?;
-        // Of one reader they differ by the drift alone.
-        if *readers > 1 && last != first {
-            write!(f, ", last for another {last}")?;
-        }
-        Ok(())
     }
 }
 
@@ -220,7 +185,7 @@ impl fmt::Display for Summary<'_> {
             LockStatus::Blocked { .. } => {
                 f.write_str("held by nobody, and no majority is possible")
             }
-            LockStatus::Unknown { nodes } if nodes.iter().any(|node| node.view.lost_its_ttl()) => {
+            LockStatus::Unknown { nodes } if nodes.iter().any(lost_its_ttl) => {
                 f.write_str("unknown, the key lost its time to live")
             }
             LockStatus::Unknown { .. } => f.write_str("unknown, too few nodes answered"),
@@ -232,9 +197,19 @@ impl fmt::Display for LockStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Summary(self))?;
         for (i, node) in self.nodes().iter().enumerate() {
-            let mark = if i == 0 { ":" } else { ";" };
-            write!(f, "{mark} {node}")?;
+            f.write_str(if i == 0 { ": " } else { "; " })?;
+            if let Vote::Missing = node.vote {
+                write!(f, "{}: no key", node.node)?;
+            } else {
+                write!(f, "{node}")?;
+            }
         }
         Ok(())
     }
+}
+
+/// Whether the key is a lock that lost its time to live.
+fn lost_its_ttl(node: &NodeReport) -> bool {
+    let error = node.vote.failure();
+    error.is_some_and(NodeError::is_a_lock_without_ttl)
 }

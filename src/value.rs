@@ -288,18 +288,12 @@ mod tests {
 
     #[test]
     fn a_reply_has_every_value_that_may_have_a_label_and_no_longer_one() {
-        use crate::wire::scripts::{EXTEND, RELEASE, fenced};
+        use crate::wire::scripts::{DROP, KEEP, PASS, SHOW, TAKE};
         // Of a lock that lost its time to live, the token alone as well.
         let (token, longer) = (Token::HEX_LEN - 1, LONGEST + 1);
         let shortest = format!("(left == -1 and {token} or {})", token + 1);
         let range = format!("#value > {shortest} and #value < {longer}");
-        for script in [
-            EXTEND,
-            RELEASE,
-            fenced::ACQUIRE,
-            fenced::EXTEND,
-            fenced::RELEASE,
-        ] {
+        for script in [TAKE, KEEP, DROP, PASS, SHOW] {
             assert!(script.contains(&range), "{script}");
         }
     }

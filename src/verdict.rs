@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
 use crate::holder::Holder;
 use crate::quorum;
-use crate::status::{LockStatus, NodeStatus, View};
+use crate::status::LockStatus;
 
 /// The verdict on a held lock, from the votes on its extension, renewal, release or adoption.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub(crate) fn adopt(
 /// The cause of a loss that the votes show.
 pub(crate) fn loss(nodes: Vec<NodeReport>) -> LossCause {
     let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
-    let held = count(|vote| matches!(vote, Vote::Held { .. }) || vote.is_no_lock());
+    let held = count(|vote| vote.is_refusal() || vote.is_no_lock());
     let missing = count(|vote| matches!(vote, Vote::Missing));
     if held > missing {
         LossCause::Taken { nodes }
@@ -162,15 +162,18 @@ impl Tally {
                 Vote::Granted | Vote::Released => &mut tally.granted,
                 Vote::NotAsked => continue,
                 Vote::Failed(error) if error.is_left_out() => continue,
-                Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing | Vote::Failed(_) => {
-                    &mut tally.against
-                }
+                Vote::Held { .. }
+                | Vote::Read { .. }
+                | Vote::WriterWaits { .. }
+                | Vote::Stale { .. }
+                | Vote::Missing
+                | Vote::Failed(_) => &mut tally.against,
             };
             *counts = counts.saturating_add(1);
-            if matches!(vote, Vote::Held { .. } | Vote::Stale { .. }) {
+            if vote.is_refusal() || matches!(vote, Vote::Stale { .. }) {
                 tally.refused = tally.refused.saturating_add(1);
             }
-            if vote.is_for_a_writer() {
+            if matches!(vote, Vote::WriterWaits { .. }) {
                 tally.for_a_writer = tally.for_a_writer.saturating_add(1);
             }
             if matches!(vote, Vote::Failed(NodeError::Quarantined { .. })) {
@@ -211,9 +214,9 @@ impl Tally {
     }
 }
 
-/// Judges the views of the nodes on a lock; `drift` gives the drift of a time to live.
-pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Duration) -> LockStatus {
-    let count = |kind: fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
+/// Judges what the nodes have under a key; `drift` gives the drift of a time to live.
+pub(crate) fn of_keys(nodes: Vec<NodeReport>, drift: impl Fn(Duration) -> Duration) -> LockStatus {
+    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
     if let Some((key, left)) = holder(&nodes) {
         if key.resting {
             let times = times(&nodes, key);
@@ -241,19 +244,25 @@ pub(crate) fn of_views(nodes: Vec<NodeStatus>, drift: impl Fn(Duration) -> Durat
             nodes,
         };
     }
-    if quorum::is_reached(nodes.len(), count(|view| matches!(view, View::Free))) {
+    if quorum::is_reached(nodes.len(), count(|vote| matches!(vote, Vote::Missing))) {
         return LockStatus::Free { nodes };
     }
     // In the best case, all silent nodes have the value that most other nodes have, or readers as most of them do; and so have
     // those where the key lost its time to live.
     let most = keys(&nodes).map(|(key, _)| times(&nodes, key).len());
     let most = most.max().unwrap_or_default().max(readers.len());
-    let best_case = count(View::may_count).saturating_add(most);
+    let best_case = count(may_have_it).saturating_add(most);
     if quorum::is_reached(nodes.len(), best_case) {
         LockStatus::Unknown { nodes }
     } else {
         LockStatus::Blocked { nodes }
     }
+}
+
+/// Whether the node may be one of a majority that some holder has, for all that it tells.
+fn may_have_it(vote: &Vote) -> bool {
+    let error = vote.failure();
+    vote.is_silent() || error.is_some_and(NodeError::is_a_lock_without_ttl)
 }
 
 /// What identifies the value of a key.
@@ -265,20 +274,21 @@ struct Key<'v> {
 }
 
 /// The value that a majority has, and for how long a majority will have it.
-fn holder(nodes: &[NodeStatus]) -> Option<(Key<'_>, Duration)> {
+fn holder(nodes: &[NodeReport]) -> Option<(Key<'_>, Duration)> {
     let of = |key| quorum::time_of_a_majority(nodes.len(), times(nodes, key));
     keys(nodes).find_map(|(key, _)| Some((key, of(key)?)))
 }
 
 /// The values of the keys that are locks, with their times to live.
-fn keys(nodes: &[NodeStatus]) -> impl Iterator<Item = (Key<'_>, Duration)> {
+fn keys(nodes: &[NodeReport]) -> impl Iterator<Item = (Key<'_>, Duration)> {
     nodes.iter().filter_map(|node| {
-        if let View::Held {
-            token,
-            remaining,
+        if let Vote::Held {
+            token: Some(token),
+            remaining: Some(remaining),
             holder,
             resting,
-        } = &node.view
+            ..
+        } = &node.vote
         {
             let key = Key {
                 token,
@@ -293,20 +303,25 @@ fn keys(nodes: &[NodeStatus]) -> impl Iterator<Item = (Key<'_>, Duration)> {
 }
 
 /// The times to live of the keys with this value.
-fn times(nodes: &[NodeStatus], key: Key<'_>) -> Vec<Duration> {
+fn times(nodes: &[NodeReport], key: Key<'_>) -> Vec<Duration> {
     let own = keys(nodes).filter(|(other, _)| *other == key);
     own.map(|(_, remaining)| remaining).collect()
 }
 
 /// Of each node that has readers: how many, for how long the first of them, and for how long the last.
-fn readers(nodes: &[NodeStatus]) -> Vec<(u64, Duration, Duration)> {
-    let of_node = |node: &NodeStatus| match node.view {
-        View::Read {
+fn readers(nodes: &[NodeReport]) -> Vec<(u64, Duration, Duration)> {
+    let of_node = |node: &NodeReport| {
+        if let Vote::Read {
             readers,
-            remaining,
+            first: Some(first),
             last,
-        } => Some((readers, remaining, last)),
-        View::Held { .. } | View::Free | View::Failed(_) => None,
+            ..
+        } = node.vote
+        {
+            Some((readers, first, last))
+        } else {
+            None
+        }
     };
     nodes.iter().filter_map(of_node).collect()
 }
@@ -323,4 +338,4 @@ fn of_a_majority(nodes: usize, readers: &[(u64, Duration, Duration)]) -> Option<
 #[cfg(test)]
 mod exhaustive;
 #[cfg(test)]
-mod views;
+mod keys;

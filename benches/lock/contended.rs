@@ -34,11 +34,7 @@ fn threads(table: &mut Table, servers: &[Server], effort: Effort) {
     let floor = crowd_of(&Queue::new(floor, "bench:floor"));
     table.row(waits("floor", &floor));
     table.row(rate("floor", &floor));
-    for (mode, least) in [
-        (Mode::Sequential, 600.0),
-        (Mode::Overlapped, 720.0),
-        (Mode::HandOver, 850.0),
-    ] {
+    for (mode, least) in [(Mode::Sequential, 600.0), (Mode::Overlapped, 720.0)] {
         let name = mode.name();
         let crowd = crowd_of(&Redlatch::new(&urls, mode));
         let p99 = crowd.waits().percentile(99).as_secs_f64();

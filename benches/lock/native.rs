@@ -15,10 +15,13 @@ use crate::table::{Row, Samples, Table};
 
 /// The script of a release, as the crate sends it.
 const RELEASE: &str = concat!(
-    include_str!("../../src/wire/scripts/refusal.lua"),
-    include_str!("../../src/wire/scripts/ring.lua"),
+    "--!df flags=allow-undeclared-keys\n-- redlatch drop\n",
+    include_str!("../../src/wire/scripts/drop_plain.lua"),
+    include_str!("../../src/wire/scripts/prelude.lua"),
+    include_str!("../../src/wire/scripts/readers.lua"),
+    include_str!("../../src/wire/scripts/wake.lua"),
     include_str!("../../src/wire/scripts/give_back.lua"),
-    include_str!("../../src/wire/scripts/release.lua"),
+    include_str!("../../src/wire/scripts/drop.lua"),
 );
 
 const RUNS: usize = 5;

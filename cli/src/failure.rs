@@ -48,13 +48,7 @@ impl From<Error> for Failure {
                 (UNAVAILABLE, "see 'redlatch health'")
             }
             Error::Lost { .. } => (LOST, "see 'redlatch status'"),
-            Error::InvalidTtl { .. } => (USAGE, "see --node-timeout, and max_ttl in redlatch.toml"),
-            Error::InvalidPermits { .. } => (USAGE, "see --max and --slot"),
-            Error::InvalidAtLeast { .. } => (USAGE, "see max_ttl in redlatch.toml"),
-            Error::InvalidToken { .. } => (USAGE, "see 'redlatch status'"),
-            Error::InvalidResource { .. }
-            | Error::InvalidHolder { .. }
-            | Error::InvalidConfig { .. } => (USAGE, "try 'redlatch --help'"),
+            Error::Invalid { field, .. } => (USAGE, advice_on(field)),
             Error::NoRandomness { .. } => (SYSTEM, "look at the machine"),
             // Neither can happen here: this program does not fork, and `open_nodes.rs` has its own words.
             Error::Forked | Error::NotOpened { .. } | _ => (SYSTEM, "please report this"),
@@ -62,6 +56,16 @@ impl From<Error> for Failure {
         let source = std::error::Error::source(&error);
         let source = source.map_or(String::new(), |source| format!(": {source}"));
         Self::new(code, format!("{error}{source}; {advice}"))
+    }
+}
+
+fn advice_on(field: &str) -> &'static str {
+    match field {
+        "ttl" => "see --node-timeout, and max_ttl in redlatch.toml",
+        "permits" | "slot" => "see --max and --slot",
+        "at_least" => "see max_ttl in redlatch.toml",
+        "token" => "see 'redlatch status'",
+        _ => "try 'redlatch --help'",
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use log::info;
-use redlatch::{Error, LockManager, LockStatus, NodeError, View};
+use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
 
 use crate::clock;
 use crate::durations;
@@ -99,7 +99,7 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
         Err(error) => return unseen(name, error),
     };
     let nodes = status.nodes();
-    let count = |kind: &dyn Fn(&View) -> bool| nodes.iter().filter(|node| kind(&node.view)).count();
+    let count = |kind: &dyn Fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
     let of = nodes.len();
     match status {
         LockStatus::Held {
@@ -108,8 +108,7 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
             holder,
             ..
         } => {
-            let has =
-                |view: &View| matches!(view, View::Held { token: other, .. } if other == token);
+            let has = |vote: &Vote| matches!(vote, Vote::Held { token: other, .. } if other.as_ref() == Some(token));
             let holder = match holder {
                 Some(holder) => holder.to_string(),
                 None => token.chars().take(8).collect(),
@@ -134,7 +133,7 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
             format!("{name} is read by {readers}, for another {last} at most")
         }
         LockStatus::Free { .. } => {
-            let free = count(&|view| matches!(view, View::Free));
+            let free = count(&|vote| matches!(vote, Vote::Missing));
             format!("{name} is free on {free} of {of} nodes")
         }
         LockStatus::Blocked { .. } => {
@@ -142,7 +141,7 @@ fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
             format!("{name} is nobody's, and keys of it are on {keys} of {of} nodes")
         }
         LockStatus::Unknown { .. } => {
-            let answers = count(&|view| matches!(view, View::Free) || is_taken(view));
+            let answers = count(&|vote| matches!(vote, Vote::Missing) || is_taken(vote));
             format!("too few nodes say who holds {name}: {answers} of {of}")
         }
     }
@@ -152,10 +151,10 @@ fn unseen(name: &Name, error: &Error) -> String {
     output::presentable(&format!("{name} can't be looked at: {error}"))
 }
 
-fn is_taken(view: &View) -> bool {
+fn is_taken(vote: &Vote) -> bool {
     matches!(
-        view,
-        View::Held { .. } | View::Read { .. } | View::Failed(NodeError::NotALock { .. })
+        vote,
+        Vote::Held { .. } | Vote::Read { .. } | Vote::Failed(NodeError::NotALock { .. })
     )
 }
 

@@ -14,22 +14,17 @@ pub(crate) fn refusal(request: &Request<'_>, error: Error) -> Failure {
     {
         return Failure::new(request.held_code, held(request, &error, (resource, nodes)));
     }
-    if let Error::InvalidTtl { reason, .. } = &error
-        && request.hold_time.ttl_is_from_max_hold
-    {
-        return Failure::usage(format!(
+    let Error::Invalid { field, reason, .. } = &error else {
+        return error.into();
+    };
+    match *field {
+        "ttl" if request.hold_time.ttl_is_from_max_hold => Failure::usage(format!(
             "--max-hold {} can't be used, because the ttl is no longer than that: {reason}",
             durations::exact(request.hold_time.ttl)
-        ));
+        )),
+        "at_least" => Failure::usage(format!("--at-least can't be used: {reason}")),
+        _ => error.into(),
     }
-    if let Error::InvalidAtLeast {
-        at_least, reason, ..
-    } = &error
-    {
-        let at_least = durations::exact(*at_least);
-        return Failure::usage(format!("--at-least {at_least} can't be used: {reason}"));
-    }
-    error.into()
 }
 
 /// Who is in the way, and what to do.
@@ -52,7 +47,12 @@ fn held(request: &Request<'_>, error: &Error, (resource, nodes): (&str, &[NodeRe
             )
         }
         None => {
-            let is_held = |report: &&NodeReport| matches!(report.vote, Vote::Held { .. });
+            let is_held = |report: &&NodeReport| {
+                matches!(
+                    report.vote,
+                    Vote::Held { .. } | Vote::Read { .. } | Vote::WriterWaits { .. }
+                )
+            };
             let of = nodes.len();
             let count = nodes.iter().filter(is_held).count();
             let asked = format!("on {count} of {of} nodes, as far as they were asked{waited}");

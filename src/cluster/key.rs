@@ -1,12 +1,12 @@
 //! The key of a resource.
 
+use std::slice;
 use std::sync::Arc;
 
 use super::Cluster;
+use crate::claim::{Kind, Resource, SLOT, slot_key};
 use crate::error::Error;
 use crate::fencing::{FENCE, MARKER};
-use crate::node::command::{Keys, KeysOfAll, slot_key};
-use crate::subject::Subject;
 use crate::token::Token;
 
 /// Keys are short. The bound stops a mistake, such as a file's content as a name, before it is sent to the servers.
@@ -18,17 +18,26 @@ impl Cluster {
         [self.options.key_prefix.as_str(), resource].concat()
     }
 
-    /// The keys of a lock on this subject, whose name was checked.
-    pub(crate) fn keys_of(&self, resource: &str, subject: &Subject) -> Keys {
-        match subject {
-            Subject::Lock => Keys::Lock(self.key(resource)),
-            Subject::Slot(slot) => Keys::Lock(slot_key(&self.key(resource), *slot)),
-            Subject::Read => Keys::Read(self.key(resource)),
-            Subject::Several(names) => Keys::All(KeysOfAll {
-                keys: names.iter().map(|name| self.key(name)).collect(),
-                names: Arc::clone(names),
-            }),
+    /// What a lock of this kind is on. The names were checked.
+    pub(crate) fn resource(&self, name: &Arc<str>, kind: Kind) -> Resource {
+        let keys = match &kind {
+            Kind::Lock | Kind::Read | Kind::Permit(_) => vec![self.key(name)],
+            Kind::Slot(slot) => vec![slot_key(&self.key(name), *slot)],
+            Kind::Several(names) => names.iter().map(|name| self.key(name)).collect(),
+        };
+        Resource {
+            name: Arc::clone(name),
+            kind,
+            keys,
         }
+    }
+
+    /// As [`Self::resource`], if each name is valid.
+    pub(crate) fn checked(&self, name: &Arc<str>, kind: Kind) -> Result<Resource, Error> {
+        for name in kind.names().map_or(slice::from_ref(name), |names| names) {
+            self.checked_key(name)?;
+        }
+        Ok(self.resource(name, kind))
     }
 
     /// The key of a lock that is tried to see whether nodes give locks. No name has such a key, and no other attempt this one.
@@ -40,19 +49,18 @@ impl Cluster {
     pub(crate) fn checked_key(&self, resource: &str) -> Result<String, Error> {
         let key = self.key(resource);
         if resource.is_empty() {
-            let reason = String::from("the name is empty; give one");
-            return Err(Error::InvalidResource { reason });
+            return Err(Error::invalid("resource", "the name is empty; give one"));
         }
         if key.len() > LONGEST_KEY {
             let reason = format!(
                 "a name has at most {LONGEST_KEY} bytes with the key_prefix, this has {}; choose a shorter one",
                 key.len()
             );
-            return Err(Error::InvalidResource { reason });
+            return Err(Error::invalid("resource", reason));
         }
         if let Some(objection) = objection(&key) {
             let reason = format!("the key {key:?}: {objection}; choose another name or key_prefix");
-            return Err(Error::InvalidResource { reason });
+            return Err(Error::invalid("resource", reason));
         }
         Ok(key)
     }
@@ -67,7 +75,7 @@ impl Cluster {
                 "a name has at most {LONGEST_KEY} bytes with the key_prefix, and this beginning of one has {}; give less",
                 prefix.len()
             );
-            return Err(Error::InvalidResource { reason });
+            return Err(Error::invalid("resource", reason));
         }
         Ok(prefix)
     }
@@ -87,9 +95,6 @@ impl Cluster {
         Some((resource.to_owned(), slot))
     }
 }
-
-/// Between the key of a semaphore and the number of a slot, in the key of the slot.
-const SLOT: &str = ":redlatch:slot:";
 
 /// The number of a slot in the one way in which it is written.
 fn slot_number(text: &str) -> Option<u32> {

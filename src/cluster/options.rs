@@ -69,38 +69,41 @@ impl Options {
 
     /// The minimum hold that was asked for, if it can be promised.
     pub(crate) fn minimum(&self, at_least: Duration) -> Result<Duration, Error> {
-        let refuse = |reason| Err(Error::InvalidAtLeast { at_least, reason });
         if at_least.is_zero() {
-            return refuse(
-                "a lock is held for longer than that anyway; ask for more, or leave it out"
-                    .to_owned(),
-            );
+            let reason = "a lock is held for longer than 0 s anyway; ask for more, or leave it out";
+            return Err(Error::invalid("at_least", reason));
         }
-        if at_least > self.max_ttl {
-            return refuse(format!(
-                "the longest is max_ttl, {:?}; ask for less or raise max_ttl",
-                self.max_ttl
-            ));
-        }
+        self.refuse_too_long("at_least", at_least)?;
         Ok(at_least)
+    }
+
+    fn refuse_too_long(&self, field: &'static str, span: Duration) -> Result<(), Error> {
+        let max_ttl = self.max_ttl;
+        if span <= max_ttl {
+            return Ok(());
+        }
+        let reason = format!(
+            "{span:?} is too long: the longest is max_ttl, {max_ttl:?}; ask for less or raise max_ttl"
+        );
+        Err(Error::invalid(field, reason))
     }
 
     /// The ttl in whole milliseconds, and the validity that it gives.
     pub(crate) fn term(&self, ttl: Duration) -> Result<Term, Error> {
-        let refuse = |reason| Err(Error::InvalidTtl { ttl, reason });
-        if ttl > self.max_ttl {
-            return refuse(format!(
-                "the longest is max_ttl, {:?}; ask for less or raise max_ttl",
-                self.max_ttl
-            ));
-        }
+        self.term_of("ttl", ttl)
+    }
+
+    /// The same, for a ttl that is called so.
+    pub(crate) fn term_of(&self, field: &'static str, ttl: Duration) -> Result<Term, Error> {
+        self.refuse_too_long(field, ttl)?;
         let whole = Duration::from_millis(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let drift = self.drift(whole);
         let validity = quorum::validity(whole, Duration::ZERO, drift);
         if validity.is_zero() {
-            return refuse(format!(
-                "the clocks' drift alone, {drift:.1?}, uses it up; ask for more"
-            ));
+            let reason = format!(
+                "{ttl:?} is too short: the clocks' drift alone, {drift:.1?}, uses it up; ask for more"
+            );
+            return Err(Error::invalid(field, reason));
         }
         Ok(Term {
             ttl: whole,

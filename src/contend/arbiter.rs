@@ -6,9 +6,12 @@ use std::time::Duration;
 use super::cancel::{Cancel, Patience};
 use super::order::Order;
 use super::slots::{Slots, in_turn};
+use crate::claim::{Kind, Resource};
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::node::wait::{ListenOutcome, Listener, LockState, LookReply, Target, WhenFree};
+use crate::node::command::WhenFree;
+use crate::node::reply::{LockState, LookReply};
+use crate::node::wait::{ListenOutcome, Listener};
 
 /// How often the one node is asked before all nodes are: its key may be a remainder without a majority, and nobody's
 /// lock.
@@ -34,7 +37,7 @@ const PRECISION: Duration = Duration::from_millis(2);
 /// What a call asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'c> {
-    pub(crate) target: Target<'c>,
+    pub(crate) resource: &'c Resource,
     /// None if it is a lock.
     pub(crate) semaphore: Option<Semaphore<'c>>,
 }
@@ -106,7 +109,10 @@ impl<'c> Wait<'c> {
         let Error::Held { nodes, .. } = error else {
             return;
         };
-        let is_a_holder = |report: &NodeReport| matches!(&report.vote, Vote::Held { remaining: Some(left), readers: None, .. } if !left.is_zero());
+        let is_a_holder = |report: &NodeReport| {
+            let vote = &report.vote;
+            matches!(vote, Vote::Held { remaining: Some(left), .. } | Vote::WriterWaits { remaining: left } if !left.is_zero())
+        };
         // The slots of a semaphore are many locks, and each has its own nodes.
         let is_lock = self.wanted.semaphore.is_none();
         let has_holder = is_lock && nodes.iter().any(is_a_holder);
@@ -117,7 +123,12 @@ impl<'c> Wait<'c> {
                 !error.is_left_out() && !matches!(error, NodeError::NotALock { .. })
             }
             Vote::Granted | Vote::Released => has_holder,
-            Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing | Vote::NotAsked => false,
+            Vote::Held { .. }
+            | Vote::Read { .. }
+            | Vote::WriterWaits { .. }
+            | Vote::Stale { .. }
+            | Vote::Missing
+            | Vote::NotAsked => false,
         };
         self.passed_over.extend(votes.clone().map(tells_nothing));
         if is_lock
@@ -133,21 +144,16 @@ impl<'c> Wait<'c> {
     /// The key that readers have, by this vote of a node that refused a writer. Where the first node refuses the writer, a look
     /// there leaves an intent in any case.
     fn read_by_others(&self, vote: &Vote) -> Option<&'c str> {
-        let Vote::Held {
-            readers: Some(_),
-            resource,
-            ..
-        } = vote
-        else {
+        let Vote::Read { resource, .. } = vote else {
             return None;
         };
-        match self.wanted.target {
-            Target::Lock(key) => Some(key),
-            Target::All(keys) => {
-                let key = self.cluster.key(resource.as_ref()?);
-                keys.iter().find(|each| **each == key).map(String::as_str)
+        let wanted = self.wanted.resource;
+        match (&wanted.kind, resource) {
+            (Kind::Lock, _) => Some(wanted.key()),
+            (Kind::Several(names), Some(name)) if names.contains(name) => {
+                Some(wanted.key_of(Some(name)))
             }
-            Target::Read(_) | Target::Slots(..) => None,
+            _ => None,
         }
     }
 
@@ -157,7 +163,7 @@ impl<'c> Wait<'c> {
         let look = match self.wanted.semaphore {
             // One look is made even by a call that does not wait, unless this manager has all slots itself.
             Some(semaphore) if !self.without_own(0..semaphore.permits).is_empty() => {
-                let how = (self.wanted.target, WhenFree::Take);
+                let how = (self.wanted.resource, WhenFree::Take);
                 self.look(Duration::ZERO, how, || self.patience.is_cancelled())
             }
             _ => None,
@@ -217,19 +223,20 @@ impl<'c> Wait<'c> {
     /// time has passed. Returns the attempts to make.
     pub(crate) fn wait(&mut self, mut when_free: WhenFree) -> Result<Round, Error> {
         let cluster = self.cluster;
-        let mut target = self.wanted.target;
-        if let Some(key) = self.read_elsewhere {
+        let elsewhere = self.read_elsewhere.map(Resource::of_key);
+        let mut resource = self.wanted.resource;
+        if let Some(elsewhere) = &elsewhere {
             // The readers of the other nodes were there before its intent, and no bell of this one tells of their end. The intent
             // needs no bell, so it is left also where this client can't listen.
-            (target, when_free) = (Target::Lock(key), WhenFree::Intend);
+            (resource, when_free) = (elsewhere, WhenFree::Intend);
         }
         for _ in 0..MOST_POLLS {
             let next = if self.hints < self.most_hints() || when_free == WhenFree::Intend {
-                self.poll(cluster.delay()?, target, when_free)
+                self.poll(cluster.delay()?, resource, when_free)
             } else {
                 Next::Sleep
             };
-            (target, when_free) = (self.wanted.target, WhenFree::Take);
+            (resource, when_free) = (self.wanted.resource, WhenFree::Take);
             match next {
                 Next::Attempt(slots) => {
                     self.hints = self.hints.saturating_add(1);
@@ -255,9 +262,10 @@ impl<'c> Wait<'c> {
     }
 
     fn most_hints(&self) -> u32 {
-        match self.wanted.target {
-            Target::Read(_) => MOST_HINTS_TO_READ,
-            Target::Lock(_) | Target::Slots(..) | Target::All(_) => MOST_HINTS,
+        if self.wanted.resource.is_read() {
+            MOST_HINTS_TO_READ
+        } else {
+            MOST_HINTS
         }
     }
 
@@ -266,7 +274,7 @@ impl<'c> Wait<'c> {
     fn look(
         &self,
         span: Duration,
-        (target, when_free): (Target<'_>, WhenFree),
+        (resource, when_free): (&Resource, WhenFree),
         is_over: impl Fn() -> bool,
     ) -> Option<(LookReply, Option<Listener<'c>>)> {
         let skipped = self.passed_over.iter().copied();
@@ -281,7 +289,7 @@ impl<'c> Wait<'c> {
             } else {
                 span
             };
-            let mut look = node.look(target, announced, when_free)?;
+            let mut look = node.look(resource, announced, when_free)?;
             look.free = self.without_own(look.free);
             let is_announced = look.is_announced;
             Some((look, listener.filter(|_| is_announced)))
@@ -289,12 +297,12 @@ impl<'c> Wait<'c> {
     }
 
     /// Looks at the lock. Waits for its release, for the end of the key, or for `delay`.
-    fn poll(&self, delay: Duration, target: Target<'_>, when_free: WhenFree) -> Next {
+    fn poll(&self, delay: Duration, resource: &Resource, when_free: WhenFree) -> Next {
         let cluster = self.cluster;
         let left = || self.patience.left(&cluster.clock);
         let delay = delay.min(left());
         // A node that hangs may use up the remaining time.
-        let how = (target, when_free);
+        let how = (resource, when_free);
         let Some((look, listener)) = self.look(delay, how, || left().is_zero()) else {
             return Next::Sleep;
         };
@@ -324,14 +332,14 @@ impl<'c> Wait<'c> {
         let longest = left().saturating_add(PRECISION);
         let given_up = self.patience.cancel.as_ref().map(Cancel::flag);
         let listen = |listener: Listener<'_>| {
-            let bell = target.bell(look.place);
+            let bell = resource.bell(look.place);
             listener.listen(&bell, span, longest, given_up)
         };
         match listener.map(listen) {
             Some(ListenOutcome::Release) => {
                 cluster.stats.woken.count();
                 // Another slot may be free, or another one of several resources be held.
-                if is_semaphore || matches!(self.wanted.target, Target::All(_)) {
+                if is_semaphore || self.wanted.resource.kind.names().is_some() {
                     Next::Woken
                 } else {
                     Next::Attempt(Vec::new())

@@ -76,7 +76,7 @@ pub(crate) struct Turn<T: Tenant> {
 /// The first thread of a line, which may have left since.
 pub(crate) struct First<T: Tenant>(Arc<Waiter<T>>);
 
-/// A turn, and what was handed over with it.
+/// A turn, and what the thread before has left with it.
 pub(crate) type TurnAndGuard<T> = (Turn<T>, Option<<T as Tenant>::Guard>);
 
 impl<T: Tenant> Queue<T> {

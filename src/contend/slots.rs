@@ -17,12 +17,23 @@ const MOST_ATTEMPTS: usize = 8;
 /// Refuses a number of permits that no semaphore can have.
 pub(crate) fn check_permits(permits: u32) -> Result<(), Error> {
     let reason = match permits {
-        0 => "nobody would ever get one; ask for at least 1",
+        0 => "nobody would ever get one of 0; ask for at least 1".to_owned(),
         1..=MOST_PERMITS => return Ok(()),
-        _ => "the most are 256; ask for fewer, or split the work into several semaphores",
+        _ => format!(
+            "{permits} are too many; ask for at most 256, or split the work into several semaphores"
+        ),
     };
-    let reason = reason.to_owned();
-    Err(Error::InvalidPermits { permits, reason })
+    Err(Error::invalid("permits", reason))
+}
+
+/// Refuses a slot that no semaphore can have.
+pub(crate) fn check_slot(slot: u32) -> Result<(), Error> {
+    if slot < MOST_PERMITS {
+        return Ok(());
+    }
+    let reason =
+        format!("no semaphore has slot {slot}; give one of 0 to 255, as its status shows it");
+    Err(Error::invalid("slot", reason))
 }
 
 /// The order in which these slots are asked for: from a random one on, so that contenders begin at different slots.
@@ -56,7 +67,7 @@ impl Slots {
 
     pub(crate) fn take(self: &Arc<Self>, lease: &Arc<LeaseState>) -> Seat {
         let mut taken = self.taken.lock();
-        let of_semaphore = taken.entry(Arc::clone(&lease.resource)).or_default();
+        let of_semaphore = taken.entry(Arc::clone(lease.name())).or_default();
         of_semaphore.push(Arc::clone(lease));
         Seat {
             slots: Arc::clone(self),
@@ -79,8 +90,9 @@ impl Slots {
     ) -> Vec<u32> {
         let taken = self.taken.lock();
         let own = taken.get(semaphore).map_or(&[][..], Vec::as_slice);
-        let has =
-            |lease: &Arc<LeaseState>, slot| lease.slot() == Some(slot) && now < lease.deadline();
+        let has = |lease: &Arc<LeaseState>, slot| {
+            lease.claim.resource.kind.slot() == Some(slot) && now < lease.deadline()
+        };
         let is_own = |slot: &u32| own.iter().any(|lease| has(lease, *slot));
         slots.filter(|slot| !is_own(slot)).collect()
     }
@@ -93,10 +105,10 @@ impl Drop for Seat {
             return;
         }
         let mut taken = self.slots.taken.lock();
-        if let Some(of_semaphore) = taken.get_mut(&self.lease.resource) {
+        if let Some(of_semaphore) = taken.get_mut(self.lease.name()) {
             of_semaphore.retain(|lease| !Arc::ptr_eq(lease, &self.lease));
             if of_semaphore.is_empty() {
-                taken.remove(&self.lease.resource);
+                taken.remove(self.lease.name());
             }
         }
     }
@@ -108,12 +120,10 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::claim::{Claim, Kind};
     use crate::clock::{Clock, FakeClock};
     use crate::cluster::Owner;
-    use crate::lease::state::Tokens;
     use crate::lease::state::standing::Standing;
-    use crate::subject::Subject;
-    use crate::token::Token;
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
@@ -122,15 +132,10 @@ pub(super) mod tests {
     /// A permit with this slot of `exports`.
     pub(in crate::contend) fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
         let clock = Clock::from(FakeClock::new());
-        let tokens = Tokens {
-            value: Token::random(&clock).unwrap().into(),
-            fencing: None,
-            claim: None,
-        };
+        let claim = Claim::of_kind("exports", Kind::Slot(slot));
         let owed = [Standing::MayHaveKey; 3].into_iter().collect();
-        let (owner, name) = (Owner::new(&clock), "exports".into());
-        let lease = LeaseState::new(&owner, &name, tokens, owed, (at(0), until));
-        Arc::new(lease.on(Subject::Slot(slot)))
+        let owner = Owner::new(&clock);
+        Arc::new(LeaseState::new(&owner, claim, owed, (at(0), until)))
     }
 
     #[test]
@@ -156,7 +161,7 @@ pub(super) mod tests {
             (0, Some("at least 1")),
             (1, None),
             (256, None),
-            (257, Some("fewer")),
+            (257, Some("at most 256")),
         ] {
             let told = check_permits(permits).err().map(|error| error.to_string());
             let is_told = told

@@ -27,7 +27,7 @@ impl fmt::Display for Error {
                 waited,
                 nodes,
                 ..
-            } if is_for_a_writer(nodes) => write!(
+            } if writer_waits(nodes) => write!(
                 f,
                 "a writer waits for the lock on {resource:?}, and comes before further readers (waited {waited:.1?}): {}",
                 Reports(nodes)
@@ -105,18 +105,7 @@ impl fmt::Display for Error {
                 "the nodes were not opened, because not all of them are fresh: {}",
                 Reports(nodes)
             ),
-            Self::InvalidTtl { ttl, reason } => write!(f, "invalid ttl of {ttl:?}: {reason}"),
-            Self::InvalidAtLeast { at_least, reason } => {
-                write!(f, "invalid at_least of {at_least:?}: {reason}")
-            }
-            Self::InvalidResource { reason } => write!(f, "invalid resource: {reason}"),
-            Self::InvalidPermits { permits, reason } => {
-                write!(f, "invalid number of permits, {permits}: {reason}")
-            }
-            Self::InvalidHolder { reason } => write!(f, "invalid holder: {reason}"),
-            Self::InvalidLease { reason } => write!(f, "invalid lease: {reason}"),
-            Self::InvalidToken { reason } => write!(f, "invalid token: {reason}"),
-            Self::InvalidConfig { reason } => write!(f, "invalid configuration: {reason}"),
+            Self::Invalid { field, reason } => write!(f, "invalid {field}: {reason}"),
             Self::Forked => f.write_str(
                 "a forked child can use no LockManager, neither its parent's nor one of its own: execute a program in the \
                  child, or fork before the first LockManager is built",
@@ -131,8 +120,37 @@ impl fmt::Display for Error {
 
 /// Whether more nodes say that the lock rests than that somebody has it.
 pub(super) fn is_resting(nodes: &[NodeReport]) -> bool {
-    let votes = || nodes.iter().map(|report| &report.vote);
-    let is_told = |vote: &&Vote| {
+    let rests = count(nodes, |vote| {
+        matches!(vote, Vote::Held { resting: true, .. })
+    });
+    // A node that tells no more than that there is a key may have one that rests.
+    let told = count(nodes, |vote| {
+        vote.is_refusal()
+            && !matches!(
+                vote,
+                Vote::Held {
+                    remaining: None,
+                    ..
+                }
+            )
+    });
+    rests.saturating_mul(2) > told
+}
+
+/// Whether more nodes have something that is no lock under the key than another holder's.
+pub(super) fn is_no_lock(nodes: &[NodeReport]) -> bool {
+    count(nodes, Vote::is_no_lock) > count(nodes, Vote::is_refusal)
+}
+
+/// Whether a reader was refused because a writer waits.
+pub(super) fn writer_waits(nodes: &[NodeReport]) -> bool {
+    count(nodes, |vote| matches!(vote, Vote::WriterWaits { .. })) > 0
+}
+
+/// The largest number of readers that a node names, unless more nodes say that somebody has the lock alone.
+pub(super) fn readers(nodes: &[NodeReport]) -> Option<u64> {
+    let named = nodes.iter().filter_map(|report| report.vote.readers());
+    let alone = count(nodes, |vote| {
         matches!(
             vote,
             Vote::Held {
@@ -140,43 +158,17 @@ pub(super) fn is_resting(nodes: &[NodeReport]) -> bool {
                 ..
             }
         )
-    };
-    let rests = votes().filter(|vote| vote.is_resting()).count();
-    rests.saturating_mul(2) > votes().filter(is_told).count()
+    });
+    let is_read = named.clone().count() >= alone;
+    named.max().filter(|_| is_read)
 }
 
-/// Whether more nodes have something that is no lock under the key than another holder's.
-pub(super) fn is_no_lock(nodes: &[NodeReport]) -> bool {
-    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|report| kind(&report.vote)).count();
-    count(Vote::is_no_lock) > count(|vote| matches!(vote, Vote::Held { .. }))
-}
-
-/// Whether a reader was refused because a writer waits.
-pub(super) fn is_for_a_writer(nodes: &[NodeReport]) -> bool {
-    nodes.iter().any(|report| report.vote.is_for_a_writer())
-}
-
-/// The largest number of readers that a node names, unless more nodes say that somebody has the lock alone.
-pub(super) fn readers(nodes: &[NodeReport]) -> Option<u64> {
-    let named = || nodes.iter().filter_map(|report| report.vote.readers());
-    let is_alone = |report: &&NodeReport| {
-        matches!(
-            report.vote,
-            Vote::Held {
-                remaining: Some(_),
-                readers: None,
-                writer_waits: false,
-                ..
-            }
-        )
-    };
-    let alone = nodes.iter().filter(is_alone).count();
-    named().max().filter(|_| named().count() >= alone)
+fn count(nodes: &[NodeReport], kind: fn(&Vote) -> bool) -> usize {
+    nodes.iter().filter(|report| kind(&report.vote)).count()
 }
 
 fn is_unasked(nodes: &[NodeReport]) -> bool {
-    let is_unasked = |report: &NodeReport| matches!(report.vote, Vote::NotAsked);
-    nodes.iter().all(is_unasked)
+    count(nodes, |vote| matches!(vote, Vote::NotAsked)) == nodes.len()
 }
 
 /// The reports of a round in one line.

@@ -8,7 +8,7 @@ use super::NodeError;
 use crate::fencing::FencingToken;
 use crate::holder::Holder;
 
-/// What one node said in one round.
+/// What one node said in one round, or of the key of a lock in a [`LockStatus`](crate::LockStatus).
 ///
 /// ```
 /// # use std::time::Duration;
@@ -60,9 +60,28 @@ impl NodeReport {
             self.vote = Vote::Failed(NodeError::SameServer { other });
         }
     }
+
+    /// The same report for an error. The token of another holder would only make its message long.
+    pub(crate) fn without_token(mut self) -> Self {
+        if let Vote::Held { token, .. } = &mut self.vote {
+            *token = None;
+        } else if let Vote::Read { first, .. } = &mut self.vote {
+            *first = None;
+        }
+        self
+    }
 }
 
-/// One node's answer.
+/// One node's answer, to a call about a lock or for its [status](crate::LockManager::status).
+///
+/// A token is the value of a key, without the [label](crate::Builder::holder) of a holder of this crate. Tokens of this
+/// crate are 40 hexadecimal characters. Values of other programs may be any bytes, and are shown as text, with what can't be
+/// printed escaped as in a Rust string (`\n`, `\u{1b}`, `\xff`, and `\\` for a backslash). Equal texts mean equal tokens, and
+/// [`LockManager::release`](crate::LockManager::release) takes the token as shown.
+///
+/// A value of more than 256 bytes is unlikely to be a token, and may be private. Only its first 16 bytes and its length
+/// are shown (`{"user":"anna","… (9000 bytes)`). Values that are shown alike count as one token, and `release` refuses
+/// such a text.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Vote {
@@ -70,23 +89,39 @@ pub enum Vote {
     Granted,
     /// The node was asked to release the lock, and has deleted the key, which was ours.
     Released,
-    /// Someone else holds the key on this node, or a reader is refused there because a writer waits: then nobody may
-    /// exclude the reader yet, and other readers may have the lock.
+    /// The key is there, with a time to live. In an error, it is someone else's.
     #[non_exhaustive]
     Held {
-        /// The time to live that the key has left on this node, if the node could be asked for it.
+        /// The token, or the value of another program. Only a status has it.
+        token: Option<String>,
+        /// The time to live that the key has left on this node, if the node could be asked for it. A status has it.
         remaining: Option<Duration>,
-        /// Who has it, or had it last if it rests, if the holder says so and the node's answer has it.
+        /// Who has the lock, or had it last if it rests, if the holder says so and the node's answer has it.
         holder: Option<Holder>,
-        /// Whether the lock [rests](crate::LockRequest::at_least), as far as the node's answer tells.
+        /// Whether the lock [rests](crate::LockRequest::at_least), as far as the node's answer tells: its value begins with
+        /// `rest:`, whatever else is in it.
         resting: bool,
         /// Which one is in the way, if the lock is on [several resources](crate::LockManager::request_all).
         resource: Option<Arc<str>>,
-        /// How many [readers](crate::LockManager::rw_lock) have it, if it is they and the node's answer tells.
-        readers: Option<u64>,
-        /// Whether the node refuses a reader because a writer waits there, which comes first. Only a reader is refused so. Then
-        /// `remaining` is for how long the writer goes on waiting if it says nothing more.
-        writer_waits: bool,
+    },
+    /// [Readers](crate::LockManager::rw_lock) have the key together.
+    #[non_exhaustive]
+    Read {
+        /// How many of them have time left on this node. It does not tell which ones.
+        readers: u64,
+        /// The time that the first of them to end has left on this node. Only a status has it.
+        first: Option<Duration>,
+        /// The time that the last of them to end has left there.
+        last: Duration,
+        /// Which one is in the way, if the lock is on [several resources](crate::LockManager::request_all).
+        resource: Option<Arc<str>>,
+    },
+    /// The node refuses a reader because a writer waits there, which comes first. Nobody may exclude the reader yet, and other
+    /// readers may have the lock.
+    #[non_exhaustive]
+    WriterWaits {
+        /// For how long the writer goes on waiting if it says nothing more.
+        remaining: Duration,
     },
     /// With the fenced protocol: the proposed token was not above the node's counter.
     ///
@@ -97,10 +132,14 @@ pub enum Vote {
         /// The node's counter.
         counter: FencingToken,
     },
-    /// The key to extend or delete is no longer on this node; of [several resources](crate::LockManager::request_all), one of the
-    /// keys, and the vote does not say which.
+    /// There is no key: none to extend or delete, or in a status none at all. Of
+    /// [several resources](crate::LockManager::request_all), one of the keys is gone, and the vote does not say which.
     Missing,
-    /// The node was left out because it had failed a moment ago, or could not be asked, or its answer was no vote.
+    /// The node could not be asked, or its answer was no vote and describes no lock. Or it was left out
+    /// ([`NodeError::BreakerOpen`]), because it had failed a moment ago.
+    ///
+    /// After [`NodeError::NotALock`], nobody gets the vote of this node until the key is deleted; or, if it is a lock that
+    /// lost its time to live, until its holder extends it or gives it back.
     Failed(NodeError),
     /// The node was not asked: the round was decided before, or the node has no key of this lock.
     NotAsked,
@@ -110,6 +149,14 @@ impl Vote {
     /// Whether the node did what it was asked.
     pub(crate) fn is_granted(&self) -> bool {
         matches!(self, Self::Granted | Self::Released)
+    }
+
+    /// Whether another has the lock on the node, or comes first there.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Held { .. } | Self::Read { .. } | Self::WriterWaits { .. }
+        )
     }
 
     /// Whether this is a failure of the node, not an answer about the lock.
@@ -122,34 +169,30 @@ impl Vote {
         self.failure().is_some_and(NodeError::is_left_out)
     }
 
-    pub(super) fn failure(&self) -> Option<&NodeError> {
-        match self {
-            Self::Failed(error) => Some(error),
-            Self::Granted
-            | Self::Released
-            | Self::Held { .. }
-            | Self::Stale { .. }
-            | Self::Missing
-            | Self::NotAsked => None,
+    pub(crate) fn failure(&self) -> Option<&NodeError> {
+        if let Self::Failed(error) = self {
+            Some(error)
+        } else {
+            None
         }
     }
 
     /// The vote of a node that has another holder's key, and does not tell more.
     pub(crate) fn held(remaining: Option<Duration>) -> Self {
         Self::Held {
+            token: None,
             remaining,
             holder: None,
             resting: false,
             resource: None,
-            readers: None,
-            writer_waits: false,
         }
     }
 
     /// The same vote, on a lock on several resources of which this one is in the way.
     pub(crate) fn about(mut self, name: &Arc<str>) -> Self {
-        if let Self::Held { resource, .. } | Self::Failed(NodeError::NotALock { resource, .. }) =
-            &mut self
+        if let Self::Held { resource, .. }
+        | Self::Read { resource, .. }
+        | Self::Failed(NodeError::NotALock { resource, .. }) = &mut self
         {
             *resource = Some(Arc::clone(name));
         }
@@ -158,33 +201,17 @@ impl Vote {
 
     /// Which of several resources another holder has, if the node says so.
     pub(crate) fn resource(&self) -> Option<&Arc<str>> {
-        if let Self::Held { resource, .. } = self {
+        if let Self::Held { resource, .. } | Self::Read { resource, .. } = self {
             resource.as_ref()
         } else {
             None
         }
     }
 
-    /// Whether the node says that the lock rests.
-    pub(crate) fn is_resting(&self) -> bool {
-        matches!(self, Self::Held { resting: true, .. })
-    }
-
-    /// Whether the node refuses a reader because a writer waits.
-    pub(crate) fn is_for_a_writer(&self) -> bool {
-        matches!(
-            self,
-            Self::Held {
-                writer_waits: true,
-                ..
-            }
-        )
-    }
-
-    /// How many readers the node has, if it refuses because of them.
+    /// How many readers the node has, if it is they.
     pub(crate) fn readers(&self) -> Option<u64> {
-        if let Self::Held { readers, .. } = self {
-            *readers
+        if let Self::Read { readers, .. } = self {
+            Some(*readers)
         } else {
             None
         }
@@ -204,9 +231,14 @@ impl Vote {
         self.failure().is_some_and(NodeError::is_about_the_key)
     }
 
+    /// Whether the node does not tell what is under the key.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_failure() && !self.is_no_lock()
+    }
+
     /// Whether the node certainly has no key of this lock.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Held { .. } | Self::Missing | Self::NotAsked)
+        self.is_refusal() || matches!(self, Self::Missing | Self::NotAsked)
     }
 }
 
@@ -218,32 +250,45 @@ impl fmt::Display for NodeReport {
 
 impl fmt::Display for Vote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(resource) = self.resource() {
+            write!(f, "{resource:?} ")?;
+        }
         match self {
             Self::Granted => f.write_str("granted"),
             Self::Released => f.write_str("released"),
             Self::Held {
+                token,
                 remaining,
                 holder,
                 resting,
-                resource,
-                readers,
-                writer_waits,
+                ..
             } => {
-                if let Some(resource) = resource {
-                    write!(f, "{resource:?} ")?;
-                }
-                match (resting, holder, readers) {
-                    _ if *writer_waits => f.write_str("a writer waits")?,
-                    (_, _, Some(readers)) => write!(f, "read by {readers}")?,
-                    (true, Some(holder), _) => write!(f, "rests, done by {}", holder.label)?,
-                    (true, None, _) => f.write_str("rests")?,
-                    (false, Some(holder), _) => write!(f, "held by {holder}")?,
-                    (false, None, _) => f.write_str("held by another")?,
+                match (token, resting, holder) {
+                    (Some(token), ..) => {
+                        let how = if *resting { "rests as" } else { "held by" };
+                        write!(f, "{how} {}", Shown(token, holder.as_ref()))?;
+                    }
+                    (None, true, Some(holder)) => write!(f, "rests, done by {}", holder.label)?,
+                    (None, true, None) => f.write_str("rests")?,
+                    (None, false, Some(holder)) => write!(f, "held by {holder}")?,
+                    (None, false, None) => f.write_str("held by another")?,
                 }
                 match remaining {
                     Some(remaining) => write!(f, ", for another {remaining:.1?}"),
                     None => Ok(()),
                 }
+            }
+            Self::Read {
+                readers,
+                first: Some(first),
+                last,
+                ..
+            } => ReadBy(*readers, *first, *last).fmt(f),
+            Self::Read { readers, last, .. } => {
+                write!(f, "read by {readers}, for another {last:.1?}")
+            }
+            Self::WriterWaits { remaining } => {
+                write!(f, "a writer waits, for another {remaining:.1?}")
             }
             Self::Stale { counter } => {
                 write!(
@@ -255,5 +300,38 @@ impl fmt::Display for Vote {
             Self::Failed(error) => write!(f, "{error}"),
             Self::NotAsked => f.write_str("not asked"),
         }
+    }
+}
+
+/// Who has a key, as a part of a sentence.
+pub(crate) struct Shown<'v>(pub(crate) &'v str, pub(crate) Option<&'v Holder>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() {
+            "an empty value"
+        } else {
+            self.0
+        })?;
+        match self.1 {
+            Some(holder) => write!(f, " ({holder})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How many readers there are, and for how long the first and the last of them to end.
+pub(crate) struct ReadBy(pub(crate) u64, pub(crate) Duration, pub(crate) Duration);
+
+impl fmt::Display for ReadBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(readers, first, last) = self;
+        let (first, last) = (format!("{first:.1?}"), format!("{last:.1?}"));
+        write!(f, "read by {readers}, oldest for another {first}")?;
+        // Of one reader they differ by the drift alone.
+        if *readers > 1 && last != first {
+            write!(f, ", last for another {last}")?;
+        }
+        Ok(())
     }
 }

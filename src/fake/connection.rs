@@ -136,9 +136,9 @@ mod tests {
 
     use super::super::store::pack;
     use super::*;
+    use crate::claim::Resource;
     use crate::clock::FakeClock;
-    use crate::node::command::bell;
-    use crate::wire::scripts::{LOOK, RELEASE};
+    use crate::wire::scripts::{DROP, LOOK};
 
     fn node() -> FakeNode {
         let node = FakeNode::cluster_on(1, &FakeClock::new()).remove(0);
@@ -159,7 +159,10 @@ mod tests {
     /// The client of a connection that listens until the lock is released.
     fn listener(node: &FakeNode) -> Box<dyn Transport> {
         let mut connection = connection(node);
-        send(&mut connection, &["BLPOP", &bell("job"), "60"]);
+        send(
+            &mut connection,
+            &["BLPOP", &Resource::of_key("job").bell(0), "60"],
+        );
         connection
     }
 
@@ -173,7 +176,7 @@ mod tests {
         let mut other = connection(node);
         send(&mut other, &["EVAL", LOOK, "1", "job", "60000", "0"]);
         assert!(!has_a_reply(listener));
-        send(&mut other, &["EVAL", RELEASE, "1", "job", "token"]);
+        send(&mut other, &["EVAL", DROP, "1", "job", "token"]);
         has_a_reply(listener)
     }
 

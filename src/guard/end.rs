@@ -1,4 +1,4 @@
-//! The end of a guard: it releases the lock, hands it over to the next thread, or passes it on.
+//! The end of a guard: it releases the lock, or passes it on to the next thread.
 
 use std::thread;
 use std::time::Duration;
@@ -73,9 +73,7 @@ impl LockGuard {
     fn end(mut self, ending: Ending) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
         let started = self.shared.cluster().clock.now_for_records();
-        let Some((known, nodes)) = self.give_back(ending) else {
-            return Ok(());
-        };
+        let (known, nodes) = self.give_back(ending);
         if let Some(cause) = known {
             // No answer of the nodes can undo a loss that is known.
             return Err(self.lease.lost_error(cause));
@@ -86,12 +84,12 @@ impl LockGuard {
             .clock
             .now_for_records()
             .saturating_since(started);
-        verdict::confirm(&self.lease.resource, waited, nodes).map(drop)
+        verdict::confirm(self.lease.name(), waited, nodes).map(drop)
     }
 
-    /// Hands the lock over, passes it on, or releases it on every node that may have our key. Returns the votes of a release,
-    /// and how the lock was lost, if it was.
-    fn give_back(&mut self, ending: Ending) -> Option<(Option<LossCause>, Vec<NodeReport>)> {
+    /// Passes the lock on, or releases it on every node that may have our key. Returns the votes of the release, and how the
+    /// lock was lost, if it was.
+    fn give_back(&mut self, ending: Ending) -> (Option<LossCause>, Vec<NodeReport>) {
         self.must_release = false;
         let turns = self.take_turns();
         turns.release_begins();
@@ -100,11 +98,6 @@ impl LockGuard {
         let ended = self.lease.end();
         self.shared.forget(&self.lease);
         let rest = self.rest(ended.loss.as_ref(), ending);
-        if ended.loss.is_none() && rest.is_none() && self.hand_over(turns.only(), &ended) {
-            self.lease.released();
-            drop_hooks(ended.hooks);
-            return None;
-        }
         let is_free = ended.loss.is_none() && rest.is_none();
         let passed = is_free.then(|| self.pass(turns.only(), &ended)).flatten();
         let released = passed.unwrap_or_else(|| self.release(&ended, rest));
@@ -113,13 +106,13 @@ impl LockGuard {
         self.extras = None;
         let loss = self.lease.given_back(&ended, &released.nodes);
         drop_hooks(ended.hooks);
-        Some((loss, released.nodes))
+        (loss, released.nodes)
     }
 
     fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
         let cluster = self.shared.cluster();
-        let keys = cluster.keys_of(self.resource(), self.lease.subject());
-        let released = release(cluster, &self.lease, &ended.standings, (&keys, rest));
+        let claim = &self.lease.claim;
+        let released = release(cluster, claim, &ended.standings, rest);
         // That a reader wakes nobody does not say that nobody waits: there may be further readers.
         if rest.is_none() && (released.woken.any() || !self.is_read()) {
             for (place, name) in self.names().iter().enumerate() {

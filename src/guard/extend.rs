@@ -30,7 +30,7 @@ impl LockGuard {
     ///   majority no longer has our key.
     /// - [`Error::Unavailable`] when too few nodes answered to tell.
     /// - [`Error::TooSlow`] when a majority extended the lock, but so late that the new validity had ended.
-    /// - [`Error::InvalidTtl`] as for [`LockManager::lock`](crate::LockManager::lock), and [`Error::Forked`] in a forked child.
+    /// - [`Error::Invalid`] as for [`LockManager::lock`](crate::LockManager::lock), and [`Error::Forked`] in a forked child.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -83,7 +83,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// As for [`extend`](Self::extend). Also [`Error::InvalidTtl`] for a `ttl` of less than three node timeouts or of
+    /// As for [`extend`](Self::extend). Also [`Error::Invalid`] for a `ttl` of less than three node timeouts or of
     /// more than `max_hold`, and when the lock was held for `max_hold` already; and [`Error::NoThread`]. After these,
     /// nothing has changed.
     ///
@@ -110,9 +110,9 @@ impl LockGuard {
         let renewal = self.renewal(term.ttl, keep_alive);
         let started = self.shared.cluster().clock.now();
         if renewal.until.is_some_and(|until| until <= started) {
-            let reason = "it was held for as long as max_hold already; allow more, or release it";
-            let reason = reason.to_owned();
-            return Err(Error::InvalidTtl { ttl, reason });
+            let reason =
+                "the lock was held for as long as max_hold already; allow more, or release it";
+            return Err(Error::invalid("max_hold", reason));
         }
         self.extend_and_keep(term.ttl, Some(renewal))?;
         self.shared.keeper.keep(&self.lease, due(started, term));
@@ -122,10 +122,10 @@ impl LockGuard {
 
     /// Begins the keep-alive of a lock that was just acquired with this term.
     pub(crate) fn begin_keep_alive(&self, term: Term, keep_alive: KeepAlive) {
-        // A lock that was handed over has less validity left, as if it had been acquired earlier.
-        let began = self.lease.deadline().saturating_sub(term.validity);
         self.lease.keep(self.renewal(term.ttl, keep_alive));
-        self.shared.keeper.keep(&self.lease, due(began, term));
+        self.shared
+            .keeper
+            .keep(&self.lease, due(self.since(), term));
     }
 
     fn renewal(&self, ttl: Duration, keep_alive: KeepAlive) -> Renewal {
@@ -141,7 +141,7 @@ mod tests {
     use crate::LockManager;
     use crate::fake::{FakeClock, FakeNode};
 
-    /// As where a lock is handed over to a thread that has it kept alive.
+    /// As where a lock is passed to a thread that is slow to wake up.
     #[test]
     fn the_first_renewal_of_a_lock_that_has_less_left_comes_as_if_it_had_been_acquired_earlier() {
         let clock = FakeClock::new();

@@ -1,17 +1,18 @@
-//! What a guard that ends leaves to the next thread of its manager: the lock itself, or the result of asking for it again.
+//! What a guard that ends leaves to the next thread of its manager: the result of asking for the lock again.
 
 use super::{LockGuard, Shared};
 use crate::contend::cancel::Patience;
-use crate::contend::handover::is_enough;
 use crate::contend::queue::{First, Turn};
 use crate::error::Error;
 use crate::holder::Label;
 use crate::lease::state::Ended;
 use crate::node::release::Released;
-use crate::protocol::Won;
 use crate::protocol::acquire::Asked;
 use crate::protocol::pass::pass;
 use crate::quorum::Term;
+
+/// How often a lock is passed on from thread to thread before it is released once, so that clients which only poll can get it.
+pub(super) const MOST_PASSES: u32 = 15;
 
 /// What a waiting thread asks for.
 pub(crate) struct Demand {
@@ -24,7 +25,7 @@ pub(crate) struct Demand {
 /// What a waiting thread can take from the thread before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// The lock, or the result of asking for it.
+    /// The result of asking for the lock.
     TheLock,
     /// Its turn alone: it wants other resources as well.
     TheTurn,
@@ -32,8 +33,6 @@ pub(crate) enum Takes {
 
 /// What a thread gets from the thread before it.
 pub(crate) enum Received {
-    /// The lock, which was not released.
-    HandedOver(LockGuard),
     /// The result of its first attempt, which rode with the release.
     Passed(Result<LockGuard, Error>),
     /// Nothing: its first attempt was called off, because the release has woken another client.
@@ -43,47 +42,14 @@ pub(crate) enum Received {
 }
 
 impl LockGuard {
-    /// Hands the lock to the next waiting thread of this manager, if that is allowed and enough validity remains.
-    /// Returns whether it did.
-    pub(super) fn hand_over(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> bool {
-        let now = self.shared.cluster().clock.now();
-        let cohort = self.extras.as_ref().and_then(|extras| extras.cohort);
-        let cohort = cohort.and_then(|cohort| cohort.next(now));
-        let (Some((turn, first)), Some(cohort)) = (next_thread(turn), cohort) else {
-            return false;
-        };
-        let demand = first.demand();
-        // The key keeps its value, so another label would not be that of the holder.
-        let label = demand.label.as_ref().map(Label::as_str);
-        let is_same = self.lease.value.label() == label;
-        let validity = demand.term.validity;
-        if !is_same || !is_enough(ended.deadline.saturating_since(now), validity) {
-            return false;
-        }
-        // The next guard is valid for no longer than its thread asked for.
-        let deadline = ended.deadline.min(now.saturating_add(validity));
-        let won = Won {
-            lease: self.lease.successor(&ended.standings, now, deadline),
-            votes: self.votes.clone(),
-            // The next thread has its own, if it asked for one.
-            rests_until: None,
-            cohort: Some(cohort),
-        };
-        let mut next = Self::new(&self.shared, won);
-        // After so many threads it is released.
-        next.passes = 0;
-        let given = turn.give_to(&first, Received::HandedOver(next));
-        given.map_err(Received::disown).is_ok()
-    }
-
     /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
     /// for it. Returns the result of the release.
     pub(super) fn pass(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> Option<Released> {
         let cluster = self.shared.cluster();
         let passes = self.passes.checked_sub(1)?;
         let (turn, first) = next_thread(turn)?;
-        let keys = cluster.keys_of(self.resource(), self.lease.subject());
-        let key = keys.first();
+        let resource = &self.lease.claim.resource;
+        let key = resource.key();
         if self.shared.courtesy.is_contended(key) {
             return None;
         }
@@ -92,14 +58,12 @@ impl LockGuard {
             return None;
         }
         let asked = Asked {
-            resource: &self.lease.resource,
-            subject: self.lease.subject(),
-            keys: &keys,
+            resource,
             term: demand.term,
             label: demand.label.as_ref(),
         };
-        let held = (&*self.lease, &*ended.standings);
-        let result = pass(cluster, held, asked, self.shared.handover).ok()?;
+        let held = (&self.lease.claim, &*ended.standings);
+        let result = pass(cluster, held, asked).ok()?;
         self.shared.note_release(key, result.released.woken.any());
         let received = match result.next {
             Some(next) => Received::Passed(next.map(|won| {
@@ -120,15 +84,6 @@ fn next_thread(turn: Option<&Turn<LockGuard>>) -> Option<(&Turn<LockGuard>, Firs
     let turn = turn?;
     let first = turn.first()?;
     (first.demand().takes == Takes::TheLock).then_some((turn, first))
-}
-
-impl Received {
-    /// Lets go of the lock that was handed over, which its former holder keeps.
-    fn disown(self) {
-        if let Self::HandedOver(mut guard) = self {
-            guard.must_release = false;
-        }
-    }
 }
 
 impl Shared {

@@ -2,12 +2,10 @@
 
 use super::LockGuard;
 use crate::fencing::FencingToken;
-use crate::subject::Subject;
 
 impl LockGuard {
     /// Returns the token: 40 hexadecimal characters that no other acquisition ever has. It is the value of the key on the
-    /// nodes. If the holder has a [label](crate::Builder::holder), the value has the label behind the token. Guards that got the lock by
-    /// a [local hand-over](crate::Builder::local_handover) have the same token.
+    /// nodes. If the holder has a [label](crate::Builder::holder), the value has the label behind the token.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -19,7 +17,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn token(&self) -> &str {
-        self.lease.value.token()
+        self.lease.claim.value.token()
     }
 
     /// Returns the fencing token, or none with [`Protocol::Classic`](crate::Protocol::Classic), and for a
@@ -40,7 +38,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.lease.fencing()
+        self.lease.claim.token()
     }
 
     /// Returns whether this is the lock of a reader, which others may [read](crate::RwLock::read) at the same time.
@@ -53,7 +51,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn is_read(&self) -> bool {
-        *self.lease.subject() == Subject::Read
+        self.lease.claim.resource.is_read()
     }
 
     /// Returns the slot of the [semaphore](crate::LockManager::semaphore), which no other guard has while this one is
@@ -67,6 +65,6 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn slot(&self) -> Option<u32> {
-        self.lease.slot()
+        self.lease.claim.resource.kind.slot()
     }
 }

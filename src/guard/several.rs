@@ -15,7 +15,7 @@ impl LockGuard {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn resource(&self) -> &str {
-        &self.lease.resource
+        self.lease.name()
     }
 
     /// Returns the names of the locked resources in order, without the manager's key prefix: one, or each of those given to

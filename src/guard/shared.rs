@@ -6,7 +6,6 @@ use super::LockGuard;
 use super::held::Held;
 use crate::cluster::Cluster;
 use crate::contend::courtesy::Courtesy;
-use crate::contend::handover::Allowance;
 use crate::contend::queue::Queue;
 use crate::contend::slots::Slots;
 use crate::lease::state::LeaseState;
@@ -19,19 +18,16 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Slots>,
     pub(crate) held: Held,
     pub(crate) courtesy: Courtesy,
-    /// How often and for how long a lock may be handed over from thread to thread, if at all.
-    pub(crate) handover: Option<Allowance>,
 }
 
 impl Shared {
-    pub(crate) fn new(cluster: Cluster, handover: Option<Allowance>) -> Arc<Self> {
+    pub(crate) fn new(cluster: Cluster) -> Arc<Self> {
         Arc::new(Self {
             keeper: Keeper::new(cluster),
             queue: Queue::new(),
             slots: Slots::new(),
             held: Held::default(),
             courtesy: Courtesy::default(),
-            handover,
         })
     }
 

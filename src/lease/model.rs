@@ -7,7 +7,8 @@ use std::time::Duration;
 use loom::thread;
 
 use self::state::standing::Standing;
-use self::state::{LeaseState, Renewal, Tokens};
+use self::state::{LeaseState, Renewal};
+use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeReport, Vote};
@@ -15,7 +16,6 @@ use crate::node::Trace;
 use crate::quorum::Term;
 use crate::sync::model as sync;
 use crate::sync::model::{Condvar, MutexGuard};
-use crate::token::Token;
 
 #[expect(
     clippy::duplicate_mod,
@@ -34,19 +34,10 @@ const TTL: Duration = Duration::from_secs(10);
 
 fn lease() -> Arc<LeaseState> {
     let owner = Owner::new(&Clock::from(FakeClock::new()));
-    let tokens = Tokens {
-        value: Token::parse("00112233445566778899aabbccddeeff00112233")
-            .unwrap()
-            .into(),
-        fencing: None,
-        claim: None,
-    };
     let times = (at(0), at(0).saturating_add(TTL));
-    let resource = "job".into();
     Arc::new(LeaseState::new(
         &owner,
-        &resource,
-        tokens,
+        Claim::of_key("job"),
         [Standing::MayHaveKey; 3].into_iter().collect(),
         times,
     ))

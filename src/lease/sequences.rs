@@ -12,12 +12,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::state::standing::Standing;
-use super::state::{LeaseState, Renewal, Tokens};
+use super::state::{LeaseState, Renewal};
+use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
 use crate::quorum::Term;
-use crate::token::Token;
 
 const TTL_MS: u64 = 100;
 
@@ -185,19 +185,13 @@ impl Compared {
     fn new() -> Self {
         let clock = FakeClock::new();
         let owner = Owner::new(&Clock::from(clock.clone()));
-        let text = "00112233445566778899aabbccddeeff00112233";
-        let tokens = Tokens {
-            value: Token::parse(text).unwrap().into(),
-            fencing: None,
-            claim: None,
-        };
         let standings = [Standing::MayHaveKey; 3].into_iter().collect();
         let times = (at(0), at(TTL_MS));
         let expected = Expected {
             end: TTL_MS,
             ..Expected::default()
         };
-        let lease = LeaseState::new(&owner, &Arc::from("job"), tokens, standings, times);
+        let lease = LeaseState::new(&owner, Claim::of_key("job"), standings, times);
         Self {
             clock,
             lease,

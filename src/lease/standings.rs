@@ -3,21 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::state::LeaseState;
 use super::state::standing::Standing;
-use super::state::{LeaseState, Tokens};
+use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock};
 use crate::cluster::Owner;
 use crate::node::Trace;
-use crate::token::Token;
 
 fn lease(standing: Standing) -> Arc<LeaseState> {
     let clock = Clock::from(FakeClock::new());
-    let value = Token::parse("00112233445566778899aabbccddeeff00112233").unwrap();
-    let tokens = Tokens {
-        value: value.into(),
-        fencing: None,
-        claim: None,
-    };
     let standings = [Standing::MayHaveKey, standing, Standing::Undone];
     let now = clock.now();
     let times = (now, now.saturating_add(Duration::from_secs(10)));
@@ -25,8 +19,7 @@ fn lease(standing: Standing) -> Arc<LeaseState> {
     let standings = standings.into_iter().collect();
     Arc::new(LeaseState::new(
         &owner,
-        &"job".into(),
-        tokens,
+        Claim::of_key("job"),
         standings,
         times,
     ))

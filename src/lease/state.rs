@@ -1,7 +1,6 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
 
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,12 +19,10 @@ use self::inner::Inner;
 use self::standing::Standings;
 use super::nap;
 use super::sync::{AtomicU64, Mutex, MutexGuard};
+use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause};
-use crate::fencing::FencingToken;
-use crate::subject::Subject;
-use crate::value::Value;
 
 /// Called when a lock is lost.
 pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
@@ -35,17 +32,6 @@ const NOTICE: Duration = Duration::from_millis(1);
 
 /// How often a waiting thread in the child of a fork looks at the clock: nobody wakes it.
 const FORKED_NAP: Duration = Duration::from_millis(20);
-
-/// The values that identify one lock.
-#[derive(Clone)]
-pub(crate) struct Tokens {
-    /// The value of the key.
-    pub(crate) value: Value,
-    /// With the fenced protocol, the holder's token.
-    pub(crate) fencing: Option<FencingToken>,
-    /// The value of the nodes' counters: the largest token that is reserved for hand-overs of the lock.
-    pub(crate) claim: Option<FencingToken>,
-}
 
 /// How a lock is kept alive.
 #[derive(Debug, Clone, Copy)]
@@ -58,24 +44,13 @@ pub(crate) struct Renewal {
 
 /// The state of a lock that was acquired or adopted. A program may hold many, so it is small.
 pub(crate) struct LeaseState {
-    pub(crate) resource: Arc<str>,
-    /// The value of the key.
-    pub(crate) value: Value,
-    numbers: Option<Box<Numbers>>,
+    pub(crate) claim: Claim,
     owner: Arc<Owner>,
     /// Before the first send of the attempt that got it.
     since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
     state: Mutex<Inner>,
-}
-
-/// What a lock has that is not an ordinary one of the classic protocol.
-#[derive(Clone, Default)]
-struct Numbers {
-    subject: Subject,
-    fencing: Option<FencingToken>,
-    claim: Option<FencingToken>,
 }
 
 /// A lock at the moment when its guard ended it.
@@ -95,28 +70,12 @@ pub(crate) struct Ended {
 impl LeaseState {
     pub(crate) fn new(
         owner: &Arc<Owner>,
-        resource: &Arc<str>,
-        tokens: Tokens,
+        claim: Claim,
         standings: Standings,
         (since, deadline): (Timestamp, Timestamp),
     ) -> Self {
-        let Tokens {
-            value,
-            fencing,
-            claim,
-        } = tokens;
-        let numbers = claim.map(|_| {
-            let subject = Subject::Lock;
-            Box::new(Numbers {
-                subject,
-                fencing,
-                claim,
-            })
-        });
         Self {
-            resource: Arc::clone(resource),
-            value,
-            numbers,
+            claim,
             owner: Arc::clone(owner),
             since,
             deadline: AtomicU64::new(deadline.as_nanos()),
@@ -124,61 +83,9 @@ impl LeaseState {
         }
     }
 
-    /// The same lock, on this subject.
-    pub(crate) fn on(mut self, subject: Subject) -> Self {
-        if subject != Subject::Lock {
-            self.numbers.get_or_insert_default().subject = subject;
-        }
-        self
-    }
-
-    /// What the lock is on.
-    pub(crate) fn subject(&self) -> &Subject {
-        self.numbers
-            .as_ref()
-            .map_or(&Subject::Lock, |numbers| &numbers.subject)
-    }
-
-    /// The resources that the lock is on, in order.
-    pub(crate) fn names(&self) -> &[Arc<str>] {
-        match self.subject().names() {
-            Some(names) => names,
-            None => slice::from_ref(&self.resource),
-        }
-    }
-
-    /// The slot, if the resource is a semaphore.
-    pub(crate) fn slot(&self) -> Option<u32> {
-        self.subject().slot()
-    }
-
-    /// With the fenced protocol, the holder's token.
-    pub(crate) fn fencing(&self) -> Option<FencingToken> {
-        self.numbers.as_ref()?.fencing
-    }
-
-    /// The value of the nodes' counters: the largest token that is reserved for hand-overs of the lock.
-    pub(crate) fn claim(&self) -> Option<FencingToken> {
-        self.numbers.as_ref()?.claim
-    }
-
-    /// The same lock for the next holder, from `now` until `deadline`, after this one has ended.
-    pub(crate) fn successor(&self, ended: &Standings, now: Timestamp, deadline: Timestamp) -> Self {
-        let fencing = self.fencing().map(FencingToken::next);
-        let tokens = Tokens {
-            value: self.value.clone(),
-            fencing,
-            claim: self.claim(),
-        };
-        let standings = ended.iter().map(|standing| standing.of_successor());
-        let times = (now, deadline);
-        Self::new(
-            &self.owner,
-            &self.resource,
-            tokens,
-            standings.collect(),
-            times,
-        )
+    /// The name of the lock in messages.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.claim.resource.name
     }
 
     /// Before the first send of the attempt that got it.
@@ -289,11 +196,11 @@ impl LeaseState {
         self.deadline().saturating_sub(NOTICE)
     }
 
-    /// Ends the lock, because its guard releases it, hands it over or turns it into a lease.
+    /// Ends the lock, because its guard releases it or turns it into a lease.
     pub(crate) fn end(&self) -> Ended {
         let now = self.owner.clock.now();
         // All in one step under the mutex. A loss that a renewal finds before is seen here; a loss found later concerns
-        // no guard any more. After a hand-over, the next holder finds a loss by its own renewal or extension.
+        // no guard any more.
         let mut state = self.state.lock();
         self.note_end(&mut state, now, Duration::ZERO);
         let (loss, deadline) = (state.loss(), self.deadline());
@@ -379,7 +286,7 @@ impl LeaseState {
 
     /// The error for a caller.
     pub(crate) fn lost_error(&self, cause: LossCause) -> Error {
-        let resource = Arc::clone(&self.resource);
+        let resource = Arc::clone(self.name());
         Error::Lost { resource, cause }
     }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use super::Lease;
+use crate::claim::{Kind, MOST_RESOURCES, Names, shown};
 use crate::error::Error;
 use crate::fencing::FencingToken;
-use crate::subject::{MOST_RESOURCES, Names, Subject, shown};
 use crate::value::Value;
 
 /// The beginning of a text, and of one with a label or a time until which the lock has to rest. The first is read by all
@@ -79,17 +79,17 @@ impl fmt::Display for Lease {
         for flag in &self.may_have_key {
             f.write_str(if *flag { "1" } else { "0" })?;
         }
-        if let Subject::Several(names) = &self.subject {
+        if let Kind::Several(names) = &self.kind {
             write!(f, ":{}", names.len())?;
             let mut names = names.iter();
             return names
                 .try_for_each(|name| write!(f, "{AND}{}", utf8_percent_encode(name, ESCAPED)));
         }
         write!(f, ":{}", utf8_percent_encode(&self.resource, ESCAPED))?;
-        match self.subject {
-            Subject::Lock | Subject::Several(_) => Ok(()),
-            Subject::Slot(slot) => write!(f, "{MARK}{slot}"),
-            Subject::Read => write!(f, "{MARK}{READ}"),
+        match self.kind {
+            Kind::Lock | Kind::Several(_) | Kind::Permit(_) => Ok(()),
+            Kind::Slot(slot) => write!(f, "{MARK}{slot}"),
+            Kind::Read => write!(f, "{MARK}{READ}"),
         }
     }
 }
@@ -101,10 +101,11 @@ impl FromStr for Lease {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidLease`] for any other text.
+    /// [`Error::Invalid`] for any other text.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let invalid = |what: &str| Error::InvalidLease {
-            reason: format!("{what}; pass the text on as into_lease() gave it"),
+        let invalid = |what: &str| {
+            let reason = format!("{what}; pass the text on as into_lease() gave it");
+            Error::invalid("lease", reason)
         };
         let mut parts = text.splitn(6, ':');
         let mut next = || parts.next().unwrap_or_default();
@@ -140,10 +141,10 @@ impl FromStr for Lease {
         let may_have_key: Option<Box<[bool]>> = may_have_key.collect();
         let may_have_key = may_have_key.filter(|flags| !flags.is_empty());
         let may_have_key = may_have_key.ok_or_else(|| invalid("its list of nodes is damaged"))?;
-        let (resource, subject) = named(next()).map_err(invalid)?;
+        let (resource, kind) = named(next()).map_err(invalid)?;
         let lease = Self {
             resource,
-            subject,
+            kind,
             value,
             fencing,
             may_have_key,
@@ -164,7 +165,7 @@ impl FromStr for Lease {
 }
 
 /// The name in messages, and what the lock is on.
-fn named(text: &str) -> Result<(String, Subject), &'static str> {
+fn named(text: &str) -> Result<(String, Kind), &'static str> {
     let decode = |name: &str| {
         let name = percent_decode_str(name).decode_utf8();
         name.map(Cow::into_owned)
@@ -180,17 +181,17 @@ fn named(text: &str) -> Result<(String, Subject), &'static str> {
         if !is_whole || !is_sound || !names.is_sorted_by(|a, b| a < b) {
             return Err("its resources are damaged");
         }
-        return Ok((String::from(&*shown(&names)), Subject::Several(names)));
+        return Ok((String::from(&*shown(&names)), Kind::Several(names)));
     }
     let Some((name, what)) = text.split_once(MARK) else {
-        return Ok((decode(text)?, Subject::Lock));
+        return Ok((decode(text)?, Kind::Lock));
     };
     if what == READ {
-        return Ok((decode(name)?, Subject::Read));
+        return Ok((decode(name)?, Kind::Read));
     }
     let slot = decimal(what).and_then(|number| u32::try_from(number).ok());
     let slot = slot.ok_or("its slot is damaged")?;
-    Ok((decode(name)?, Subject::Slot(slot)))
+    Ok((decode(name)?, Kind::Slot(slot)))
 }
 
 /// The end of the validity, and that of the rest if the lease has one.

@@ -57,7 +57,7 @@ impl LeaseWatch {
     /// Who has the lock, as the value of its key says.
     #[cfg(test)]
     pub(crate) fn holder(&self) -> Option<crate::holder::Holder> {
-        self.state.value.holder()
+        self.state.claim.value.holder()
     }
 
     /// Returns the name of the locked resource.
@@ -71,7 +71,7 @@ impl LeaseWatch {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn resource(&self) -> &str {
-        &self.state.resource
+        &self.state.claim.resource.name
     }
 
     /// Returns the fencing token for writes, as [`LockGuard::fencing_token`](crate::LockGuard::fencing_token) does.
@@ -86,7 +86,7 @@ impl LeaseWatch {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn fencing_token(&self) -> Option<FencingToken> {
-        self.state.fencing()
+        self.state.claim.token()
     }
 
     /// Returns how long the lock is still held, as [`LockGuard::remaining`](crate::LockGuard::remaining) does.

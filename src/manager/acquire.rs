@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::LockManager;
 use super::call_record::CallRecord;
-use super::turn::{FromQueue, Start};
-use super::what::{Checked, What};
+use super::turn::Start;
+use super::{LockManager, LockRequest};
+use crate::claim::{Kind, Resource};
 use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
 use crate::contend::cancel::{Cancel, Patience};
 use crate::contend::order::Order;
@@ -14,26 +14,17 @@ use crate::contend::turns::Turns;
 use crate::error::{Error, NodeError, Vote};
 use crate::guard::LockGuard;
 use crate::holder::Label;
-use crate::node::command::{Keys, slot_key};
-use crate::node::wait::{Target, WhenFree};
+use crate::node::command::WhenFree;
 use crate::protocol::acquire::{Asked, attempt};
 use crate::quorum::Term;
 use crate::renewal::KeepAlive;
-use crate::subject::Subject;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
 
 /// What a call asks for.
 pub(super) struct LockParams {
-    pub(super) resource: Arc<str>,
-    /// None if it is a lock.
-    pub(super) permits: Option<u32>,
-    pub(super) subject: Subject,
-    /// Of the lock, or what the keys of all slots begin with.
-    pub(super) keys: Keys,
-    /// The line in which the threads of this manager wait.
-    pub(super) line: Arc<str>,
+    pub(super) resource: Arc<Resource>,
     pub(super) term: Term,
     /// Zero for a call that does not wait.
     pub(super) timeout: Duration,
@@ -47,7 +38,7 @@ pub(super) struct LockParams {
 impl LockParams {
     pub(super) fn cancelled(&self) -> Error {
         Error::Cancelled {
-            resource: Arc::clone(&self.resource),
+            resource: Arc::clone(&self.resource.name),
             waited: Duration::ZERO,
         }
     }
@@ -68,28 +59,17 @@ impl LockManager {
     /// this ttl.
     pub(super) fn acquire(
         &self,
-        what: &What<'_>,
+        request: &LockRequest<'_>,
+        kind: &Kind,
         ttl: Duration,
         timeout: Duration,
-        options: &LockOptions,
     ) -> Result<LockGuard, Error> {
-        let cluster = self.cluster();
+        let (cluster, options) = (self.cluster(), &request.options);
         cluster.refuse_fork()?;
         let term = cluster.options.term(ttl)?;
         let minimum = options.at_least.map(|span| cluster.options.minimum(span));
-        let Checked {
-            resource,
-            subject,
-            keys,
-            line,
-            permits,
-        } = self.check(what)?;
         let params = LockParams {
-            resource,
-            subject,
-            keys,
-            line,
-            permits,
+            resource: Arc::new(self.resource(request.name, kind)?),
             term,
             timeout,
             keep_alive: options.keep_alive,
@@ -101,21 +81,18 @@ impl LockManager {
                 cancel: options.cancel.clone(),
             },
         };
-        let mut record = CallRecord::begin(cluster, (&params.resource, &params.subject), ttl);
+        let mut record = CallRecord::begin(cluster, &params.resource, ttl);
         if params.patience.is_cancelled() {
             return Err(record.refused(params.cancelled()));
         }
-        if params.subject == Subject::Read {
+        if params.resource.is_read() {
             let result = self.read(&params, &mut record);
             return result.map_err(|error| self.named(&params, error));
         }
-        let (turns, start) = match self.wait_in_queue(&params, &mut record)? {
-            FromQueue::Guard(guard) => return Ok(guard),
-            FromQueue::Turns(turns, start) => (turns, start),
-        };
+        let (turns, start) = self.wait_in_queue(&params, &mut record)?;
         match self.take(&params, start, &turns, &mut record) {
             // With a semaphore, the next thread asks for another slot.
-            Ok(guard) if params.permits.is_some() => Ok(guard),
+            Ok(guard) if kind.permits().is_some() => Ok(guard),
             Ok(guard) => Ok(guard.with_turns(turns)),
             Err(error) => {
                 drop(turns);
@@ -172,7 +149,7 @@ impl LockManager {
                 continue;
             }
             round = if let Error::Held { .. } = error {
-                let key = params.key_in_the_way(&error);
+                let key = params.resource.key_of(error.resource());
                 self.shared.courtesy.note_holder(key);
                 wait.refused(&error);
                 wait.wait(WhenFree::Take)?
@@ -185,19 +162,16 @@ impl LockManager {
 
     /// What the call waits for at the nodes.
     fn wanted<'c>(&'c self, params: &'c LockParams) -> Wanted<'c> {
-        let semaphore = params.permits.map(|permits| Semaphore {
-            name: &params.resource,
+        let resource = &params.resource;
+        let semaphore = resource.kind.permits().map(|permits| Semaphore {
+            name: &resource.name,
             permits,
             slots: &self.shared.slots,
         });
-        let key = params.keys.first();
-        let target = match (params.permits, &params.keys) {
-            (Some(permits), _) => Target::Slots(key, permits),
-            (None, Keys::All(all)) => Target::All(&all.keys),
-            (None, Keys::Read(_)) => Target::Read(key),
-            (None, Keys::Lock(_)) => Target::Lock(key),
-        };
-        Wanted { target, semaphore }
+        Wanted {
+            resource,
+            semaphore,
+        }
     }
 
     /// Whether a client that this manager has just woken comes first.
@@ -206,7 +180,7 @@ impl LockManager {
             return false;
         }
         let now = self.cluster().clock.now();
-        let keys = params.keys.each().iter();
+        let keys = params.resource.keys.iter();
         // All keys are asked about: one is polite once.
         keys.filter(|key| self.shared.courtesy.is_owed(key, now))
             .count()
@@ -232,7 +206,9 @@ impl LockManager {
             last = Some(result);
         }
         // Guards of this manager have them all.
-        last.unwrap_or_else(|| Err(record.refused(self.held_here(params, &params.resource, None))))
+        last.unwrap_or_else(|| {
+            Err(record.refused(self.held_here(params, &params.resource.name, None)))
+        })
     }
 
     /// Makes an attempt, and further ones at once while the nodes can grant another fencing token. This is no
@@ -266,25 +242,14 @@ impl LockManager {
         order: Order,
     ) -> Result<LockGuard, Error> {
         let cluster = self.cluster();
-        let in_slot = slot.map(|slot| {
-            let key = slot_key(params.keys.first(), slot);
-            (Subject::Slot(slot), Keys::Lock(key))
-        });
-        let of_params = (&params.subject, &params.keys);
-        let (subject, keys) = in_slot.as_ref().map_or(of_params, |(s, k)| (s, k));
+        let in_slot = slot.map(|slot| Arc::new(params.resource.in_slot(slot)));
         let asked = Asked {
-            resource: &params.resource,
-            subject,
-            keys,
+            resource: in_slot.as_ref().unwrap_or(&params.resource),
             term: params.term,
             label: params.label.as_ref(),
         };
-        // The next thread in line of a semaphore asks for another slot, one of several resources may have a line to itself, and
-        // readers have no turn.
-        let handover = self.shared.handover;
-        let handover = handover.filter(|_| *subject == Subject::Lock);
-        let won = attempt(cluster, asked, order, handover);
-        let won = won.map_err(|error| error.of_semaphore(params.permits))?;
+        let won = attempt(cluster, asked, order);
+        let won = won.map_err(|error| error.of_semaphore(params.resource.kind.permits()))?;
         self.begin(params, LockGuard::new(&self.shared, won))
     }
 
@@ -301,7 +266,7 @@ impl LockManager {
         }
         let elapsed = cluster.clock.now().saturating_since(guard.since());
         Err(Error::TooSlow {
-            resource: Arc::clone(&params.resource),
+            resource: Arc::clone(&params.resource.name),
             waited: elapsed,
             elapsed,
             nodes: guard.votes().to_vec(),
@@ -330,19 +295,17 @@ fn needs_another_token(error: &Error) -> bool {
     let (Error::Held { nodes, .. } | Error::Unavailable { nodes, .. }) = error else {
         return false;
     };
-    nodes.iter().any(|report| match &report.vote {
-        Vote::Stale { .. } => true,
-        Vote::Failed(NodeError::ClockSkew {
+    nodes.iter().any(|report| {
+        if let Vote::Failed(NodeError::ClockSkew {
             difference,
             allowed,
             ..
-        }) => difference <= allowed,
-        Vote::Granted
-        | Vote::Released
-        | Vote::Held { .. }
-        | Vote::Missing
-        | Vote::Failed(_)
-        | Vote::NotAsked => false,
+        }) = &report.vote
+        {
+            difference <= allowed
+        } else {
+            matches!(report.vote, Vote::Stale { .. })
+        }
     })
 }
 

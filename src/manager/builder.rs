@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::cluster::Options;
-use crate::contend::handover::Allowance;
 use crate::fanout::Fanout;
 use crate::fencing::Protocol;
 use crate::wire::CredentialSource;
@@ -38,7 +37,6 @@ use self::spec::NodeSpec;
 /// | [`fanout`](Self::fanout) | [`Fanout::Sequential`] | [`Fanout`] |
 /// | [`key_prefix`](Self::key_prefix) | nothing | any text without `:redlatch:` |
 /// | [`holder`](Self::holder) | none | 1 to 200 bytes of printable text on one line |
-/// | [`local_handover`](Self::local_handover) | off | 1 to 1000 times, and more than zero time |
 ///
 /// [`credentials`](Self::credentials) and [`tls`](Self::tls) say how the manager logs in to the nodes.
 ///
@@ -71,7 +69,6 @@ pub struct Builder {
     tls: Tls,
     credentials: Option<CredentialSource>,
     options: Options,
-    handover: Option<Allowance>,
     holder: Option<String>,
 }
 
@@ -85,7 +82,6 @@ impl Default for Builder {
             tls: Tls::default(),
             credentials: None,
             options: Options::default(),
-            handover: None,
             holder: None,
         }
     }
@@ -175,7 +171,7 @@ impl Builder {
     /// let builder = LockManager::builder().fakes(&nodes);
     /// assert!(builder.clone().retry_delay(min, max).build().is_ok());
     /// let result = builder.retry_delay(max, min).build();
-    /// assert!(matches!(result, Err(Error::InvalidConfig { .. })));
+    /// assert!(matches!(result, Err(Error::Invalid { field: "retry_delay", .. })));
     /// ```
     pub fn retry_delay(mut self, min: Duration, max: Duration) -> Self {
         self.options.retry_min = min;
@@ -201,7 +197,8 @@ impl Builder {
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// let builder = LockManager::builder().fakes(&nodes);
     /// assert!(builder.clone().pool_size(4).build().is_ok());
-    /// assert!(matches!(builder.pool_size(0).build(), Err(Error::InvalidConfig { .. })));
+    /// let result = builder.pool_size(0).build();
+    /// assert!(matches!(result, Err(Error::Invalid { field: "pool_size", .. })));
     /// ```
     pub fn pool_size(mut self, size: u32) -> Self {
         self.pool_size = size;
@@ -260,7 +257,7 @@ impl Builder {
     /// let manager = LockManager::builder().fakes(&nodes).max_ttl(minute).build()?;
     /// assert!(manager.lock("invoices", minute).is_ok());
     /// let result = manager.lock("invoices", minute * 2);
-    /// assert!(matches!(result, Err(Error::InvalidTtl { .. })));
+    /// assert!(matches!(result, Err(Error::Invalid { field: "ttl", .. })));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn max_ttl(mut self, ttl: Duration) -> Self {
@@ -333,49 +330,6 @@ impl Builder {
     /// ```
     pub fn holder(mut self, label: impl Into<String>) -> Self {
         self.holder = Some(label.into());
-        self
-    }
-
-    /// Lets a thread of this manager hand its lock to the next one without a round over the servers: at most `max_times`
-    /// in succession, 1 to 1000, and no longer than `max_time`, above zero, after it was taken.
-    ///
-    /// Also without this, threads get a lock from each other in one round trip: the release and the attempt of the next
-    /// thread go out as one command to each node, unless another process waits. This is for threads that hold a lock for
-    /// less than a round trip.
-    ///
-    /// The end of a guard hands the lock to the thread of this manager that has waited longest for it. At least half of
-    /// the validity that this thread asked for has to remain. That thread gets a guard of its own, valid for what
-    /// remains and no longer than it asked for. To the servers, all of these guards are one holder with one
-    /// [`token`](crate::LockGuard::token): if the process dies, others wait for the time to live that the first of them
-    /// asked for.
-    ///
-    /// With [`Protocol::Fenced`], each of these guards has a larger fencing token than the one before. The attempt that
-    /// takes the lock reserves `max_times` tokens. It reserves fewer, so that fewer hand-overs are possible, while
-    /// unused reserved tokens are ahead of the clock by more than the drift of [`max_ttl`](Self::max_ttl): 36 s by
-    /// default, and 3 ms with a `max_ttl` of 100 ms. The clock catches up with a million tokens a second.
-    ///
-    /// It saves that round trip, but is unfair: while threads of this manager wait, other processes wait for `max_times`
-    /// more holders or for `max_time`, whichever ends first. The threads get the lock in the order in which they asked.
-    /// The idea is lock cohorting (Dice, Marathe and Shavit, 2012).
-    ///
-    /// Defaults to off.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use redlatch::LockManager;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// let manager = LockManager::builder()
-    ///     .fakes(&nodes)
-    ///     .local_handover(16, Duration::from_millis(100))
-    ///     .build()?;
-    /// # drop(manager.lock("invoices", Duration::from_secs(10))?);
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn local_handover(mut self, max_times: u32, max_time: Duration) -> Self {
-        self.handover = Some(Allowance {
-            times: max_times,
-            time: max_time,
-        });
         self
     }
 }

@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
+use crate::claim::Resource;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport, Vote};
 use crate::guard::LockGuard;
-use crate::log_lines::{self, Lock};
+use crate::log_lines;
 use crate::spans::LockSpan;
-use crate::subject::Subject;
 
 /// The record of a call that is under way. Its drop counts how the call ended: by default, as its last attempt did.
 pub(super) struct CallRecord<'a> {
     cluster: &'a Cluster,
-    resource: &'a str,
-    subject: &'a Subject,
+    resource: &'a Resource,
     started: Timestamp,
     attempts: u32,
     is_contended: bool,
@@ -36,19 +35,14 @@ enum CallOutcome {
 }
 
 impl<'a> CallRecord<'a> {
-    pub(super) fn begin(
-        cluster: &'a Cluster,
-        (resource, subject): (&'a str, &'a Subject),
-        ttl: Duration,
-    ) -> Self {
-        let span = LockSpan::enter(resource, ttl);
-        if *subject == Subject::Read {
+    pub(super) fn begin(cluster: &'a Cluster, resource: &'a Resource, ttl: Duration) -> Self {
+        let span = LockSpan::enter(&resource.name, ttl);
+        if resource.is_read() {
             span.reads();
         }
         Self {
             cluster,
             resource,
-            subject,
             started: cluster.clock.now_for_records(),
             attempts: 0,
             is_contended: false,
@@ -98,11 +92,10 @@ impl<'a> CallRecord<'a> {
         recorder.waits.record(waited);
         guard.count();
         self.outcome = CallOutcome::Acquired;
-        let lock = Lock(self.resource, self.subject);
         if self.attempts <= 1 {
-            log_lines::acquired(lock, waited);
+            log_lines::acquired(self.resource, waited);
         } else {
-            log_lines::waited(lock, waited, self.attempts);
+            log_lines::waited(self.resource, waited, self.attempts);
         }
     }
 
@@ -129,15 +122,13 @@ impl<'a> CallRecord<'a> {
 
     /// Counts and logs contention once a call.
     fn met(&mut self, error: &Error, nodes: &[NodeReport]) {
-        let is_held = |report: &NodeReport| matches!(report.vote, Vote::Held { .. });
+        let is_held = |report: &NodeReport| report.vote.is_refusal();
         if !self.is_contended && nodes.iter().any(is_held) {
             self.is_contended = true;
             self.cluster.stats.contended.count();
-            let resource = error.resource().unwrap_or(self.resource);
+            let resource = error.resource().unwrap_or(&self.resource.name);
             match error.readers() {
-                _ if nodes.iter().any(|report| report.vote.is_for_a_writer()) => {
-                    log_lines::kept_for_a_writer(resource);
-                }
+                _ if error.writer_waits() => log_lines::kept_for_a_writer(resource),
                 Some(readers) => log_lines::read_by(resource, readers),
                 None => log_lines::contended(resource, error.holder()),
             }

@@ -53,7 +53,7 @@ impl LockManager {
     ///   and `STRLEN`, which taking locks does not need, or, where readers share a lock, what status needs of them.
     /// - [`Error::Forked`] in a forked child.
     ///
-    /// Returned at once, without asking any node: [`Error::InvalidResource`] for a prefix of more than 64 KiB, and
+    /// Returned at once, without asking any node: [`Error::Invalid`] for a prefix of more than 64 KiB, and
     /// [`Error::Forked`].
     ///
     /// ```

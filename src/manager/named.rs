@@ -17,7 +17,7 @@ impl LockManager {
     pub(super) fn label(&self, options: &LockOptions) -> Result<Option<Label>, Error> {
         let of_builder = || self.cluster().options.holder.clone();
         let of_call = options.holder.clone().transpose();
-        let of_call = of_call.map_err(|reason| Error::InvalidHolder { reason })?;
+        let of_call = of_call.map_err(|reason| Error::invalid("holder", reason))?;
         Ok(of_call.or_else(of_builder))
     }
 
@@ -28,15 +28,19 @@ impl LockManager {
         line: &Arc<str>,
         refusal: Refusal<LockGuard>,
     ) -> Error {
-        let of_several = params.subject.names().is_some();
-        let resource = if of_several { line } else { &params.resource };
+        let of_several = params.resource.kind.names().is_some();
+        let resource = if of_several {
+            line
+        } else {
+            &params.resource.name
+        };
         let lock = refusal.lock;
         if let (None, Some(error)) = (&lock, refusal.met)
-            && let Some(error) = error.met_by_another(resource, &params.resource)
+            && let Some(error) = error.met_by_another(resource, &params.resource.name)
         {
             return error;
         }
-        let holder = lock.and_then(|lock| lock.value.holder());
+        let holder = lock.and_then(|lock| lock.claim.value.holder());
         self.held_here(params, resource, holder)
     }
 
@@ -51,7 +55,7 @@ impl LockManager {
         let nodes: Vec<NodeReport> = self.cluster().each().map(unasked).collect();
         Error::Held {
             resource: Arc::clone(resource),
-            permits: params.permits,
+            permits: params.resource.kind.permits(),
             waited: Duration::ZERO,
             holder,
             nodes,
@@ -70,7 +74,7 @@ impl LockManager {
             return error;
         };
         if params.timeout.is_zero()
-            || params.permits.is_some()
+            || params.resource.kind.permits().is_some()
             || holder.is_some()
             || !is_a_name(params, resource)
             || nodes.iter().any(is_told)
@@ -86,7 +90,7 @@ impl LockManager {
 
 /// Whether this is the name of a resource, and not the text for several of them, of which none is in the way.
 fn is_a_name(params: &LockParams, resource: &Arc<str>) -> bool {
-    let names = params.subject.names();
+    let names = params.resource.kind.names();
     names.is_none_or(|names| names.contains(resource))
 }
 
@@ -96,8 +100,7 @@ fn is_told(report: &NodeReport) -> bool {
         report.vote,
         Vote::Held {
             remaining: Some(_),
-            writer_waits: false,
             ..
-        }
+        } | Vote::Read { .. }
     )
 }

@@ -28,8 +28,8 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// A node that fails is no error, but has a [`View`](crate::View) that says so; if too many fail, the status is
-    /// [`LockStatus::Unknown`]. Without asking any node: [`Error::InvalidResource`] for a name that can't be
+    /// A node that fails is no error, but has a [`Vote`](crate::Vote) that says so; if too many fail, the status is
+    /// [`LockStatus::Unknown`]. Without asking any node: [`Error::Invalid`] for a name that can't be
     /// locked, [`Error::Forked`] in a forked child.
     ///
     /// ```
@@ -55,7 +55,7 @@ impl LockManager {
     /// Releases the lock on `resource` that has this token, for an operator who knows that its holder no longer runs.
     ///
     /// [`LockManager::status`] tells the token, and this method takes it as shown there, with the escapes of
-    /// [`View`](crate::View) for values of other programs. If the holder has a [label](crate::Builder::holder), the value of
+    /// [`Vote`](crate::Vote) for values of other programs. If the holder has a [label](crate::Builder::holder), the value of
     /// the key is longer than the token. Then the token stands for the whole value, which the nodes are asked for first, in
     /// one round trip more. The whole value is taken as well. A holder that still runs believes that it has the lock until
     /// it extends it or its validity ends. So call this only for a holder that certainly no longer runs. A key with
@@ -75,8 +75,8 @@ impl LockManager {
     ///
     /// - [`Error::Lost`] when a majority of the nodes does not have this token: there was no such lock, or it has ended.
     /// - [`Error::Unavailable`] when too few nodes answered to tell.
-    /// - [`Error::InvalidToken`] for a text that shows no value, or only the beginning of one.
-    /// - [`Error::InvalidResource`] for a name that can't be locked, and [`Error::Forked`] in a forked child.
+    /// - [`Error::Invalid`] for a `token` that shows no value, or only the beginning of one, and for a name that can't be
+    ///   locked; [`Error::Forked`] in a forked child.
     ///
     /// For a permit of a semaphore, there is [`release_slot`](Self::release_slot).
     ///
@@ -163,7 +163,7 @@ impl LockManager {
     ///
     /// - [`Error::NotOpened`], with what each node said: it was not reached, is in use
     ///   ([`NodeError::Serving`](crate::NodeError::Serving)), or was set up by clients with other settings.
-    /// - [`Error::InvalidConfig`] with [`Protocol::Classic`](crate::Protocol::Classic), which has nothing to open, and
+    /// - [`Error::Invalid`] with [`Protocol::Classic`](crate::Protocol::Classic), which has nothing to open, and
     ///   [`Error::Forked`] in a forked child.
     ///
     /// ```

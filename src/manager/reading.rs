@@ -64,7 +64,7 @@ impl LockManager {
         refused: Error,
         record: &mut CallRecord<'_>,
     ) -> Result<FromLine, Error> {
-        match self.enter(params, &line_of_readers(&params.resource), record) {
+        match self.enter(params, &line_of_readers(&params.resource.name), record) {
             Ok((_, Some(Received::GoAhead))) => Ok(FromLine::GoesAhead),
             Ok((turn, _)) => Ok(FromLine::Leads(turn, refused)),
             Err(Error::Held { nodes, .. }) if nodes.iter().all(is_unasked) => {
@@ -84,21 +84,20 @@ impl LockManager {
     ) -> Result<LockGuard, Error> {
         let clock = &self.cluster().clock;
         let result = self.ask_for(params, None, order, record);
-        let is_refused = |vote: &Vote| matches!(vote, Vote::Held { .. });
         // Not by the clock of now: nothing takes time after the last look at the clock that a guard has had.
         let met_a_writer = match &result {
-            Ok(guard) if guard.each_vote().any(is_refused) => Some(guard.since()),
+            Ok(guard) if guard.each_vote().any(Vote::is_refusal) => Some(guard.since()),
             Err(Error::Held { .. }) => Some(clock.now()),
             Ok(_) | Err(_) => None,
         };
         if let Some(at) = met_a_writer {
-            self.shared.courtesy.note_writer(params.keys.first(), at);
+            self.shared.courtesy.note_writer(params.resource.key(), at);
         }
         match &result {
-            Err(Error::Held { nodes, .. })
+            Err(error @ Error::Held { .. })
                 if order.is_by_arbiter()
                     && params.patience.left(clock).is_zero()
-                    && !nodes.iter().any(|report| report.vote.is_for_a_writer()) =>
+                    && !error.writer_waits() =>
             {
                 let all = Order::of(self.cluster().options.fanout);
                 self.ask_for(params, None, all, record)
@@ -112,7 +111,7 @@ impl LockManager {
     fn first_order(&self, params: &LockParams) -> Order {
         let cluster = self.cluster();
         let (fanout, now) = (cluster.options.fanout, cluster.clock.now());
-        let key = params.keys.first();
+        let key = params.resource.key();
         match fanout {
             Fanout::Overlapped if self.shared.courtesy.has_met_a_writer(key, now) => {
                 self.by_arbiter()

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::LockManager;
 use super::acquire::LockOptions;
-use super::what::What;
+use crate::claim::Kind;
 use crate::clock;
 use crate::contend::cancel::Cancel;
 use crate::error::Error;
@@ -27,16 +27,18 @@ use crate::renewal::KeepAlive;
 #[must_use = "a request does nothing until one of its lock methods is called"]
 pub struct LockRequest<'a> {
     manager: &'a LockManager,
-    what: What<'a>,
+    pub(super) name: &'a str,
+    kind: Kind,
     ttl: Option<Duration>,
-    options: LockOptions,
+    pub(super) options: LockOptions,
 }
 
 impl<'a> LockRequest<'a> {
-    pub(super) fn new(manager: &'a LockManager, what: What<'a>) -> Self {
+    pub(super) fn new(manager: &'a LockManager, name: &'a str, kind: Kind) -> Self {
         Self {
             manager,
-            what,
+            name,
+            kind,
             ttl: None,
             options: LockOptions::default(),
         }
@@ -90,15 +92,13 @@ impl<'a> LockRequest<'a> {
     /// it was lost. A holder that dies, or loses its lock, does not keep the minimum: its lock is free when its time to live
     /// ends. The minimum may be longer than the ttl and than `max_hold`, which say for how long a lock is held at most.
     ///
-    /// A [lease](LockGuard::into_lease) takes the minimum along. A thread that gets the lock by a
-    /// [local hand-over](crate::Builder::local_handover) counts its own minimum, and a lock is not handed over before the
-    /// minimum of its holder is over.
+    /// A [lease](LockGuard::into_lease) takes the minimum along.
     ///
     /// A rest is as safe as a lock: a majority of the nodes has to get it, or `unlock` says [`Error::Unavailable`], and these
     /// have to remember it. A node that was down at that moment keeps its key until the ttl ends; one that executes the
     /// command late rests for as much longer.
     ///
-    /// The longest is the builder's `max_ttl`. A lock with zero or with more is refused, as [`Error::InvalidAtLeast`].
+    /// The longest is the builder's `max_ttl`. A lock with zero or with more is refused, as [`Error::Invalid`].
     /// Defaults to a lock that is free when it is given back.
     ///
     /// ```
@@ -147,9 +147,6 @@ impl<'a> LockRequest<'a> {
     /// Says who takes the lock: `label` is what [`Holder::label`](crate::Holder::label) shows to others, in place of the
     /// label of [`Builder::holder`](crate::Builder::holder), which says what a label may be and who can read it.
     ///
-    /// Calls with another label than the holder's get no [local hand-over](crate::Builder::local_handover), so that
-    /// nobody is named who does not have the lock.
-    ///
     /// ```
     /// # use std::time::Duration;
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
@@ -167,10 +164,9 @@ impl<'a> LockRequest<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
-    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
-    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
-    /// [`Error::NoThread`].
+    /// As for [`LockManager::lock`]; [`Error::Invalid`] also for an [`at_least`](Self::at_least) that can't be kept, a label
+    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`;
+    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -182,17 +178,16 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn lock(&self) -> Result<LockGuard, Error> {
-        self.acquire(&self.what, self.acquire_timeout())
+        self.acquire(&self.kind, self.acquire_timeout())
     }
 
     /// Takes the lock as [`LockManager::try_lock`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
-    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
-    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
-    /// [`Error::NoThread`].
+    /// As for [`LockManager::lock`]; [`Error::Invalid`] also for an [`at_least`](Self::at_least) that can't be kept, a label
+    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`;
+    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
     ///
     /// ```
     /// use redlatch::Error;
@@ -204,17 +199,16 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn try_lock(&self) -> Result<LockGuard, Error> {
-        self.acquire(&self.what, Duration::ZERO)
+        self.acquire(&self.kind, Duration::ZERO)
     }
 
     /// Takes the lock as [`LockManager::try_lock_for`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
-    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
-    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
-    /// [`Error::NoThread`].
+    /// As for [`LockManager::lock`]; [`Error::Invalid`] also for an [`at_least`](Self::at_least) that can't be kept, a label
+    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`;
+    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -231,17 +225,16 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn try_lock_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.acquire(&self.what, timeout)
+        self.acquire(&self.kind, timeout)
     }
 
     /// Takes the lock as [`LockManager::try_lock_until`] does.
     ///
     /// # Errors
     ///
-    /// As for [`LockManager::lock`]; [`Error::InvalidAtLeast`] for an [`at_least`](Self::at_least) that can't be kept;
-    /// [`Error::InvalidHolder`] for a label that can't be used; [`Error::Cancelled`] if its [`Cancel`] was cancelled; with
-    /// keep-alive, [`Error::InvalidTtl`] also for a ttl of less than three node timeouts, or of more than `max_hold`, and
-    /// [`Error::NoThread`].
+    /// As for [`LockManager::lock`]; [`Error::Invalid`] also for an [`at_least`](Self::at_least) that can't be kept, a label
+    /// that can't be used, and, with keep-alive, a ttl of less than three node timeouts or of more than `max_hold`;
+    /// [`Error::Cancelled`] if its [`Cancel`] was cancelled; with keep-alive, [`Error::NoThread`].
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -254,7 +247,7 @@ impl<'a> LockRequest<'a> {
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn try_lock_until(&self, deadline: Instant) -> Result<LockGuard, Error> {
-        self.acquire(&self.what, clock::until_instant(deadline))
+        self.acquire(&self.kind, clock::until_instant(deadline))
     }
 
     /// How long a call waits that is not told.
@@ -263,11 +256,10 @@ impl<'a> LockRequest<'a> {
     }
 
     /// Asks for this with the options of the request, which are checked before anything is sent.
-    pub(super) fn acquire(&self, what: &What<'_>, timeout: Duration) -> Result<LockGuard, Error> {
-        if let (What::Read(_), Some(at_least)) = (what, self.options.at_least) {
+    pub(super) fn acquire(&self, kind: &Kind, timeout: Duration) -> Result<LockGuard, Error> {
+        if *kind == Kind::Read && self.options.at_least.is_some() {
             let reason = "readers share the lock, so none of them can keep the others from it; set it to write, and not to read";
-            let reason = reason.to_owned();
-            return Err(Error::InvalidAtLeast { at_least, reason });
+            return Err(Error::invalid("at_least", reason));
         }
         let keep_alive = self.options.keep_alive;
         let limit = keep_alive.and_then(KeepAlive::limit);
@@ -277,6 +269,6 @@ impl<'a> LockRequest<'a> {
         if let Some(keep_alive) = keep_alive {
             self.manager.shared.keeper.prepare(ttl, keep_alive)?;
         }
-        self.manager.acquire(what, ttl, timeout, &self.options)
+        self.manager.acquire(self, kind, ttl, timeout)
     }
 }

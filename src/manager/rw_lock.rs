@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::LockManager;
 use super::request::LockRequest;
-use super::what::What;
+use crate::claim::Kind;
 use crate::clock;
 use crate::contend::cancel::Cancel;
 use crate::error::Error;
@@ -36,8 +36,7 @@ impl LockManager {
     /// ```
     pub fn rw_lock<'a>(&'a self, name: &'a str) -> RwLock<'a> {
         RwLock {
-            write: LockRequest::new(self, What::Lock(name)),
-            name,
+            write: self.request(name),
         }
     }
 }
@@ -102,7 +101,6 @@ impl LockManager {
 pub struct RwLock<'a> {
     /// The request for the ordinary lock.
     write: LockRequest<'a>,
-    name: &'a str,
 }
 
 impl<'a> RwLock<'a> {
@@ -147,7 +145,7 @@ impl<'a> RwLock<'a> {
 
     /// Keeps everybody else from the lock for this time from when a writer got it, as [`LockRequest::at_least`] does.
     ///
-    /// It is for writers alone. To read with it is refused, as [`Error::InvalidAtLeast`]: readers share the lock, so none of them
+    /// It is for writers alone. To read with it is refused, as [`Error::Invalid`]: readers share the lock, so none of them
     /// can keep the others from it.
     ///
     /// Defaults to a lock that is free when it is given back.
@@ -160,7 +158,7 @@ impl<'a> RwLock<'a> {
     /// let ledger = manager.rw_lock("ledger").at_least(Duration::from_secs(600));
     /// ledger.write()?.unlock()?;
     /// assert!(ledger.try_write().expect_err("it rests").is_resting());
-    /// assert!(matches!(ledger.read(), Err(Error::InvalidAtLeast { .. })));
+    /// assert!(matches!(ledger.read(), Err(Error::Invalid { field: "at_least", .. })));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
     pub fn at_least(self, minimum: Duration) -> Self {
@@ -211,7 +209,7 @@ impl<'a> RwLock<'a> {
     /// # Errors
     ///
     /// As for [`LockRequest::lock`]. [`Error::Held`] says that somebody has the lock alone, or that a writer
-    /// [waits](Error::writer_waits) for it, which comes first. [`Error::InvalidAtLeast`] where
+    /// [waits](Error::writer_waits) for it, which comes first. [`Error::Invalid`] where
     /// [`at_least`](Self::at_least) was set.
     ///
     /// ```
@@ -293,7 +291,7 @@ impl<'a> RwLock<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`LockRequest::lock`]. [`Error::Held`] says of each node [how many readers](crate::Vote::Held::readers) it has, if
+    /// As for [`LockRequest::lock`]. [`Error::Held`] says of each node [how many readers](crate::Vote::Read::readers) it has, if
     /// it is they.
     ///
     /// ```
@@ -373,6 +371,6 @@ impl<'a> RwLock<'a> {
     }
 
     fn read_for(&self, timeout: Duration) -> Result<LockGuard, Error> {
-        self.write.acquire(&What::Read(self.name), timeout)
+        self.write.acquire(&Kind::Read, timeout)
     }
 }

@@ -1,8 +1,8 @@
 //! Semaphores: at most so many holders at a time, each with a slot of its own.
 
-use super::what::What;
 use super::{LockManager, LockRequest};
-use crate::contend::slots::check_permits;
+use crate::claim::Kind;
+use crate::contend::slots::{check_permits, check_slot};
 use crate::error::Error;
 use crate::protocol;
 use crate::status::SemaphoreStatus;
@@ -22,7 +22,7 @@ impl LockManager {
     /// a lock of the same name have nothing to do with each other.
     ///
     /// Threads of this manager that wait for a permit get one in the order in which they asked. A release wakes a client
-    /// that waits. [Local hand-over](crate::Builder::local_handover) does not apply.
+    /// that waits.
     ///
     /// ```
     /// use std::time::Duration;
@@ -43,11 +43,10 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// The methods of the request fail as they do for a lock, and with
-    /// [`Error::InvalidPermits`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held, or that a
+    /// The methods of the request fail as they do for a lock, and with [`Error::Invalid`] unless `permits` is 1 to 256. [`Error::Held`] means that all permits are held, or that a
     /// call that does not wait was refused eight slots in a row: it asks for no more.
     pub fn semaphore<'a>(&'a self, name: &'a str, permits: u32) -> LockRequest<'a> {
-        LockRequest::new(self, What::Permit(name, permits))
+        LockRequest::new(self, name, Kind::Permit(permits))
     }
 
     /// Tells who holds the permits of a semaphore, and for how long, without changing anything: what
@@ -57,7 +56,7 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// As for [`status`](Self::status), and [`Error::InvalidPermits`] unless `permits` is 1 to 256.
+    /// As for [`status`](Self::status), and [`Error::Invalid`] unless `permits` is 1 to 256.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -82,7 +81,7 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// As for [`release`](Self::release), and [`Error::InvalidPermits`] for a slot that no semaphore has, above 255.
+    /// As for [`release`](Self::release), and [`Error::Invalid`] for a `slot` that no semaphore has, above 255.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -101,7 +100,7 @@ impl LockManager {
     /// ```
     pub fn release_slot(&self, name: &str, slot: u32, token: &str) -> Result<(), Error> {
         self.cluster().refuse_fork()?;
-        check_permits(slot.saturating_add(1))?;
+        check_slot(slot)?;
         protocol::release::release_by_token(self.cluster(), name, Some(slot), token)
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::acquire::LockParams;
 use super::call_record::CallRecord;
-use super::what::What;
 use super::{LockManager, LockRequest};
+use crate::claim::Kind;
 use crate::contend::turns::Turns;
 use crate::error::Error;
 use crate::guard::LockGuard;
@@ -56,8 +56,7 @@ impl LockManager {
     /// for each other. Each resource has one line of threads, first in, first out, for those who want it alone and for those who
     /// want others as well. While a thread waits for the second resource, it keeps its turn for the first one. So in each line
     /// it waits only for the threads that were there when it entered that line; nobody who comes later is before it. For as long as it
-    /// waits, the threads behind it wait as well, also for resources that are free. A lock is never
-    /// [handed over](crate::Builder::local_handover) to or from a guard of several resources.
+    /// waits, the threads behind it wait as well, also for resources that are free.
     ///
     /// While another process has one of the resources, the first thread waits at one node, which wakes it when that resource
     /// is free. If [readers](Self::rw_lock) have that resource, they keep it until they are done, and no further reader gets it
@@ -70,7 +69,7 @@ impl LockManager {
     /// # Errors
     ///
     /// The methods of the request fail as they do for one lock. [`Error::Held`] names the resource that was in the way; the
-    /// other errors have the first three names. [`Error::InvalidResource`] also if there is no name, more than 64, or one of
+    /// other errors have the first three names. [`Error::Invalid`] also if there is no name, more than 64, or one of
     /// them twice.
     ///
     /// ```
@@ -96,7 +95,7 @@ impl LockManager {
         I::Item: AsRef<str>,
     {
         let names = resources.into_iter().map(|name| Arc::from(name.as_ref()));
-        LockRequest::new(self, What::All(names.collect()))
+        LockRequest::new(self, "", Kind::Several(names.collect()))
     }
 
     /// Waits for the turn in the line of each of these resources, in their order. A thread that gives up in one of them gives
@@ -119,17 +118,5 @@ impl LockManager {
     pub(super) fn try_enter(&self, lines: &[Arc<str>]) -> Turns<LockGuard> {
         let turns = lines.iter().map(|line| self.shared.queue.try_enter(line));
         turns.collect()
-    }
-}
-
-impl LockParams {
-    /// The key of the resource that was in the way of an attempt.
-    pub(super) fn key_in_the_way(&self, error: &Error) -> &str {
-        let names = self.subject.names().map_or(&[][..], |names| names);
-        let place = names
-            .iter()
-            .position(|name| error.resource() == Some(&**name));
-        let key = place.and_then(|place| self.keys.each().get(place));
-        key.map_or(self.keys.first(), String::as_str)
     }
 }

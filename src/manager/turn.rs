@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::LockManager;
 use super::acquire::LockParams;
 use super::call_record::CallRecord;
+use crate::claim::{Kind, Resource};
 use crate::clock::{Clock, Timestamp};
 use crate::contend::cancel::Patience;
 use crate::contend::queue::{Lines, TurnAndGuard, WaitClock};
@@ -12,14 +13,6 @@ use crate::contend::turns::Turns;
 use crate::error::Error;
 use crate::guard::{Demand, LockGuard, Received, Takes};
 use crate::sync::{Condvar, MutexGuard};
-
-/// What a thread gets at the end of its wait in this process's queue.
-pub(super) enum FromQueue {
-    /// The turns to ask the servers, and how to begin.
-    Turns(Turns<LockGuard>, Start),
-    /// The lock, handed over by the thread that held it.
-    Guard(LockGuard),
-}
 
 /// How a call begins when it has the turn.
 pub(super) enum Start {
@@ -34,40 +27,25 @@ pub(super) enum Start {
 }
 
 impl LockManager {
-    /// Waits in the queue of this process until no other thread has the lock or asks for it.
+    /// Waits in the queue of this process until no other thread has the lock or asks for it. Returns the turns to ask the
+    /// servers, and how to begin.
     pub(super) fn wait_in_queue(
         &self,
         params: &LockParams,
         record: &mut CallRecord<'_>,
-    ) -> Result<FromQueue, Error> {
-        let cluster = self.cluster();
-        if let Some(names) = params.subject.names() {
+    ) -> Result<(Turns<LockGuard>, Start), Error> {
+        if let Some(names) = params.resource.kind.names() {
             let turns = self.enter_all(params, names, record)?;
-            return Ok(FromQueue::Turns(turns, Start::Ask));
+            return Ok((turns, Start::Ask));
         }
-        let (turn, guard) = self.enter(params, &params.line, record)?;
-        let turns = Turns::one(Some(turn));
-        let guard = match guard {
+        let (turn, received) = self.enter(params, &line_of(&params.resource), record)?;
+        let start = match received {
             // Only readers let others go ahead, in a line of their own.
-            None | Some(Received::GoAhead) => return Ok(FromQueue::Turns(turns, Start::Ask)),
-            Some(Received::Passed(attempt)) => {
-                return Ok(FromQueue::Turns(turns, Start::Passed(attempt)));
-            }
-            Some(Received::CalledOff) => return Ok(FromQueue::Turns(turns, Start::CalledOff)),
-            Some(Received::HandedOver(guard)) => guard,
+            None | Some(Received::GoAhead) => Start::Ask,
+            Some(Received::Passed(attempt)) => Start::Passed(attempt),
+            Some(Received::CalledOff) => Start::CalledOff,
         };
-        if let Some(keep_alive) = params.keep_alive {
-            guard.begin_keep_alive(params.term, keep_alive);
-        }
-        let now = cluster.clock.now();
-        if now >= guard.deadline() {
-            // The validity ended on the way from one thread to the other. Dropping the guard releases the lock.
-            return Ok(FromQueue::Turns(turns, Start::Ask));
-        }
-        cluster.stats.handed_over.count();
-        record.acquired(&guard);
-        let guard = guard.held_at_least(params.minimum, now);
-        Ok(FromQueue::Guard(guard.with_turns(turns)))
+        Ok((Turns::one(Some(turn)), start))
     }
 
     /// Waits for the turn in this line.
@@ -86,12 +64,12 @@ impl LockManager {
             term: params.term,
             label: params.label.clone(),
             patience: params.patience.clone(),
-            takes: match params.subject.names() {
+            takes: match params.resource.kind.names() {
                 None => Takes::TheLock,
                 Some(_) => Takes::TheTurn,
             },
         };
-        let asks_once = params.permits.is_some() && params.timeout.is_zero();
+        let asks_once = params.resource.kind.permits().is_some() && params.timeout.is_zero();
         let node_timeout = cluster.options.node_timeout;
         let waiting = Waiting {
             clock: &cluster.clock,
@@ -111,8 +89,19 @@ impl LockManager {
     }
 }
 
+/// The line in which the threads of this manager wait; the first of several. That of readers who have to wait is another one.
+fn line_of(resource: &Resource) -> Arc<str> {
+    match &resource.kind {
+        Kind::Permit(permits) => line_of_permits(&resource.name, *permits),
+        Kind::Lock | Kind::Slot(_) | Kind::Read | Kind::Several(_) => {
+            let first = resource.names().first();
+            Arc::clone(first.unwrap_or(&resource.name))
+        }
+    }
+}
+
 /// The line for a semaphore. No lock has such a name.
-pub(super) fn line_of_permits(semaphore: &str, permits: u32) -> Arc<str> {
+fn line_of_permits(semaphore: &str, permits: u32) -> Arc<str> {
     format!("{semaphore}:redlatch:slots:{permits}").into()
 }
 

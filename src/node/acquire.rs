@@ -1,23 +1,22 @@
-//! Asks nodes for their votes: one node, or all of them in one round trip.
+//! Asks nodes for their votes: one node, or all of them in one round trip. Also what a node of the fenced protocol means by a word.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::command::{Command, Keys};
+use super::command::{self, MarkerAction, Times};
 use super::exchange::Answer;
-use super::fenced::{is_fenced_read, is_fenced_reply};
-use super::readers::{read_vote, refusal, refusal_of_a_reader};
-use super::request::{Again, Kind, Request, Rule};
+use super::reply::{Said, Taker, Verb, Word};
+use super::request::{Again, Kind, Request};
 use super::round::{exchange, exchange_all};
-use super::several::{self, is_acquire_reply};
-use super::{Ballot, Node, refused};
-use crate::error::Vote;
+use super::{Ballot, Node};
+use crate::claim::Claim;
+use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
+use crate::fencing::{FencingToken, Rules};
 use crate::wire::pack::Packed;
-use crate::wire::resp::Reply;
 
 /// The commands of one attempt, packed once for all nodes.
 pub(crate) struct Attempt<'a> {
-    command: Command<'a>,
+    pub(super) claim: &'a Claim,
     set: Packed,
     /// The same for a second connection.
     again: Again<'a>,
@@ -25,34 +24,35 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    pub(crate) fn new(command: Command<'a>, ttl: Duration) -> Self {
+    pub(crate) fn new(claim: &'a Claim, ttl: Duration) -> Self {
         Self {
-            set: command.acquire(ttl),
-            again: Again::Of(command, ttl),
-            undo: command.undo(),
-            command,
+            set: command::take(claim, ttl, Times::First),
+            again: Again::Of(claim, ttl),
+            undo: command::undo(claim),
+            claim,
         }
     }
 
     /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
     /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
-    pub(crate) fn healing(command: Command<'a>, ttl: Duration) -> Self {
-        let attempt = Self::new(command, ttl);
-        match command.heal(ttl) {
-            None => attempt,
-            Some(set) => Self {
-                again: Again::Packed(set.clone()),
-                set,
-                ..attempt
-            },
+    pub(crate) fn healing(claim: &'a Claim, ttl: Duration) -> Self {
+        let attempt = Self::new(claim, ttl);
+        if !claim.resource.is_read() && claim.resource.keys.len() == 1 {
+            return attempt;
+        }
+        let set = command::take(claim, ttl, Times::Heal);
+        Self {
+            again: Again::Packed(set.clone()),
+            set,
+            ..attempt
         }
     }
 
     /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
-    pub(crate) fn once(command: Command<'a>, ttl: Duration) -> Self {
+    pub(crate) fn once(claim: &'a Claim, ttl: Duration) -> Self {
         Self {
-            undo: command.undo_for(ttl),
-            ..Self::new(command, ttl)
+            undo: command::undo_for(claim, ttl),
+            ..Self::new(claim, ttl)
         }
     }
 
@@ -61,50 +61,29 @@ impl<'a> Attempt<'a> {
         &self.undo
     }
 
+    pub(super) fn taker(&self) -> Taker {
+        Taker {
+            is_fenced: self.claim.fence.is_some(),
+            is_reader: self.claim.resource.is_read(),
+        }
+    }
+
     fn request(&self) -> Request<'_> {
-        let rule = match (&self.command.fence, self.command.keys) {
-            (Some(_), Keys::Read(_)) => Rule::new(|reply, _| is_fenced_read(reply), 0),
-            (None, Keys::Read(_)) => Rule::new(|reply, _| read_vote(reply).is_some(), 0),
-            (Some(_), Keys::Lock(_)) => Rule::new(|reply, _| is_fenced_reply(reply), 0),
-            (None, Keys::Lock(_)) => Rule::new(|reply, _| acquire_vote(reply).is_some(), 0),
-            (Some(_), Keys::All(all)) => Rule::new(
-                |reply, count| is_acquire_reply(reply, count, is_fenced_reply),
-                all.names.len(),
-            ),
-            (None, Keys::All(all)) => Rule::new(
-                |reply, count| is_acquire_reply(reply, count, several::is_plain),
-                all.names.len(),
-            ),
-        };
         let kind = Kind::Acquire {
             again: self.again.clone(),
             undo: Cow::Borrowed(&self.undo),
         };
-        Request::new(&self.set, kind, rule)
+        Request::new(&self.set, kind, Verb::Take(self.taker()))
     }
 
-    pub(super) fn is_fenced(&self) -> bool {
-        self.command.fence.is_some()
-    }
-
-    pub(super) fn vote(&self, node: &Node, reply: &Reply) -> Option<Vote> {
-        let names = self.command.keys.names();
-        if let Some(refused) = names.and_then(|names| several::refusal(reply, names)) {
-            return Some(refused);
+    /// The vote in what the node says.
+    pub(super) fn vote(&self, node: &Node, said: Said) -> Vote {
+        match (said, &self.claim.fence) {
+            (Said::Word(word), Some(fence)) => {
+                node.judge(word, &fence.rules, &self.claim.resource.keys)
+            }
+            (said, _) => said.vote(),
         }
-        let Some(fence) = self.command.fence else {
-            return match self.command.keys {
-                Keys::Lock(_) => acquire_vote(reply),
-                Keys::Read(_) => read_vote(reply),
-                Keys::All(_) => several::plain_vote(reply),
-            };
-        };
-        let why_not = match self.command.keys {
-            Keys::Read(_) => refusal_of_a_reader,
-            Keys::Lock(_) | Keys::All(_) => refusal,
-        };
-        let locks = self.command.keys.each();
-        node.fenced_vote(reply, fence.rules, locks, why_not)
     }
 }
 
@@ -115,13 +94,18 @@ impl Node {
     }
 
     fn ballot(&self, attempt: &Attempt<'_>, answer: Answer) -> Ballot {
-        let answer = answer.read(|reply| attempt.vote(self, reply));
-        let vote = answer.result.unwrap_or_else(Vote::Failed);
-        let report = self.report(vote, answer.elapsed, answer.server);
+        let vote = answer
+            .result
+            .map_or_else(Vote::Failed, |said| attempt.vote(self, said));
         Ballot {
-            report,
+            report: self.report(vote, answer.elapsed, answer.server),
             trace: answer.trace,
         }
+    }
+
+    /// What a word means for a client of these rules and with this wall clock. It is about locks with these keys.
+    fn judge(&self, word: Word, rules: &Rules, keys: &[String]) -> Vote {
+        meaning(word, rules, keys, self.clock.wall_micros())
     }
 }
 
@@ -131,18 +115,137 @@ pub(crate) fn acquire_all<'n>(
     attempt: &Attempt<'_>,
 ) -> Vec<Option<Ballot>> {
     let answers = exchange_all(nodes.clone(), &attempt.request());
-    let nodes = nodes.map(|(node, _)| node).zip(answers);
-    nodes
-        .map(|(node, answer)| answer.map(|answer| node.ballot(attempt, answer)))
+    let answers = nodes.zip(answers);
+    answers
+        .map(|((node, _), answer)| answer.map(|answer| node.ballot(attempt, answer)))
         .collect()
 }
 
-/// Reads the reply to `SET NX` or retake.lua. Only `+OK` is a vote.
-pub(super) fn acquire_vote(reply: &Reply) -> Option<Vote> {
-    match reply {
-        Reply::Okay => Some(Vote::Granted),
-        Reply::Nil => Some(Vote::held(None)),
-        Reply::Error(error) => Some(refused(error)),
-        Reply::Text(_) | Reply::Int(_) | Reply::Bulk(_) | Reply::Array(_) => None,
+/// Opens or closes nodes of the fenced protocol, or asks whether they are fresh: all, before any reply is read.
+pub(crate) fn open_all<'n>(
+    nodes: impl Iterator<Item = &'n Node> + Clone,
+    rules: &Rules,
+    action: MarkerAction,
+) -> Vec<NodeReport> {
+    let command = command::open(rules, action);
+    let request = Request::new(&command, Kind::Inspect, Verb::Open);
+    let answers = exchange_all(nodes.clone().map(|node| (node, true)), &request);
+    let answers = nodes.zip(answers.into_iter().flatten());
+    let reports = answers.map(|(node, answer)| {
+        let vote = answer.result.map_or_else(Vote::Failed, |said| {
+            if let Said::Word(word) = said {
+                node.judge(word, rules, &[])
+            } else {
+                said.vote()
+            }
+        });
+        node.report(vote, answer.elapsed, answer.server)
+    });
+    let mut reports: Vec<NodeReport> = reports.collect();
+    one_vote_each(&mut reports);
+    reports
+}
+
+fn meaning(word: Word, rules: &Rules, keys: &[String], wall_micros: u64) -> Vote {
+    let skew = |node_micros: u64| NodeError::ClockSkew {
+        difference: Duration::from_micros(node_micros.abs_diff(wall_micros)),
+        node_is_ahead: node_micros > wall_micros,
+        allowed: rules.skew,
+    };
+    // The largest counter above which nodes with the same wall clock still grant a token.
+    let span = u64::try_from(rules.quarantine.as_micros()).unwrap_or(u64::MAX);
+    let latest = wall_micros.saturating_add(span);
+    Vote::Failed(match word {
+        Word::Done => return Vote::Granted,
+        Word::Stale(counter) if counter <= latest => {
+            let counter = FencingToken::new(counter);
+            return Vote::Stale { counter };
+        }
+        // A proposal above this counter would be refused by every other node.
+        Word::Stale(node_micros) | Word::Skew(node_micros) => skew(node_micros),
+        Word::Marker => NodeError::InvalidKey {
+            key: rules.marker.clone(),
+            reason: "it is not a marker of the fenced protocol",
+        },
+        Word::Counter(place) => NodeError::InvalidKey {
+            key: Rules::fence(keys.get(place).map_or("", String::as_str)),
+            reason: "it is not a counter of fencing tokens",
+        },
+        Word::Config(theirs) => NodeError::ConfigMismatch {
+            ours: rules.config.clone(),
+            theirs,
+        },
+        Word::Closed(remaining, cause) => NodeError::Quarantined { remaining, cause },
+        Word::Future(ahead) => NodeError::FutureCounter { ahead },
+        Word::Serving => NodeError::Serving,
+        Word::Unknown(why) if why == "CLUSTER" => NodeError::InCluster,
+        Word::Unknown(why) => {
+            let (code, message) = why.split_once(' ').unwrap_or((&why, ""));
+            let (code, message) = (code.to_owned(), message.to_owned());
+            let reason = NodeError::Refused { code, message }.to_string();
+            NodeError::Unidentified { reason }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::QuarantineCause;
+
+    /// What a client whose wall clock shows this takes a word for.
+    fn told(word: Word, wall_micros: u64) -> Vote {
+        let rules = Rules::new("", 3, Duration::from_mins(1), Duration::from_secs(1));
+        meaning(word, &rules, &["job".into()], wall_micros)
+    }
+
+    #[test]
+    fn each_word_is_told_as_what_it_is() {
+        let told = |word| {
+            let vote = told(word, 0);
+            let Vote::Failed(error) = vote else {
+                panic!("{vote:?}");
+            };
+            error
+        };
+        let is_of = |word, name: &str| matches!(told(word), NodeError::InvalidKey { key, .. } if key.contains(name));
+        assert!(is_of(Word::Marker, "redlatch"));
+        assert!(is_of(Word::Counter(0), "job"));
+        assert!(matches!(told(Word::Serving), NodeError::Serving));
+        let cluster = told(Word::Unknown("CLUSTER".into()));
+        assert!(matches!(cluster, NodeError::InCluster));
+        let refused = told(Word::Unknown("NOPERM no".into()));
+        assert!(
+            matches!(&refused, NodeError::Unidentified { reason } if reason.contains("NOPERM")),
+            "{refused}"
+        );
+        let theirs = told(Word::Config("5:3".into()));
+        assert!(matches!(theirs, NodeError::ConfigMismatch { theirs, .. } if theirs == "5:3"));
+        let span = Duration::from_micros(5);
+        let closed = told(Word::Closed(span, QuarantineCause::Reborn));
+        let is_reborn = |cause| matches!(cause, QuarantineCause::Reborn);
+        assert!(
+            matches!(closed, NodeError::Quarantined { remaining, cause } if remaining == span && is_reborn(cause))
+        );
+        let future = told(Word::Future(span));
+        assert!(matches!(future, NodeError::FutureCounter { ahead } if ahead == span));
+    }
+
+    #[test]
+    fn a_counter_that_no_client_with_this_clock_can_pass_is_the_fault_of_a_clock() {
+        let quarantine = 61_001_000;
+        let stale = told(Word::Stale(1_000 + quarantine), 1_000);
+        assert!(matches!(stale, Vote::Stale { .. }), "{stale:?}");
+        for (word, is_ahead) in [
+            (Word::Stale(1_001 + quarantine), true),
+            (Word::Skew(1_001), true),
+            (Word::Skew(999), false),
+        ] {
+            let vote = told(word, 1_000);
+            let Vote::Failed(NodeError::ClockSkew { node_is_ahead, .. }) = vote else {
+                panic!("{vote:?}");
+            };
+            assert_eq!(node_is_ahead, is_ahead);
+        }
     }
 }

@@ -1,252 +1,284 @@
-//! The commands of the algorithm, packed once for a whole round.
+//! The commands of the verbs, packed once for a whole round.
 
 use std::time::Duration;
 
-use super::fence::Fence;
-use super::wait::{Target, WhenFree};
-use crate::fencing::FENCE_IDLE;
-use crate::subject::Names;
+use crate::claim::{Claim, Fence, Kind, Resource};
+use crate::fencing::{FENCE_IDLE, Rules};
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
 use crate::wire::scripts::{
-    ACQUIRE_ALL_SCRIPT, EXTEND_ALL_SCRIPT, EXTEND_SCRIPT, FIND, INSPECT, INSPECT_READ, INTRODUCE,
-    LOOK_ALL_SCRIPT, LOOK_READ_SCRIPT, LOOK_SCRIPT, PASS_SCRIPT, PROBE, READ_SCRIPT,
-    RELEASE_ALL_SCRIPT, RELEASE_SCRIPT, REREAD_SCRIPT, REST_ALL_SCRIPT, REST_SCRIPT, RETAKE, SCAN,
-    Script, UNREAD_SCRIPT,
+    DROP_SCRIPT, INTRODUCE, KEEP_SCRIPT, LOOK_SCRIPT, OPEN, PASS_SCRIPT, PROBE, SCAN, SHOW_SCRIPT,
+    Script, TAKE_SCRIPT,
 };
 
-/// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
-const BELL: &str = ":redlatch:bell";
-
-/// The key of a slot of a semaphore. The scripts have it too. No lock has such a name, so only a semaphore takes a slot.
-pub(crate) fn slot_key(semaphore: &str, slot: u32) -> String {
-    format!("{semaphore}:redlatch:slot:{slot}")
+/// How often a lock is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Times {
+    /// For the first time. Keys that are there are in the way.
+    First,
+    /// On a second connection, when the first broke before the reply came: nobody knows whether the command was executed. So our own
+    /// keys count.
+    Again,
+    /// On a node that lacks a key of a lock that is held. Our own keys count, and a reader heeds no writer that waits.
+    Heal,
 }
 
-/// The keys that a lock has on each node.
-#[derive(Debug, Clone)]
-pub(crate) enum Keys {
-    /// One key, with the value of the holder.
-    Lock(String),
-    /// One key, which readers share.
-    Read(String),
-    /// A key for each resource, in order.
-    All(KeysOfAll),
+/// A call of one of the scripts whose arguments are laid out the same way.
+struct Call<'a> {
+    resource: &'a Resource,
+    value: &'a [u8],
+    fence: Option<&'a Fence>,
+    /// The time to live, or to rest.
+    span: Option<Duration>,
+    how: &'static str,
+    /// For how long a counter is kept.
+    idle: Duration,
 }
 
-/// The keys of a lock on several resources. There are two at least.
-#[derive(Debug, Clone)]
-pub(crate) struct KeysOfAll {
-    pub(crate) keys: Vec<String>,
-    /// As many, in the same order: what the answers of the nodes name.
-    pub(crate) names: Names,
-}
-
-impl Keys {
-    /// The key, or the first of several.
-    pub(crate) fn first(&self) -> &str {
-        match self {
-            Self::Lock(key) | Self::Read(key) => key,
-            Self::All(all) => all.keys.first().map_or("", String::as_str),
+impl<'a> Call<'a> {
+    /// Of this lock as its holder has it.
+    fn of(claim: &'a Claim) -> Self {
+        let how = if claim.resource.is_read() { "r" } else { "" };
+        Self {
+            resource: &claim.resource,
+            value: claim.value.as_bytes(),
+            fence: claim.fence_of_keys(),
+            span: None,
+            how,
+            idle: FENCE_IDLE,
         }
     }
 
-    /// The script that sets them, where that is no plain `SET`.
-    fn acquire(&self) -> Option<&'static Script> {
-        match self {
-            Self::Lock(_) => None,
-            Self::Read(_) => Some(&READ_SCRIPT),
-            Self::All(_) => Some(&ACQUIRE_ALL_SCRIPT),
+    /// The number of keys, the keys and the arguments. Those at the end are left out where the script does not need them.
+    fn words(&self) -> Vec<Word<'a>> {
+        let mut words = Vec::with_capacity(12);
+        push_keys(&mut words, &self.resource.keys);
+        words.push(self.value.into());
+        if self.fence.is_none() && self.how.is_empty() {
+            words.extend(self.span.map(millis));
+            return words;
         }
+        words.extend([millis(self.span.unwrap_or_default()), self.how.into()]);
+        if let Some(Fence { rules, token }) = self.fence {
+            words.extend([
+                u64::from(*token).into(),
+                millis(rules.quarantine),
+                millis(self.idle),
+                rules.marker.as_str().into(),
+                rules.config.as_str().into(),
+            ]);
+        }
+        words
     }
 
-    /// Each key, in order.
-    pub(crate) fn each(&self) -> &[String] {
-        match self {
-            Self::Lock(key) | Self::Read(key) => std::slice::from_ref(key),
-            Self::All(all) => &all.keys,
-        }
-    }
-
-    /// The names of several resources; none of one.
-    pub(crate) fn names(&self) -> Option<&Names> {
-        match self {
-            Self::Lock(_) | Self::Read(_) => None,
-            Self::All(all) => Some(&all.names),
-        }
+    fn pack(&self, name: &'static str, script: &'static Script) -> Packed {
+        Packed::call(name, script, &self.words()).about(&self.resource.kind)
     }
 }
 
-/// What one attempt sends: the same keys and token to every node.
-#[derive(Clone, Copy)]
-pub(crate) struct Command<'a> {
-    pub(crate) keys: &'a Keys,
-    /// The value of the key. A value of another program may be any bytes.
-    pub(crate) value: &'a [u8],
-    /// Only with the fenced protocol.
-    pub(crate) fence: Option<Fence<'a>>,
+fn push_keys<'a>(words: &mut Vec<Word<'a>>, keys: &'a [String]) {
+    words.push(u64::try_from(keys.len()).unwrap_or(u64::MAX).into());
+    words.extend(keys.iter().map(|key| Word::from(key.as_str())));
 }
 
-impl<'a> Command<'a> {
-    /// `SET key token NX PX ttl`, the acquire of the published algorithm; or that of the fenced protocol.
-    pub(crate) fn acquire(&self, ttl: Duration) -> Packed {
-        if let Some(fence) = &self.fence {
-            return fence.acquire((self.keys, self.value), ttl, false);
-        }
-        if let Some(script) = self.keys.acquire() {
-            let arguments = [self.value.into(), millis(ttl), flag(false)];
-            return self.call(("acquire", script), &arguments);
-        }
-        let (key, value) = (self.keys.first().into(), self.value.into());
-        let ttl = millis(ttl);
-        Packed::new(
-            "acquire",
-            &["SET".into(), key, value, "NX".into(), "PX".into(), ttl],
-        )
+/// Asks for a lock. That is `SET key token NX PX ttl` where it can be, the acquire of the published algorithm.
+pub(crate) fn take(claim: &Claim, ttl: Duration, times: Times) -> Packed {
+    let resource = &claim.resource;
+    let how = match (times, resource.is_read()) {
+        (Times::First, true) => "r",
+        (Times::Again, true) => "ra",
+        (Times::Heal, true) => "rh",
+        (Times::First, false) => "",
+        (Times::Again | Times::Heal, false) => "a",
+    };
+    if let (None, "", [key]) = (&claim.fence, how, resource.keys.as_slice()) {
+        let (key, value) = (key.as_str().into(), claim.value.as_bytes().into());
+        let words = [
+            "SET".into(),
+            key,
+            value,
+            "NX".into(),
+            "PX".into(),
+            millis(ttl),
+        ];
+        return Packed::new("acquire", &words);
     }
-
-    /// The acquire for a second connection, when the first broke before it answered. A connection is sent it once, so that of
-    /// one key is always sent as text.
-    pub(crate) fn retake(&self, ttl: Duration) -> Packed {
-        if let Some(fence) = &self.fence {
-            return fence.acquire((self.keys, self.value), ttl, true);
-        }
-        if let Some(script) = self.keys.acquire() {
-            let arguments = [self.value.into(), millis(ttl), flag(true)];
-            return self.call(("acquire", script), &arguments);
-        }
-        let (key, value) = (self.keys.first().into(), self.value.into());
-        let rest = ["1".into(), key, value, millis(ttl)];
-        Packed::new("acquire", &eval(RETAKE, rest))
-    }
-
-    /// The acquire for a node that lacks a key of a lock that is held, if that is another one: its keys that are there count as
-    /// set, and no writer that waits is heeded. It stays the same when it is sent again.
-    pub(crate) fn heal(&self, ttl: Duration) -> Option<Packed> {
-        match self.keys {
-            Keys::Lock(_) => None,
-            Keys::All(_) => Some(self.retake(ttl)),
-            Keys::Read(_) => {
-                let arguments = [self.value.into(), millis(ttl), "2".into()];
-                Some(self.call(("acquire", &READ_SCRIPT), &arguments))
-            }
-        }
-    }
-
-    pub(crate) fn extend(&self, ttl: Duration) -> Packed {
-        let script = match (self.fence_of_key(), self.keys) {
-            (Some(fence), _) => return fence.extend((self.keys, self.value), ttl),
-            (None, Keys::Lock(_)) => &EXTEND_SCRIPT,
-            (None, Keys::Read(_)) => &REREAD_SCRIPT,
-            (None, Keys::All(_)) => &EXTEND_ALL_SCRIPT,
-        };
-        self.call(("extend", script), &[self.value.into(), millis(ttl)])
-    }
-
-    pub(crate) fn release(&self) -> Packed {
-        self.give_back(None, FENCE_IDLE)
-    }
-
-    /// Releases what an attempt has set where it does not count: after a failed round, or behind a command without a reply. It is
-    /// nobody's turn that ends, so a writer's intent stays, and while there is one, no reader is woken.
-    pub(crate) fn undo(&self) -> Packed {
-        self.undo_for(FENCE_IDLE)
-    }
-
-    /// As [`Self::undo`], and a counter is kept for this time alone. Only for a lock that nobody asks for again: a counter that
-    /// ends too early breaks the order of tokens.
-    pub(super) fn undo_for(&self, kept: Duration) -> Packed {
-        let undo = (!matches!(self.keys, Keys::Read(_))).then(|| flag(true));
-        self.give_back(undo, kept)
-    }
-
-    fn give_back(&self, undo: Option<Word<'_>>, kept: Duration) -> Packed {
-        let script = match (self.fence_of_key(), self.keys) {
-            (Some(fence), _) => return fence.release((self.keys, self.value), undo, kept),
-            (None, Keys::Lock(_)) => &RELEASE_SCRIPT,
-            (None, Keys::Read(_)) => &UNREAD_SCRIPT,
-            (None, Keys::All(_)) => &RELEASE_ALL_SCRIPT,
-        };
-        let arguments: Vec<Word<'_>> = [self.value.into()].into_iter().chain(undo).collect();
-        self.call(("release", script), &arguments)
-    }
-
-    /// Gives the lock back and asks for it again, in one step. `next` is of the same key. Our own key counts as a vote, so the
-    /// command can be repeated. Only for [`Keys::Lock`].
-    pub(crate) fn pass(&self, next: &Self, ttl: Duration) -> Packed {
-        if let (Some(fence), Some(following)) = (&self.fence, &next.fence) {
-            return fence.pass((self.keys, self.value), (following, next.value), ttl);
-        }
-        let arguments = [self.value.into(), next.value.into(), millis(ttl)];
-        self.call(("pass", &PASS_SCRIPT), &arguments)
-    }
-
-    /// Gives the lock back, and keeps it from everybody for this time. A read lock, which has no minimum, is just given back.
-    pub(crate) fn rest(&self, ttl: Duration) -> Packed {
-        let script = match (self.fence_of_key(), self.keys) {
-            (Some(fence), _) => return fence.rest((self.keys, self.value), ttl),
-            (None, Keys::Read(_)) => return self.release(),
-            (None, Keys::Lock(_)) => &REST_SCRIPT,
-            (None, Keys::All(_)) => &REST_ALL_SCRIPT,
-        };
-        self.call(("rest", script), &[self.value.into(), millis(ttl)])
-    }
-
-    /// What the fenced protocol adds where a key has a holder of its own. Readers are extended and released as in the classic one.
-    fn fence_of_key(&self) -> Option<&Fence<'a>> {
-        let is_read = matches!(self.keys, Keys::Read(_));
-        self.fence.as_ref().filter(|_| !is_read)
-    }
-
-    fn call(
-        &self,
-        (name, script): (&'static str, &'static Script),
-        arguments: &[Word<'_>],
-    ) -> Packed {
-        let keys = self.keys.each();
-        let mut words: Vec<Word<'_>> = Vec::with_capacity(8);
-        words.push(count(keys).into());
-        words.extend(keys.iter().map(|key| Word::from(key.as_str())));
-        words.extend_from_slice(arguments);
-        Packed::call(name, script, &words).about(self.keys.names())
-    }
+    let call = Call {
+        fence: claim.fence.as_ref(),
+        span: Some(ttl),
+        how,
+        ..Call::of(claim)
+    };
+    call.pack("acquire", &TAKE_SCRIPT)
 }
 
-/// The number of keys, as a word of a command.
-fn count(keys: &[String]) -> u64 {
-    u64::try_from(keys.len()).unwrap_or(u64::MAX)
+/// Extends a lock. With the fenced protocol, it sets a key again that is gone, if no other client can have had the lock.
+pub(crate) fn keep(claim: &Claim, ttl: Duration) -> Packed {
+    let call = Call {
+        span: Some(ttl),
+        ..Call::of(claim)
+    };
+    call.pack("extend", &KEEP_SCRIPT)
 }
 
-/// A switch of a script.
-pub(super) fn flag(is_set: bool) -> Word<'static> {
-    if is_set { "1" } else { "0" }.into()
+pub(crate) fn release(claim: &Claim) -> Packed {
+    release_of(Call::of(claim))
 }
 
-/// A plain `EVAL` of a script that is short, or rarely needed. The words behind the text are the number of keys, the keys
-/// and the arguments.
-pub(super) fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Vec<Word<'a>> {
-    ["EVAL".into(), text.into()]
-        .into_iter()
-        .chain(rest)
-        .collect()
+/// Releases what has this value, whoever holds it.
+pub(crate) fn release_value(resource: &Resource, value: &[u8], fence: Option<&Fence>) -> Packed {
+    release_of(Call {
+        resource,
+        value,
+        fence: fence.filter(|_| !resource.is_read()),
+        span: None,
+        how: if resource.is_read() { "r" } else { "" },
+        idle: FENCE_IDLE,
+    })
 }
 
-/// Asks what is under a key, and changes nothing.
-pub(crate) fn inspect(key: &str) -> Packed {
-    Packed::new("inspect", &eval(INSPECT, ["1".into(), key.into()]))
+fn release_of(mut call: Call<'_>) -> Packed {
+    if let Kind::Slot(_) = call.resource.kind {
+        // The plain case of the script looks for clients that wait at the key itself.
+        call.span = Some(Duration::ZERO);
+    }
+    call.pack("release", &DROP_SCRIPT)
 }
 
-/// Asks for the reader with this value, and changes nothing.
-pub(crate) fn inspect_read(key: &str, value: &[u8]) -> Packed {
-    let words = ["1".into(), key.into(), value.into()];
-    Packed::new("inspect", &eval(INSPECT_READ, words))
+/// Releases what an attempt has set where it does not count: after a failed round, or behind a command without a reply. It is
+/// nobody's turn that ends, so a writer's intent stays, and while there is one, no reader is woken.
+pub(crate) fn undo(claim: &Claim) -> Packed {
+    undo_for(claim, FENCE_IDLE)
+}
+
+/// As [`undo`], and a counter is kept for this time alone. Only for a lock that nobody asks for again: a counter that ends too early
+/// breaks the order of tokens.
+pub(crate) fn undo_for(claim: &Claim, idle: Duration) -> Packed {
+    let of_claim = Call::of(claim);
+    let how = if claim.resource.is_read() { "r" } else { "u" };
+    let call = Call {
+        how,
+        idle,
+        ..of_claim
+    };
+    call.pack("release", &DROP_SCRIPT)
+}
+
+/// Gives the lock back, and keeps it from everybody for this time. A read lock, which has no minimum, is just given back.
+pub(crate) fn rest(claim: &Claim, ttl: Duration) -> Packed {
+    let call = Call {
+        span: Some(ttl),
+        ..Call::of(claim)
+    };
+    call.pack("rest", &DROP_SCRIPT)
+}
+
+/// Gives a lock back and asks for it again as `next`, which is of the same key, in one step. The own key of `next` counts as a vote, so
+/// the command can be repeated. Only for a lock on one key.
+pub(crate) fn pass(held: &Claim, next: &Claim, ttl: Duration) -> Packed {
+    let call = Call {
+        span: Some(ttl),
+        how: "a",
+        ..Call::of(next)
+    };
+    let mut words = call.words();
+    if call.fence.is_none() {
+        words.extend([Word::from(""); 5]);
+    }
+    words.push(held.value.as_bytes().into());
+    words.extend(held.token().map(|token| Word::from(u64::from(token))));
+    Packed::call("pass", &PASS_SCRIPT, &words)
+}
+
+/// Asks what is under these keys, and changes nothing.
+pub(crate) fn show(keys: &[String]) -> Packed {
+    let mut words = Vec::with_capacity(keys.len().saturating_add(1));
+    push_keys(&mut words, keys);
+    Packed::call("inspect", &SHOW_SCRIPT, &words).about_keys(keys.len())
+}
+
+/// As [`show`], for a holder: a reader is shown its own value alone, and a lock whose counter is smaller than the token as none.
+pub(crate) fn show_own(claim: &Claim) -> Packed {
+    Call::of(claim)
+        .pack("inspect", &SHOW_SCRIPT)
+        .about_keys(claim.resource.keys.len())
 }
 
 /// Asks what is under a key, and for the reader whose value this is, or begins with this token. Changes nothing.
 pub(crate) fn find(key: &str, value: &[u8]) -> Packed {
+    let words = ["1".into(), key.into(), value.into(), "0".into(), "n".into()];
+    Packed::call("inspect", &SHOW_SCRIPT, &words)
+}
+
+/// What a client does when the lock is free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenFree {
+    /// Asks for the lock.
+    Take,
+    /// Lets the client have it that it has just woken.
+    Yield,
+    /// Keeps new readers out, and waits for those that have it on other nodes.
+    Intend,
+}
+
+/// Asks for how long a client that waits for this has to wait, and announces for how long it does.
+pub(super) fn look(resource: &Resource, announced: Duration, when_free: WhenFree) -> Packed {
+    let when_free = match when_free {
+        WhenFree::Take => "0",
+        WhenFree::Yield => "1",
+        WhenFree::Intend => "2",
+    };
+    let mut words = Vec::with_capacity(8);
+    push_keys(&mut words, &resource.keys);
+    let how = if resource.is_read() { "r" } else { "" };
+    words.extend([millis(announced), when_free.into(), how.into()]);
+    words.extend(
+        resource
+            .kind
+            .permits()
+            .map(|permits| Word::from(u64::from(permits))),
+    );
+    Packed::call("look", &LOOK_SCRIPT, &words).about(&resource.kind)
+}
+
+/// The shortest time for which a server can be asked to block. Zero would mean no bound.
+pub(super) const SHORTEST_LISTENING: Duration = Duration::from_millis(1);
+
+/// Blocks until this bell rings, for this long.
+pub(super) fn listen(bell: &str, span: Duration) -> Packed {
+    let span = Duration::from_millis(whole_millis(span.max(SHORTEST_LISTENING)));
+    let seconds = format!("{:.3}", span.as_secs_f64());
     Packed::new(
-        "inspect",
-        &eval(FIND, ["1".into(), key.into(), value.into()]),
+        "listen",
+        &["BLPOP".into(), bell.into(), seconds.as_str().into()],
     )
+}
+
+/// What to do with the marker of a node that was perhaps never in use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MarkerAction {
+    /// Nothing: says whether the node is fresh.
+    Look,
+    /// A fresh node votes from now on.
+    Open,
+    /// A node that was opened is fresh again.
+    Close,
+}
+
+pub(crate) fn open(rules: &Rules, action: MarkerAction) -> Packed {
+    let action = match action {
+        MarkerAction::Look => "look",
+        MarkerAction::Open => "open",
+        MarkerAction::Close => "close",
+    };
+    let (marker, config) = (rules.marker.as_str(), rules.config.as_str());
+    let rest = [
+        "1".into(),
+        marker.into(),
+        action.into(),
+        millis(rules.quarantine),
+        config.into(),
+    ];
+    Packed::new("open", &eval(OPEN, rest))
 }
 
 /// How many keys a server looks at in one step of a scan. It takes less than half a millisecond.
@@ -260,70 +292,14 @@ const LONGEST_PAGE: usize = 256 * 1024;
 
 /// Makes one step of a scan for the keys that match a pattern of Redis.
 pub(crate) fn scan(cursor: u64, pattern: &str) -> Packed {
-    let words = eval(
-        SCAN,
-        [
-            "0".into(),
-            cursor.into(),
-            pattern.into(),
-            KEYS_A_STEP.into(),
-            LONGEST_LISTED.into(),
-        ],
-    );
-    Packed::new("scan", &words).with_replies_up_to(LONGEST_PAGE)
-}
-
-/// Asks for how long a client that waits for this has to wait, and announces for how long it does.
-pub(super) fn look(target: Target<'_>, announced: Duration, when_free: WhenFree) -> Packed {
-    let mut words: Vec<Word<'_>> = Vec::with_capacity(8);
-    let (script, permits) = match target {
-        Target::Lock(key) => {
-            words.extend([Word::from(1), key.into()]);
-            (&LOOK_SCRIPT, None)
-        }
-        Target::Read(key) => {
-            words.extend([Word::from(1), key.into()]);
-            (&LOOK_READ_SCRIPT, None)
-        }
-        Target::All(keys) => {
-            words.push(count(keys).into());
-            words.extend(keys.iter().map(|key| Word::from(key.as_str())));
-            (&LOOK_ALL_SCRIPT, None)
-        }
-        Target::Slots(key, permits) => {
-            words.extend([Word::from(1), key.into()]);
-            (&LOOK_SCRIPT, Some(permits))
-        }
-    };
-    let when_free = match when_free {
-        WhenFree::Take => "0",
-        WhenFree::Yield => "1",
-        WhenFree::Intend => "2",
-    };
-    words.extend([millis(announced), when_free.into()]);
-    words.extend(permits.map(|permits| Word::from(u64::from(permits))));
-    Packed::call("look", script, &words)
-}
-
-/// The shortest time for which a server can be asked to block. Zero would mean no bound.
-pub(super) const SHORTEST_LISTENING: Duration = Duration::from_millis(1);
-
-/// The key of the bell of a lock.
-pub(crate) fn bell(key: &str) -> String {
-    format!("{key}{BELL}")
-}
-
-/// The key of the bell of those who wait to read.
-pub(crate) fn readers_bell(key: &str) -> String {
-    format!("{key}{BELL}:read")
-}
-
-/// Blocks until this bell rings, for this long.
-pub(super) fn listen(bell: &str, span: Duration) -> Packed {
-    let span = Duration::from_millis(whole_millis(span.max(SHORTEST_LISTENING)));
-    let seconds = format!("{:.3}", span.as_secs_f64());
-    let words = ["BLPOP".into(), bell.into(), seconds.as_str().into()];
-    Packed::new("listen", &words)
+    let rest = [
+        "0".into(),
+        cursor.into(),
+        pattern.into(),
+        KEYS_A_STEP.into(),
+        LONGEST_LISTED.into(),
+    ];
+    Packed::new("scan", &eval(SCAN, rest)).with_replies_up_to(LONGEST_PAGE)
 }
 
 /// Asks for the value of a key.
@@ -350,4 +326,13 @@ pub(super) fn introduce() -> Packed {
 /// answers it gives locks too. A server whose writes are paused answers `PING`, but no script.
 pub(crate) fn probe() -> Packed {
     Packed::new("probe", &eval(PROBE, ["0".into()]))
+}
+
+/// A plain `EVAL` of a script that is short, or rarely needed. The words behind the text are the number of keys, the keys
+/// and the arguments.
+fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Vec<Word<'a>> {
+    ["EVAL".into(), text.into()]
+        .into_iter()
+        .chain(rest)
+        .collect()
 }

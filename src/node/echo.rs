@@ -67,20 +67,15 @@ fn arguments(sent: &Packed) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::super::command::{Command, Keys};
     use super::*;
 
     #[test]
     fn what_was_sent_is_not_in_an_error_and_the_rest_is() {
         let sent = |token: &'static [u8]| {
-            let command = Command {
-                keys: &Keys::Lock("job".into()),
-                value: token,
-                fence: None,
-            };
-            command.acquire(Duration::from_secs(10))
+            Packed::new(
+                "acquire",
+                &["SET".into(), "job".into(), token.into(), 10_000.into()],
+            )
         };
         let error = |text: &str| Reply::Error(ServerError::new(text));
         let command = sent(b"worker-17 at noon").followed_by(vec![sent(b"another-token")]);

@@ -28,15 +28,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::checkout::Checkout;
+use super::reply::Said;
 use super::request::Request;
 use super::sent::Sent;
 use super::slot::{Slot, SlotInUse};
-use super::{Node, Trace, echo};
+use super::{Node, Trace};
 use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::log_lines;
 use crate::spans::Caller;
-use crate::wire::resp::Reply;
 
 /// A request of one thread.
 #[derive(Clone, Copy)]
@@ -81,8 +81,8 @@ pub(super) enum Exchange<'x> {
 }
 
 /// The result of a request at one node.
-pub(crate) struct Answer<T = Reply> {
-    pub(super) result: Result<T, NodeError>,
+pub(crate) struct Answer {
+    pub(super) result: Result<Said, NodeError>,
     pub(super) elapsed: Duration,
     /// When it came.
     pub(super) at: Timestamp,
@@ -297,21 +297,5 @@ impl Answer {
     pub(super) fn is_silence_after(&self, idle: Duration) -> bool {
         let was_idle = self.idle.is_some_and(|span| span >= idle);
         was_idle && matches!(&self.result, Err(error) if error.is_silence())
-    }
-
-    /// Reads the reply, which the request's rule has accepted.
-    pub(super) fn read<T>(self, read: impl FnOnce(&Reply) -> Option<T>) -> Answer<T> {
-        let result = self
-            .result
-            .and_then(|reply| read(&reply).ok_or_else(|| NodeError::protocol(echo::kind(&reply))));
-        Answer {
-            result,
-            elapsed: self.elapsed,
-            at: self.at,
-            server: self.server,
-            trace: self.trace,
-            first_failure: self.first_failure,
-            idle: self.idle,
-        }
     }
 }

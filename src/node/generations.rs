@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::command::{Command, Keys};
+use super::Node;
+use super::doubles::{self, Double};
 use super::release::release_all;
-use super::{Node, Setup, lanes};
-use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
+use crate::clock::{FakeClock, Timestamp};
 use crate::error::NodeError;
 use crate::wire::resp::Reply;
-use crate::wire::transport::{Connect, Transport, closed};
+use crate::wire::transport::closed;
 
 /// At which step of a request another thread finds that the server has closed the older connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,16 +61,14 @@ impl Server {
     }
 }
 
-impl Connect for Server {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+impl Double for Server {
+    fn connected(&self) -> Result<Self, NodeError> {
         self.0.connections.fetch_add(1, Ordering::Relaxed);
         self.is_now(Step::Connecting);
-        Ok(Box::new(self.clone()))
+        Ok(self.clone())
     }
-}
 
-impl Transport for Server {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
+    fn take_in(&mut self, _: &[u8]) -> Result<(), NodeError> {
         if self.is_now(Step::Sending) {
             return Err(closed(io::ErrorKind::ConnectionReset));
         }
@@ -80,41 +78,20 @@ impl Transport for Server {
         Ok(())
     }
 
-    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
-        true
-    }
-
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         let closes = self.0.closes.swap(false, Ordering::Relaxed);
         if self.is_now(Step::Receiving) || closes {
             return Err(closed(io::ErrorKind::ConnectionReset));
         }
         Ok(Reply::Int(1))
     }
-
-    fn has_surplus(&self) -> bool {
-        false
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
-    }
 }
 
 /// A node behind this server, with a connection if `is_warm`.
 fn node(is_warm: bool) -> (Arc<Node>, Server) {
-    let fake = FakeClock::new();
-    let clock = Clock::from(fake.clone());
     let server = Server::default();
-    let node = Node::new(Setup {
-        name: "node".into(),
-        connector: Box::new(server.clone()),
-        pool_size: 2,
-        common_lanes: Arc::new(lanes(2)),
-        timeout: Duration::from_secs(1),
-        clock: &clock,
-        timers: &Timers::Virtual(Arc::new(fake)),
-        thread: &one_thread("generations"),
+    let node = doubles::node(server.clone(), &FakeClock::new(), |setup| {
+        setup.pool_size = 2;
     });
     server.0.node.set(Arc::downgrade(&node)).expect("one node");
     if is_warm {
@@ -124,15 +101,11 @@ fn node(is_warm: bool) -> (Arc<Node>, Server) {
 }
 
 fn ask(node: &Node) {
-    let command = Command {
-        keys: &Keys::Lock("job".into()),
-        value: b"token",
-        fence: None,
-    };
+    let release = doubles::release_of("job");
     release_all(
         [(node, true)].into_iter(),
-        &command.release(),
-        Duration::from_secs(3600),
+        &release,
+        Duration::from_hours(1),
     );
 }
 

@@ -1,18 +1,18 @@
-//! Releases a lock on the nodes. Also reads what scripts say of a key that is not ours.
+//! Gives locks back on the nodes: releases, rests, and the pass to the next thread.
 
+use std::borrow::Cow;
+use std::slice;
 use std::time::Duration;
 
+use super::acquire::Attempt;
 use super::exchange::Answer;
-use super::readers::refusal;
-use super::request::{Kind, Request, Rule};
+use super::reply::{Said, Verb, Woken};
+use super::request::{Kind, Request};
 use super::round::{exchange, exchange_all};
-use super::several::release_of_all;
-use super::{Node, refused};
+use super::{Ballot, Node, Trace};
 use crate::clock::Timestamp;
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
-use crate::value::Content;
 use crate::wire::pack::Packed;
-use crate::wire::resp::Reply;
 
 /// The result of a release.
 pub(crate) struct Released {
@@ -20,40 +20,6 @@ pub(crate) struct Released {
     pub(crate) nodes: Vec<NodeReport>,
     /// Whether a node has woken a client that waits for the lock.
     pub(crate) woken: Woken,
-}
-
-/// For which resources of a lock a node has woken a client that waits, by their places: a bit for each.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Woken(u64);
-
-impl Woken {
-    /// For the only resource of a lock.
-    pub(super) fn one(has_woken: bool) -> Self {
-        Self(u64::from(has_woken))
-    }
-
-    /// Also for the resource at this place.
-    pub(super) fn and(self, place: usize) -> Self {
-        Self(self.0 | bit(place))
-    }
-
-    pub(crate) fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    pub(crate) fn has(self, place: usize) -> bool {
-        self.0 & bit(place) != 0
-    }
-
-    pub(crate) fn any(self) -> bool {
-        self.0 != 0
-    }
-}
-
-/// No lock is on more resources than there are bits.
-fn bit(place: usize) -> u64 {
-    let place = u32::try_from(place).unwrap_or(u32::MAX);
-    1_u64.checked_shl(place).unwrap_or_default()
 }
 
 /// Sends a packed release, or releases of several values of one key, to every node that is asked, before it reads any
@@ -110,137 +76,175 @@ fn end_all<'n>(
     repeat: impl Fn(&Node),
 ) -> Released {
     let answers = exchange_all(nodes.clone(), &request(command));
-    let mut woken = Woken::default();
-    let reports = nodes.zip(answers);
-    let reports = reports.map(|((node, _), answer)| {
-        let Some(answer) = answer else {
-            return node.report(Vote::NotAsked, Duration::ZERO, None);
-        };
-        let answer = answer.read(|reply| release_replies(reply, command));
-        if !tells_of_the_key(&answer) {
+    let mut released = Released {
+        nodes: Vec::with_capacity(answers.len()),
+        woken: Woken::default(),
+    };
+    for ((node, _), answer) in nodes.zip(answers) {
+        if answer
+            .as_ref()
+            .is_some_and(|answer| !tells_of_the_key(answer))
+        {
             repeat(node);
         }
-        if let Ok(reply) = &answer.result {
-            woken = woken.or(reply.woken);
-        }
-        let vote = answer.result.map_or_else(Vote::Failed, |reply| reply.vote);
+        released.add(node, answer);
+    }
+    one_vote_each(&mut released.nodes);
+    released
+}
+
+impl Released {
+    /// Adds what a node says; nothing if it was not asked.
+    fn add(&mut self, node: &Node, answer: Option<Answer>) {
+        let Some(answer) = answer else {
+            self.nodes
+                .push(node.report(Vote::NotAsked, Duration::ZERO, None));
+            return;
+        };
+        let (vote, woken) = match answer.result {
+            Ok(said) => said.released(),
+            Err(error) => (Vote::Failed(error), Woken::default()),
+        };
+        self.woken = self.woken.or(woken);
         let vote = final_vote(vote, answer.first_failure);
-        node.report(vote, answer.elapsed, answer.server)
-    });
-    let mut nodes: Vec<NodeReport> = reports.collect();
-    one_vote_each(&mut nodes);
-    Released { nodes, woken }
+        self.nodes
+            .push(node.report(vote, answer.elapsed, answer.server));
+    }
 }
 
 fn request(command: &Packed) -> Request<'_> {
-    let rule = Rule::Command(|reply, command| release_replies(reply, command).is_some());
-    Request::new(command, Kind::Release, rule)
+    Request::new(command, Kind::Release, Verb::Drop)
 }
 
 /// Sends a release to a node that has not answered it before. Returns whether the node has now, or none without any reply.
 pub(super) fn repeat(node: &Node, command: &Packed) -> Option<bool> {
     let answer = exchange(node, &request(command));
-    let answer = answer.read(|reply| release_replies(reply, command));
     answer.result.is_ok().then(|| tells_of_the_key(&answer))
 }
 
 /// Whether the answer says what has become of the key. An error, as while a server loads its data, does not.
-fn tells_of_the_key(answer: &Answer<ReleaseReply>) -> bool {
-    match &answer.result {
-        Ok(reply) => match &reply.vote {
-            Vote::Failed(error) => error.is_about_the_key(),
-            Vote::Granted
-            | Vote::Released
-            | Vote::Missing
-            | Vote::Held { .. }
-            | Vote::Stale { .. }
-            | Vote::NotAsked => true,
-        },
-        Err(_) => false,
-    }
-}
-
-/// The reply of one node to a release.
-pub(super) struct ReleaseReply {
-    pub(super) vote: Vote,
-    pub(super) woken: Woken,
+fn tells_of_the_key(answer: &Answer) -> bool {
+    let is_told = |said: &Said| !matches!(said, Said::Released(Vote::Failed(error), _) if !error.is_about_the_key());
+    answer.result.as_ref().is_ok_and(is_told)
 }
 
 /// The vote of one node. If the connection broke and the release was sent twice, the first one may have deleted the key. A
 /// missing key, another client's, or one that is no lock, then says nothing.
-pub(super) fn final_vote(vote: Vote, first_failure: Option<Box<NodeError>>) -> Vote {
+fn final_vote(vote: Vote, first_failure: Option<Box<NodeError>>) -> Vote {
     match (first_failure, &vote) {
         (Some(failure), vote) if vote.is_gone() || vote.is_no_lock() => Vote::Failed(*failure),
         _ => vote,
     }
 }
 
-/// Reads the replies to so many releases of one lock. At most one of them was of the value that the key had.
-fn release_replies(reply: &Reply, command: &Packed) -> Option<ReleaseReply> {
-    let replies = reply.of_each(command.count());
-    if replies.len() != command.count() {
-        return None;
-    }
-    let mut telling: Option<ReleaseReply> = None;
-    for (reply, command) in replies.iter().zip(command.each()) {
-        let reply = match command.several() {
-            None => release_reply(reply)?,
-            Some(names) => release_of_all(reply, names)?,
+impl Said {
+    /// What a node says of one release, or of releases of several values of one lock. At most one of them was of the value that
+    /// the key had; of several refusals, the first counts, because nothing has changed between them.
+    fn released(self) -> (Vote, Woken) {
+        let each = if let Self::Each(each) = &self {
+            each
+        } else {
+            slice::from_ref(&self)
         };
-        // Of several refusals, the first: nothing has changed between them.
-        if telling.is_none() || reply.vote.is_granted() {
-            telling = Some(reply);
+        let votes = each.iter().filter_map(|said| {
+            if let Self::Released(vote, woken) = said {
+                Some((vote, *woken))
+            } else {
+                None
+            }
+        });
+        let granted = votes.clone().find(|(vote, _)| vote.is_granted());
+        let telling = granted.or_else(|| votes.clone().next());
+        telling.map_or((Vote::NotAsked, Woken::default()), |(vote, woken)| {
+            (vote.clone(), woken)
+        })
+    }
+}
+
+/// The result of a pass.
+pub(crate) struct Passed {
+    /// What the nodes say of the release.
+    pub(crate) released: Released,
+    /// What they say of the attempt that rode with it.
+    pub(crate) ballots: Vec<PassBallot>,
+}
+
+/// What a node says of the attempt that rode with a release.
+pub(crate) enum PassBallot {
+    NotAsked,
+    /// The node was asked, and has not answered.
+    Silent(Ballot),
+    Cast(Ballot),
+}
+
+impl From<PassBallot> for Option<Ballot> {
+    fn from(ballot: PassBallot) -> Self {
+        match ballot {
+            PassBallot::NotAsked => None,
+            PassBallot::Silent(ballot) | PassBallot::Cast(ballot) => Some(ballot),
         }
     }
-    telling
 }
 
-/// Reads the reply of release.lua.
-pub(super) fn release_reply(reply: &Reply) -> Option<ReleaseReply> {
-    let has_woken = *reply == Reply::Int(2);
-    let vote = match own_key_vote(reply) {
-        Some(Vote::Granted) => Vote::Released,
-        None if has_woken => Vote::Released,
-        vote => vote?,
+/// Sends a packed pass to every node that is asked, before it reads any reply: one round trip for all, in the order of a
+/// release.
+///
+/// As a release, it ignores breakers, and connects beside a pool that is used up. As an acquire, it is undone where no reply
+/// comes.
+pub(crate) fn pass_all<'n>(
+    nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
+    command: &Packed,
+    attempt: &Attempt<'_>,
+) -> Passed {
+    let undo = Cow::Borrowed(attempt.undo());
+    let request = Request::new(command, Kind::Pass { undo }, Verb::Pass(attempt.taker()));
+    let answers = exchange_all(nodes.clone(), &request);
+    let mut released = Released {
+        nodes: Vec::with_capacity(answers.len()),
+        woken: Woken::default(),
     };
-    let woken = Woken::one(has_woken);
-    Some(ReleaseReply { vote, woken })
-}
-
-/// Reads the reply of extend.lua for one lock, or of a release.lua that woke nobody.
-pub(super) fn own_key_vote(reply: &Reply) -> Option<Vote> {
-    let why_not = match reply {
-        Reply::Int(1) => return Some(Vote::Granted),
-        Reply::Error(error) => return Some(refused(error)),
-        Reply::Array(items) => items.as_slice(),
-        Reply::Nil | Reply::Okay | Reply::Text(_) | Reply::Bulk(_) | Reply::Int(_) => &[],
-    };
-    match why_not {
-        [Reply::Int(-2)] => Some(Vote::Missing),
-        why_not => refusal(why_not),
+    let mut ballots = Vec::with_capacity(answers.len());
+    for ((node, _), answer) in nodes.zip(answers) {
+        let (answer, ballot) = match answer {
+            None => (None, PassBallot::NotAsked),
+            Some(answer) => {
+                let (answer, ballot) = node.parts(answer, attempt);
+                (Some(answer), ballot)
+            }
+        };
+        released.add(node, answer);
+        ballots.push(ballot);
     }
+    one_vote_each(&mut released.nodes);
+    Passed { released, ballots }
 }
 
-/// Reads what scripts return for the key of another holder: its PTTL, or the code in its place, and the value if that may
-/// tell who has the key.
-pub(super) fn not_ours(why_not: &[Reply]) -> Option<Vote> {
-    let (pttl, value) = match why_not {
-        [Reply::Int(pttl)] => (*pttl, None),
-        [Reply::Int(pttl @ -1..), Reply::Bulk(value)] => (*pttl, Some(value.as_slice())),
-        _ => return None,
-    };
-    match pttl {
-        -1 => Some(Vote::Failed(NodeError::never_expires(value, None))),
-        -3 => Some(Vote::Failed(NodeError::other_type())),
-        0.. => Some(Vote::Held {
-            remaining: Some(Duration::from_millis(pttl.unsigned_abs())),
-            holder: value.and_then(|value| Content::read(value).holder()),
-            resting: value.is_some_and(Content::rests),
-            resource: None,
-            readers: None,
-            writer_waits: false,
-        }),
-        _ => None,
+impl Node {
+    /// The answer to the release, and the ballot of the attempt.
+    fn parts(&self, mut answer: Answer, attempt: &Attempt<'_>) -> (Answer, PassBallot) {
+        let ballot = |vote, trace| Ballot {
+            report: self.report(vote, answer.elapsed, answer.server.clone()),
+            trace,
+        };
+        let (result, ballot) = match answer.result {
+            Ok(Said::Passed(both)) => match *both {
+                (released, Some(asked)) => {
+                    let vote = attempt.vote(self, asked);
+                    (Ok(released), PassBallot::Cast(ballot(vote, answer.trace)))
+                }
+                (released, None) => (
+                    Ok(released),
+                    PassBallot::Cast(ballot(Vote::NotAsked, Trace::None)),
+                ),
+            },
+            Ok(said) => (Ok(said), PassBallot::NotAsked),
+            Err(error) => {
+                let silent = ballot(Vote::Failed(error.clone()), answer.trace);
+                (Err(error), PassBallot::Silent(silent))
+            }
+        };
+        answer.result = result;
+        (answer, ballot)
     }
 }
 
@@ -251,12 +255,9 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
-    use crate::node::command::{Command, Keys};
-    use crate::node::{Setup, lanes};
-    use crate::wire::transport::{Connect, Transport};
-
-    const SECOND: Duration = Duration::from_secs(1);
+    use crate::clock::{FakeClock, Timestamp};
+    use crate::node::doubles::{self, Double, SECOND, release_of};
+    use crate::wire::resp::Reply;
 
     /// The places of the nodes, in the order in which they are sent something.
     type Sent = Arc<Mutex<Vec<usize>>>;
@@ -268,61 +269,25 @@ mod tests {
         sent: Sent,
     }
 
-    impl Connect for Server {
-        fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-            Ok(Box::new(self.clone()))
-        }
-    }
-
-    impl Transport for Server {
-        fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
+    impl Double for Server {
+        fn take_in(&mut self, _: &[u8]) -> Result<(), NodeError> {
             self.sent.lock().push(self.place);
             Ok(())
         }
 
-        fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
-            true
-        }
-
-        fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+        fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
             Ok(Reply::Int(if self.place == 0 { 2 } else { 1 }))
-        }
-
-        fn has_surplus(&self) -> bool {
-            false
-        }
-
-        fn is_quiet(&mut self) -> bool {
-            true
         }
     }
 
     fn cluster(count: usize, sent: &Sent) -> Vec<Arc<Node>> {
         let node = |place| {
-            Node::new(Setup {
-                name: format!("node-{place}").into(),
-                connector: Box::new(Server {
-                    place,
-                    sent: Arc::clone(sent),
-                }),
-                pool_size: 1,
-                common_lanes: Arc::new(lanes(1)),
-                timeout: SECOND,
-                clock: &Clock::system(),
-                timers: &Timers::Virtual(Arc::new(FakeClock::new())),
-                thread: &one_thread("releases"),
+            let sent = Arc::clone(sent);
+            doubles::node(Server { place, sent }, &FakeClock::new(), |setup| {
+                setup.name = format!("node-{place}").into();
             })
         };
         (0..count).map(node).collect()
-    }
-
-    fn a_release() -> Packed {
-        let command = Command {
-            keys: &Keys::Lock("job".into()),
-            value: b"token",
-            fence: None,
-        };
-        command.release()
     }
 
     #[test]
@@ -331,7 +296,7 @@ mod tests {
         for expected in orders {
             let sent = Sent::default();
             let nodes = cluster(expected.len(), &sent);
-            let command = a_release();
+            let command = release_of("job");
             let all = nodes.iter().map(|node| (&**node, true));
             // On new connections, which begin with a question of their own, and on open ones.
             release_all(all.clone(), &command, Duration::from_secs(3600));
@@ -352,7 +317,7 @@ mod tests {
         let nodes = cluster(3, &sent);
         let order = || {
             let all = nodes.iter().map(|node| (&**node, true));
-            release_all(all, &a_release(), Duration::from_secs(3600));
+            release_all(all, &release_of("job"), Duration::from_secs(3600));
             let mut order = std::mem::take(&mut *sent.lock());
             // A new connection begins with a question of its own.
             order.dedup();
@@ -380,16 +345,5 @@ mod tests {
             final_vote(Vote::Released, failure()),
             Vote::Released
         ));
-    }
-
-    #[test]
-    fn one_whom_several_nodes_have_woken_is_woken() {
-        let both = Woken::one(true).and(3);
-        assert!([0, 3].into_iter().all(|place| both.has(place)));
-        assert!(both.any() && !both.has(1));
-        assert_eq!(both.and(3), both);
-        assert_eq!(both.or(both), both);
-        assert_eq!(both.or(Woken::one(false)), both);
-        assert_eq!(Woken::default().or(both), both);
     }
 }

@@ -21,13 +21,14 @@ use rustix::net::{
     socketpair,
 };
 
-use super::acquire::{Attempt, acquire_vote};
-use super::command::{Command, Keys, probe};
+use super::acquire::Attempt;
+use super::command::{self, probe};
 use super::extend::extend_all;
-use super::probe::is_alive;
-use super::release::{own_key_vote, release_all, release_reply};
+use super::release::release_all;
+use super::reply::{self, Said};
 use super::slot::{Readiness, Slot, Slots};
 use super::{Node, Setup, lanes};
+use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::wire::connection::Connection;
@@ -100,12 +101,22 @@ fn stage(answer: &RawAnswer, clock: &Clock) -> io::Result<(Connection<Plain>, Ow
 
 /// The vote that a reply is to the code under test.
 fn read(verb: Verb, reply: &Reply) -> Option<Outcome> {
-    match verb {
-        Verb::Acquire => acquire_vote(reply).as_ref().map(outcome),
-        Verb::Release => release_reply(reply).map(|reply| outcome(&reply.vote)),
-        Verb::Extend => own_key_vote(reply).as_ref().map(outcome),
-        Verb::Probe => is_alive(reply).map(|()| Outcome::Granted),
-    }
+    let verb = match verb {
+        Verb::Acquire => reply::Verb::Take(reply::Taker {
+            is_fenced: false,
+            is_reader: false,
+        }),
+        Verb::Release => reply::Verb::Drop,
+        Verb::Extend => reply::Verb::Keep,
+        Verb::Probe => reply::Verb::Probe,
+    };
+    let said = Said::read(verb, reply, &probe())?;
+    let is_alive = matches!(said, Said::Alive);
+    Some(if is_alive {
+        Outcome::Granted
+    } else {
+        outcome(&said.vote())
+    })
 }
 
 std::thread_local! {
@@ -195,9 +206,8 @@ impl Stage {
     fn ask(&self, verb: Verb) -> Outcome {
         // Nobody is turned away because of the answer before.
         self.node.gate.open();
-        let keys = Keys::Lock("job".into());
-        let command = command(&keys);
-        let release = command.release();
+        let claim = Claim::of_key("job");
+        let release = command::release(&claim);
         let node = || iter::once((&*self.node, true));
         let only = |mut reports: Vec<NodeReport>| {
             let report = reports.pop();
@@ -205,12 +215,12 @@ impl Stage {
         };
         match verb {
             Verb::Acquire => {
-                let ballot = self.node.acquire(&Attempt::new(command, TTL));
+                let ballot = self.node.acquire(&Attempt::new(&claim, TTL));
                 outcome(&ballot.report.vote)
             }
             Verb::Release => only(release_all(node(), &release, Duration::from_secs(3600)).nodes),
             Verb::Extend => {
-                let mut locks = extend_all(node(), &command.extend(TTL), 1);
+                let mut locks = extend_all(node(), &command::keep(&claim, TTL), 1);
                 only(locks.pop().unwrap_or_default())
             }
             Verb::Probe => {
@@ -222,14 +232,6 @@ impl Stage {
                 }
             }
         }
-    }
-}
-
-fn command(keys: &Keys) -> Command<'_> {
-    Command {
-        keys,
-        value: b"token",
-        fence: None,
     }
 }
 
@@ -249,8 +251,7 @@ fn check_undo(peer: &OwnedFd, outcome: Outcome) {
     let first = next();
     assert!(first.starts_with(b"*3\r\n$4\r\nEVAL\r\n"));
     assert!(first.windows(13).any(|part| part == b"*6\r\n$3\r\nSET\r\n"));
-    let keys = Keys::Lock("job".into());
-    let undo = command(&keys).undo();
+    let undo = command::undo(&Claim::of_key("job"));
     let is_undone = next() == *undo.in_full();
     assert_eq!(
         is_undone,
@@ -261,7 +262,7 @@ fn check_undo(peer: &OwnedFd, outcome: Outcome) {
 fn outcome(vote: &Vote) -> Outcome {
     match vote {
         Vote::Granted | Vote::Released => Outcome::Granted,
-        Vote::Held { .. } => Outcome::Held,
+        Vote::Held { .. } | Vote::Read { .. } | Vote::WriterWaits { .. } => Outcome::Held,
         Vote::Missing => Outcome::Missing,
         Vote::Failed(NodeError::TimedOut) => Outcome::TimedOut,
         Vote::Failed(NodeError::NotALock { .. }) => Outcome::NotALock,

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::command::{self, Command};
+use super::command::{self, Times};
 use super::lanes::Size;
+use super::reply::{Said, Verb};
 use super::slot::SUSPICIOUS_IDLE;
+use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::quorum::is_reached;
 use crate::sync::AtomicBool;
@@ -17,18 +19,9 @@ use crate::wire::resp::Reply;
 pub(super) struct Request<'a> {
     pub(super) packed: Cow<'a, Packed>,
     kind: Kind<'a>,
-    rule: Rule,
+    verb: Verb,
     /// Whether no connection of an earlier request will do.
     pub(super) needs_new_connection: bool,
-}
-
-/// Which replies a verb accepts. Any other reply is a fault of the node.
-#[derive(Clone, Copy)]
-pub(super) enum Rule {
-    /// The number is what the rule depends on: of how many locks the reply has to tell, or how many permits there are.
-    Number(fn(&Reply, usize) -> bool, usize),
-    /// It depends on which of the commands are about several resources.
-    Command(fn(&Reply, &Packed) -> bool),
 }
 
 /// The rules of a request by what it is for.
@@ -68,7 +61,7 @@ pub(super) enum Kind<'a> {
 #[derive(Clone)]
 pub(super) enum Again<'a> {
     /// Packed when it is needed.
-    Of(Command<'a>, Duration),
+    Of(&'a Claim, Duration),
     Packed(Packed),
 }
 
@@ -86,24 +79,13 @@ pub(super) enum Patience {
 /// A request whose connections break more often than this is given up.
 const REPETITIONS: u32 = 3;
 
-impl Rule {
-    pub(super) fn new(accepts: fn(&Reply, usize) -> bool, number: usize) -> Self {
-        Self::Number(accepts, number)
-    }
-
-    /// For replies that say nothing which could be wrong.
-    pub(super) fn any() -> Self {
-        Self::new(|_, _| true, 0)
-    }
-}
-
 impl<'a> Request<'a> {
-    pub(super) fn new(packed: &'a Packed, kind: Kind<'a>, rule: Rule) -> Self {
+    pub(super) fn new(packed: &'a Packed, kind: Kind<'a>, verb: Verb) -> Self {
         let packed = Cow::Borrowed(packed);
         Self {
             packed,
             kind,
-            rule,
+            verb,
             needs_new_connection: false,
         }
     }
@@ -133,7 +115,7 @@ impl<'a> Request<'a> {
         Some(Request {
             packed: Cow::Owned(Packed::clone(&self.packed)),
             kind,
-            rule: self.rule,
+            verb: self.verb,
             needs_new_connection: self.needs_new_connection,
         })
     }
@@ -159,19 +141,16 @@ impl<'a> Request<'a> {
 impl Again<'_> {
     fn pack(&self) -> Cow<'_, Packed> {
         match self {
-            Self::Of(command, ttl) => Cow::Owned(command.retake(*ttl)),
+            Self::Of(claim, ttl) => Cow::Owned(command::take(claim, *ttl, Times::Again)),
             Self::Packed(packed) => Cow::Borrowed(packed),
         }
     }
 }
 
 impl Request<'_> {
-    /// Whether this is a reply to the request.
-    pub(super) fn accepts(&self, reply: &Reply) -> bool {
-        match self.rule {
-            Rule::Number(accepts, number) => accepts(reply, number),
-            Rule::Command(accepts) => accepts(reply, &self.packed),
-        }
+    /// What a reply to the request says; none if it is no such reply, which is a fault of the node.
+    pub(super) fn read(&self, reply: &Reply) -> Option<Said> {
+        Said::read(self.verb, reply, &self.packed)
     }
 
     /// The command for the first connection.
@@ -293,7 +272,7 @@ mod tests {
             (Kind::Brief, [0, 0, 0, 0, 0, 0], 0),
             (listen, [0, 0, 0, 0, 0, 1], 0),
         ] {
-            let request = Request::new(&packed, kind, Rule::any());
+            let request = Request::new(&packed, kind, Verb::Other);
             let rules = [
                 request.is_for_others(),
                 request.insists(),

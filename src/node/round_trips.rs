@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::command::{Command, Keys};
+use super::doubles::{self, Double};
+use super::lanes;
 use super::lanes::{Lanes, Size};
 use super::release::release_all;
-use super::{Node, Setup, lanes};
-use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
+use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::error::NodeError;
 use crate::wire::resp::Reply;
-use crate::wire::transport::{Connect, Transport, closed};
+use crate::wire::transport::closed;
 
 const POOL: u32 = 10;
 
@@ -31,40 +31,30 @@ struct Server {
     was_free: Arc<Mutex<Vec<bool>>>,
 }
 
-impl Connect for Server {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+impl Double for Server {
+    fn connected(&self) -> Result<Self, NodeError> {
         self.was_free.lock().push(count(&self.lanes) > 0);
-        Ok(Box::new(self.clone()))
+        Ok(self.clone())
     }
-}
 
-impl Transport for Server {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
+    fn take_in(&mut self, _: &[u8]) -> Result<(), NodeError> {
         self.due = self.clock.now().saturating_add(self.round_trip);
         Ok(())
     }
 
-    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+    fn has_a_reply(&mut self, until: Timestamp) -> bool {
         let until = until.min(self.due);
         self.clock.sleep(until.saturating_since(self.clock.now()));
         self.clock.now() >= self.due
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        self.is_ready(self.due, deadline);
+    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+        self.has_a_reply(self.due);
         if self.closes_after == 0 {
             return Err(closed(io::ErrorKind::ConnectionReset));
         }
         self.closes_after = self.closes_after.saturating_sub(1);
         Ok(Reply::Int(1))
-    }
-
-    fn has_surplus(&self) -> bool {
-        false
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
     }
 }
 
@@ -80,31 +70,21 @@ fn rounds(round_trips: [Duration; 3], closes_after: u32) -> (usize, Vec<bool>) {
     let clock = Clock::from(fake.clone());
     let common_lanes = Arc::new(lanes(POOL));
     let node = |round_trip| {
-        Node::new(Setup {
-            name: "node".into(),
-            connector: Box::new(Server {
-                round_trip,
-                clock: clock.clone(),
-                due: clock.now(),
-                closes_after,
-                lanes: Arc::clone(&common_lanes),
-                was_free: Arc::clone(&was_free),
-            }),
-            pool_size: POOL,
-            common_lanes: Arc::clone(&common_lanes),
-            timeout: Duration::from_secs(1),
-            clock: &clock,
-            timers: &Timers::Virtual(Arc::new(fake.clone())),
-            thread: &one_thread("round trips"),
+        let server = Server {
+            round_trip,
+            clock: clock.clone(),
+            due: clock.now(),
+            closes_after,
+            lanes: Arc::clone(&common_lanes),
+            was_free: Arc::clone(&was_free),
+        };
+        doubles::node(server, &fake, |setup| {
+            setup.pool_size = POOL;
+            setup.common_lanes = Arc::clone(&common_lanes);
         })
     };
     let nodes = round_trips.map(node);
-    let command = Command {
-        keys: &Keys::Lock("job".into()),
-        value: b"token",
-        fence: None,
-    };
-    let command = command.release();
+    let command = doubles::release_of("job");
     // The first round connects.
     for _ in 0..3 {
         release_all(

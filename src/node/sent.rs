@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::checkout::{Checkout, ConnectionAge, POLL_INTERVAL};
 use super::exchange::{Answer, Asked, News};
+use super::reply::Said;
 use super::slot::SUSPICIOUS_IDLE;
 use super::{Trace, echo};
 use crate::clock::Timestamp;
@@ -194,18 +195,18 @@ impl<'x> Sent<'x> {
         if has_error {
             reply = echo::without_echo(&reply, &asked.request.packed);
         }
-        if !asked.request.accepts(&reply) {
+        let Some(said) = asked.request.read(&reply) else {
             // Nothing that comes on this connection can be trusted any more.
             self.checkout.slot.distrust();
             return self.fail_rest(&NodeError::protocol(echo::kind(&reply)));
-        }
+        };
         if has_error && self.age == ConnectionAge::Fresh {
             // A server that has enough clients says so and closes. In the pool, the connection would look as if the
             // server had been restarted, and cost the others that still work.
             self.checkout.slot.use_no_more();
         }
         self.checkout.tell(place, None);
-        self.answer(place, Ok(reply), Trace::Possible);
+        self.answer(place, Ok(said), Trace::Possible);
     }
 
     /// The connection has broken, or a reply on it.
@@ -302,7 +303,7 @@ impl<'x> Sent<'x> {
         self.answer(place, Err(error.clone()), trace);
     }
 
-    fn answer(&mut self, place: usize, result: Result<Reply, NodeError>, trace: Trace) {
+    fn answer(&mut self, place: usize, result: Result<Said, NodeError>, trace: Trace) {
         let checkout = &mut self.checkout;
         let now = checkout.node().now();
         let answer = Answer {

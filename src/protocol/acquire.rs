@@ -6,22 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Won;
+use crate::claim::{Claim, Resource};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
-use crate::contend::handover::Allowance;
 use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::fencing::FencingToken;
 use crate::holder::Label;
-use crate::lease::state::{LeaseState, Tokens};
+use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::node::acquire::{Attempt, acquire_all};
-use crate::node::command::{Command, Keys};
-use crate::node::fence::Fence;
 use crate::node::release::release_all;
 use crate::node::{Ballot, Node};
 use crate::quorum::Term;
-use crate::subject::Subject;
 use crate::token::Token;
 use crate::value::Value;
 use crate::verdict::{self, Tally};
@@ -29,9 +25,7 @@ use crate::verdict::{self, Tally};
 /// What an attempt asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    pub(crate) resource: &'a Arc<str>,
-    pub(crate) subject: &'a Subject,
-    pub(crate) keys: &'a Keys,
+    pub(crate) resource: &'a Arc<Resource>,
     pub(crate) term: Term,
     /// What the holder calls itself, if anything.
     pub(crate) label: Option<&'a Label>,
@@ -40,59 +34,44 @@ pub(crate) struct Asked<'a> {
 /// Makes one attempt with a new token: one round over the nodes, and if it fails, a release of the keys that it set.
 ///
 /// The lock may have expired already: the caller checks its validity last.
-pub(crate) fn attempt(
-    cluster: &Cluster,
-    asked: Asked<'_>,
-    order: Order,
-    handover: Option<Allowance>,
-) -> Result<Won, Error> {
-    let bid = Bid::new(cluster, asked, handover)?;
-    let attempt = Attempt::new(bid.command(), asked.term.ttl);
+pub(crate) fn attempt(cluster: &Cluster, asked: Asked<'_>, order: Order) -> Result<Won, Error> {
+    let bid = Bid::new(cluster, asked)?;
+    let attempt = bid.attempt();
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
     let ballots = round(cluster, &attempt, order);
     bid.conclude(started, ballots, &attempt)
 }
 
-/// What one attempt asks for, with the token that no other attempt has.
+/// What one attempt asks for, with the value that no other attempt has.
 pub(super) struct Bid<'c> {
     cluster: &'c Cluster,
-    asked: Asked<'c>,
-    value: Value,
-    fence: Option<Fence<'c>>,
-    handover: Option<Allowance>,
+    term: Term,
+    pub(super) claim: Claim,
 }
 
 impl<'c> Bid<'c> {
-    pub(super) fn new(
-        cluster: &'c Cluster,
-        asked: Asked<'c>,
-        handover: Option<Allowance>,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(cluster: &'c Cluster, asked: Asked<'_>) -> Result<Self, Error> {
         let token = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
         let value = asked.label.map_or_else(
             || Value::from(token),
             |label| Value::labelled(token, label, cluster.clock.wall_micros()),
         );
-        let (fence, handover) = match asked.subject {
-            Subject::Read => (without_token(cluster), None),
-            Subject::Lock | Subject::Slot(_) | Subject::Several(_) => propose(cluster, handover),
+        let claim = Claim {
+            resource: Arc::clone(asked.resource),
+            value,
+            fence: cluster.fence_of(asked.resource),
         };
+        let term = asked.term;
         Ok(Self {
             cluster,
-            asked,
-            value,
-            fence,
-            handover,
+            term,
+            claim,
         })
     }
 
-    pub(super) fn command(&self) -> Command<'_> {
-        Command {
-            keys: self.asked.keys,
-            value: self.value.as_bytes(),
-            fence: self.fence,
-        }
+    pub(super) fn attempt(&self) -> Attempt<'_> {
+        Attempt::new(&self.claim, self.term.ttl)
     }
 
     /// Judges a round that began at `started`. If it is lost, releases the keys that it set.
@@ -111,28 +90,18 @@ impl<'c> Bid<'c> {
         let released = self.call_off(&ballots, attempt);
         let nodes: Vec<NodeReport> = ballots.into_iter().zip(released).map(settle).collect();
         let waited = cluster.clock.now_for_records().saturating_since(started);
-        Err(verdict::attempt_error(self.asked.resource, waited, nodes))
+        let name = &self.claim.resource.name;
+        Err(verdict::attempt_error(name, waited, nodes))
     }
 
     fn won(&self, started: Timestamp, ballots: &[Ballot]) -> Won {
-        let fence = self.fence;
-        // A reader has no number of its own.
-        let fence = fence.filter(|_| *self.asked.subject != Subject::Read);
-        let tokens = Tokens {
-            value: self.value.clone(),
-            fencing: fence.map(|fence| fence.token.below(fence.reserve)),
-            claim: fence.map(|fence| fence.token),
-        };
-        let times = (started, started.saturating_add(self.asked.term.validity));
+        let times = (started, started.saturating_add(self.term.validity));
         let standings = ballots.iter().map(|ballot| ballot.trace.into()).collect();
-        let (owner, resource) = (&self.cluster.owner, self.asked.resource);
         Won {
-            lease: LeaseState::new(owner, resource, tokens, standings, times)
-                .on(self.asked.subject.clone()),
+            lease: LeaseState::new(&self.cluster.owner, self.claim.clone(), standings, times),
             votes: Votes::new(ballots.iter().map(|ballot| &ballot.report)),
             // The caller sets it, from when it has the lock.
             rests_until: None,
-            cohort: self.handover.map(|allowance| allowance.begin(started)),
         }
     }
 
@@ -143,42 +112,10 @@ impl<'c> Bid<'c> {
         release_all(
             self.cluster.each().zip(may_have_key),
             attempt.undo(),
-            self.asked.term.ttl,
+            self.term.ttl,
         )
         .nodes
     }
-}
-
-/// Proposes a fencing token, and reserves one below it for each possible hand-over; fewer if they would be too far
-/// ahead of the clock.
-fn propose(
-    cluster: &Cluster,
-    mut handover: Option<Allowance>,
-) -> (Option<Fence<'_>>, Option<Allowance>) {
-    let requested = handover.map_or(0, |some| some.times);
-    let fence = cluster.rules.as_ref().map(|rules| {
-        let wall = cluster.clock.wall_micros();
-        let (token, reserve) = cluster.proposals.next(wall, requested, rules.lead);
-        Fence {
-            rules,
-            token,
-            reserve,
-        }
-    });
-    if let (Some(handover), Some(fence)) = (&mut handover, &fence) {
-        handover.times = fence.reserve;
-    }
-    (fence, handover)
-}
-
-/// What a reader sends with the fenced protocol. It has no token.
-fn without_token(cluster: &Cluster) -> Option<Fence<'_>> {
-    let rules = cluster.rules.as_ref()?;
-    Some(Fence {
-        rules,
-        token: FencingToken::UNKNOWN,
-        reserve: 0,
-    })
 }
 
 /// Makes the next proposal one that these nodes can grant.
@@ -303,7 +240,7 @@ fn name_own_refusals(ballots: &mut [Ballot]) {
             return;
         };
         // That a writer waits is no key.
-        let is_refused = matches!(report.vote, Vote::Held { .. }) && !report.vote.is_for_a_writer();
+        let is_refused = matches!(report.vote, Vote::Held { .. } | Vote::Read { .. });
         if report.server.is_none() || !is_refused {
             continue;
         }
@@ -320,24 +257,20 @@ fn name_own_refusals(ballots: &mut [Ballot]) {
 /// to live.
 fn settle((ballot, released): (Ballot, NodeReport)) -> NodeReport {
     let mut report = ballot.report;
-    // That a writer waits is what the release of a reader does not tell. The refusal of several resources says what was in the
-    // way, and of it as much as a release does.
-    let is_told = report.vote.is_for_a_writer() || report.vote.resource().is_some();
-    if matches!(report.vote, Vote::Held { .. }) && !is_told {
-        match released.vote {
-            Vote::Held { .. } | Vote::Failed(NodeError::NotALock { .. }) => {
-                report.vote = released.vote;
-            }
-            Vote::Missing => {
-                if let Vote::Held { remaining, .. } = &mut report.vote {
-                    *remaining = Some(Duration::ZERO);
-                }
-            }
-            Vote::Granted
-            | Vote::Released
-            | Vote::Failed(_)
-            | Vote::Stale { .. }
-            | Vote::NotAsked => {}
+    let vote = &mut report.vote;
+    // The refusal of several resources says what was in the way, and of it as much as a release does. The release of a reader
+    // does not tell that a writer waits.
+    let is_told = vote.resource().is_some() || matches!(vote, Vote::WriterWaits { .. });
+    if !vote.is_refusal() || is_told {
+        return report;
+    }
+    if released.vote.is_refusal() || released.vote.is_no_lock() {
+        *vote = released.vote;
+    } else if let Vote::Missing = released.vote {
+        if let Vote::Held { remaining, .. } = vote {
+            *remaining = Some(Duration::ZERO);
+        } else if let Vote::Read { last, .. } = vote {
+            *last = Duration::ZERO;
         }
     }
     report

@@ -4,48 +4,55 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Won;
+use crate::claim::{Claim, Fence};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause, NodeReport, Vote};
-use crate::fencing::Rules;
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
 use crate::lease::votes::Votes;
-use crate::node::command::{self, Keys};
-use crate::node::inspect::{inspect_each, inspect_with_counters};
-use crate::node::several::one_vote;
-use crate::status::{NodeStatus, View};
-use crate::value::Value;
+use crate::node::reply::one_vote;
+use crate::node::show::{Sight, show_all};
+use crate::node::{Node, command};
+use crate::value::{Content, Value};
 use crate::verdict;
-use crate::wire::pack::Packed;
 
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
-    let resource: Arc<str> = lease.resource().into();
-    for name in lease.resources() {
-        cluster.checked_key(name)?;
-    }
-    let keys = cluster.keys_of(&resource, lease.subject());
+    let name: Arc<str> = lease.resource().into();
+    let resource = cluster.checked(&name, lease.kind().clone())?;
     check_origin(cluster, lease)?;
+    let rules = cluster.rules.as_ref().zip(lease.fencing_token());
+    let claim = Claim {
+        resource: Arc::new(resource),
+        value: lease.value().clone(),
+        fence: rules.map(|(rules, token)| Fence {
+            rules: Arc::clone(rules),
+            token,
+        }),
+    };
     if lease.has_expired(cluster.clock.wall_micros()) {
-        let cause = LossCause::Expired { nodes: Vec::new() };
+        let (resource, cause) = (name, LossCause::Expired { nodes: Vec::new() });
         return Err(Error::Lost { resource, cause });
     }
 
     let started = cluster.clock.now();
     let asked = cluster.each().zip(lease.may_have_key().iter().copied());
-    let answers = asked.zip(look_at(cluster, &keys, lease));
-    let votes = answers.map(|((node, _), answer)| match answer {
-        Some(views) => vote(views, lease)
-            .unwrap_or_else(|| (node.unasked(Vote::NotAsked).report, Duration::ZERO)),
-        // This node may have the key, but its release is under way, so it does not count.
-        None => (node.unasked(Vote::NotAsked).report, Duration::ZERO),
+    let answers = asked
+        .clone()
+        .zip(show_all(asked, &command::show_own(&claim)));
+    // A node that is not asked may have the key, but its release is under way, so it does not count.
+    let unasked = |node: &Node| (node.unasked(Vote::NotAsked).report, Duration::ZERO);
+    let votes = answers.map(|((node, _), answer)| {
+        answer
+            .and_then(|sights| vote(sights, &claim))
+            .unwrap_or_else(|| unasked(node))
     });
     let votes = votes.collect();
     let waited = cluster.clock.now_for_records().saturating_since(started);
     let drift = |ttl| cluster.options.drift(ttl);
-    let adopted = verdict::adopt(&resource, waited, votes, drift);
+    let adopted = verdict::adopt(&name, waited, votes, drift);
     let (votes, validity) = match adopted {
         Err(error) if lease.has_expired(cluster.clock.wall_micros()) => return Err(expired(error)),
         adopted => adopted?,
@@ -54,18 +61,16 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let rests_until = rests_until(cluster, lease);
     // The clock is read last, so that no slow step above hides a lock that has expired.
     if deadline <= cluster.clock.now() {
-        let cause = LossCause::Expired { nodes: votes };
+        let (resource, cause) = (name, LossCause::Expired { nodes: votes });
         return Err(Error::Lost { resource, cause });
     }
     let standings = lease.may_have_key().iter().copied();
     let standings = standings.map(Standing::of_lease).collect();
     let times = (started, deadline);
     Ok(Won {
-        lease: LeaseState::new(&cluster.owner, &resource, lease.tokens(), standings, times)
-            .on(lease.subject().clone()),
+        lease: LeaseState::new(&cluster.owner, claim, standings, times),
         votes: Votes::new(votes.iter()),
         rests_until,
-        cohort: None,
     })
 }
 
@@ -93,100 +98,57 @@ fn rests_until(cluster: &Cluster, lease: &Lease) -> Option<Timestamp> {
     Some(cluster.clock.now().saturating_add(left))
 }
 
-/// The status of each key on the nodes that may have the keys of the lease.
-fn look_at(cluster: &Cluster, keys: &Keys, lease: &Lease) -> Vec<Option<Vec<NodeStatus>>> {
-    let asked = cluster.each().zip(lease.may_have_key().iter().copied());
-    let commands = keys.each().iter().map(|key| match keys {
-        Keys::Read(_) => command::inspect_read(key, lease.value().as_bytes()),
-        Keys::Lock(_) | Keys::All(_) => command::inspect(key),
-    });
-    let Some(token) = lease.fencing_token() else {
-        return inspect_each(asked, &together(commands));
-    };
-    let counters = keys
-        .each()
-        .iter()
-        .map(|key| command::get(&Rules::fence(key)));
-    let commands = commands.zip(counters);
-    let command = together(commands.flat_map(|(lock, counter)| [lock, counter]));
-    let known = |(mut status, counter): (NodeStatus, Option<u64>)| {
-        // This node has not granted the token of the lease, and it could grant later holders a smaller one.
-        let is_forged = counter.is_none_or(|counter| counter < u64::from(token));
-        if is_forged && matches!(status.view, View::Held { .. }) {
-            status.view = View::Free;
-        }
-        status
-    };
-    let answers = inspect_with_counters(asked, &command).into_iter();
-    answers
-        .map(|answer| answer.map(|views| views.into_iter().map(known).collect()))
-        .collect()
-}
-
-/// Commands as one.
-fn together(mut commands: impl Iterator<Item = Packed>) -> Packed {
-    let first = commands.next();
-    first.map_or_else(command::probe, |first| {
-        first.followed_by(commands.collect())
-    })
-}
-
 /// Refuses a lease that can't be of these nodes.
 fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
-    let invalid = |reason: String| Err(Error::InvalidLease { reason });
     let (theirs, ours) = (lease.may_have_key().len(), cluster.nodes().len());
-    if theirs != ours {
-        return invalid(format!(
+    let reason = match (lease.fencing_token(), &cluster.rules) {
+        _ if theirs != ours => format!(
             "it is of a deployment of {theirs} nodes, and this manager has {ours}; give all clients the same nodes"
-        ));
-    }
-    match (lease.fencing_token(), &cluster.rules) {
-        (Some(_), None) => invalid(
-            "it was taken with Protocol::Fenced; adopt it by a manager with that".to_owned(),
         ),
+        (Some(_), None) => {
+            "it was taken with Protocol::Fenced; adopt it by a manager with that".into()
+        }
         // A reader has no token with either protocol.
-        (None, Some(_)) if !lease.is_read() => invalid(
-            "it was taken with Protocol::Classic; adopt it by a manager with that".to_owned(),
-        ),
-        (Some(_), Some(_)) | (None, _) => Ok(()),
-    }
+        (None, Some(_)) if !lease.is_read() => {
+            "it was taken with Protocol::Classic; adopt it by a manager with that".into()
+        }
+        (Some(_), Some(_)) | (None, _) => return Ok(()),
+    };
+    Err(Error::invalid("lease", reason))
 }
 
 /// The vote of a node from what is under each key of the lease, and for how long the node will have all of them.
-fn vote(views: Vec<NodeStatus>, lease: &Lease) -> Option<(NodeReport, Duration)> {
-    let of_each = views
-        .into_iter()
-        .map(|status| vote_on_key(status, lease.value()));
-    let (mut reports, times): (Vec<_>, Vec<_>) = of_each.unzip();
-    let left = times.into_iter().min()?;
-    let vote = match lease.subject().names() {
-        Some(names) => {
-            let votes = reports.iter().map(|report| report.vote.clone());
-            one_vote(votes.collect(), names)?
-        }
-        None => reports.first()?.vote.clone(),
+fn vote(mut sights: Vec<Sight>, claim: &Claim) -> Option<(NodeReport, Duration)> {
+    let mut left = Duration::MAX;
+    for sight in &mut sights {
+        left = left.min(judge_key(sight, &claim.value));
+    }
+    let vote = match claim.resource.kind.names() {
+        Some(names) => one_vote(sights.iter().map(|sight| sight.report.vote.clone()), names)?,
+        None => sights.first()?.report.vote.clone(),
     };
-    let mut report = reports.pop()?;
+    let mut report = sights.pop()?.report;
     report.vote = vote;
     Some((report, left))
 }
 
-/// The vote on one key, and for how long the node will have it.
-fn vote_on_key(status: NodeStatus, own: &Value) -> (NodeReport, Duration) {
-    let left = match &status.view {
-        View::Held {
-            token,
-            remaining,
-            holder,
-            ..
-        } if token == own.token() && *holder == own.holder() => Some(*remaining),
-        View::Held { .. } | View::Read { .. } | View::Free | View::Failed(_) => None,
+/// Makes the vote on one key that for the holder with this value. Returns for how long the node will have its key.
+fn judge_key(sight: &mut Sight, own: &Value) -> Duration {
+    let vote = &mut sight.report.vote;
+    let is_own = matches!(&sight.content, Some(Content::Held(value)) if value == own);
+    let Vote::Held {
+        remaining: Some(left),
+        ..
+    } = vote
+    else {
+        return Duration::ZERO;
     };
-    let mut report = status.against();
-    if left.is_some() {
-        report.vote = Vote::Granted;
+    let left = *left;
+    if !is_own {
+        return Duration::ZERO;
     }
-    (report, left.unwrap_or_default())
+    *vote = Vote::Granted;
+    left
 }
 
 #[cfg(test)]

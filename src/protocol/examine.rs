@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Asked, Bid};
+use crate::claim::Resource;
 use crate::cluster::Cluster;
 use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
 use crate::health::{Facts, Health};
 use crate::node::acquire::{Attempt, acquire_all};
-use crate::node::command::Keys;
 use crate::node::health::question_all;
 use crate::quorum::Term;
-use crate::subject::Subject;
 use crate::token::Token;
 
 /// For how long the lock that is tried stays where it can't be given back.
@@ -22,13 +21,13 @@ const TTL: Duration = Duration::from_secs(1);
 pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
     let mut nodes = question_all(&cluster.each(), &cluster.key(MARKER));
     try_a_lock(cluster, &mut nodes)?;
-    Ok(Health::of(nodes, cluster.rules.as_ref()))
+    Ok(Health::of(nodes, cluster.rules.as_deref()))
 }
 
 /// Takes a lock on these nodes and gives it back, by the commands of any other lock. Its key is new each time, so that it
 /// meets no other lock, nor that of another client that looks.
 fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
-    let rules = cluster.rules.as_ref();
+    let rules = cluster.rules.as_deref();
     let nodes_tried: Vec<bool> = nodes
         .iter()
         .map(|node| node.is_to_be_tried(rules))
@@ -37,19 +36,17 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
         return Ok(());
     }
     let name = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
-    let resource: Arc<str> = cluster.key_of_trial(&name).into();
+    let resource = Arc::new(Resource::of_key(&cluster.key_of_trial(&name)));
     let asked = Asked {
         resource: &resource,
-        subject: &Subject::Lock,
-        keys: &Keys::Lock(resource.to_string()),
         term: Term {
             ttl: TTL,
             validity: TTL,
         },
         label: None,
     };
-    let bid = Bid::new(cluster, asked, None)?;
-    let attempt = Attempt::once(bid.command(), TTL);
+    let bid = Bid::new(cluster, asked)?;
+    let attempt = Attempt::once(&bid.claim, TTL);
     let ballots = acquire_all(cluster.each().zip(nodes_tried), &attempt);
     let ballots = cluster.each().zip(ballots);
     let ballots = ballots

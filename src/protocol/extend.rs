@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::standing::Healer;
 use crate::lease::state::{LeaseState, Renewal};
-use crate::node::command::Keys;
+use crate::node::command;
 use crate::node::extend::extend_all;
 use crate::quorum::Term;
 use crate::verdict::{self, Verdict};
@@ -16,7 +16,6 @@ use crate::wire::pack::Packed;
 /// The extension of one lock.
 pub(crate) struct Extension {
     pub(crate) lease: Arc<LeaseState>,
-    pub(super) keys: Keys,
     pub(crate) term: Term,
     /// Before the first send.
     pub(crate) started: Timestamp,
@@ -40,7 +39,6 @@ impl Extension {
         let healer = heals.then(|| lease.healer()).flatten();
         Self {
             lease: Arc::clone(lease),
-            keys: cluster.keys_of(&lease.resource, lease.subject()),
             term,
             started,
             counted: lease.counted(),
@@ -62,9 +60,9 @@ impl Extension {
 
 /// Asks these nodes, with one write to each node for all locks.
 pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[bool]) {
-    let mut commands = extensions.iter().map(|extension| {
-        super::command(cluster, &extension.lease, &extension.keys).extend(extension.term.ttl)
-    });
+    let mut commands = extensions
+        .iter()
+        .map(|extension| command::keep(&extension.lease.claim, extension.term.ttl));
     let Some(first) = commands.next() else {
         return;
     };

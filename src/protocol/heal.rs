@@ -3,15 +3,16 @@
 //!
 //! `docs/healing.md` says why that is safe, and why not on a node that was sent an undo.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::extend::Extension;
 use crate::cluster::{Cluster, Options};
 use crate::error::one_vote_each;
 use crate::log_lines;
-use crate::node::Node;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::release::release_all;
+use crate::node::{Node, command};
 use crate::quorum::Term;
 
 /// Whether there are nodes to heal.
@@ -32,8 +33,8 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
     let Some(heal) = healer.begin(&asked) else {
         return;
     };
-    let command = super::command(cluster, &extension.lease, &extension.keys);
-    let attempt = Attempt::healing(command, ttl(cluster, extension));
+    let lease = Arc::clone(&extension.lease);
+    let attempt = Attempt::healing(&lease.claim, ttl(cluster, extension));
     let nodes = cluster.each().zip(asked.iter().copied());
     let ballots = acquire_all(nodes, &attempt);
     let traces: Vec<_> = ballots
@@ -44,7 +45,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         // The guard has ended meanwhile, and has not passed these nodes on.
         release_all(
             cluster.each().zip(left_behind.iter().copied()),
-            &command.release(),
+            &command::release(&lease.claim),
             cluster.options.max_ttl,
         );
         return;
@@ -62,8 +63,7 @@ pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
         .filter(|(report, asked)| **asked && report.vote.is_granted())
     {
         cluster.stats.healed.count();
-        let lock = log_lines::Lock(&extension.lease.resource, extension.lease.subject());
-        log_lines::healed(lock, &report.node);
+        log_lines::healed(&lease.claim.resource, &report.node);
     }
 }
 

@@ -14,12 +14,12 @@ mod scan;
 use self::scan::{MOST_FAILURES, Names, Scan, State};
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
-use crate::error::{Error, NodeReport, Vote};
+use crate::error::{Error, NodeReport};
 use crate::node::Node;
 use crate::node::command;
 use crate::protocol::look::{judge, look_at_closed};
 use crate::quorum;
-use crate::status::{ListedLock, LockStatus, NodeStatus, View};
+use crate::status::{ListedLock, LockStatus};
 
 /// The most keys that all nodes are asked about at once, and the most bytes of their names. More would take longer than a
 /// node timeout on a link of 10 Mbit/s.
@@ -151,8 +151,9 @@ impl List {
         if !is_answered(&nodes) {
             let first = nodes
                 .into_iter()
-                .filter_map(|views| views.into_iter().next());
-            return Err(self.incomplete(cluster, first.filter_map(silence).collect()));
+                .filter_map(|reports| reports.into_iter().next());
+            let silent = first.filter(|report| report.vote.is_failure());
+            return Err(self.incomplete(cluster, silent.collect()));
         }
         Ok(judge(cluster, &nodes))
     }
@@ -241,32 +242,16 @@ fn batches(candidates: Vec<Candidate>) -> Vec<Vec<Candidate>> {
 }
 
 /// Asks the nodes that did not fail lately about these keys. Returns what each node says of each key.
-fn ask(cluster: &Cluster, batch: &[Candidate]) -> Vec<Vec<NodeStatus>> {
-    let mut commands = batch.iter().map(|one| command::inspect(&one.key));
-    let Some(first) = commands.next() else {
-        return Vec::new();
-    };
-    look_at_closed(cluster, &first.followed_by(commands.collect()))
+fn ask(cluster: &Cluster, batch: &[Candidate]) -> Vec<Vec<NodeReport>> {
+    let keys: Vec<String> = batch.iter().map(|one| one.key.clone()).collect();
+    look_at_closed(cluster, &command::show(&keys))
 }
 
 /// Whether a majority of the nodes says something of each key.
-fn is_answered(nodes: &[Vec<NodeStatus>]) -> bool {
-    let is_silent = |views: &&Vec<NodeStatus>| views.iter().any(|node| node.view.is_silent());
+fn is_answered(nodes: &[Vec<NodeReport>]) -> bool {
+    let is_silent = |reports: &&Vec<NodeReport>| reports.iter().any(|node| node.vote.is_silent());
     let silent = nodes.iter().filter(is_silent).count();
     !quorum::is_ruled_out(nodes.len(), silent)
-}
-
-/// The report of a node that was silent.
-fn silence(status: NodeStatus) -> Option<NodeReport> {
-    let View::Failed(error) = status.view else {
-        return None;
-    };
-    Some(NodeReport {
-        node: status.node,
-        vote: Vote::Failed(error),
-        elapsed: status.elapsed,
-        server: status.server,
-    })
 }
 
 /// The locks that were listed.

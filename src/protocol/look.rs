@@ -1,14 +1,13 @@
 //! Reads the status of locks without changing them.
 
-use std::sync::Arc;
-
+use super::acquire::unasked;
+use crate::claim::slot_key;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeReport};
 use crate::holder::Holder;
-use crate::node::Node;
-use crate::node::command::{inspect, slot_key};
-use crate::node::inspect::inspect_each;
-use crate::status::{LockStatus, NodeStatus};
+use crate::node::command;
+use crate::node::show::{Sight, show_all};
+use crate::status::LockStatus;
 use crate::verdict;
 use crate::wire::pack::Packed;
 
@@ -39,7 +38,8 @@ pub(crate) fn holder(cluster: &Cluster, resource: &str) -> Option<(Holder, Vec<N
     else {
         return None;
     };
-    Some((holder, nodes.into_iter().map(NodeStatus::against).collect()))
+    let nodes = nodes.into_iter().map(NodeReport::without_token);
+    Some((holder, nodes.collect()))
 }
 
 /// As [`status`], for each slot of a semaphore.
@@ -56,11 +56,7 @@ pub(crate) fn status_of_slots(
 
 /// Asks the nodes that did not fail lately, and then the others if they can decide anything.
 fn look(cluster: &Cluster, keys: &[String]) -> Vec<LockStatus> {
-    let mut commands = keys.iter().map(|key| inspect(key));
-    let Some(first) = commands.next() else {
-        return Vec::new();
-    };
-    let command = first.followed_by(commands.collect());
+    let command = command::show(keys);
     let mut nodes = look_at_closed(cluster, &command);
     let status = judge(cluster, &nodes);
     if status.iter().all(LockStatus::is_decided) {
@@ -71,45 +67,46 @@ fn look(cluster: &Cluster, keys: &[String]) -> Vec<LockStatus> {
 }
 
 /// The status of each lock, from what each node said of it.
-pub(super) fn judge(cluster: &Cluster, nodes: &[Vec<NodeStatus>]) -> Vec<LockStatus> {
+pub(super) fn judge(cluster: &Cluster, nodes: &[Vec<NodeReport>]) -> Vec<LockStatus> {
     let locks = nodes.first().map_or(0, Vec::len);
     let of_lock = |lock| nodes.iter().filter_map(move |node| node.get(lock).cloned());
     let drift = |ttl| cluster.options.drift(ttl);
     (0..locks)
-        .map(|lock| verdict::of_views(of_lock(lock).collect(), drift))
+        .map(|lock| verdict::of_keys(of_lock(lock).collect(), drift))
         .collect()
 }
 
 /// Asks the nodes that did not fail lately, or all nodes if these are no majority. Returns what each node said of each
 /// lock.
-pub(super) fn look_at_closed(cluster: &Cluster, command: &Packed) -> Vec<Vec<NodeStatus>> {
-    let heed_breakers = cluster.heeds_breakers();
-    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
+pub(super) fn look_at_closed(cluster: &Cluster, command: &Packed) -> Vec<Vec<NodeReport>> {
     // Read once, because a breaker may close during the round.
-    let failures: Vec<Option<Arc<str>>> = cluster.each().map(failure).collect();
-    let asked = failures.iter().map(Option::is_none);
-    let answers = inspect_each(cluster.each().zip(asked), command);
-    let nodes = cluster.each().zip(answers).zip(failures);
+    let unasked: Vec<NodeReport> = unasked(cluster)
+        .into_iter()
+        .map(|ballot| ballot.report)
+        .collect();
+    let asked = unasked.iter().map(|report| !report.vote.is_left_out());
+    let answers = show_all(cluster.each().zip(asked), command);
+    let nodes = answers.into_iter().zip(unasked);
     nodes
-        .map(|((node, answer), failure)| {
-            answer.unwrap_or_else(|| {
-                vec![node.left_out(failure.unwrap_or_default()); command.count()]
-            })
-        })
+        .map(|(answer, unasked)| answer.map_or_else(|| vec![unasked; command.keys()], reports))
         .collect()
 }
 
+fn reports(sights: Vec<Sight>) -> Vec<NodeReport> {
+    sights.into_iter().map(|sight| sight.report).collect()
+}
+
 /// Asks the nodes that were left out.
-fn look_again(cluster: &Cluster, command: &Packed, nodes: &mut [Vec<NodeStatus>]) {
-    let is_left_out = |node: &NodeStatus| node.view.is_left_out();
+fn look_again(cluster: &Cluster, command: &Packed, nodes: &mut [Vec<NodeReport>]) {
+    let is_left_out = |report: &NodeReport| report.vote.is_left_out();
     let asked: Vec<bool> = nodes
         .iter()
         .map(|locks| locks.first().is_some_and(is_left_out))
         .collect();
-    let answers = inspect_each(cluster.each().zip(asked.iter().copied()), command);
+    let answers = show_all(cluster.each().zip(asked), command);
     for (node, answer) in nodes.iter_mut().zip(answers) {
         if let Some(answer) = answer {
-            *node = answer;
+            *node = reports(answer);
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::node::fenced::{MarkerAction, open_all};
+use crate::node::acquire::open_all;
+use crate::node::command::MarkerAction;
 
 /// Opens all nodes, or none.
 pub(crate) fn open(cluster: &Cluster) -> Result<(), Error> {
     let Some(rules) = &cluster.rules else {
-        let reason = "open_nodes: only nodes of Protocol::Fenced are opened".into();
-        return Err(Error::InvalidConfig { reason });
+        let reason = "it is Protocol::Classic, whose nodes need no opening; build the manager with Protocol::Fenced";
+        return Err(Error::invalid("protocol", reason));
     };
     let all = |nodes: &[NodeReport]| nodes.iter().all(|report| report.vote.is_granted());
     let nodes = open_all(cluster.each(), rules, MarkerAction::Look);

@@ -6,16 +6,13 @@
 
 use super::Won;
 use super::acquire::{Asked, Bid, cast, unasked};
+use crate::claim::Claim;
 use crate::cluster::Cluster;
-use crate::contend::handover::Allowance;
 use crate::error::{Error, Vote};
-use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
-use crate::node::acquire::Attempt;
-use crate::node::pass::{PassAnswers, pass_all};
-use crate::node::release::{Released, release_all, release_later};
+use crate::node::command;
+use crate::node::release::{PassBallot, Released, pass_all, release_all, release_later};
 use crate::quorum::is_reached;
-use crate::wire::pack::Packed;
 
 /// The result of a pass.
 pub(crate) struct Pass {
@@ -29,53 +26,32 @@ pub(crate) struct Pass {
 /// Asks the nodes which may have the key, and those that did not fail lately. Fails only before anything is sent.
 pub(crate) fn pass(
     cluster: &Cluster,
-    (lease, ended): (&LeaseState, &[Standing]),
+    (held, ended): (&Claim, &[Standing]),
     asked: Asked<'_>,
-    handover: Option<Allowance>,
 ) -> Result<Pass, Error> {
-    let bid = Bid::new(cluster, asked, handover)?;
-    let attempt = Attempt::new(bid.command(), asked.term.ttl);
-    let held = super::command(cluster, lease, asked.keys);
-    let command = held.pass(&bid.command(), asked.term.ttl);
+    let bid = Bid::new(cluster, asked)?;
+    let attempt = bid.attempt();
+    let command = command::pass(held, &bid.claim, asked.term.ttl);
     let mut ballots = unasked(cluster);
-    let standings = ended.iter().zip(&ballots);
-    let are_asked: Vec<bool> = standings
+    let places = ended.iter().zip(&ballots);
+    let asked: Vec<bool> = places
         .map(|(standing, ballot)| standing.has_to_be_released() || !ballot.is_left_out())
         .collect();
 
     // The clock is read before the first send, so that the validity does not include the time of the round.
     let started = cluster.clock.now();
-    let nodes = cluster.each().zip(are_asked);
-    let PassAnswers {
-        mut released,
-        ballots: answers,
-        is_silent,
-    } = pass_all(nodes, &command, &attempt);
-
-    if is_silent.contains(&true) {
-        let had_key = ended.iter().map(|standing| standing.has_to_be_released());
-        let to_release = is_silent.iter().zip(had_key);
-        let to_release: Vec<bool> = to_release
-            .map(|(silent, had_key)| *silent && had_key)
-            .collect();
-        let answers = answers.iter().zip(&is_silent);
-        let answered = answers.filter(|(answer, silent)| answer.is_some() && !**silent);
-        let answered = answered.count();
-        release_the_silent(
-            cluster,
-            &held.release(),
-            (&to_release, answered),
-            &mut released,
-        );
-    }
+    let nodes = cluster.each().zip(asked);
+    let passed = pass_all(nodes, &command, &attempt);
+    let mut released = passed.released;
+    release_the_silent(cluster, held, (ended, &passed.ballots), &mut released);
     for (report, standing) in released.nodes.iter_mut().zip(ended) {
         if !standing.has_to_be_released() {
             // As in a release, which does not ask this node.
             report.vote = Vote::NotAsked;
         }
     }
-    for (place, ballot) in answers.into_iter().enumerate() {
-        cast(&mut ballots, place, ballot);
+    for (place, ballot) in passed.ballots.into_iter().enumerate() {
+        cast(&mut ballots, place, ballot.into());
     }
     let next = if released.woken.any() {
         bid.call_off(&ballots, &attempt);
@@ -90,16 +66,26 @@ pub(crate) fn pass(
 /// thread waits for this one.
 fn release_the_silent(
     cluster: &Cluster,
-    release: &Packed,
-    (silent, answered): (&[bool], usize),
+    held: &Claim,
+    (ended, ballots): (&[Standing], &[PassBallot]),
     released: &mut Released,
 ) {
-    let life = cluster.options.max_ttl;
-    let nodes = cluster.each().zip(silent.iter().copied());
-    if is_reached(silent.len(), answered) {
-        return release_later(nodes, release, life);
+    let is_silent = |ballot: &PassBallot| matches!(ballot, PassBallot::Silent(_));
+    if !ballots.iter().any(is_silent) {
+        return;
     }
-    let again = release_all(nodes, release, life);
+    let is_cast = |ballot: &&PassBallot| matches!(ballot, PassBallot::Cast(_));
+    let answered = ballots.iter().filter(is_cast).count();
+    let places = ended.iter().zip(ballots);
+    let silent: Vec<bool> = places
+        .map(|(standing, ballot)| is_silent(ballot) && standing.has_to_be_released())
+        .collect();
+    let (release, life) = (command::release(held), cluster.options.max_ttl);
+    let nodes = cluster.each().zip(silent);
+    if is_reached(ballots.len(), answered) {
+        return release_later(nodes, &release, life);
+    }
+    let again = release_all(nodes, &release, life);
     released.woken = released.woken.or(again.woken);
     for (report, again) in released.nodes.iter_mut().zip(again.nodes) {
         if matches!(again.vote, Vote::Released) {

@@ -1,31 +1,28 @@
 //! Releases a lock on every node that may have its key.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::claim::{Claim, Fence, Kind};
 use crate::cluster::Cluster;
-use crate::error::Error;
+use crate::error::{Error, Vote};
 use crate::fencing::FencingToken;
-use crate::lease::state::LeaseState;
 use crate::lease::state::standing::Standing;
-use crate::node::Node;
-use crate::node::command::{self, Command, Keys};
-use crate::node::fence::Fence;
-use crate::node::inspect::{Found, find_all};
+use crate::node::command;
 use crate::node::release::{Released, release_all, release_now, rest_all};
+use crate::node::show::{Sight, show_all};
 use crate::shown;
-use crate::subject::Subject;
 use crate::value::Content;
 use crate::verdict;
 
 /// Releases the lock of a guard that has ended it. With a `rest`, nobody gets it before that time is over.
 pub(crate) fn release(
     cluster: &Cluster,
-    lease: &LeaseState,
+    claim: &Claim,
     ended: &[Standing],
-    (keys, rest): (&Keys, Option<Duration>),
+    rest: Option<Duration>,
 ) -> Released {
-    let command = super::command(cluster, lease, keys);
-    let release = command.release();
+    let release = command::release(claim);
     let asked = ended.iter().map(|standing| standing.has_to_be_released());
     let nodes = cluster.each().zip(asked);
     // An extension without a reply may have given the key this much.
@@ -36,7 +33,7 @@ pub(crate) fn release(
     // The drift is added, so that the key does not end too early on a node whose clock runs fast.
     let ttl = cluster.options.ttl_for(left);
     let until = cluster.clock.now().saturating_add(ttl);
-    rest_all(nodes, &command.rest(ttl), (&release, until), life)
+    rest_all(nodes, &command::rest(claim, ttl), (&release, until), life)
 }
 
 /// Releases the lock with this token, or with this value, whoever holds it.
@@ -48,64 +45,58 @@ pub(crate) fn release_by_token(
     slot: Option<u32>,
     token: &str,
 ) -> Result<(), Error> {
-    cluster.checked_key(resource)?;
-    let subject = slot.map_or(Subject::Lock, Subject::Slot);
-    let keys = cluster.keys_of(resource, &subject);
-    let value = shown::bytes(token).map_err(|reason| Error::InvalidToken { reason })?;
+    let kind = slot.map_or(Kind::Lock, Kind::Slot);
+    let mut resource = cluster.checked(&Arc::from(resource), kind)?;
+    let given = shown::bytes(token).map_err(|reason| Error::invalid("token", reason))?;
     let fence = cluster.rules.as_ref().map(|rules| Fence {
-        rules,
+        rules: Arc::clone(rules),
         token: FencingToken::UNKNOWN,
-        reserve: 0,
     });
     let started = cluster.clock.now_for_records();
     let everywhere = || cluster.each().map(|node| (node, true));
-    let (keys, values) = match Content::read(&value) {
-        named @ (Content::Held(_) | Content::Resting(_)) => {
-            values_of(everywhere(), keys, (&named, value))
+    let mut values = Vec::new();
+    let named = Content::read(&given);
+    if named == Content::Foreign {
+        values.push(given);
+    } else {
+        let found = show_all(everywhere(), &command::find(resource.key(), &given));
+        let found: Vec<Sight> = found.into_iter().flatten().flatten().collect();
+        values = values_of(&found, &named, given);
+        if found.iter().any(|sight| sight.is_reader) {
+            resource.kind = Kind::Read;
         }
-        Content::Foreign => (keys, vec![value]),
-    };
-    let command = |value: &Vec<u8>| {
-        let keys = &keys;
-        Command { keys, value, fence }.release()
-    };
-    let mut commands = values.iter().map(command);
+    }
+    let mut commands = values
+        .iter()
+        .map(|value| command::release_value(&resource, value, fence.as_ref()));
     let Some(first) = commands.next() else {
         return Ok(());
     };
     let command = first.followed_by(commands.collect());
     let nodes = release_now(everywhere(), &command).nodes;
     let waited = cluster.clock.now_for_records().saturating_since(started);
-    verdict::confirm(&resource.into(), waited, nodes).map(drop)
+    verdict::confirm(&resource.name, waited, nodes).map(drop)
 }
 
-/// The values with a token, which stands for them: those that the nodes have, and the token itself where a node may have
-/// another one. A whole value stands for itself. With them come the keys as they are released: as a reader's, if it is one.
-fn values_of<'n>(
-    nodes: impl Iterator<Item = (&'n Node, bool)>,
-    keys: Keys,
-    (named, given): (&Content, Vec<u8>),
-) -> (Keys, Vec<Vec<u8>>) {
-    let found = find_all(nodes, &command::find(keys.first(), &given));
-    let is_silent = found.iter().any(|found| matches!(found, Found::Silence));
-    let is_read = found.iter().any(|found| matches!(found, Found::Reader(_)));
+/// The values that a token stands for: those that the nodes have, and the token itself where a node may have another one. A whole
+/// value stands for itself.
+fn values_of(found: &[Sight], named: &Content, given: Vec<u8>) -> Vec<Vec<u8>> {
+    let is_silence = |sight: &Sight| {
+        let vote = &sight.report.vote;
+        matches!(vote, Vote::Failed(error) if !error.is_about_the_key())
+    };
     let mut values = Vec::new();
-    for found in found {
-        if let Found::Key(content) | Found::Reader(content) = found
-            && content.is_named_by(named)
+    for content in found.iter().filter_map(|sight| sight.content.as_ref()) {
+        if content.is_named_by(named)
             && let Some(value) = content.bytes()
             && !values.contains(&value)
         {
             values.push(value);
         }
     }
-    if (values.is_empty() || is_silent) && !values.contains(&given) {
+    let is_asked_for = values.is_empty() || found.iter().any(is_silence);
+    if is_asked_for && !values.contains(&given) {
         values.push(given);
     }
-    let keys = if is_read {
-        Keys::Read(keys.first().to_owned())
-    } else {
-        keys
-    };
-    (keys, values)
+    values
 }

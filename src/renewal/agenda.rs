@@ -210,11 +210,10 @@ pub(super) mod tests {
     use std::thread;
 
     use super::*;
+    use crate::claim::Claim;
     use crate::clock::FakeClock;
     use crate::cluster::Owner;
-    use crate::lease::state::Tokens;
     use crate::lease::state::standing::Standing;
-    use crate::token::Token;
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_nanos(0).saturating_add(Duration::from_millis(millis))
@@ -223,14 +222,9 @@ pub(super) mod tests {
     /// A lock on three nodes that is valid until `end`, in milliseconds.
     pub(in crate::renewal) fn lease(name: &str, end: u64, owed: [Standing; 3]) -> LeaseState {
         let clock = Clock::from(FakeClock::new());
-        let tokens = Tokens {
-            value: Token::random(&clock).unwrap().into(),
-            fencing: None,
-            claim: None,
-        };
-        let (resource, times) = (name.into(), (at(0), at(end)));
+        let (claim, times) = (Claim::of_key(name), (at(0), at(end)));
         let owner = Owner::new(&clock);
-        LeaseState::new(&owner, &resource, tokens, owed.into_iter().collect(), times)
+        LeaseState::new(&owner, claim, owed.into_iter().collect(), times)
     }
 
     fn job() -> Arc<LeaseState> {

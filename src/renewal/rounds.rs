@@ -192,7 +192,7 @@ fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> 
     let counted = locks.first()?.counted();
     let (mut count, mut bytes) = (0_usize, 0_usize);
     let fits = |lease: &mut Arc<LeaseState>| {
-        let names = lease.names();
+        let names = lease.claim.resource.names();
         let after = count.saturating_add(names.len());
         let is_full = count > 0 && (after > MOST_AT_ONCE || bytes >= MOST_BYTES);
         if is_full || lease.counted() != counted {
@@ -209,13 +209,13 @@ fn next_chunk(locks: &mut Vec<Arc<LeaseState>>) -> Option<Vec<Arc<LeaseState>>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::{Claim, Kind};
     use crate::clock::{Clock, FakeClock};
     use crate::cluster::{Cluster, Options};
     use crate::lease::state::Renewal;
     use crate::lease::state::standing::Standing;
     use crate::renewal::Keeper;
     use crate::renewal::agenda::tests::lease;
-    use crate::subject::Subject;
 
     const ALL: [Standing; 3] = [Standing::MayHaveKey; 3];
 
@@ -224,12 +224,7 @@ mod tests {
         let mut locks = locks.into_iter().map(Arc::new).collect();
         let mut chunks = Vec::new();
         while let Some(chunk) = next_chunk(&mut locks) {
-            chunks.push(
-                chunk
-                    .iter()
-                    .map(|lease| lease.resource.to_string())
-                    .collect(),
-            );
+            chunks.push(chunk.iter().map(|lease| lease.name().to_string()).collect());
             assert!(chunks.len() < 1_000, "it has no end");
         }
         chunks
@@ -256,8 +251,9 @@ mod tests {
     fn as_many_locks_go_together_as_a_node_takes_at_once() {
         let names = |count: u32| (0..count).map(|number| Arc::from(number.to_string()));
         let several = |count, end| {
-            let subject = Subject::Several(names(count).collect());
-            lease("several", end, ALL).on(subject)
+            let mut lease = lease("several", end, ALL);
+            lease.claim = Claim::of_kind("several", Kind::Several(names(count).collect()));
+            lease
         };
         // Of 128 resources.
         assert_eq!(lengths((0..64).map(|end| several(2, end))), [64]);

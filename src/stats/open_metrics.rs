@@ -48,11 +48,6 @@ const COUNTERS: &[Counter] = &[
         |stats| stats.queued,
     ),
     (
-        "handed_over",
-        "Calls that got the lock from another thread of this process.",
-        |stats| stats.handed_over,
-    ),
-    (
         "woken",
         "Waits that the release of another process ended.",
         |stats| stats.woken,

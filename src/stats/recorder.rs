@@ -31,7 +31,6 @@ pub(crate) struct Recorder {
     pub(crate) acquired: Counter,
     pub(crate) contended: Counter,
     pub(crate) queued: Counter,
-    pub(crate) handed_over: Counter,
     pub(crate) woken: Counter,
     pub(crate) failed_held: Counter,
     pub(crate) failed_unavailable: Counter,
@@ -56,7 +55,6 @@ impl Recorder {
             acquired: self.acquired.get(),
             contended: self.contended.get(),
             queued: self.queued.get(),
-            handed_over: self.handed_over.get(),
             woken: self.woken.get(),
             failed_held: self.failed_held.get(),
             failed_unavailable: self.failed_unavailable.get(),
@@ -91,7 +89,11 @@ impl NodeRecorder {
     pub(crate) fn voted(&self, vote: &Vote) {
         match vote {
             Vote::Granted => self.granted.count(),
-            Vote::Held { .. } | Vote::Stale { .. } | Vote::Missing => self.refused.count(),
+            Vote::Held { .. }
+            | Vote::Read { .. }
+            | Vote::WriterWaits { .. }
+            | Vote::Stale { .. }
+            | Vote::Missing => self.refused.count(),
             Vote::Failed(error) if error.is_left_out() => {}
             Vote::Failed(_) => self.failed.count(),
             Vote::Released | Vote::NotAsked => {}

@@ -13,7 +13,6 @@ impl Serialize for Stats {
             ("acquired", self.acquired),
             ("contended", self.contended),
             ("queued", self.queued),
-            ("handed_over", self.handed_over),
             ("woken", self.woken),
             ("failed_held", self.failed_held),
             ("failed_unavailable", self.failed_unavailable),

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{LockStatus, Summary, View};
+use super::{LockStatus, Summary};
+use crate::error::Vote;
 
 /// A lock that [`LockManager::locks`](crate::LockManager::locks) has found.
 ///
@@ -52,17 +53,16 @@ impl fmt::Display for ListedLock {
 impl ListedLock {
     /// How many nodes have the key of the holder, or of readers, or any key where it is unknown who has the lock.
     fn nodes_with_it(&self) -> usize {
-        let has_it = |view: &View| match (view, &self.status) {
-            (
-                View::Held { token, .. },
-                LockStatus::Held { token: holder, .. } | LockStatus::Resting { token: holder, .. },
-            ) => holder == token,
-            (View::Read { .. }, LockStatus::Held { .. } | LockStatus::Resting { .. })
-            | (View::Held { .. }, LockStatus::Read { .. })
-            | (View::Free | View::Failed(_), _) => false,
-            (View::Held { .. } | View::Read { .. }, _) => true,
+        let has_it = |vote: &Vote| match &self.status {
+            LockStatus::Held { token: holder, .. } | LockStatus::Resting { token: holder, .. } => {
+                matches!(vote, Vote::Held { token, .. } if token.as_ref() == Some(holder))
+            }
+            LockStatus::Read { .. } => matches!(vote, Vote::Read { .. }),
+            LockStatus::Free { .. } | LockStatus::Blocked { .. } | LockStatus::Unknown { .. } => {
+                vote.is_refusal()
+            }
         };
         let nodes = self.status.nodes().iter();
-        nodes.filter(|node| has_it(&node.view)).count()
+        nodes.filter(|node| has_it(&node.vote)).count()
     }
 }

@@ -1,11 +1,11 @@
-//! The status of a lock as data for other programs. The names of the fields are a promise; unknown values are null.
+//! The status of a lock, and what a node said, as data for other programs. The names of the fields are a promise; unknown values are null.
 
 use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::{LockStatus, NodeStatus, SemaphoreStatus, View};
-use crate::error::NodeError;
+use super::{LockStatus, SemaphoreStatus};
+use crate::error::{NodeError, NodeReport, Vote};
 
 impl Serialize for LockStatus {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -59,43 +59,53 @@ impl Serialize for SemaphoreStatus {
     }
 }
 
-impl Serialize for NodeStatus {
+impl Serialize for NodeReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut read = None;
-        let (view, key, error) = match &self.view {
-            View::Held {
-                token,
-                remaining,
-                holder,
+        let (mut token, mut remaining, mut read, mut error) = (None, None, None, None);
+        let view = match &self.vote {
+            Vote::Held {
+                token: value,
+                remaining: left,
                 resting,
+                ..
             } => {
-                let view = if *resting { "resting" } else { "held" };
-                (view, Some((Some(token), remaining, holder.as_ref())), None)
+                (token, remaining) = (value.as_ref(), *left);
+                if *resting { "resting" } else { "held" }
             }
-            View::Read {
+            Vote::Read {
                 readers,
-                remaining,
+                first,
                 last,
+                ..
             } => {
-                read = Some((*readers, *last));
-                ("read", Some((None, remaining, None)), None)
+                (remaining, read) = (*first, Some((*readers, *last)));
+                "read"
             }
-            View::Free => ("free", None, None),
-            View::Failed(error) => {
-                let (view, error) = failure(error);
-                (view, None, error)
+            Vote::WriterWaits { remaining: left } => {
+                remaining = Some(*left);
+                "writer_waits"
             }
+            Vote::Missing => "free",
+            Vote::Failed(failed) => {
+                let view;
+                (view, error) = failure(failed);
+                view
+            }
+            Vote::Stale { .. } => {
+                error = Some(self.vote.to_string());
+                "stale"
+            }
+            Vote::Granted => "granted",
+            Vote::Released => "released",
+            Vote::NotAsked => "not_asked",
         };
-        let token = key.and_then(|(token, ..)| token);
-        let remaining = key.map(|(_, remaining, _)| milliseconds(*remaining));
-        let holder = key.and_then(|(.., holder)| holder);
         let elapsed = u64::try_from(self.elapsed.as_micros()).unwrap_or(u64::MAX);
-        let mut node = serializer.serialize_struct("NodeStatus", 9)?;
+        let mut node = serializer.serialize_struct("NodeReport", 9)?;
         node.serialize_field("node", &*self.node)?;
         node.serialize_field("view", view)?;
         node.serialize_field("token", &token)?;
-        node.serialize_field("remaining_ms", &remaining)?;
-        node.serialize_field("holder", &holder)?;
+        node.serialize_field("remaining_ms", &remaining.map(milliseconds))?;
+        node.serialize_field("holder", &self.vote.holder())?;
         serialize_readers(&mut node, read)?;
         node.serialize_field("error", &error)?;
         node.serialize_field("elapsed_us", &elapsed)?;

@@ -56,7 +56,7 @@ impl Says {
     }
 }
 
-fn report(place: usize, vote: Vote) -> NodeReport {
+pub(super) fn report(place: usize, vote: Vote) -> NodeReport {
     NodeReport {
         node: format!("n{place}").into(),
         vote,
@@ -180,13 +180,8 @@ fn an_attempt_has_failed_by_faults_only_if_they_alone_rule_a_majority_out() {
 
 #[test]
 fn where_a_writer_waits_a_reader_has_lost_whatever_the_other_nodes_say() {
-    let for_a_writer = || Vote::Held {
-        remaining: Some(Duration::from_secs(1)),
-        holder: None,
-        resting: false,
-        readers: None,
-        writer_waits: true,
-        resource: None,
+    let for_a_writer = || Vote::WriterWaits {
+        remaining: Duration::from_secs(1),
     };
     each_round(&mut |round| {
         for place in 0..round.len() {

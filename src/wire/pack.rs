@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::scripts::Script;
-use crate::subject::Names;
+use crate::claim::{Kind, Names};
 
 /// One word of a command.
 #[derive(Debug, Clone, Copy)]
@@ -44,15 +44,17 @@ pub(crate) struct Packed {
     others: Vec<Self>,
     /// The most bytes of a reply to it.
     longest_reply: usize,
-    /// The resources that it is about, if they are several.
-    several: Option<Names>,
+    /// How many keys it is about: its reply has a row for each.
+    keys: usize,
+    /// The names of the resources, if it is about several.
+    names: Option<Names>,
 }
 
 /// The most bytes of a reply to most commands. No reply of a server comes near it.
 pub(crate) const LONGEST_REPLY: usize = 4 * 1024;
 
-/// The room for the reply about one of several resources: a value of this library, or an error.
-const LONGEST_OF_ONE: usize = 512;
+/// The room for a row: the first bytes of a value, or an error.
+const LONGEST_ROW: usize = 640;
 
 /// How a script is called by its digest.
 #[derive(Clone, Copy)]
@@ -72,7 +74,8 @@ impl Packed {
             call: None,
             others: Vec::new(),
             longest_reply: LONGEST_REPLY,
-            several: None,
+            keys: 1,
+            names: None,
         }
     }
 
@@ -93,7 +96,8 @@ impl Packed {
             }),
             others: Vec::new(),
             longest_reply: LONGEST_REPLY,
-            several: None,
+            keys: 1,
+            names: None,
         }
     }
 
@@ -114,19 +118,31 @@ impl Packed {
         self
     }
 
-    /// The command, which is about these resources, if they are several: its reply may tell of each.
-    pub(crate) fn about(mut self, names: Option<&Names>) -> Self {
-        if let Some(names) = names {
-            let of_each = names.len().saturating_mul(LONGEST_OF_ONE);
-            self.longest_reply = self.longest_reply.saturating_add(of_each);
-            self.several = Some(Arc::clone(names));
+    /// The command, which is about a lock of this kind.
+    pub(crate) fn about(mut self, kind: &Kind) -> Self {
+        self.names = kind.names().map(Arc::clone);
+        let keys = self.names.as_ref().map_or(1, |names| names.len());
+        self.about_keys(keys)
+    }
+
+    /// The command, which is about so many keys.
+    pub(crate) fn about_keys(mut self, keys: usize) -> Self {
+        if keys > 1 {
+            let of_each = keys.saturating_mul(LONGEST_ROW);
+            self.longest_reply = LONGEST_REPLY.saturating_add(of_each);
         }
+        self.keys = keys;
         self
     }
 
-    /// The resources that it is about, if they are several.
-    pub(crate) fn several(&self) -> Option<&Names> {
-        self.several.as_ref()
+    /// How many keys it is about.
+    pub(crate) fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// The names of the resources, if it is about several.
+    pub(crate) fn names(&self) -> Option<&Names> {
+        self.names.as_ref()
     }
 
     /// The command, and those that go behind it.
@@ -136,8 +152,7 @@ impl Packed {
 
     /// How much a server has to do for it, in commands for one resource.
     pub(crate) fn weight(&self) -> usize {
-        let of_one = |command: &Self| command.several.as_ref().map_or(1, |names| names.len());
-        self.each().map(of_one).fold(0, usize::saturating_add)
+        self.each().map(Self::keys).fold(0, usize::saturating_add)
     }
 
     /// The most bytes of a reply to it.
@@ -271,7 +286,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::resp;
-    use super::super::scripts::fenced;
+    use super::super::scripts::TAKE_SCRIPT;
     use super::*;
 
     /// As the redis crate packs them.
@@ -316,8 +331,8 @@ mod tests {
             rest in vec(vec(any::<u8>(), 0..40), 0..9)
         ) {
             let rest: Vec<Word<'_>> = rest.iter().map(|word| word.as_slice().into()).collect();
-            let packed = Packed::call("acquire", &fenced::ACQUIRE_SCRIPT, &rest);
-            let script = &fenced::ACQUIRE_SCRIPT;
+            let packed = Packed::call("acquire", &TAKE_SCRIPT, &rest);
+            let script = &TAKE_SCRIPT;
             let by_digest = [&[Word::from("EVALSHA"), script.digest().into()], &rest[..]].concat();
             let in_full = [&[Word::from("EVAL"), script.text().into()], &rest[..]].concat();
             prop_assert_eq!(packed.short(), by_redis(&by_digest));

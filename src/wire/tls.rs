@@ -96,7 +96,7 @@ impl Tls {
     /// let tls = Tls::default().root_certificates(pem);
     /// assert!(builder.clone().tls(tls.clone().server_name("locks.internal")).build().is_ok());
     /// let result = builder.tls(tls.server_name("no name")).build();
-    /// assert!(matches!(result, Err(Error::InvalidConfig { .. })));
+    /// assert!(matches!(result, Err(Error::Invalid { field: "tls", .. })));
     /// ```
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
@@ -111,17 +111,17 @@ impl Tls {
             provider.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| format!("tls: {error}"))?
+            .map_err(|error| format!("{error}"))?
             .with_root_certificates(self.root_store()?);
         let config = match &self.identity {
             None => config.with_no_client_auth(),
             Some((chain, key)) => {
                 let chain = certificates(chain, "client_certificate")?;
                 let key = PrivateKeyDer::from_pem_slice(key).map_err(
-                    |_| "tls: client_certificate: there is no private key in the second PEM text",
+                    |_| "client_certificate: there is no private key in the second PEM text",
                 )?;
                 let config = config.with_client_auth_cert(chain, key);
-                config.map_err(|error| format!("tls: client_certificate: {error}"))?
+                config.map_err(|error| format!("client_certificate: {error}"))?
             }
         };
         let server_name = self.server_name.as_deref().map(server_name).transpose()?;
@@ -138,7 +138,7 @@ impl Tls {
         let mut store = RootCertStore::empty();
         for certificate in certificates(pem, "root_certificates")? {
             let added = store.add(certificate);
-            added.map_err(|error| format!("tls: root_certificates: {error}"))?;
+            added.map_err(|error| format!("root_certificates: {error}"))?;
         }
         Ok(store)
     }
@@ -149,10 +149,8 @@ fn certificates(pem: &[u8], which: &str) -> Result<Vec<CertificateDer<'static>>,
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match all {
         Ok(all) if !all.is_empty() => Ok(all),
-        Ok(_) => Err(format!(
-            "tls: {which}: there is no certificate in the PEM text"
-        )),
-        Err(error) => Err(format!("tls: {which}: {error}")),
+        Ok(_) => Err(format!("{which}: there is no certificate in the PEM text")),
+        Err(error) => Err(format!("{which}: {error}")),
     }
 }
 
@@ -161,7 +159,7 @@ fn server_name(host: &str) -> Result<ServerName<'static>, String> {
     let name = host.split_once('%').map_or(host, |(address, _)| address);
     let name = name.strip_suffix('.').unwrap_or(name);
     ServerName::try_from(name.to_owned())
-        .map_err(|_| format!("tls: {host:?} is not a name that a certificate can be for"))
+        .map_err(|_| format!("{host:?} is not a name that a certificate can be for"))
 }
 
 impl fmt::Debug for Tls {

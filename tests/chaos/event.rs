@@ -36,11 +36,7 @@ const ACCESSES: [(Access, &str); 3] = [
     (Access::Read, "read"),
     (Access::Permit, "permit"),
 ];
-const ORIGINS: [(Origin, &str); 3] = [
-    (Origin::Nodes, "nodes"),
-    (Origin::HandedOver, "handed"),
-    (Origin::Adopted, "adopted"),
-];
+const ORIGINS: [(Origin, &str); 2] = [(Origin::Nodes, "nodes"), (Origin::Adopted, "adopted")];
 const WHYS: [(Why, &str); 5] = [
     (Why::Held, "held"),
     (Why::Unknown, "unknown"),

@@ -78,11 +78,6 @@ impl On {
         self.kind == Kind::Read
     }
 
-    /// Whether one thread may hand it to the next one.
-    pub(crate) fn is_ordinary(&self) -> bool {
-        matches!(self.kind, Kind::Lock | Kind::Write)
-    }
-
     /// The names of the resources, as the manager gets them.
     pub(crate) fn names(&self) -> Vec<String> {
         let prefix = if self.kind == Kind::Permit {

@@ -1,13 +1,12 @@
 //! A worker: a process that takes locks of every kind, and tells what it saw.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
 use parking_lot::Mutex;
-use redlatch::{Builder, Fanout, LockGuard, LockManager, Protocol};
+use redlatch::{Builder, Fanout, LockManager, Protocol};
 use redlatch_history::{Call, Leased, Origin, What, Who};
 use redlatch_testing::pause;
 
@@ -29,8 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const NODE_TIMEOUT: Duration = Duration::from_millis(150);
 /// What is kept alive has to last for three node timeouts.
 const SHORTEST_KEPT_MS: u64 = 450;
-/// How often in succession a lock is handed over.
-const HAND_OVERS: u32 = 4;
 
 /// What a worker is told when it is started.
 pub(crate) struct Role {
@@ -107,16 +104,12 @@ struct Worker {
     weights: Weights,
     /// What is taken first when it is calm.
     calm: Vec<On>,
-    /// How often a lock may be handed over.
-    hand_overs: u32,
-    /// What each token was for, and how often that was handed over.
-    known: Mutex<HashMap<String, (On, u32)>>,
     /// A lock on its way from one thread to the other.
     parcel: Mutex<Option<Parcel>>,
 }
 
 impl Worker {
-    /// Every other one, or so, asks all nodes at once, and three of four hand their locks over.
+    /// Every other one, or so, asks all nodes at once.
     fn new(role: Role, urls: &[String]) -> Self {
         let mut rng = Rng::with_seed(role.seed);
         let fanout = if rng.bool() {
@@ -124,25 +117,19 @@ impl Worker {
         } else {
             Fanout::Sequential
         };
-        let mut builder = role
+        let builder = role
             .builder(urls, PREFIX)
             .node_timeout(NODE_TIMEOUT)
             .acquire_timeout(Duration::from_millis(1_500))
             .retry_delay(Duration::from_millis(3), Duration::from_millis(40))
             .pool_size(4)
             .fanout(fanout);
-        let hand_overs = if rng.u32(0..4) > 0 { HAND_OVERS } else { 0 };
-        if hand_overs > 0 {
-            builder = builder.local_handover(hand_overs, Duration::from_millis(400));
-        }
         let mut calm = On::each();
         rng.shuffle(&mut calm);
         Self {
             manager: builder.build().unwrap(),
             weights: Weights::draw(&mut rng),
             calm,
-            hand_overs,
-            known: Mutex::default(),
             parcel: Mutex::default(),
             role,
         }
@@ -159,7 +146,7 @@ struct Thread<'a> {
 
 impl Thread<'_> {
     /// Takes locks until it is told to stop. When it is calm, each resource is at first held alone and read for a moment, so that
-    /// none is left out by chance, by both threads at the same time, so that one hands its locks over to the other.
+    /// none is left out by chance, by both threads at the same time, so that one passes its locks on to the other.
     fn work(&mut self) {
         while order() == Order::Run {
             self.adopt();
@@ -201,7 +188,10 @@ impl Thread<'_> {
             }
         };
         let claim = claim::of(&guard);
-        let (origin, spent) = self.enter(&guard, on);
+        // How long the nodes have taken at least. Not the sum, whatever the fan-out: what a thread passes on to the next was
+        // asked of all nodes at once.
+        let spent = guard.votes().iter().map(|report| report.elapsed).max();
+        let spent = spent.unwrap();
         // What is kept may have been renewed by now.
         let (returned, spent) = if wishes.is_kept {
             (clock(), Duration::ZERO)
@@ -216,13 +206,12 @@ impl Thread<'_> {
             );
             tell(&Told::Wrong(text));
         }
-        let may_rest = origin == Origin::Nodes && !on.is_read();
-        let rests = wishes.at_least.filter(|_| may_rest);
+        let rests = wishes.at_least.filter(|_| !on.is_read());
         let mut held = Held::new(guard, call, on.clone(), ttl_ms);
         held.rests_until = rests.and_then(|span| rest_of(claim, ttl_ms, span));
         held.is_kept = wishes.is_kept;
         held.ends_by = wishes.limit.map(|limit| returned + nanos(limit));
-        self.gets(&held, returned, claim, origin);
+        self.gets(&held, returned, claim, Origin::Nodes);
         if wishes.is_kept {
             happened(returned, What::Keeps { hold: call });
             tell(&Told::Counted("locks kept alive".to_owned()));
@@ -324,28 +313,6 @@ impl Thread<'_> {
                 });
             }
         }
-    }
-
-    /// Where this guard comes from, and how long the nodes have taken for it at least.
-    fn enter(&self, guard: &LockGuard, on: &On) -> (Origin, Duration) {
-        let token = guard.token();
-        let mut known = self.worker.known.lock();
-        if let Some((of, hand_overs)) = known.get_mut(token) {
-            *hand_overs += 1;
-            let may_be_handed = of.is_ordinary() && of.resources == on.resources;
-            if !may_be_handed || *hand_overs > self.worker.hand_overs {
-                let text =
-                    format!("the token {token} of {of} came again for {on}, {hand_overs} times");
-                tell(&Told::Wrong(text));
-            }
-            tell(&Told::Counted("locks handed over".to_owned()));
-            // The reports are those of the first holder.
-            return (Origin::HandedOver, Duration::ZERO);
-        }
-        known.insert(token.to_owned(), (on.clone(), 0));
-        // Not the sum, whatever the fan-out: what a thread passes on to the next was asked of all nodes at once.
-        let elapsed = guard.votes().iter().map(|report| report.elapsed);
-        (Origin::Nodes, elapsed.max().unwrap())
     }
 
     fn wishes(&mut self, how: How, stay: Stay) -> Wishes {

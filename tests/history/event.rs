@@ -247,8 +247,6 @@ pub enum What {
 pub enum Origin {
     /// The nodes have given it.
     Nodes,
-    /// Another thread of the client had it before, and the nodes were not asked.
-    HandedOver,
     /// It was taken over by its token, from a guard that was made a lease.
     Adopted,
 }

@@ -26,12 +26,12 @@ impl Checker {
             let words = format!("{who} has {on} for longer than it asked for");
             self.finds(Rule::Validity, at, &[call], words);
         }
+        let former = former.filter(|_| origin == Origin::Adopted);
         let next = former.as_ref().and_then(|former| self.next_after(former));
-        if let Some(next) = next.filter(|_| origin != Origin::Nodes && end.high > at) {
+        if let Some(next) = next.filter(|_| end.high > at) {
             let words = format!("{who} took {on} over, which another client has had since");
             self.finds(Rule::Revival, at, &[next, call], words);
         }
-        let former = former.filter(|_| origin == Origin::Adopted);
         Hold {
             who,
             on: on.clone(),

@@ -23,8 +23,7 @@ struct Given {
 }
 
 impl Checker {
-    /// A guard is returned: where it adopts a lease, that has the token of a lock and no smaller fencing token, and the guard has
-    /// what the lease has. A lease may have a larger one, which was reserved for threads that the lock was to be handed to.
+    /// A guard is returned: where it adopts a lease, that has the tokens of a lock, and the guard has what the lease has.
     pub(crate) fn is_of_its_lease(
         &mut self,
         call: Call,
@@ -47,8 +46,7 @@ impl Checker {
         let Some(lock) = self.holds.get(&former) else {
             return;
         };
-        let is_fenced = lock.fencing.is_some() == leased.fencing.is_some();
-        if !is_fenced || leased.fencing < lock.fencing || lock.on != *on {
+        if leased.fencing != lock.fencing || lock.on != *on {
             let words = format!("{who} adopted {on} by a lease that is of another lock");
             self.finds(Rule::Adoption, at, &[former, call], words);
         }

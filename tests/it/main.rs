@@ -65,9 +65,7 @@ mod waiting {
     mod cancelled_before;
     mod fairness;
     #[cfg(target_os = "linux")]
-    mod handover;
     #[cfg(target_os = "linux")]
-    mod handover_trouble;
     #[cfg(target_os = "linux")]
     mod pass;
     #[cfg(target_os = "linux")]
@@ -124,6 +122,7 @@ mod readers {
 /// Other implementations of Redlock on the same keys.
 #[cfg(test)]
 mod interop {
+    mod old_scripts;
     mod page;
     mod port;
     mod refused;

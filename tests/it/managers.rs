@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Builder, LockManager, Protocol};
+use redlatch::{Builder, Error, LockManager, Protocol};
 use redlatch_testing::Server;
 
 /// The node timeout of tests in which no node is late. A healthy server answers sooner, also on a busy machine. Tests with
@@ -32,4 +32,13 @@ pub(crate) fn fenced_over(servers: &[Server]) -> LockManager {
         .unwrap();
     manager.open_nodes().unwrap();
     manager
+}
+
+/// Which argument or option this error refuses; none, if it is another error.
+pub(crate) fn invalid_field(error: &Error) -> &str {
+    if let Error::Invalid { field, .. } = error {
+        field
+    } else {
+        ""
+    }
 }

@@ -53,14 +53,12 @@ pub(crate) enum Loss {
     TheLatest(u8),
 }
 
-/// Clocks that differ, and tokens that run ahead of them. Those of clients are right or behind, and so is that of a node; a
+/// Clocks that differ. Those of clients are right or behind, and so is that of a node; a
 /// node that lost everything is replaced by one whose clock is behind by as much as is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clocks {
     /// By how much two clocks may differ.
     pub(crate) skew: Token,
-    /// How far a proposal may be ahead of the clock of its client, because tokens are set apart for hand-overs.
-    pub(crate) lead: Token,
     /// How long a node that lost everything abstains.
     pub(crate) quarantine: Token,
     /// When time ends.
@@ -258,7 +256,7 @@ impl World {
 
     fn proposals(&self, subject: Subject, now: Token) -> RangeInclusive<Token> {
         if self.rules.proposes() && !subject.is_reader() {
-            let latest = self.clocks.map_or(Token::MAX, |clocks| now + clocks.lead);
+            let latest = self.clocks.map_or(Token::MAX, |_| now);
             1..=self.largest_proposal.min(latest)
         } else {
             0..=0

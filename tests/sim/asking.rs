@@ -3,9 +3,16 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
 
+use super::access::Access;
+use super::clocks::{MILLI, Nanos};
+use super::history::Ends;
+use super::plan::nanos;
 use super::wire::{Message, Verb};
 use super::world::{State, World};
+use crate::guard::LockGuard;
+use crate::quorum;
 
 impl State {
     /// The task that is running begins to ask for a lock with this token.
@@ -89,9 +96,6 @@ impl State {
             }
         }
         let is_of_a_heal = self.may_be_of_a_heal(node, message);
-        if !is_of_a_heal {
-            self.sends_for_the_next(message);
-        }
         // What was undone before the lock was had is undone again where the connection broke.
         let released = message.releases().filter(|_| message.verb != Verb::Rest);
         let told = released.map(|token| (node, token.clone()));
@@ -108,9 +112,66 @@ impl State {
         let told = (node, token.clone());
         self.is_keeping(self.client()) && self.witness.healed.contains(&told)
     }
+
+    /// A guard is returned to whoever asked for its lock. Returns when the attempt began that got it.
+    pub(super) fn begins(
+        &mut self,
+        (client, on): (usize, &Access),
+        guard: &LockGuard,
+        ttl: Duration,
+    ) -> Nanos {
+        let value = guard.token();
+        let clock = self.clients[client].clock;
+        let deadline = guard.watch().deadline().as_nanos();
+        // The nodes count whole milliseconds.
+        let whole = Duration::from_millis(nanos(ttl) / MILLI);
+        let validity = nanos(whole.saturating_sub(quorum::drift(whole, 0.01)));
+        if deadline > clock.shows(self.now) + validity && !self.is_over {
+            self.fail(format!("c{client} has {on} for longer than it asked for"));
+        }
+        let task = self.task();
+        self.witness.is_returned(value, task);
+        self.count_expired(client, on);
+        if self.witness.was_passed(value) {
+            self.count("passed to the next thread");
+        }
+        self.witness.began(value)
+    }
+
+    /// Counts the locks of this client that are taken although a guard is out.
+    fn count_expired(&mut self, client: usize, on: &Access) {
+        let guards = self.witness.guards.iter();
+        let mut in_line = guards.filter(|claim| claim.has_a_turn());
+        if in_line.any(|claim| claim.client == client && claim.on.excludes(on).is_some()) {
+            self.count("taken over from one that has expired");
+        }
+    }
 }
 
 impl World {
+    /// Calls for a lock, of which the witness knows meanwhile.
+    pub(super) fn while_asking<T: Ends>(
+        &self,
+        on: &Access,
+        ttl: Duration,
+        call: impl FnOnce() -> T,
+    ) -> T {
+        let mut state = self.state();
+        let task = state.task();
+        state.records_call(on, Some(nanos(ttl)), None);
+        if let Some(resource) = on.only() {
+            state.witness.asking.insert(task, resource);
+        }
+        drop(state);
+        let result = call();
+        let mut state = self.state();
+        state.witness.asking.remove(&task);
+        if let Some(why) = result.why() {
+            state.records_failure(why);
+        }
+        result
+    }
+
     /// Calls what may panic in the middle; none if it did.
     pub(super) fn despite_death<T>(&self, call: impl FnOnce() -> T) -> Option<T> {
         let may_die = |is_so| {

@@ -8,7 +8,6 @@ use redlatch_history::{Call, Origin, Span, What, Why};
 
 use super::access::Access;
 use super::clocks::{MILLI, Nanos};
-use super::handing::{Asked, Beginning, Left};
 use super::plan::nanos;
 use super::returned::Returned;
 use super::sharing::Did;
@@ -16,6 +15,13 @@ use super::world::{State, World};
 use crate::LossCause;
 use crate::guard::LockGuard;
 use crate::lease::LeaseWatch;
+
+/// What a guard begins with that is returned.
+struct Beginning {
+    /// Since when nobody else has had the lock.
+    began: Nanos,
+    origin: Origin,
+}
 
 /// A guard, and until which true time it says to be valid.
 pub(crate) struct Claim {
@@ -34,10 +40,8 @@ pub(crate) struct Claim {
     deadline: Nanos,
     /// What that was before it was lost.
     pub(super) last: Nanos,
-    /// By when the attempt that got it had begun, or by when it was handed over or adopted.
+    /// By when the attempt that got it had begun, or by when it was adopted.
     got: Nanos,
-    /// How often it may be handed over, and until when; none where it may not.
-    pub(super) left: Option<Left>,
     /// When the time that it has now was asked for, or before.
     pub(super) asked: Nanos,
     /// When more was asked for since.
@@ -50,19 +54,9 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Whether nothing is known of a loss.
-    pub(super) fn is_known_to_last(&self) -> bool {
-        self.deadline > 0
-    }
-
     /// Whether it keeps the other threads of its client waiting, as one that was adopted does not.
     pub(super) fn has_a_turn(&self) -> bool {
         self.got <= self.since
-    }
-
-    /// Whether another thread of its client had the lock before.
-    pub(super) fn was_handed_over(&self) -> bool {
-        self.left.is_some() && self.got == self.since
     }
 }
 
@@ -105,10 +99,6 @@ impl State {
         claim.asked = claim.asks.take().unwrap_or(claim.asked);
         claim.last = if deadline == 0 { before } else { deadline };
         if deadline == 0 {
-            let token = &claim.token;
-            if let Some(given_back) = self.witness.given_back.get_mut(token) {
-                given_back.has_ended(until, before);
-            }
             self.note(|| format!("c{client} HAS LOST {on}"));
             self.counts(&on, Did::Lose);
             // A majority keeps the keys of a lease that lasts, so no answers can show that it is lost, unless nodes forget.
@@ -170,11 +160,7 @@ impl State {
         id: u64,
         (client, on): (usize, &Access),
         since: Nanos,
-        Beginning {
-            began,
-            left,
-            origin,
-        }: Beginning,
+        Beginning { began, origin }: Beginning,
         guard: &LockGuard,
     ) {
         let now = self.now;
@@ -203,7 +189,6 @@ impl State {
             deadline,
             last: deadline,
             got: began,
-            left,
             // What one before has had since is not known any more.
             asked: self.witness.began(guard.token()).min(began),
             asks: None,
@@ -224,7 +209,7 @@ impl World {
         client: usize,
         on: &Access,
         guard: &LockGuard,
-        asked: Asked,
+        ttl: Duration,
     ) -> u64 {
         self.says_the_same(client, guard);
         let mut state = self.state();
@@ -232,14 +217,13 @@ impl World {
         state.witness.next += 1;
         state.witness.acquired += 1;
         let id = state.witness.next;
-        let beginning = state.begins((client, on), guard, asked);
-        // What was handed over may have been refused since at a node on which it was healed.
-        let is_from_nodes = matches!(beginning.origin, Origin::Nodes);
+        let beginning = Beginning {
+            began: state.begins((client, on), guard, ttl),
+            origin: Origin::Nodes,
+        };
         state.claims(id, (client, on), now, beginning, guard);
-        if is_from_nodes {
-            state.is_given_with(guard.fencing_token().map(Into::into));
-            state.passes_nobody(client, on, guard.token());
-        }
+        state.is_given_with(guard.fencing_token().map(Into::into));
+        state.passes_nobody(client, on, guard.token());
         state.counts(on, Did::Take);
         id
     }
@@ -258,7 +242,6 @@ impl World {
         let (on, since) = (&claim.on, claim.since);
         let beginning = Beginning {
             began: state.now,
-            left: None,
             origin: Origin::Adopted,
         };
         state.claims(handed.id, (client, on), since, beginning, guard);

@@ -57,9 +57,6 @@ impl Worker {
         };
         let (retry_min, retry_max) = plan.retry;
         let mut builder = LockManager::builder().fanout(plan.fanouts[id]);
-        if let Some((times, time)) = plan.handovers[id] {
-            builder = builder.local_handover(times, time);
-        }
         if plan.labels[id] == Labels::Client {
             builder = builder.holder(format!("c{id}"));
         }
@@ -172,14 +169,13 @@ impl Worker {
             Ok(guard) => {
                 self.is_named_as(&guard);
                 let on = given(&guard, &on);
-                let asked = (ttl, keeping);
-                let claim = self.world.acquired(self.id, &on, &guard, asked);
+                let claim = self.world.acquired(self.id, &on, &guard, ttl);
                 if let Some(keeping) = keeping {
                     self.is_kept(claim, keeping);
                 }
                 self.world.state().check_rests();
                 if let Some(minimum) = minimum {
-                    self.world.has_a_minimum(self.id, claim, &guard, minimum);
+                    self.world.has_a_minimum(self.id, &guard, minimum);
                 }
                 self.hold(&on, claim, guard, keeping);
             }
@@ -340,16 +336,13 @@ impl Worker {
         match self.ask((way, &on), &wish) {
             Ok(guard) => {
                 let on = given(&guard, &on);
-                let asked = (ttl, keeping);
-                let claim = self.world.acquired(id, &on, &guard, asked);
+                let claim = self.world.acquired(id, &on, &guard, ttl);
                 if let Some(keeping) = keeping {
                     self.is_kept(claim, keeping);
                 }
                 let work = Duration::from_nanos(self.rng.u64(0..=10 * MILLI));
                 self.sleep(work);
-                // There may be little left of one that was handed over.
-                let is_late = self.world.state().was_handed_over(claim);
-                if !self.unlock(claim, guard) && !is_late {
+                if !self.unlock(claim, guard) {
                     self.world
                         .broken_promise(format!("c{id} could not unlock in calm weather"));
                 }
@@ -364,7 +357,7 @@ impl Worker {
         let wish = Wish::new(ttl, Duration::ZERO);
         if let Ok(guard) = self.ask((way, &on), &wish) {
             let on = given(&guard, &on);
-            let claim = self.world.acquired(id, &on, &guard, (ttl, None));
+            let claim = self.world.acquired(id, &on, &guard, ttl);
             self.unlock(claim, guard);
         }
         self.world.nothing_is_left();

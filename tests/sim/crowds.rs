@@ -83,7 +83,7 @@ impl Worker {
         };
         match result {
             Ok(guard) => {
-                let claim = self.world.acquired(self.id, &on, &guard, (ttl, None));
+                let claim = self.world.acquired(self.id, &on, &guard, ttl);
                 if self.rng.u8(0..4) == 0 {
                     let result = self.world.extends(claim, &guard, ttl);
                     self.was_extended(claim, &guard, result);

@@ -24,7 +24,6 @@ impl World {
     /// Registers a hook for the guard of a claim.
     pub(crate) fn hook(self: &Arc<Self>, claim: u64, client: usize, guard: &LockGuard) {
         let mut state = self.state();
-        state.count_if_handed_over(claim, "handed over with a hook");
         let (number, since) = (state.witness.hooks.len(), state.now);
         state.witness.hooks.push(Hook {
             client,

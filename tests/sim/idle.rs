@@ -31,7 +31,6 @@ impl Plan {
         plan.workload = Workload::Idle;
         plan.resources = 1;
         plan.ttls = vec![Duration::from_millis(rng.u64(2_000..=10_000))];
-        plan.handovers.fill(None);
         plan.node_timeout = Duration::from_millis(50);
         plan.retry = (Duration::from_millis(5), Duration::from_millis(20));
         plan.weather.delay = (20 * MICRO, rng.u64(30 * MICRO..=MILLI));
@@ -89,7 +88,7 @@ impl Worker {
             let request = self.manager.request(&name).ttl(ttl);
             match self.world.while_asking(&on, ttl, || request.try_lock()) {
                 Ok(guard) => {
-                    let claim = self.world.acquired(self.id, &on, &guard, (ttl, None));
+                    let claim = self.world.acquired(self.id, &on, &guard, ttl);
                     let work = self.some_time(Duration::from_millis(2));
                     self.sleep(work);
                     self.unlock(claim, guard);

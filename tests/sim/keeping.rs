@@ -47,10 +47,7 @@ impl Worker {
     /// The guard of this claim is kept.
     pub(super) fn is_kept(&self, claim: u64, keeping: Keeping) {
         self.world.records(claim, |hold| What::Keeps { hold });
-        let mut state = self.world.state();
-        state.count("kept");
-        state.count_if_handed_over(claim, "handed over and kept");
-        drop(state);
+        self.world.state().count("kept");
         if let Some(max_hold) = keeping.max_hold {
             self.world.limit(claim, max_hold);
         }

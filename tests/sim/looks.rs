@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::access::Access;
 use super::client::Worker;
 use super::witness::key;
-use crate::{Finding, LockGuard, LockStatus, View};
+use crate::{Finding, LockGuard, LockStatus, Vote};
 
 impl Worker {
     /// Looks at a lock, if the plan says so: its own if there is a guard. That it changes nothing, the witness sees.
@@ -51,7 +51,7 @@ impl Worker {
                 let has_all = status
                     .nodes()
                     .iter()
-                    .all(|node| matches!(node.view, View::Held { .. } | View::Free));
+                    .all(|node| matches!(node.vote, Vote::Held { .. } | Vote::Missing));
                 let enough = !has_all || *remaining + Duration::from_millis(1) >= mine;
                 ("looked: held", is_mine && enough)
             }
@@ -63,7 +63,7 @@ impl Worker {
                 let has_all = status
                     .nodes()
                     .iter()
-                    .all(|node| matches!(node.view, View::Read { .. } | View::Free));
+                    .all(|node| matches!(node.vote, Vote::Read { .. } | Vote::Missing));
                 let longest = (*last).max(*remaining);
                 let enough = !has_all || longest + Duration::from_millis(1) >= mine;
                 ("looked: read", is_mine && enough)

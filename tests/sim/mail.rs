@@ -26,10 +26,7 @@ impl Worker {
     pub(super) fn hand_on(&self, claim: u64, guard: LockGuard) {
         let watch = guard.watch();
         let token = guard.token().to_owned();
-        let mut state = self.world.state();
-        state.witness.handed.insert(token);
-        state.count_if_handed_over(claim, "handed over and made a lease");
-        drop(state);
+        self.world.state().witness.handed.insert(token);
         let mut handed = self.world.gives_back(claim, Way::HandOn);
         let ahead = |state: &State| state.clients[self.id].wall_ahead;
         let before = ahead(&self.world.state());

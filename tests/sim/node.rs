@@ -13,7 +13,7 @@ use crate::clock::VIRTUAL_EPOCH_US;
 use crate::fake::blocked::Blocked;
 use crate::fake::store::Store;
 use crate::fake::store::process::Process;
-use crate::node::fenced::MarkerAction;
+use crate::node::command::{self, MarkerAction};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -51,7 +51,7 @@ impl Node {
         let process = Process::new(number, Duration::ZERO, VIRTUAL_EPOCH_US);
         let mut store = Store::of(process);
         if let Some(rules) = plan.rules().filter(|_| !plan.is_new) {
-            let open = MarkerAction::Open.command(&rules);
+            let open = command::open(&rules, MarkerAction::Open);
             let open = open.in_full();
             let shows = Duration::from_nanos(clock.shows(0));
             assert_eq!(store.execute(&open, shows), Reply::Okay);

@@ -93,8 +93,6 @@ pub(crate) struct Plan {
     pub(crate) workers: usize,
     /// In which order each client asks the nodes for a lock.
     pub(crate) fanouts: Vec<Fanout>,
-    /// How often, and for how long, locks go from thread to thread of each client, if they do.
-    pub(crate) handovers: Vec<Option<(u32, Duration)>>,
     /// Which clients have fencing tokens.
     pub(crate) fenced: Vec<bool>,
     /// Whether the nodes are new, so that clients open them.
@@ -240,7 +238,6 @@ impl Plan {
             storm,
             // Last of all, so that they change nothing else about a seed.
             fanouts: fanouts(rng, clients),
-            handovers: handovers(rng, clients, &ttls),
             labels: labels(rng, clients),
             ttls,
         };
@@ -291,23 +288,6 @@ fn fanouts(rng: &mut fastrand::Rng, clients: usize) -> Vec<Fanout> {
     let is_mixed = draw() == draw();
     (0..clients)
         .map(|_| if is_mixed { draw() } else { all })
-        .collect()
-}
-
-/// Of few times and of short or long times, for every other client.
-fn handovers(
-    rng: &mut fastrand::Rng,
-    clients: usize,
-    ttls: &[Duration],
-) -> Vec<Option<(u32, Duration)>> {
-    let mut draw = || {
-        let time = pick(rng, ttls).mul_f64(pick(rng, &[0.2, 1.0, 5.0]));
-        (pick(rng, &[1, 2, 2, 5]), time)
-    };
-    let drawn: Vec<_> = (0..clients).map(|_| draw()).collect();
-    drawn
-        .into_iter()
-        .map(|draw| rng.bool().then_some(draw))
         .collect()
 }
 

@@ -1,10 +1,9 @@
-//! Locks that go from thread to thread again and again, while most messages are late: the next holder extends what the one before has
-//! asked for, and what was undone meanwhile. With the fenced protocol the tokens that are set apart run out, because other
-//! clients' clocks are ahead.
+//! Locks that pass from thread to thread again and again, while most messages are late. With the fenced protocol, other clients'
+//! clocks are ahead.
 
 use super::clocks::{MILLI, Nanos, SECOND};
 use super::fewer_seeds;
-use super::plan::{Kind, Labels, Plan, nanos, pick};
+use super::plan::{Kind, Plan, nanos, pick};
 use super::run::none_breaks_a_promise;
 use super::trouble::{Episode, Trouble};
 
@@ -21,10 +20,6 @@ impl Plan {
         plan.replaced.clear();
         plan.client_lags.fill(0);
         let longest = plan.longest_ttl();
-        // Often, because the threads of a client take turns for all of its ttl.
-        plan.handovers = vec![Some((pick(rng, &[5, 20]), plan.ttls[0] * 5)); clients];
-        // Only threads of one name hand a lock over.
-        plan.labels.fill(Labels::Nobody);
         plan.weather.tail = rng.u32(100_000..=400_000);
         plan.weather.longest = (longest / 2).max(nanos(plan.node_timeout) * 3);
         plan.storm = plan.storm.min((3 * longest).max(10 * SECOND));
@@ -55,16 +50,16 @@ fn one_node_is_stopped(rng: &mut fastrand::Rng, longest_ttl: Nanos, storm: Nanos
 }
 
 #[test]
-fn no_lock_that_goes_from_thread_to_thread_breaks_a_promise() {
+fn no_lock_that_passes_from_thread_to_thread_breaks_a_promise() {
     let total = none_breaks_a_promise("relay", fewer_seeds(), Plan::relay);
     assert!(total.acquired > 20 * total.runs, "{total}");
     for seen in [
-        "handed over",
+        "passed to the next thread",
         "undo",
         "a wall clock goes forward",
         "a larger token",
     ] {
-        let is_expected = total.runs >= 40 || seen == "handed over" || seen == "undo";
+        let is_expected = total.runs >= 40 || seen == "passed to the next thread" || seen == "undo";
         assert!(
             !is_expected || total.tally.contains_key(seen),
             "no {seen}: {total}"

@@ -1,5 +1,5 @@
 //! Servers that are gone for good, and in their places empty ones whose wall clocks are behind by as much as is allowed;
-//! beside them, clients that take locks so quickly that their tokens run ahead of their clocks.
+//! beside them, clients that take lock after lock, up to that moment or from when the new servers vote.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use super::clocks::{MICRO, MILLI, Nanos, SECOND};
 use super::plan::{Plan, SHORTEST_DELAY, nanos};
 use super::trouble::{Episode, Trouble};
 use super::witness::key;
-use crate::contend::handover::MOST_TIMES;
 
 impl Plan {
     /// Adds replacements to some of the runs.
@@ -27,15 +26,12 @@ impl Plan {
         self.client_rates.fill(0);
         // Nobody holds the last one for long.
         self.resources = 2;
-        // A lock is taken and given back in less than the thousand microseconds that are set apart by those whose clocks
-        // are right.
+        // The last lock before a replacement comes close to it.
         self.weather.delay = (SHORTEST_DELAY, 2 * SHORTEST_DELAY);
         (self.weather.stumble, self.weather.tail) = (0, 0);
-        let set_apart = Some((MOST_TIMES, Duration::from_nanos(longest)));
         for (client, lags) in self.client_lags.iter_mut().enumerate() {
             let is_behind = client % 2 > 0;
             *lags = if is_behind { lag } else { 0 };
-            self.handovers[client] = set_apart.filter(|_| !is_behind);
         }
         let mut start = rng.u64(SECOND / 2..=3 * SECOND);
         while start < self.storm {
@@ -103,7 +99,7 @@ impl Worker {
         while self.is_stormy() && self.world.state().now < until {
             match self.world.while_asking(&on, ttl, || request.try_lock()) {
                 Ok(guard) => {
-                    let claim = self.world.acquired(self.id, &on, &guard, (ttl, None));
+                    let claim = self.world.acquired(self.id, &on, &guard, ttl);
                     self.unlock(claim, guard);
                 }
                 Err(error) => {

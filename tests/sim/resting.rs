@@ -76,13 +76,7 @@ impl Worker {
 
 impl World {
     /// A guard was returned whose lock is to be held for that long at least.
-    pub(super) fn has_a_minimum(
-        &self,
-        client: usize,
-        claim: u64,
-        guard: &LockGuard,
-        minimum: Duration,
-    ) {
+    pub(super) fn has_a_minimum(&self, client: usize, guard: &LockGuard, minimum: Duration) {
         let mut state = self.state();
         if state.is_over {
             return;
@@ -93,7 +87,6 @@ impl World {
         let least = clock.shows(began + 2 * SHORTEST_DELAY) + nanos(minimum);
         let most = clock.shows(state.now) + nanos(minimum);
         state.count("held for a time at least");
-        state.count_if_handed_over(claim, "handed over and held for a time at least");
         if until < least || until > most {
             state.fail(format!(
                 "c{client} holds a lock to {until} at least, and not to between {least} and {most}"
@@ -244,12 +237,6 @@ impl State {
         if is_one && matches!(error, Error::Held { .. }) {
             self.count("refused by a rest");
         }
-    }
-
-    /// Whether the lock of a guard that ended at this time was to rest.
-    pub(super) fn was_to_rest(&self, token: &str, ended: Nanos) -> bool {
-        let rest = self.witness.rests.get(token);
-        rest.is_some_and(|rest| rest.until > ended)
     }
 
     /// For how long a lock rests at most from now on. An adopted one ends its minimum by the wall clock of its new holder.

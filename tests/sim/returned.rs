@@ -4,7 +4,6 @@ use redlatch_history::{Call, Says, Way, What};
 
 use super::access::Access;
 use super::clocks::Nanos;
-use super::handing::Before;
 use super::world::World;
 
 /// A guard that was given back, and when.
@@ -29,17 +28,12 @@ impl World {
         let mut state = self.state();
         state.look_at_claims();
         state.hooks_were_called_of(id);
-        let (now, is_over) = (state.now, state.is_over);
+        let is_over = state.is_over;
         let claim = state.claim(id).filter(|_| !is_over).map(|claim| {
             claim.may_end_sooner = true;
-            let before = Before::of(claim, now).map(|before| (claim.token.clone(), before));
-            (
-                before,
-                (claim.client, claim.on.clone(), claim.since, claim.last),
-            )
+            (claim.client, claim.on.clone(), claim.since, claim.last)
         });
-        let claim = claim.map(|(before, (client, on, since, last))| {
-            state.witness.given_back.extend(before);
+        let claim = claim.map(|(client, on, since, last)| {
             state.note(|| format!("c{client} gives {on} back"));
             Last {
                 on,

@@ -26,7 +26,6 @@ impl Plan {
         let longest = plan.longest_ttl();
         plan.restarts = Restarts::InTurn;
         plan.lossless = false;
-        plan.handovers.fill(None);
         plan.node_timeout = plan.node_timeout.min(Duration::from_nanos(longest / 8));
         let most = longest / 200;
         let (lowest, highest) = plan.weather.delay;
@@ -102,8 +101,7 @@ impl Worker {
             Ok(guard) => guard,
             Err(error) => return self.refused(&error),
         };
-        let asked = (ttl, Some(keeping));
-        let claim = self.world.acquired(self.id, &on, &guard, asked);
+        let claim = self.world.acquired(self.id, &on, &guard, ttl);
         self.is_kept(claim, keeping);
         while self.is_stormy() {
             self.sleep(ttl / 5);

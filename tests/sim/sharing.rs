@@ -149,7 +149,7 @@ impl Worker {
 }
 
 /// What has to happen in 200 seeds.
-const SEEN: [&str; 17] = [
+const SEEN: [&str; 16] = [
     "a lock on several resources rests",
     "a read lock",
     "a read lock adopted",
@@ -158,7 +158,6 @@ const SEEN: [&str; 17] = [
     "a read lock renewed",
     "a reader is held back for a writer",
     "a key set again",
-    "handed over",
     "led for others",
     "passed to the next thread",
     "readers at the same time",

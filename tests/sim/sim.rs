@@ -29,7 +29,6 @@ mod cramped;
 mod crowds;
 mod dialer;
 mod episodes;
-mod handing;
 mod history;
 mod hooks;
 mod idle;
@@ -185,12 +184,8 @@ const HOLDING: [&str; 14] = [
 const ASKING: [&str; 3] = ["asked an arbiter alone", "asked at once", "asked in turn"];
 
 /// How threads and clients have to wait for each other, in 200 seeds.
-const WAITING: [&str; 11] = [
+const WAITING: [&str; 7] = [
     "passed to the next thread",
-    "handed over",
-    "handed over and kept",
-    "handed over and made a lease",
-    "handed over with a hook",
     "looked while waiting",
     "queued",
     "taken over from one that has expired",
@@ -284,7 +279,6 @@ fn no_seed_gives_a_permit_too_many() {
             "queued",
             "renewed in the background",
         ]);
-        assert!(!total.tally.contains_key("handed over"), "{total}");
     }
 }
 
@@ -303,7 +297,6 @@ fn a_permit_too_many_is_seen() {
 /// Locks that are held for a time at least: every promise holds as without them, and nobody gets one that rests.
 #[test]
 fn no_seed_gives_a_lock_that_rests_to_anybody() {
-    let mut is_handed_over = false;
     for kind in ["rests-sound", "rests-fenced"] {
         let total = none_breaks_a_promise(kind, fewer_seeds(), drawn_as(kind));
         assert_is_not_vacuous(&total);
@@ -314,11 +307,7 @@ fn no_seed_gives_a_lock_that_rests_to_anybody() {
             "given back at once",
             "refused by a rest",
         ]);
-        // With so few seeds it is seldom, because only threads with the same label hand a lock to each other.
-        let seldom = "handed over and held for a time at least";
-        is_handed_over |= total.tally.contains_key(seldom);
     }
-    assert!(is_handed_over);
 }
 
 /// Prints everything that happens in the run of `REDLATCH_SIM_SEED`.

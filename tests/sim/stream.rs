@@ -51,7 +51,6 @@ impl Plan {
         let mut plan = Self::with(seed, kind, (nodes, clients, 3), rng.fork());
         plan.workload = Workload::Stream;
         plan.lossless = kind == Kind::Sound;
-        plan.handovers.fill(None);
         plan.client_lags.fill(0);
         plan.wall_ahead.fill(0);
         (plan.replaced, plan.episodes) = (Vec::new(), Vec::new());
@@ -114,7 +113,7 @@ impl Worker {
             }
         };
         let waited = Duration::from_nanos(self.world.state().now - began);
-        let claim = self.world.acquired(self.id, on, &guard, (ttl, None));
+        let claim = self.world.acquired(self.id, on, &guard, ttl);
         let longest = match way {
             Way::Write | Way::All => LONGEST_WAIT_TO_WRITE,
             Way::Read | Way::Lock => LONGEST_WAIT_TO_READ,

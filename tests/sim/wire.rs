@@ -2,12 +2,7 @@
 
 use crate::wire::resp;
 
-use crate::wire::scripts::fenced;
-use crate::wire::scripts::{
-    ACQUIRE_ALL, EXTEND, EXTEND_ALL, FIND, INSPECT, INSPECT_READ, INTRODUCE, LOOK, LOOK_ALL,
-    LOOK_READ, PASS, PROBE, READ, RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, SCRIPTS,
-    UNREAD,
-};
+use crate::wire::scripts::{DROP, INTRODUCE, KEEP, LOOK, OPEN, PASS, PROBE, SCRIPTS, SHOW, TAKE};
 
 /// A command on its way.
 #[derive(Clone, Debug)]
@@ -120,55 +115,26 @@ impl Message {
     }
 
     fn by_script(script: &str, keys: &[&str], arguments: &[&str]) -> Self {
-        let asks = |again: usize| match arguments.get(again) {
-            Some(&"1") => Verb::Retake,
-            _ => Verb::Set,
-        };
+        let argument = |place| arguments.get(place).copied().unwrap_or("");
+        let (span, how) = (argument(1), argument(2));
         match script {
-            PROBE => Self::new(Verb::Probe, keys, &[]),
+            PROBE | OPEN => Self::new(Verb::Probe, &[], &[]),
             INTRODUCE => Self::new(Verb::Ask, keys, &[]),
-            FIND | INSPECT | INSPECT_READ => Self::new(Verb::Inspect, keys, &[]),
-            LOOK | LOOK_ALL | LOOK_READ => Self::new(Verb::Look, keys, &[]),
-            RETAKE => Self::new(Verb::Retake, keys, arguments),
-            ACQUIRE_ALL | READ => Self::new(asks(2), keys, arguments),
-            EXTEND | EXTEND_ALL | REREAD => Self::new(Verb::Extend, keys, arguments),
-            RELEASE | RELEASE_ALL | UNREAD => Self::new(Verb::Release, keys, arguments),
-            REST | REST_ALL => Self::new(Verb::Rest, keys, arguments),
-            PASS => Self::pass(keys, arguments[0], &arguments[1..]),
-            _ => Self::by_fenced_script(script, keys, arguments),
-        }
-    }
-
-    fn by_fenced_script(script: &str, keys: &[&str], arguments: &[&str]) -> Self {
-        // A counter stands behind each lock, and behind the last one perhaps the marker.
-        let locks: Vec<&str> = keys.chunks_exact(2).map(|pair| pair[0]).collect();
-        let locks = locks.as_slice();
-        let asks = |again: usize| match arguments.get(again) {
-            Some(&"1") => Verb::Retake,
-            _ => Verb::Set,
-        };
-        match script {
-            fenced::ACQUIRE | fenced::ACQUIRE_ALL => Self::new(asks(6), locks, arguments),
-            fenced::READ => Self::new(asks(2), locks, arguments),
-            fenced::EXTEND | fenced::EXTEND_ALL => Self::new(Verb::Extend, locks, arguments),
-            fenced::RELEASE | fenced::RELEASE_ALL => {
-                Self::new(Verb::Release, locks, &arguments[..1])
+            SHOW => Self::new(Verb::Inspect, keys, &[]),
+            LOOK => Self::new(Verb::Look, keys, &[]),
+            TAKE if how.contains('a') => Self::new(Verb::Retake, keys, arguments),
+            TAKE => Self::new(Verb::Set, keys, arguments),
+            KEEP => Self::new(Verb::Extend, keys, arguments),
+            // A reader has no minimum.
+            DROP if matches!(span, "" | "0") || how.contains('r') => {
+                Self::new(Verb::Release, keys, &arguments[..1])
             }
-            fenced::REST | fenced::REST_ALL => {
-                let left = arguments[arguments.len() - 1];
-                Self::new(Verb::Rest, locks, &[arguments[0], left])
-            }
-            fenced::PASS => Self::pass(locks, arguments[0], &arguments[4..]),
-            fenced::OPEN => Self::new(Verb::Probe, &[], &[]),
+            DROP => Self::new(Verb::Rest, keys, arguments),
+            PASS => Self {
+                released: Some(token_of(arguments[8]).to_owned()),
+                ..Self::new(Verb::Pass, keys, arguments)
+            },
             other => panic!("an unknown script: {other}"),
-        }
-    }
-
-    /// A release of the lock with the first value, and an acquire.
-    fn pass(keys: &[&str], old: &str, arguments: &[&str]) -> Self {
-        Self {
-            released: Some(token_of(old).to_owned()),
-            ..Self::new(Verb::Pass, keys, arguments)
         }
     }
 }

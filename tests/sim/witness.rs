@@ -7,7 +7,6 @@ use super::access::Access;
 use super::claims::Claim;
 use super::clocks::Nanos;
 use super::contents::Own;
-use super::handing::Before;
 use super::hooks::Hook;
 use super::node::Executed;
 use super::plan::{Plan, SHORTEST_DELAY};
@@ -27,8 +26,6 @@ pub(crate) struct Witness {
     pub(super) unlocked: HashMap<u64, &'static str>,
     /// The tokens of the leases that nobody has adopted.
     pub(super) handed: HashSet<String>,
-    /// The guards that were given back and not to the nodes, by their tokens.
-    pub(super) given_back: HashMap<String, Before>,
     /// The locks that are to rest.
     pub(super) rests: Rests,
     /// The resource that each task is asking for, where a lock can be passed to it.
@@ -153,12 +150,11 @@ impl Witness {
         self.tokens.get(value).map_or(0, |token| token.since)
     }
 
-    /// A guard with this value is returned to a task; whether there was one before.
-    pub(super) fn is_returned_again(&mut self, value: &str, task: usize) -> bool {
-        self.tokens.get_mut(value).is_some_and(|token| {
-            token.task = task;
-            std::mem::replace(&mut token.is_returned, true)
-        })
+    /// A guard with this value is returned to a task.
+    pub(super) fn is_returned(&mut self, value: &str, task: usize) {
+        if let Some(token) = self.tokens.get_mut(value) {
+            (token.task, token.is_returned) = (task, true);
+        }
     }
 
     /// Whether another thread has asked for it.
@@ -176,8 +172,7 @@ impl Witness {
         let token = self.tokens.get(value);
         let is_passed = token.is_some_and(|token| token.is_passed && !token.is_returned);
         let mut asking = self.asking.iter();
-        (is_passed || self.given_back.contains_key(value))
-            && asking.any(|(other, of)| *other != task && *of == resource)
+        is_passed && asking.any(|(other, of)| *other != task && *of == resource)
     }
 
     /// Tokens are random; a trace that can be compared with another has numbers.

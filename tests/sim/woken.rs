@@ -84,7 +84,7 @@ impl Worker {
             state.count(BY_TIMER);
         }
         drop(state);
-        let claim = self.world.acquired(id, &on, &guard, (ttl, None));
+        let claim = self.world.acquired(id, &on, &guard, ttl);
         let work = self.some_time(LOOKS_AGAIN / 10);
         self.sleep(work);
         self.unlock(claim, guard);

@@ -26,7 +26,6 @@ pub(crate) fn threads(report: &mut Report, servers: &[Server], effort: Effort) {
         RAW_OVERLAPPED,
         Who::Redlatch(Mode::Sequential),
         Who::Redlatch(Mode::Overlapped),
-        Who::Redlatch(Mode::HandOver),
         Who::Redlock,
         Who::Rslock(Workers::One),
         Who::Rslock(Workers::Two),

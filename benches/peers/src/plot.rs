@@ -53,7 +53,7 @@ pub(crate) fn colour(who: Who) -> RGBColor {
     match who {
         Who::Raw(_) => RGBColor(120, 120, 120),
         Who::Redlatch(Mode::Sequential) => RGBColor(0, 90, 181),
-        Who::Redlatch(Mode::Overlapped | Mode::HandOver) => RGBColor(60, 150, 230),
+        Who::Redlatch(Mode::Overlapped) => RGBColor(60, 150, 230),
         Who::Redlock => RGBColor(213, 94, 0),
         Who::Rslock(_) => RGBColor(0, 130, 90),
     }

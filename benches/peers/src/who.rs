@@ -43,7 +43,6 @@ impl Who {
             Self::Raw(Order::ByDigest) => "raw, overlapped, EVALSHA",
             Self::Redlatch(Mode::Sequential) => "redlatch",
             Self::Redlatch(Mode::Overlapped) => "redlatch, overlapped",
-            Self::Redlatch(Mode::HandOver) => "redlatch, hand-over",
             Self::Redlock => "redlock 2",
             Self::Rslock(Workers::One) => "rslock 0.10, 1 thread",
             Self::Rslock(Workers::Two) => "rslock 0.10, 2 threads",
@@ -52,7 +51,7 @@ impl Who {
 
     /// One of those that are compared, by its name.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let modes = [Mode::Sequential, Mode::Overlapped, Mode::HandOver];
+        let modes = [Mode::Sequential, Mode::Overlapped];
         let mut all = modes.map(Self::Redlatch).to_vec();
         all.extend([Workers::One, Workers::Two].map(Self::Rslock));
         all.push(Self::Redlock);

@@ -99,7 +99,7 @@ fn usage_that_is_wrong_is_64() {
                 "--",
                 "true",
             ],
-            "invalid ttl of 7200s",
+            "invalid ttl: 7200s is too long",
         ),
         (
             &["run", "--on-loss", "panic", "job", "--", "true"],

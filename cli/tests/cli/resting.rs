@@ -138,7 +138,7 @@ fn a_minimum_that_can_not_be_kept_is_refused_and_nothing_runs() {
         (&["--at-least", "0s"][..], "more than zero"),
         (
             &["--at-least", "2h"],
-            "--at-least 2h can't be used: the longest is max_ttl",
+            "--at-least can't be used: 7200s is too long: the longest is max_ttl",
         ),
         (&["--at-least", "soon"], "a duration is a number and a unit"),
         (&["--at-least-on-failure"], "--at-least"),

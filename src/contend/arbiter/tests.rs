@@ -1,6 +1,6 @@
 //! The wait at one node, over fakes.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::*;
 use crate::clock::Timestamp;
@@ -17,6 +17,18 @@ const FOREVER: Patience = Patience {
     end: None,
     cancel: None,
 };
+
+static JOB: LazyLock<Resource> = LazyLock::new(|| Resource::of_key("job"));
+static READ_JOB: LazyLock<Resource> = LazyLock::new(|| of_kind("job", Kind::Read));
+static ONE_EXPORT: LazyLock<Resource> = LazyLock::new(|| of_kind("exports", Kind::Permit(1)));
+static THREE_EXPORTS: LazyLock<Resource> = LazyLock::new(|| of_kind("exports", Kind::Permit(3)));
+
+fn of_kind(key: &str, kind: Kind) -> Resource {
+    Resource {
+        kind,
+        ..Resource::of_key(key)
+    }
+}
 
 struct World {
     clock: FakeClock,
@@ -42,12 +54,12 @@ fn world_with(builder: Builder) -> World {
 
 impl World {
     fn begin(&self) -> Wait<'_> {
-        self.begin_for(Target::Lock("job"))
+        self.begin_for(&JOB)
     }
 
-    fn begin_for<'w>(&'w self, target: Target<'w>) -> Wait<'w> {
+    fn begin_for<'w>(&'w self, resource: &'w Resource) -> Wait<'w> {
         let wanted = Wanted {
-            target,
+            resource,
             semaphore: None,
         };
         Wait::new(self.manager.cluster(), wanted, &FOREVER)
@@ -100,7 +112,7 @@ fn hints_that_come_to_nothing_are_heeded_three_times_and_then_slept_on() {
 #[test]
 fn a_reader_heeds_more_of_them() {
     let world = world();
-    let mut wait = world.begin_for(Target::Read("job"));
+    let mut wait = world.begin_for(&READ_JOB);
     for _ in 0..MOST_HINTS_TO_READ {
         assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
     }
@@ -181,11 +193,7 @@ fn refused(votes: [Vote; 3]) -> Error {
 }
 
 fn a_writer_waits() -> Vote {
-    let mut vote = Vote::held(Some(DELAY));
-    if let Vote::Held { writer_waits, .. } = &mut vote {
-        *writer_waits = true;
-    }
-    vote
+    Vote::WriterWaits { remaining: DELAY }
 }
 
 #[test]
@@ -243,18 +251,19 @@ fn a_node_that_failed_in_the_last_attempt_is_not_where_one_waits() {
 }
 
 fn a_reader() -> Vote {
-    let mut vote = Vote::held(Some(DELAY));
-    if let Vote::Held { readers, .. } = &mut vote {
-        *readers = Some(1);
+    Vote::Read {
+        readers: 1,
+        first: None,
+        last: DELAY,
+        resource: None,
     }
-    vote
 }
 
 #[test]
 fn a_reader_that_a_writer_keeps_out_asks_the_first_node_alone_after_eight_looks() {
     let world = world();
     world.hold(DELAY * 100);
-    let mut wait = world.begin_for(Target::Read("job"));
+    let mut wait = world.begin_for(&READ_JOB);
     assert_eq!(world.wait(&mut wait, WhenFree::Take, None), full());
     wait.refused(&refused([a_writer_waits(), Vote::NotAsked, Vote::NotAsked]));
     assert_eq!(world.wait(&mut wait, WhenFree::Take, None), hinted());
@@ -279,8 +288,13 @@ fn one_who_stays_away_does_so_for_a_moment() {
 }
 
 fn a_permit_of(permits: u32, slots: &Slots) -> Wanted<'_> {
+    let resource = if permits == 1 {
+        &ONE_EXPORT
+    } else {
+        &THREE_EXPORTS
+    };
     Wanted {
-        target: Target::Slots("exports", permits),
+        resource,
         semaphore: Some(Semaphore {
             name: "exports",
             permits,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::wire::scripts::{INSPECT_READ, PASS, RELEASE, REREAD, REST, UNREAD, fenced};
+use crate::wire::scripts::{DROP, KEEP, OPEN, PASS, SHOW, TAKE};
 
 /// 1700000000000000 in microseconds.
 const NOW: Duration = Duration::from_secs(1_700_000_000);
@@ -59,42 +59,27 @@ fn answers(
     assert_eq!(execute(&[], after), named(left), "{after} behind {words}");
 }
 
-const OPEN: &str = "SET m RUN|c1|1600000000000000|opened";
+const OPENED: &str = "SET m RUN|c1|1600000000000000|opened";
 
 #[test]
-fn a_token_is_granted_only_above_the_counter_the_opening_and_what_is_set_apart() {
+fn a_token_is_granted_only_above_the_counter_and_the_opening() {
     let (now, before) = ("1700000000000000", "1699999999999999");
     let late = "SET m RUN|c1|1699999999999999|opened";
-    for (open, counter, token, reserve, expected) in [
-        (OPEN, now, now, 0, "{STALE 1700000000000000}"),
-        (OPEN, before, now, 0, "OK"),
+    for (open, counter, token, expected) in [
+        (OPENED, now, now, "{STALE 1700000000000000}"),
+        (OPENED, before, now, "OK"),
         // The counter that a release of the latest token leaves is none of the future.
-        (OPEN, "1700000000000001", now, 0, "{STALE 1700000000000001}"),
-        (OPEN, "1700000000000002", now, 0, "{FUTURE 2}"),
-        (OPEN, "17000000000000000", now, 0, "{COUNTER}"),
-        // Sixteen below it are for hand-overs.
-        (
-            OPEN,
-            "1699999999999984",
-            now,
-            16,
-            "{STALE 1699999999999984}",
-        ),
-        (OPEN, "1699999999999983", now, 16, "OK"),
-        (
-            late,
-            "1699999999999000",
-            before,
-            0,
-            "{STALE 1699999999999999}",
-        ),
+        (OPENED, "1700000000000001", now, "{STALE 1700000000000001}"),
+        (OPENED, "1700000000000002", now, "{FUTURE 2}"),
+        (OPENED, "17000000000000000", now, "{COUNTER 1}"),
+        (late, "1699999999999000", before, "{STALE 1699999999999999}"),
     ] {
         let counter = format!("SET a:fence {counter}");
-        let words = format!("3 a a:fence m ONE 60000 {token} 0 86400000 c1 0 {reserve}");
+        let words = format!("1 a ONE 60000  {token} 0 86400000 m c1");
         let left = if expected == "OK" { "1" } else { "0" };
         answers(
             &[open, &counter],
-            fenced::ACQUIRE,
+            TAKE,
             &words,
             expected,
             ("EXISTS a", left),
@@ -104,16 +89,10 @@ fn a_token_is_granted_only_above_the_counter_the_opening_and_what_is_set_apart()
 
 #[test]
 fn the_own_key_is_a_vote_only_where_it_is_asked_for_again() {
-    let own = &[OPEN, "SET a ONE PX 60000"];
-    for (again, expected) in [("0", "{60000}"), ("1", "OK")] {
-        let words = format!("3 a a:fence m ONE 60000 1700000000000000 0 86400000 c1 {again} 0");
-        answers(
-            own,
-            fenced::ACQUIRE,
-            &words,
-            expected,
-            ("EXISTS a:fence", "0"),
-        );
+    let own = &[OPENED, "SET a ONE PX 60000"];
+    for (how, expected) in [("", "{60000}"), ("a", "OK")] {
+        let words = format!("1 a ONE 60000 {how} 1700000000000000 0 86400000 m c1");
+        answers(own, TAKE, &words, expected, ("EXISTS a:fence", "0"));
     }
 }
 
@@ -125,8 +104,23 @@ fn a_key_is_set_again_only_on_a_server_that_opened_before_the_token() {
     ] {
         let marker = format!("SET m RUN|c1|{open}|opened");
         let before = &[marker.as_str(), "SET a:fence 1700000000000000"];
-        let words = "3 a a:fence m ONE 60000 1700000000000000 86400000";
-        answers(before, fenced::EXTEND, words, expected, ("GET a", left));
+        let words = "1 a ONE 60000  1700000000000000 0 86400000 m c1";
+        answers(before, KEEP, words, expected, ("GET a", left));
+    }
+}
+
+#[test]
+fn a_lock_is_shown_to_its_holder_only_where_its_token_was_granted() {
+    for (counter, expected) in [
+        ("SET a:fence 5", "{60000 40 ONE}"),
+        ("SET a:fence 6", "{60000 40 ONE}"),
+        ("SET a:fence 4", "{-2}"),
+        ("SET a:fence x", "{-2}"),
+        ("DEL a:fence", "{-2}"),
+    ] {
+        let before = &["SET a ONE PX 60000", counter];
+        let words = "1 a ONE 0  5 0 86400000 m c1";
+        answers(before, SHOW, words, expected, ("GET a", "ONE"));
     }
 }
 
@@ -139,7 +133,7 @@ fn a_server_whose_quarantine_is_over_is_not_opened_as_a_new_one() {
         let marker = format!("SET m RUN|c1|{open}|new");
         answers(
             &[&marker],
-            fenced::OPEN,
+            OPEN,
             "1 m look 1000 c1",
             expected,
             ("EXISTS m", "1"),
@@ -149,12 +143,12 @@ fn a_server_whose_quarantine_is_over_is_not_opened_as_a_new_one() {
 
 #[test]
 fn a_tombstone_that_no_token_can_have_left_is_not_kept() {
-    for (tombstone, left) in [
-        ("1700000000000001", "1700000000000001"),
-        ("1700000000000002", "1699913600000000"),
+    for (token, left) in [
+        ("1700000000000000", "1700000000000001"),
+        ("1700000000000001", "1699913600000000"),
     ] {
-        let words = format!("2 a a:fence ONE {tombstone} 0 86400000");
-        answers(&[], fenced::RELEASE, &words, "{-2}", ("GET a:fence", left));
+        let words = format!("1 a ONE 0  {token} 0 86400000 m c1");
+        answers(&[], DROP, &words, "{-2}", ("GET a:fence", left));
     }
 }
 
@@ -164,22 +158,22 @@ fn a_lock_is_passed_or_made_to_rest_by_its_holder_alone_and_a_release_takes_its_
     answers(
         held,
         PASS,
-        "1 a ONE ONE1 60000",
-        "{60000}",
+        "1 a ONE1 60000 a - - - - - ONE",
+        "{{60000} {60000}}",
         ("GET a", "TWO"),
     );
     answers(
         held,
         PASS,
-        "1 a ONE TWO 70000",
+        "1 a TWO 70000 a - - - - - ONE",
         "{{-2} OK}",
         ("PTTL a", "70000"),
     );
-    answers(held, REST, "1 a ONE 70000", "{60000}", ("GET a", "TWO"));
+    answers(held, DROP, "1 a ONE 70000", "{60000}", ("GET a", "TWO"));
     let intended = &["SET a ONE PX 60000", "SET a:redlatch:intent 1 PX 60000"];
     answers(
         intended,
-        RELEASE,
+        DROP,
         "1 a ONE",
         "1",
         ("EXISTS a:redlatch:intent", "0"),
@@ -199,37 +193,37 @@ fn the_key_of_readers_ends_with_the_last_of_them() {
     for (ends, script, words, expected, after) in [
         (
             ["1700000001000", "1700000000500"],
-            UNREAD,
-            "1 a ONE",
+            DROP,
+            "1 a ONE 0 r",
             "1",
             ("PTTL a", "500"),
         ),
         // In its last ms a reader still reads.
         (
             ["1700000001000", "1700000000000"],
-            UNREAD,
-            "1 a ONE",
+            DROP,
+            "1 a ONE 0 r",
             "1",
             ("PTTL a", "1"),
         ),
         (
             ["1700000001000", "1699999999999"],
-            UNREAD,
-            "1 a ONE",
+            DROP,
+            "1 a ONE 0 r",
             "1",
             ("EXISTS a", "0"),
         ),
         (
             ["1700000001000", "1700000000500"],
-            REREAD,
-            "1 a ONE 700",
+            KEEP,
+            "1 a ONE 700 r",
             "1",
             ("ZSCORE a ONE", "1700000001000"),
         ),
         (
             ["1700000001000", "1700000000000"],
-            INSPECT_READ,
-            "1 a TWO",
+            SHOW,
+            "1 a TWO 0 r",
             "{0 40 TWO}",
             ("PTTL a", "1000"),
         ),

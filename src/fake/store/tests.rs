@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::wire::scripts::{INSPECT, RELEASE};
+use crate::wire::scripts::{DROP, SHOW};
 
 const NOW: Duration = Duration::from_secs(1_700_000_000);
 
@@ -30,7 +30,7 @@ fn is_refused(command: &[u8]) {
 #[test]
 fn a_script_of_another_program_is_refused_whether_it_comes_as_text_or_by_its_digest() {
     is_refused(&pack(&["EVAL", "return redis.call('DEL', 'held')", "0"]));
-    is_refused(&pack(&["EVAL", &RELEASE[1..], "1", "held", "token"]));
+    is_refused(&pack(&["EVAL", &DROP[1..], "1", "held", "token"]));
     is_refused(&pack(&[
         "EVALSHA",
         "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
@@ -41,7 +41,7 @@ fn a_script_of_another_program_is_refused_whether_it_comes_as_text_or_by_its_dig
 #[test]
 fn a_number_of_keys_that_is_none_or_too_large_is_refused() {
     for number in ["", "x", "-1", "2", "9223372036854775807"] {
-        is_refused(&pack(&["EVAL", INSPECT, number, "held"]));
+        is_refused(&pack(&["EVAL", SHOW, number, "held"]));
     }
 }
 
@@ -54,7 +54,7 @@ fn a_thread_that_ends_and_has_no_interpreter_any_more_still_gives_a_lock_back() 
     impl Drop for Late {
         fn drop(&mut self) {
             if let Some((mut store, done)) = self.0.take() {
-                let release = pack(&["EVAL", RELEASE, "1", "held", "token"]);
+                let release = pack(&["EVAL", DROP, "1", "held", "token"]);
                 done.send(store.execute(&release, NOW)).unwrap();
             }
         }
@@ -63,7 +63,7 @@ fn a_thread_that_ends_and_has_no_interpreter_any_more_still_gives_a_lock_back() 
     let thread = std::thread::spawn(move || {
         // What is made first is dropped last.
         LATE.with_borrow_mut(|late| late.0 = Some((occupied(), done)));
-        occupied().execute(&pack(&["EVAL", INSPECT, "1", "held"]), NOW)
+        occupied().execute(&pack(&["EVAL", SHOW, "1", "held"]), NOW)
     });
     assert!(matches!(thread.join().unwrap(), Reply::Array(_)));
     assert_eq!(replies.recv().unwrap(), Reply::Int(1));
@@ -79,7 +79,7 @@ proptest! {
 
     #[test]
     fn a_command_is_refused_with_anything_before_it_or_behind_it(more in vec(any::<u8>(), 1..9)) {
-        let release = pack(&["EVAL", RELEASE, "1", "held", "token"]);
+        let release = pack(&["EVAL", DROP, "1", "held", "token"]);
         is_refused(&[&more[..], &release].concat());
         is_refused(&[&release[..], &more].concat());
         is_refused(&release[more.len()..]);

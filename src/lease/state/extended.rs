@@ -37,7 +37,7 @@ impl LeaseState {
             Verdict::Lost => return Err(self.lose(&mut state, verdict::loss(take(nodes)))),
             Verdict::Unknown => {
                 return Err(Error::Unavailable {
-                    resource: Arc::clone(&self.resource),
+                    resource: Arc::clone(self.name()),
                     waited: now.saturating_since(started),
                     nodes: take(nodes),
                 });
@@ -47,7 +47,7 @@ impl LeaseState {
         if deadline <= now {
             let elapsed = now.saturating_since(started);
             return Err(Error::TooSlow {
-                resource: Arc::clone(&self.resource),
+                resource: Arc::clone(self.name()),
                 waited: elapsed,
                 elapsed,
                 nodes: take(nodes),

@@ -47,7 +47,7 @@ impl LeaseState {
     fn unconfirmed(&self) {
         if take(&mut self.state.lock().is_counted) {
             self.owner.stats.unconfirmed.count();
-            log_lines::unconfirmed(log_lines::Lock(&self.resource, self.subject()));
+            log_lines::unconfirmed(&self.claim.resource);
         }
     }
 
@@ -58,8 +58,7 @@ impl LeaseState {
         }
         self.owner.stats.released.count();
         let now = self.owner.clock.now_for_records();
-        let lock = log_lines::Lock(&self.resource, self.subject());
-        log_lines::released(lock, now.saturating_since(self.since));
+        log_lines::released(&self.claim.resource, now.saturating_since(self.since));
     }
 
     /// Records that the guard was turned into a lease, unless a loss was recorded before.
@@ -78,8 +77,8 @@ impl LeaseState {
         if take(&mut state.is_counted) {
             self.owner.stats.lost.count();
             // Without the mutex, because the program's logger may use this lock.
-            let lock = log_lines::Lock(&self.resource, self.subject());
-            MutexGuard::unlocked(state, || log_lines::lost(lock, cause));
+            let resource = &self.claim.resource;
+            MutexGuard::unlocked(state, || log_lines::lost(resource, cause));
         }
     }
 }

@@ -55,14 +55,6 @@ impl Standing {
         }
     }
 
-    /// Of the same node for the next holder. A heal that is under way is undone when its reply comes.
-    pub(super) fn of_successor(self) -> Self {
-        match self {
-            Self::Healing => Self::Undone,
-            Self::MayHaveKey | Self::Untouched | Self::Undone => self,
-        }
-    }
-
     /// Whether the lock may rely on a key on this node.
     pub(crate) fn counts(self) -> bool {
         self == Self::MayHaveKey

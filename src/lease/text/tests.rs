@@ -9,7 +9,7 @@ use crate::token::Token;
 fn lease(resource: &str, fencing: Option<u64>, may_have_key: &[bool], expires_ms: u64) -> Lease {
     Lease {
         resource: resource.to_owned(),
-        subject: Subject::Lock,
+        kind: Kind::Lock,
         value: Token::parse("00112233445566778899aabbccddeeff00112233")
             .unwrap()
             .into(),
@@ -100,18 +100,18 @@ fn labelled(label: &str) -> Value {
     Value::labelled(token, &Label::new(label).unwrap(), 1_795_326_773_000_000)
 }
 
-/// A lease of a lock on this subject. With several resources, their text stands for the name.
-fn on(subject: Subject) -> Lease {
+/// A lease of a lock of this kind. With several resources, their text stands for the name.
+fn on(kind: Kind) -> Lease {
     let mut lease = lease("job", None, &[true; 3], 1_700_000_000_000);
-    if let Subject::Several(names) = &subject {
+    if let Kind::Several(names) = &kind {
         lease.resource = String::from(&*shown(names));
     }
-    lease.subject = subject;
+    lease.kind = kind;
     lease
 }
 
 fn several(names: &[&str]) -> Lease {
-    on(Subject::Several(
+    on(Kind::Several(
         names.iter().map(|name| Arc::from(*name)).collect(),
     ))
 }
@@ -129,8 +129,8 @@ fn the_text_of_a_lease_on_several_resources_or_of_a_reader_stays_as_it_is() {
         (several(&["4", "5"]), "2~~4~~5"),
         (several(&["a~", "~b", "~~"]), "3~~a%7E~~%7Eb~~%7E%7E"),
         (several(&["a", "read"]), "2~~a~~read"),
-        (on(Subject::Read), "job~read"),
-        (on(Subject::Slot(7)), "job~7"),
+        (on(Kind::Read), "job~read"),
+        (on(Kind::Slot(7)), "job~7"),
     ] {
         let text = format!("{TEXT}{name}");
         assert_eq!(lease.to_string(), text);
@@ -142,11 +142,7 @@ fn the_text_of_a_lease_on_several_resources_or_of_a_reader_stays_as_it_is() {
 /// Versions before them take no `~` at all.
 #[test]
 fn earlier_versions_take_neither_several_resources_nor_a_reader_for_a_lock_or_a_slot() {
-    for lease in [
-        several(&["4", "5"]),
-        several(&["a", "b"]),
-        on(Subject::Read),
-    ] {
+    for lease in [several(&["4", "5"]), several(&["a", "b"]), on(Kind::Read)] {
         let text = lease.to_string();
         let (_, slot) = text.split_once('~').unwrap();
         assert!(slot.parse::<u32>().is_err(), "{text}");
@@ -159,10 +155,10 @@ fn a_lease_names_its_resources_in_order() {
     assert_eq!(lease.resources(), ["a", "b", "c", "d", "e"]);
     assert_eq!(lease.resource(), "a, b, c and 2 more");
     assert!(!lease.is_read());
-    for subject in [Subject::Lock, Subject::Slot(1), Subject::Read] {
+    for subject in [Kind::Lock, Kind::Slot(1), Kind::Read] {
         let lease = on(subject.clone());
         assert_eq!((lease.resources(), lease.resource()), (vec!["job"], "job"));
-        assert_eq!(lease.is_read(), subject == Subject::Read);
+        assert_eq!(lease.is_read(), subject == Kind::Read);
     }
 }
 
@@ -229,13 +225,13 @@ fn any_name() -> impl Strategy<Value = String> {
     "\\PC{1,20}|[\\x00-\\x7f]{1,20}|[a~]{1,4}|[0-9]{1,2}|read"
 }
 
-fn any_subject() -> impl Strategy<Value = Subject> {
+fn any_kind() -> impl Strategy<Value = Kind> {
     let names = proptest::collection::btree_set(any_name().prop_map(Arc::from), 2..6);
     prop_oneof![
-        Just(Subject::Lock),
-        any::<u32>().prop_map(Subject::Slot),
-        Just(Subject::Read),
-        names.prop_map(|names| Subject::Several(names.into_iter().collect())),
+        Just(Kind::Lock),
+        any::<u32>().prop_map(Kind::Slot),
+        Just(Kind::Read),
+        names.prop_map(|names| Kind::Several(names.into_iter().collect())),
     ]
 }
 
@@ -260,7 +256,7 @@ proptest! {
 
     #[test]
     fn every_lease_is_read_back_from_one_printable_word(
-        (resource, subject) in (any_name(), any_subject()),
+        (resource, kind) in (any_name(), any_kind()),
         fencing in proptest::option::of(1..=FencingToken::LARGEST),
         may_have_key in proptest::collection::vec(any::<bool>(), 1..8),
         expires_ms in any::<u64>(),
@@ -269,12 +265,12 @@ proptest! {
     ) {
         let lease = lease(&resource, fencing, &may_have_key, expires_ms);
         let mut lease = with_rest(lease, rests_until_ms);
-        match &subject {
-            Subject::Several(names) => lease.resource = String::from(&*shown(names)),
-            Subject::Read => (lease.fencing, lease.rests_until_ms) = (None, None),
-            Subject::Lock | Subject::Slot(_) => {}
+        match &kind {
+            Kind::Several(names) => lease.resource = String::from(&*shown(names)),
+            Kind::Read => (lease.fencing, lease.rests_until_ms) = (None, None),
+            Kind::Lock | Kind::Slot(_) | Kind::Permit(_) => {}
         }
-        lease.subject = subject;
+        lease.kind = kind;
         if Label::new(&label).is_ok() {
             lease.value = labelled(&label);
         }
@@ -286,7 +282,7 @@ proptest! {
     #[test]
     fn a_text_with_a_change_is_an_error_or_another_lease(at in 0..100_usize, byte in 0..128_u8) {
         let of_one = lease("the invoices", Some(5), &[true; 5], 1_700_000_000_000);
-        for lease in [of_one, several(&["the first", "the last"]), on(Subject::Read)] {
+        for lease in [of_one, several(&["the first", "the last"]), on(Kind::Read)] {
             assert_change(&lease.to_string(), at, byte)?;
         }
     }

@@ -1,5 +1,7 @@
 //! `Builder::build`: checks the options, and puts the nodes into their canonical order.
 
+use std::fmt;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +10,6 @@ use super::spec::NodeSpec;
 use crate::clock::{Clock, Timers, one_thread, wait_for};
 use crate::cluster::Options;
 use crate::cluster::key::forbids_all_names;
-use crate::contend::handover::MOST_TIMES;
 use crate::error::Error;
 use crate::fencing::Protocol;
 use crate::holder::Label;
@@ -25,6 +26,8 @@ const LONGEST_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 const LONGEST_FENCED_TTL: Duration = Duration::from_secs(11 * 60 * 60);
 /// The longest node timeout and retry delay.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+/// A time that is more than zero.
+const SHORTEST: Duration = Duration::from_nanos(1);
 /// A shorter timeout can end before a round trip within one machine does.
 const SHORTEST_NODE_TIMEOUT: Duration = Duration::from_millis(1);
 const LARGEST_POOL: u32 = 10_000;
@@ -34,8 +37,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidConfig`], which tells what is wrong and what to do; [`Error::Forked`] in the child of a process
-    /// that has built a manager.
+    /// [`Error::Invalid`], which names the option, what is wrong with it and what to do; [`Error::Forked`] in the child of a
+    /// process that has built a manager.
     ///
     /// # Panics
     ///
@@ -45,9 +48,10 @@ impl Builder {
     /// use redlatch::{Error, LockManager};
     /// // No node, which only `build` reports.
     /// let result = LockManager::builder().build();
-    /// assert!(matches!(result, Err(Error::InvalidConfig { .. })));
+    /// assert!(matches!(result, Err(Error::Invalid { field: "nodes", .. })));
     /// ```
     pub fn build(self) -> Result<LockManager, Error> {
+        let invalid = |reason: String| Error::invalid("nodes", reason);
         let mut specs: Vec<(String, NodeSpec)> = Vec::with_capacity(self.nodes.len());
         for (i, spec) in self.nodes.iter().enumerate() {
             let number = i.saturating_add(1);
@@ -72,7 +76,8 @@ impl Builder {
             specs.push((identity, spec.clone()));
         }
         if specs.is_empty() {
-            return Err(invalid("no nodes: give at least one with `node(url)`"));
+            let reason = "there are none; give at least one with `node(url)`";
+            return Err(Error::invalid("nodes", reason));
         }
         // The canonical order: if all contenders ask in the same order, one of them wins.
         specs.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -115,8 +120,9 @@ impl Builder {
             tls: specs
                 .iter()
                 .any(|(_, spec)| spec.has_tls())
-                .then(|| self.tls.config().map_err(invalid))
-                .transpose()?,
+                .then(|| self.tls.config())
+                .transpose()
+                .map_err(|reason| Error::invalid("tls", reason))?,
             credentials: self.credentials.clone(),
         })
     }
@@ -148,75 +154,64 @@ impl Builder {
             .collect();
         // The slots are made on that thread; without this wait, the first lock could find none.
         wait_for(&thread);
-        Ok(LockManager::with_nodes(
-            nodes,
-            clock,
-            options,
-            self.handover,
-        ))
+        Ok(LockManager::with_nodes(nodes, clock, options))
     }
 
     fn checked_options(&self) -> Result<Options, Error> {
         let mut options = self.options.clone();
-        let require = |good: bool, reason: &str| if good { Ok(()) } else { Err(invalid(reason)) };
-        require(
-            (SHORTEST_NODE_TIMEOUT..=LONGEST_WAIT).contains(&options.node_timeout),
-            "node_timeout must be 1 ms to 1 h",
+        let (node_timeout, max_ttl) = (options.node_timeout, options.max_ttl);
+        let bounds = SHORTEST_NODE_TIMEOUT..=LONGEST_WAIT;
+        within(
+            "node_timeout",
+            node_timeout,
+            bounds,
+            "it must be 1 ms to 1 h",
         )?;
-        require(
-            (1..=LARGEST_POOL).contains(&self.pool_size),
-            "pool_size must be 1 to 10,000",
+        let bounds = 1..=LARGEST_POOL;
+        within(
+            "pool_size",
+            self.pool_size,
+            bounds,
+            "it must be 1 to 10,000",
         )?;
-        require(
-            options.retry_min <= options.retry_max,
-            "retry_delay: the first bound must not be above the second",
-        )?;
-        require(
-            !options.retry_max.is_zero() && options.retry_max <= LONGEST_WAIT,
-            "retry_delay: the second bound must be more than zero and at most 1 h",
-        )?;
-        require(
-            (0.0..1.0).contains(&options.drift_factor),
-            "drift_factor must be at least 0 and below 1",
-        )?;
-        require(
-            options.max_ttl <= LONGEST_TTL,
-            "max_ttl must be at most 365 days",
-        )?;
-        require(
-            options.protocol == Protocol::Classic || options.max_ttl <= LONGEST_FENCED_TTL,
-            "max_ttl: with Protocol::Fenced it must be at most 11 h, because counters are kept for a day",
-        )?;
-        require(
-            !forbids_all_names(&options.key_prefix),
-            "key_prefix: keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another",
-        )?;
+        let (first, second) = (options.retry_min, options.retry_max);
+        let rule = "the first bound must not be above the second";
+        within("retry_delay", first, ..=second, rule)?;
+        let rule = "the second bound must be more than zero and at most 1 h";
+        within("retry_delay", second, SHORTEST..=LONGEST_WAIT, rule)?;
+        let rule = "it must be at least 0 and below 1";
+        within("drift_factor", options.drift_factor, 0.0..1.0, rule)?;
+        let rule = "it must be at most 365 days";
+        within("max_ttl", max_ttl, ..=LONGEST_TTL, rule)?;
+        if options.protocol == Protocol::Fenced {
+            let rule = "with Protocol::Fenced it must be at most 11 h, because counters are kept for a day";
+            within("max_ttl", max_ttl, ..=LONGEST_FENCED_TTL, rule)?;
+        }
+        if forbids_all_names(&options.key_prefix) {
+            let reason = "keys with `:redlatch:` in them are kept beside those of locks, so no lock could have a name; choose another";
+            return Err(Error::invalid("key_prefix", reason));
+        }
         let label = self.holder.as_deref().map(Label::new).transpose();
-        options.holder = label.map_err(|reason| invalid(format!("holder: {reason}")))?;
-        let handover = self.handover;
-        require(
-            handover.is_none_or(|some| (1..=MOST_TIMES).contains(&some.times)),
-            "local_handover: max_times must be 1 to 1000; leave it out to have none",
-        )?;
-        require(
-            handover.is_none_or(|some| !some.time.is_zero()),
-            "local_handover: max_time must be more than zero; leave it out to have none",
-        )?;
-        options
-            .term(options.max_ttl)
-            .map_err(|error| invalid(format!("max_ttl: {error}")))?;
+        options.holder = label.map_err(|reason| Error::invalid("holder", reason))?;
+        options.term_of("max_ttl", max_ttl)?;
         options.default_ttl = self
             .default_ttl
             .unwrap_or_else(|| options.default_ttl.min(options.max_ttl));
-        options
-            .term(options.default_ttl)
-            .map_err(|error| invalid(format!("default_ttl: {error}")))?;
+        options.term_of("default_ttl", options.default_ttl)?;
         Ok(options)
     }
 }
 
-pub(super) fn invalid(reason: impl Into<String>) -> Error {
-    Error::InvalidConfig {
-        reason: reason.into(),
+/// Refuses a value of an option that is out of its bounds.
+fn within<T: PartialOrd + Copy + fmt::Debug>(
+    option: &'static str,
+    value: T,
+    bounds: impl RangeBounds<T>,
+    rule: &str,
+) -> Result<(), Error> {
+    if bounds.contains(&value) {
+        return Ok(());
     }
+    let reason = format!("{value:?} is out of bounds: {rule}");
+    Err(Error::invalid(option, reason))
 }

@@ -17,10 +17,7 @@ fn listed(setting: &str) -> &'static str {
 #[test]
 fn the_table_says_the_defaults_of_the_code() {
     let Builder {
-        options,
-        pool_size,
-        handover,
-        ..
+        options, pool_size, ..
     } = Builder::default();
     let span = |text: &str| humantime::parse_duration(text).unwrap();
     for (setting, value) in [
@@ -47,10 +44,6 @@ fn the_table_says_the_defaults_of_the_code() {
         ("nothing", "")
     );
     assert_eq!((listed("holder"), options.holder), ("none", None));
-    assert_eq!(
-        (listed("local_handover"), handover.is_none()),
-        ("off", true)
-    );
 }
 
 #[test]

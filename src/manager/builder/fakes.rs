@@ -1,7 +1,6 @@
 //! Fake nodes in place of servers.
 
 use super::Builder;
-use super::build::invalid;
 use super::spec::NodeSpec;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -49,7 +48,8 @@ pub(super) fn common_clock(specs: &[(String, NodeSpec)]) -> Result<Clock, Error>
         (None, Some(_)) | (Some(_), None) => false,
     };
     if !clocks.all(same) {
-        return Err(invalid(
+        return Err(Error::invalid(
+            "nodes",
             "the nodes are on different clocks; make all of them with FakeNode::cluster_on and one FakeClock",
         ));
     }

@@ -29,7 +29,7 @@ impl Builder {
     /// assert!(builder.clone().build().is_ok());
     /// // One server, twice.
     /// let result = builder.node("redis://10.0.0.1:6379").build();
-    /// assert!(matches!(result, Err(Error::InvalidConfig { .. })));
+    /// assert!(matches!(result, Err(Error::Invalid { field: "nodes", .. })));
     /// ```
     pub fn node(mut self, url: impl AsRef<str>) -> Self {
         self.nodes.push(NodeSpec::parse(url.as_ref()));
@@ -81,7 +81,7 @@ impl Builder {
     /// use redlatch::{Error, LockManager, Tls};
     /// let tls = Tls::default().root_certificates("not a PEM text");
     /// let result = LockManager::builder().node("rediss://10.0.0.1").tls(tls).build();
-    /// assert!(matches!(result, Err(Error::InvalidConfig { .. })));
+    /// assert!(matches!(result, Err(Error::Invalid { field: "tls", .. })));
     /// ```
     #[cfg(feature = "tls-rustls")]
     pub fn tls(mut self, tls: Tls) -> Self {

@@ -3,55 +3,33 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::command::probe;
-use super::super::exchange::{Asked, MayBeLate};
-use super::super::request::{Kind, Rule};
+use super::super::doubles::{self, Double, Nobody, SECOND};
+use super::super::exchange::Asked;
+use super::super::reply::Verb;
+use super::super::request::Kind;
 use super::super::slot::Slot;
-use super::super::{Setup, lanes};
 use super::*;
-use crate::clock::{Clock, FakeClock, Timers, one_thread};
+use crate::clock::FakeClock;
 use crate::spans::Caller;
 use crate::sync::AtomicBool;
 use crate::wire::resp::Reply;
-use crate::wire::transport::{Connect, Transport};
-
-const SECOND: Duration = Duration::from_secs(1);
-
-struct Nobody;
-
-impl MayBeLate for Nobody {
-    fn is_late(&self) {}
-}
 
 /// A server that takes in nothing in time, and how often it was connected to.
 #[derive(Clone, Default)]
 struct Slow(Arc<AtomicU32>);
 
-impl Connect for Slow {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+impl Double for Slow {
+    fn connected(&self) -> Result<Self, NodeError> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Ok(Box::new(self.clone()))
+        Ok(self.clone())
     }
-}
 
-impl Transport for Slow {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
+    fn take_in(&mut self, _: &[u8]) -> Result<(), NodeError> {
         Err(NodeError::TimedOut)
     }
 
-    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
-        false
-    }
-
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         Err(NodeError::TimedOut)
-    }
-
-    fn has_surplus(&self) -> bool {
-        false
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
     }
 }
 
@@ -63,19 +41,9 @@ fn traces(
     waited: Duration,
     check: impl FnOnce(Checkout<'_>),
 ) -> Vec<Trace> {
-    let clock = FakeClock::new();
-    let node = Node::new(Setup {
-        name: "node".into(),
-        connector: Box::new(server.clone()),
-        pool_size: 1,
-        common_lanes: Arc::new(lanes(1)),
-        timeout: SECOND,
-        clock: &Clock::from(clock.clone()),
-        timers: &Timers::Virtual(Arc::new(clock)),
-        thread: &one_thread("checkouts"),
-    });
+    let node = doubles::node(server.clone(), &FakeClock::new(), |_| ());
     let (packed, caller, began) = (probe(), Caller::here(), node.now());
-    let request = |kind| Request::new(&packed, kind, Rule::any());
+    let request = |kind| Request::new(&packed, kind, Verb::Other);
     let requests: Vec<Request<'_>> = kinds.into_iter().map(request).collect();
     let asked = |request| Asked {
         request,

@@ -12,16 +12,17 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::super::command::{Command, Keys, probe};
-use super::super::request::{Again, Kind, Rule};
+use super::super::Node;
+use super::super::command::probe;
+use super::super::doubles::{self, Double};
+use super::super::reply::{Said, Verb};
+use super::super::request::{Again, Kind};
 use super::super::round::exchange;
-use super::super::{Node, Setup, lanes};
 use super::*;
-use crate::clock::{FakeClock, Timers, one_thread};
+use crate::clock::FakeClock;
 use crate::error::NodeError;
-use crate::wire::pack::Packed;
 use crate::wire::resp::ServerError;
-use crate::wire::transport::{Connect, Transport, closed, unconnected};
+use crate::wire::transport::{closed, unconnected};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -65,12 +66,8 @@ struct Server {
     /// Asked for a vote while the next connection is made.
     meanwhile: Arc<Mutex<Option<Weak<Node>>>>,
     answer: Arc<Mutex<Option<Result<Reply, NodeError>>>>,
-}
-
-struct Line {
-    does: Does,
-    /// How many replies were read.
-    read: u32,
+    /// Of a connection: what the server does with it, and how many replies were read.
+    line: (Does, u32),
 }
 
 impl Server {
@@ -83,8 +80,8 @@ impl Server {
     }
 }
 
-impl Connect for Server {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+impl Double for Server {
+    fn connected(&self) -> Result<Self, NodeError> {
         self.connections.fetch_add(1, Ordering::SeqCst);
         let meanwhile = self.meanwhile.lock().take();
         if let Some(node) = meanwhile.and_then(|node| node.upgrade()) {
@@ -106,24 +103,17 @@ impl Connect for Server {
             | Does::TurnsAway
             | Does::Loads
             | Does::IsInACluster
-            | Does::IsNoRedis => Ok(Box::new(Line { does, read: 0 })),
+            | Does::IsNoRedis => Ok(Self {
+                line: (does, 0),
+                ..self.clone()
+            }),
         }
     }
-}
 
-impl Transport for Line {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
-        true
-    }
-
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         let error = |text| Ok(Reply::Error(ServerError::new(text)));
-        self.read += 1;
-        match (self.does, self.read) {
+        self.line.1 += 1;
+        match self.line {
             (Does::IsNoRedis, _) => Err(NodeError::protocol(NO_REPLY)),
             (Does::IsInACluster, _) => Ok(Reply::Text("CLUSTER".into())),
             (Does::Loads, _) => error("LOADING wait"),
@@ -132,14 +122,6 @@ impl Transport for Line {
             (Does::Works, _) => Ok(Reply::Int(1)),
             _ => Err(closed(io::ErrorKind::ConnectionReset)),
         }
-    }
-
-    fn has_surplus(&self) -> bool {
-        false
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
     }
 }
 
@@ -151,41 +133,28 @@ fn server(does: Does, timeout: Duration) -> (Server, Arc<Node>) {
         connections: Arc::default(),
         meanwhile: Arc::default(),
         answer: Arc::default(),
+        line: (does, 0),
     };
-    let node = Node::new(Setup {
-        name: "node".into(),
-        connector: Box::new(server.clone()),
-        pool_size: 2,
-        common_lanes: Arc::new(lanes(2)),
-        timeout,
-        clock: &Clock::from(clock.clone()),
-        // The probes would be tries of their own.
-        timers: &Timers::Virtual(Arc::new(FakeClock::new())),
-        thread: &one_thread("gates"),
+    // The probes would be tries of their own.
+    let time = FakeClock::new();
+    let clock = Clock::from(clock);
+    let node = doubles::node_on(&clock, server.clone(), &time, |setup| {
+        setup.pool_size = 2;
+        setup.timeout = timeout;
     });
-    while !node.has_its_slots() {
-        std::thread::yield_now();
-    }
     (server, node)
 }
 
 fn ask(node: &Node, kind: Kind<'_>) -> Result<Reply, NodeError> {
-    exchange(node, &Request::new(&probe(), kind, Rule::any())).result
-}
-
-fn undo() -> Packed {
-    let command = Command {
-        keys: &Keys::Lock("job".into()),
-        value: b"token",
-        fence: None,
-    };
-    command.release()
+    exchange(node, &Request::new(&probe(), kind, Verb::Other))
+        .result
+        .map(Said::into_reply)
 }
 
 fn vote(node: &Node) -> Result<Reply, NodeError> {
     let kind = Kind::Acquire {
         again: Again::Packed(probe()),
-        undo: Cow::Owned(undo()),
+        undo: Cow::Owned(doubles::release_of("job")),
     };
     ask(node, kind)
 }

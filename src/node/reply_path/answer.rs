@@ -180,13 +180,16 @@ impl Verb {
             Self::Release if reply == b":2\r\n" => Some(Outcome::Granted),
             Self::Probe if is_refusal => Some(Outcome::Granted),
             _ if is_refusal => Some(Outcome::Refused),
-            Self::Acquire => (reply == b"$-1\r\n" || reply == b"*-1\r\n").then_some(Outcome::Held),
+            Self::Acquire if reply == b"$-1\r\n" || reply == b"*-1\r\n" => Some(Outcome::Held),
             Self::Probe => None,
-            Self::Release | Self::Extend if let Some((pttl, readers)) = two_numbers(reply) => {
+            // A second acquire is a script, which says who has the lock.
+            Self::Acquire | Self::Release | Self::Extend
+                if let Some((pttl, readers)) = two_numbers(reply) =>
+            {
                 let are_whole = [pttl, readers].into_iter().all(is_whole_number);
                 are_whole.then_some(Outcome::Held)
             }
-            Self::Release | Self::Extend => {
+            Self::Acquire | Self::Release | Self::Extend => {
                 let (line, has_value) = match second_line(reply) {
                     Some(line) => (line, true),
                     None => (
@@ -199,7 +202,7 @@ impl Verb {
                 match number {
                     _ if !is_canonical => None,
                     -3 | -2 if has_value => None,
-                    -2 => Some(Outcome::Missing),
+                    -2 => (self != Self::Acquire).then_some(Outcome::Missing),
                     -1 | -3 => Some(Outcome::NotALock),
                     0.. => Some(Outcome::Held),
                     _ => None,

@@ -8,18 +8,19 @@ use std::thread;
 use parking_lot::Mutex;
 use redlatch_testing::{eventually, within};
 
-use super::super::command::{Command, Keys, probe};
+use super::super::command::probe;
+use super::super::doubles::{self, Double};
+use super::super::lanes;
 use super::super::release::release_all;
-use super::super::request::{Again, Kind, Rule};
-use super::super::{Setup, lanes};
+use super::super::reply::Verb;
+use super::super::request::{Again, Kind};
 use super::*;
-use crate::clock::{self, FakeClock, Timers, VirtualTime, one_thread};
+use crate::clock::{self, FakeClock, VirtualTime};
 use crate::error::Vote;
 use crate::fake::FakeNode;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
-use crate::wire::transport::{Connect, Transport};
 
 /// A server on a clock that goes on while a thread waits for its replies.
 #[derive(Clone)]
@@ -31,18 +32,8 @@ struct Server {
     waits: Arc<Mutex<Vec<bool>>>,
 }
 
-impl Connect for Server {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-        Ok(Box::new(self.clone()))
-    }
-}
-
-impl Transport for Server {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn is_ready(&mut self, until: Timestamp, _: Timestamp) -> bool {
+impl Double for Server {
+    fn has_a_reply(&mut self, until: Timestamp) -> bool {
         if !self.is_silent.load(Ordering::SeqCst) {
             return true;
         }
@@ -52,20 +43,12 @@ impl Transport for Server {
         false
     }
 
-    fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
-        if self.is_ready(deadline, deadline) {
+    fn reply(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
+        if self.has_a_reply(deadline) {
             Ok(Reply::Int(1))
         } else {
             Err(NodeError::TimedOut)
         }
-    }
-
-    fn has_surplus(&self) -> bool {
-        false
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
     }
 }
 
@@ -78,48 +61,18 @@ fn server() -> Server {
     }
 }
 
-/// A node with one slot, which is there.
+/// A node with one slot.
 fn node(server: &Server, timeout: Duration) -> Arc<Node> {
-    node_at(Box::new(server.clone()), server, timeout)
-}
-
-fn node_at(connector: Box<dyn Connect>, server: &Server, timeout: Duration) -> Arc<Node> {
-    node_with(
-        connector,
-        server,
-        timeout,
-        &Clock::from(server.clock.clone()),
-    )
-}
-
-fn node_with(
-    connector: Box<dyn Connect>,
-    server: &Server,
-    timeout: Duration,
-    clock: &Clock,
-) -> Arc<Node> {
-    let node = Node::new(Setup {
-        name: "node".into(),
-        connector,
-        pool_size: 1,
-        common_lanes: Arc::clone(&server.lanes),
-        timeout,
-        clock,
-        timers: &Timers::Virtual(Arc::new(server.clock.clone())),
-        thread: &one_thread("rounds"),
-    });
-    within(Duration::from_mins(1), move || {
-        while !node.has_its_slots() {
-            thread::yield_now();
-        }
-        node
+    doubles::node(server.clone(), &server.clock, |setup| {
+        setup.timeout = timeout;
+        setup.common_lanes = Arc::clone(&server.lanes);
     })
 }
 
 #[test]
 fn a_request_goes_with_those_to_the_same_nodes() {
     let packed = probe();
-    let request = Request::new(&packed, Kind::Extend, Rule::any());
+    let request = Request::new(&packed, Kind::Extend, Verb::Other);
     let job = |asked: &[bool]| Batched {
         request: request.for_others().unwrap(),
         asked: asked.into(),
@@ -141,7 +94,7 @@ fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
         let servers = [first, second];
         let nodes = [0, 1].map(|at| node(&servers[at], Duration::from_millis(50)));
         let packed = probe();
-        let request = Request::new(&packed, Kind::Extend, Rule::any());
+        let request = Request::new(&packed, Kind::Extend, Verb::Other);
         let answer_in_time = || {
             let nodes = nodes.iter().map(|node| (&**node, true));
             let answers = exchange_all(nodes, &request).into_iter();
@@ -164,24 +117,19 @@ fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
 }
 
 fn an_undo() -> Packed {
-    let command = Command {
-        keys: &Keys::Lock("job".into()),
-        value: b"token",
-        fence: None,
-    };
-    command.release()
+    doubles::release_of("job")
 }
 
 #[test]
 fn a_round_to_a_node_in_this_process_waits_for_no_other() {
     let server = server();
     let fake = FakeNode::cluster_on(1, &server.clock).remove(0);
-    let node = node_at(Box::new(fake), &server, Duration::from_millis(50));
+    let node = doubles::node(fake, &server.clock, |_| ());
     // All lanes are taken.
     let lane = node.lanes.try_enter(|_| false, MOST);
     assert!(lane.is_some());
     let packed = probe();
-    let answer = exchange(&node, &Request::new(&packed, Kind::Extend, Rule::any()));
+    let answer = exchange(&node, &Request::new(&packed, Kind::Extend, Verb::Other));
     assert!(answer.result.is_ok());
     assert_eq!(server.clock.elapsed(), Duration::ZERO);
 }
@@ -199,7 +147,7 @@ fn a_round_waits_half_of_the_node_timeout_for_a_connection_and_then_only_what_in
             undo: Cow::Borrowed(&undo),
         };
         [acquire, Kind::Release]
-            .map(|kind| exchange(&asked, &Request::new(&packed, kind, Rule::any())).result)
+            .map(|kind| exchange(&asked, &Request::new(&packed, kind, Verb::Other)).result)
     });
     assert!(
         matches!(&results, [Err(NodeError::PoolExhausted), Ok(_)]),
@@ -255,8 +203,10 @@ fn the_wait_for_a_connection_is_a_part_of_the_time_that_an_acquire_has_for_the_n
         reads: Mutex::default(),
     });
     let time: Arc<dyn VirtualTime> = watched.clone();
-    let connector = Box::new(server.clone());
-    let node = node_with(connector, &server, MINUTE, &Clock::Virtual(time));
+    let time = Clock::Virtual(time);
+    let node = doubles::node_on(&time, server.clone(), &server.clock, |setup| {
+        setup.timeout = MINUTE;
+    });
     watched.node.set(Arc::downgrade(&node)).unwrap();
     let taken = node.pool.try_get().unwrap();
     let asked = Arc::clone(&node);
@@ -266,7 +216,7 @@ fn the_wait_for_a_connection_is_a_part_of_the_time_that_an_acquire_has_for_the_n
             again: Again::Packed(probe()),
             undo: Cow::Borrowed(&undo),
         };
-        exchange(&asked, &Request::new(&packed, acquire, Rule::any()))
+        exchange(&asked, &Request::new(&packed, acquire, Verb::Other))
     });
     // Its time has begun, and it waits for the connection, which comes when some of the time is over.
     assert!(eventually(MINUTE, || watched.was_read_without_a_lane()));
@@ -285,22 +235,8 @@ struct Deadly {
     is_introduced: bool,
 }
 
-impl Connect for Deadly {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
-        Ok(Box::new(self.clone()))
-    }
-}
-
-impl Transport for Deadly {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
-        true
-    }
-
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+impl Double for Deadly {
+    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         if !self.is_introduced {
             self.is_introduced = true;
             return Ok(Reply::Nil);
@@ -310,21 +246,14 @@ impl Transport for Deadly {
         assert!(had_killed, "as it should be");
         Ok(Reply::Array(vec![Reply::Int(-2)]))
     }
-
-    fn has_surplus(&self) -> bool {
-        false
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
-    }
 }
 
 #[test]
 fn of_a_release_that_a_thread_sent_which_then_panicked_a_missing_key_says_nothing() {
-    let server = server();
-    let connector = Box::new(Deadly::default());
-    let node = node_with(connector, &server, MINUTE, &Clock::system());
+    let (clock, time) = (Clock::system(), FakeClock::new());
+    let node = doubles::node_on(&clock, Deadly::default(), &time, |setup| {
+        setup.timeout = MINUTE;
+    });
     let release = |node: &Node| {
         let mut released = release_all([(node, true)].into_iter(), &an_undo(), MINUTE).nodes;
         released.remove(0).vote

@@ -7,20 +7,19 @@ use std::sync::atomic::AtomicU32;
 
 use parking_lot::Mutex;
 
-use super::super::command::{Command, Keys, probe};
-use super::super::exchange::{Exchange, MayBeLate};
-use super::super::request::{Again, Kind, Request, Rule};
+use super::super::Node;
+use super::super::command::probe;
+use super::super::doubles::{self, Double, Nobody, SECOND};
+use super::super::exchange::Exchange;
+use super::super::reply::{Said, Verb};
+use super::super::request::{Again, Kind, Request};
 use super::super::round::exchange;
-use super::super::{Node, Setup, lanes};
 use super::*;
-use crate::clock::{Clock, FakeClock, Timers, one_thread};
+use crate::clock::FakeClock;
 use crate::spans::Caller;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
 use crate::wire::resp::ServerError;
-use crate::wire::transport::{Connect, Transport};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 enum Event {
     /// No reply comes in time.
@@ -50,20 +49,18 @@ struct Server {
     is_introduced: bool,
 }
 
-impl Connect for Server {
-    fn connect(&self, _: Timestamp) -> Result<Box<dyn Transport>, NodeError> {
+impl Double for Server {
+    fn connected(&self) -> Result<Self, NodeError> {
         self.connections.fetch_add(1, Ordering::SeqCst);
-        Ok(Box::new(self.clone()))
+        Ok(self.clone())
     }
-}
 
-impl Transport for Server {
-    fn send(&mut self, bytes: &[u8], _: Timestamp) -> Result<(), NodeError> {
+    fn take_in(&mut self, bytes: &[u8]) -> Result<(), NodeError> {
         self.sent.lock().push(bytes.to_vec());
         Ok(())
     }
 
-    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
+    fn has_a_reply(&mut self, _: Timestamp) -> bool {
         let mut events = self.events.lock();
         let is_late = matches!(events.front(), Some(Late));
         if is_late {
@@ -72,7 +69,7 @@ impl Transport for Server {
         !is_late
     }
 
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         self.received.fetch_add(1, Ordering::SeqCst);
         if !self.is_introduced {
             self.is_introduced = true;
@@ -86,44 +83,23 @@ impl Transport for Server {
             Some(Late) | None => Err(NodeError::TimedOut),
         }
     }
-
-    fn has_surplus(&self) -> bool {
-        false
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
-    }
 }
 
 fn server(events: impl IntoIterator<Item = Event>) -> (Server, Arc<Node>) {
     let server = Server::default();
     server.events.lock().extend(events);
-    let clock = FakeClock::new();
-    let node = Node::new(Setup {
-        name: "node".into(),
-        connector: Box::new(server.clone()),
-        pool_size: 1,
-        common_lanes: Arc::new(lanes(1)),
-        timeout: SECOND,
-        clock: &Clock::from(clock.clone()),
-        timers: &Timers::Virtual(Arc::new(clock)),
-        thread: &one_thread("lists"),
-    });
+    let node = doubles::node(server.clone(), &FakeClock::new(), |_| ());
     (server, node)
 }
 
 fn ask(node: &Node, packed: &Packed, kind: Kind<'_>) -> Result<Reply, NodeError> {
-    exchange(node, &Request::new(packed, kind, Rule::any())).result
+    exchange(node, &Request::new(packed, kind, Verb::Other))
+        .result
+        .map(Said::into_reply)
 }
 
 fn an_undo() -> Packed {
-    let command = Command {
-        keys: &Keys::Lock("job".into()),
-        value: b"token",
-        fence: None,
-    };
-    command.release()
+    doubles::release_of("job")
 }
 
 fn acquire(undo: &Packed) -> Kind<'_> {
@@ -194,19 +170,10 @@ fn a_wait_that_is_given_up_reads_nothing_more() {
     assert_eq!(server.received.load(Ordering::SeqCst), 0);
 }
 
-struct Nobody;
-
-impl MayBeLate for Nobody {
-    fn is_late(&self) {}
-}
-
 #[test]
 fn a_reply_that_comes_after_the_undo_of_its_request_answers_nothing() {
     // The introduction is there when the time of the first request is over.
     let (_, node) = server([Late, Event::Reply(Reply::Okay), number(1)]);
-    while !node.has_its_slots() {
-        std::thread::yield_now();
-    }
     let (packed, undo, caller) = (probe(), an_undo(), Caller::here());
     let listen = Kind::Listen {
         bell: "bell",
@@ -215,7 +182,7 @@ fn a_reply_that_comes_after_the_undo_of_its_request_answers_nothing() {
         given_up: None,
     };
     let requests = [acquire(&undo), listen];
-    let requests = requests.map(|kind| Request::new(&packed, kind, Rule::any()));
+    let requests = requests.map(|kind| Request::new(&packed, kind, Verb::Other));
     let all = requests.each_ref().map(|request| Asked {
         request,
         since: node.now(),
@@ -231,5 +198,5 @@ fn a_reply_that_comes_after_the_undo_of_its_request_answers_nothing() {
     let [first, second] = answers.map(Option::unwrap);
     assert!(matches!(first.result, Err(NodeError::TimedOut)));
     assert_eq!(first.trace, Trace::Undone);
-    assert_eq!(second.result.unwrap(), Reply::Int(1));
+    assert_eq!(second.result.unwrap().into_reply(), Reply::Int(1));
 }

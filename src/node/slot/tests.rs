@@ -5,39 +5,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use r2d2::ManageConnection;
 
-use super::super::command::{Command, Keys, probe};
+use super::super::command::probe;
+use super::super::doubles::{Double, release_of};
 use super::*;
 use crate::clock::Clock;
 use crate::wire::transport::closed;
 
 /// Times out once, and would then give the late reply out.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Late {
     received: Arc<AtomicU32>,
 }
 
-impl Transport for Late {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
-        true
-    }
-
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+impl Double for Late {
+    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         match self.received.fetch_add(1, Ordering::SeqCst) {
             0 => Err(NodeError::TimedOut),
             _ => Ok(Reply::Okay),
         }
-    }
-
-    fn has_surplus(&self) -> bool {
-        false
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
     }
 }
 
@@ -80,27 +65,16 @@ fn a_connection_of_an_older_generation_is_discarded() {
 }
 
 /// A server of few words: its replies, and then this error.
+#[derive(Clone)]
 struct Dictated(std::vec::IntoIter<Reply>, NodeError);
 
-impl Transport for Dictated {
-    fn send(&mut self, _: &[u8], _: Timestamp) -> Result<(), NodeError> {
-        Ok(())
-    }
-
-    fn is_ready(&mut self, _: Timestamp, _: Timestamp) -> bool {
-        true
-    }
-
-    fn recv(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
+impl Double for Dictated {
+    fn reply(&mut self, _: Timestamp) -> Result<Reply, NodeError> {
         self.0.next().ok_or_else(|| self.1.clone())
     }
 
-    fn has_surplus(&self) -> bool {
+    fn has_more(&self) -> bool {
         !self.0.as_slice().is_empty()
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        true
     }
 }
 
@@ -229,13 +203,7 @@ fn a_slot_is_of_the_generation_of_its_connection_or_of_any() {
 
 #[test]
 fn the_text_of_a_script_goes_along_once() {
-    let keys = Keys::Lock("job".into());
-    let command = Command {
-        keys: &keys,
-        value: b"token",
-        fence: None,
-    };
-    let command = command.release();
+    let command = release_of("job");
     let mut scripts = Vec::new();
     let lengths = [(); 3].map(|()| bytes_for(&command, &mut scripts).len());
     assert!(lengths[0] > lengths[1], "{lengths:?}");

@@ -111,15 +111,14 @@ fn a_server_that_has_set_the_key_under_one_name_refuses_it_under_another_as_the_
 
 #[test]
 fn of_servers_that_are_not_known_and_of_a_writer_that_waits_nothing_else_is_said() {
-    let mut writer = Vote::held(Some(Duration::from_secs(1)));
-    if let Vote::Held { writer_waits, .. } = &mut writer {
-        *writer_waits = true;
-    }
+    let writer = Vote::WriterWaits {
+        remaining: Duration::from_secs(1),
+    };
     for (server, vote) in [(None, Vote::held(None)), (Some("first"), writer)] {
         let server = server.map(Arc::from);
         let granted = ballot(0, Vote::Granted, server.clone());
         let mut ballots = [granted, ballot(1, vote, server)];
         name_own_refusals(&mut ballots);
-        assert!(matches!(ballots[1].report.vote, Vote::Held { .. }));
+        assert!(ballots[1].report.vote.is_refusal());
     }
 }

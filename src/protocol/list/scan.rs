@@ -75,7 +75,8 @@ impl Scan {
             State::UnderWay(cursor) => *cursor,
             State::NotBegun | State::Complete | State::Failed(_) => Cursor::default(),
         };
-        let (page, elapsed, server) = node.scan(cursor.at(), &names.pattern);
+        let (page, report) = node.scan(cursor.at(), &names.pattern);
+        let (elapsed, server) = (report.elapsed, report.server);
         let page = match page {
             Ok(page) => page,
             Err(error) => {

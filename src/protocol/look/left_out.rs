@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::claim::slot_key;
 use crate::fake::{FakeClock, FakeNode};
-use crate::node::command::slot_key;
 use crate::{LockManager, LockStatus};
 
 const TTL: Duration = Duration::from_secs(10);

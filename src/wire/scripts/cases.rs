@@ -51,7 +51,7 @@ impl Node {
     }
 
     fn open(&mut self) {
-        let opened = self.eval(fenced::OPEN, &["m"], &["open", HOUR, "c"]);
+        let opened = self.eval(OPEN, &["m"], &["open", HOUR, "c"]);
         assert_eq!(opened, "OK");
     }
 
@@ -84,6 +84,21 @@ impl Node {
     }
 }
 
+/// The arguments of a script with a token.
+pub(super) fn fenced<'a>(
+    value: &'a str,
+    span: &'a str,
+    how: &'a str,
+    token: &'a str,
+) -> [&'a str; 8] {
+    [value, span, how, token, HOUR, HOUR, "m", "c"]
+}
+
+/// What a [`PASS`] without a token is told: the next value, for how long, and the one that is given back.
+pub(super) fn passed<'a>(next: &'a str, ttl: &'a str, held: &'a str) -> [&'a str; 9] {
+    [next, ttl, "a", "", "", "", "", "", held]
+}
+
 fn shown(reply: &Reply) -> String {
     match reply {
         Reply::Nil => "nil".into(),
@@ -97,7 +112,7 @@ fn shown(reply: &Reply) -> String {
         Reply::Error(error) => error.code.clone(),
         Reply::Array(items) => {
             let items: Vec<String> = items.iter().map(shown).collect();
-            format!("{{{}}}", items.join(" "))
+            format!("{{{}}}", items.join(" ").trim_end())
         }
     }
 }
@@ -122,62 +137,59 @@ fn a_script_compiles_and_has_one_digest_for_each_text() {
 fn a_key_that_is_ours_when_it_is_asked_for_again_lives_for_as_long_as_was_asked_for() {
     let mut node = Node::start();
     node.run(&["SET", "a", ONE, "PX", MINUTE]);
-    assert_eq!(node.eval(RETAKE, &["a"], &[ONE, HOUR]), "OK");
+    assert_eq!(node.eval(TAKE, &["a"], &[ONE, HOUR, "a"]), "OK");
     assert_eq!(node.run(&["PTTL", "a"]), "hour");
-    assert_eq!(node.eval(RETAKE, &["a"], &[ONE, MINUTE]), "OK");
+    assert_eq!(node.eval(TAKE, &["a"], &[ONE, MINUTE, "a"]), "OK");
     assert_eq!(node.run(&["PTTL", "a"]), "hour");
-    assert_eq!(node.eval(RETAKE, &["a"], &[TWO, HOUR]), "nil");
+    assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "a"]), "{hour}");
+    assert_eq!(node.run(&["GET", "a"]), ONE);
+    assert_eq!(node.eval(TAKE, &["b"], &[TWO, HOUR, "a"]), "OK");
+    assert_eq!(node.run(&["GET", "b"]), TWO);
 }
 
 #[test]
 fn several_locks_are_taken_all_or_none_and_given_back_each() {
     let mut node = Node::start();
     let keys = ["a", "b", "c"];
-    assert_eq!(node.eval(ACQUIRE_ALL, &keys, &[ONE, MINUTE, "0"]), "OK");
+    assert_eq!(node.eval(TAKE, &keys, &[ONE, MINUTE]), "OK");
     for key in keys {
         assert_eq!(node.run(&["GET", key]), ONE);
         assert_eq!(node.run(&["PTTL", key]), "minute");
     }
     assert_eq!(
-        node.eval(ACQUIRE_ALL, &keys, &[TWO, MINUTE, "1"]),
-        "{1 {minute}}"
+        node.eval(TAKE, &keys, &[TWO, MINUTE, "a"]),
+        "{{minute} 0 0}"
     );
     assert_eq!(
-        node.eval(ACQUIRE_ALL, &["0", "1", "b"], &[TWO, MINUTE, "0"]),
-        "{3 {minute}}"
+        node.eval(TAKE, &["0", "1", "b"], &[TWO, MINUTE]),
+        "{0 0 {minute}}"
     );
     assert_eq!(node.keys(), keys);
 
     // Again: those that are ours count, and those that are missing are set.
-    assert_eq!(
-        node.eval(ACQUIRE_ALL, &keys, &[ONE, HOUR, "0"]),
-        "{1 {minute}}"
-    );
+    assert_eq!(node.eval(TAKE, &keys, &[ONE, HOUR]), "{{minute} 0 0}");
     node.run(&["DEL", "b"]);
-    assert_eq!(node.eval(ACQUIRE_ALL, &keys, &[ONE, HOUR, "1"]), "OK");
+    assert_eq!(node.eval(TAKE, &keys, &[ONE, HOUR, "a"]), "OK");
     assert_eq!(node.run(&["PTTL", "b"]), "hour");
-    assert_eq!(node.eval(ACQUIRE_ALL, &keys, &[ONE, MINUTE, "1"]), "OK");
+    assert_eq!(node.eval(TAKE, &keys, &[ONE, MINUTE, "a"]), "OK");
     assert_eq!(node.run(&["PTTL", "a"]), "hour");
-    assert_eq!(
-        node.eval(ACQUIRE_ALL, &["a", "d"], &[ONE, HOUR, "0"]),
-        "{1 {hour}}"
-    );
+    assert_eq!(node.eval(TAKE, &["a", "d"], &[ONE, HOUR]), "{{hour} 0}");
 
     node.run(&["SET", "b", TWO, "PX", MINUTE]);
     assert_eq!(
-        node.eval(EXTEND_ALL, &keys, &[ONE, HOUR]),
+        node.eval(KEEP, &keys, &[ONE, HOUR]),
         format!("{{1 {{minute {TWO}}} 1}}")
     );
     assert_eq!(node.run(&["PTTL", "c"]), "hour");
     assert_eq!(
-        node.eval(REST_ALL, &["b", "c", "d"], &[ONE, MINUTE]),
+        node.eval(DROP, &["b", "c", "d"], &[ONE, MINUTE]),
         format!("{{{{minute {TWO}}} 1 {{-2}}}}")
     );
     assert_eq!(node.run(&["GET", "c"]), format!("rest:{ONE}"));
     node.run(&["SADD", "a:redlatch:waiting", "1"]);
     node.run(&["HSET", "h", "f", "v"]);
     let bell = ["LLEN", "a:redlatch:bell"];
-    let release = (RELEASE_ALL, &["h", "a", "b"][..], &[ONE][..]);
+    let release = (DROP, &["h", "a", "b"][..], &[ONE][..]);
     let expected = format!("{{{{{{-3}} 2 {{minute {TWO}}}}} 1}}");
     assert_eq!(node.at_once(release, &[&bell]), expected);
     node.run(&["DEL", bell[1]]);
@@ -185,50 +197,54 @@ fn several_locks_are_taken_all_or_none_and_given_back_each() {
 
     // Where all are ours, whoever waits is woken as well.
     let keys = ["d", "a"];
-    assert_eq!(node.eval(ACQUIRE_ALL, &keys, &[ONE, HOUR, "0"]), "OK");
-    let release = (RELEASE_ALL, &keys[..], &[ONE][..]);
+    assert_eq!(node.eval(TAKE, &keys, &[ONE, HOUR]), "OK");
+    let release = (DROP, &keys[..], &[ONE][..]);
     assert_eq!(node.at_once(release, &[&bell]), "{{1 2} 1}");
-    assert_eq!(node.eval(ACQUIRE_ALL, &["d", "e"], &[ONE, HOUR, "0"]), "OK");
-    assert_eq!(node.eval(RELEASE_ALL, &["d", "e"], &[ONE]), "{1 1}");
+    assert_eq!(node.eval(TAKE, &["d", "e"], &[ONE, HOUR]), "OK");
+    assert_eq!(node.eval(DROP, &["d", "e"], &[ONE]), "{1 1}");
 }
 
 #[test]
 fn readers_share_a_lock_that_nobody_else_gets() {
     let mut node = Node::start();
-    assert_eq!(node.eval(READ, &["a"], &[ONE, MINUTE, "0"]), "OK");
-    assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "0"]), "OK");
+    assert_eq!(node.eval(TAKE, &["a"], &[ONE, MINUTE, "r"]), "OK");
+    assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "r"]), "OK");
     assert_eq!(node.run(&["PTTL", "a"]), "hour");
 
     assert_eq!(node.run(&["SET", "a", "x", "NX", "PX", MINUTE]), "nil");
-    for script in [RELEASE, EXTEND, REST] {
-        let arguments = [ONE, MINUTE];
-        let count = if script == RELEASE { 1 } else { 2 };
-        assert_eq!(node.eval(script, &["a"], &arguments[..count]), "{hour 2}");
+    for (script, arguments) in [
+        (TAKE, &[ONE, MINUTE, "a"][..]),
+        (KEEP, &[ONE, MINUTE]),
+        (DROP, &[ONE]),
+        (DROP, &[ONE, MINUTE]),
+    ] {
+        assert_eq!(node.eval(script, &["a"], arguments), "{hour 2}");
     }
-    assert_eq!(node.eval(PASS, &["a"], &[ONE, TWO, MINUTE]), "{hour 2}");
+    let pass = passed(TWO, MINUTE, ONE);
+    assert_eq!(node.eval(PASS, &["a"], &pass), "{{hour 2} {hour 2}}");
     assert_eq!(
-        node.eval(ACQUIRE_ALL, &["0", "a"], &[ONE, MINUTE, "1"]),
-        "{2 {hour 2}}"
+        node.eval(TAKE, &["0", "a"], &[ONE, MINUTE, "a"]),
+        "{0 {hour 2}}"
     );
-    assert_eq!(node.eval(INSPECT, &["a"], &[]), "{hour 2 minute}");
+    assert_eq!(node.eval(SHOW, &["a"], &[]), "{hour 2 minute}");
     assert_eq!(
-        node.eval(INSPECT_READ, &["a"], &[ONE]),
+        node.eval(SHOW, &["a"], &[ONE, "0", "r"]),
         format!("{{minute 40 {ONE}}}")
     );
-    assert_eq!(node.eval(INSPECT_READ, &["a"], &["other"]), "{-2}");
-    assert_eq!(node.eval(LOOK, &["a"], &["0", "0"]), "{hour 0}");
-    assert_eq!(node.eval(LOOK_READ, &["a"], &["1000", "0"]), "{-2 0}");
+    assert_eq!(node.eval(SHOW, &["a"], &["other", "0", "r"]), "{-2}");
+    assert_eq!(node.eval(LOOK, &["a"], &["0", "0"]), "{1 hour 0}");
+    assert_eq!(node.eval(LOOK, &["a"], &["1000", "0", "r"]), "{1 -2 0}");
     assert_eq!(node.keys(), ["a"]);
 
-    assert_eq!(node.eval(REREAD, &["a"], &[ONE, "1"]), "1");
-    assert_eq!(node.eval(INSPECT, &["a"], &[]), "{hour 2 minute}");
-    assert_eq!(node.eval(REREAD, &["a"], &["other", HOUR]), "{-2}");
-    assert_eq!(node.eval(UNREAD, &["a"], &[TWO]), "1");
+    assert_eq!(node.eval(KEEP, &["a"], &[ONE, "1", "r"]), "1");
+    assert_eq!(node.eval(SHOW, &["a"], &[]), "{hour 2 minute}");
+    assert_eq!(node.eval(KEEP, &["a"], &["other", HOUR, "r"]), "{-2}");
+    assert_eq!(node.eval(DROP, &["a"], &[TWO, "0", "r"]), "1");
     assert_eq!(node.run(&["PTTL", "a"]), "minute");
-    assert_eq!(node.eval(UNREAD, &["a"], &[TWO]), "{-2}");
-    assert_eq!(node.eval(REREAD, &["a"], &[ONE, HOUR]), "1");
+    assert_eq!(node.eval(DROP, &["a"], &[TWO, "0", "r"]), "{-2}");
+    assert_eq!(node.eval(KEEP, &["a"], &[ONE, HOUR, "r"]), "1");
     assert_eq!(node.run(&["PTTL", "a"]), "hour");
-    assert_eq!(node.eval(UNREAD, &["a"], &[ONE]), "1");
+    assert_eq!(node.eval(DROP, &["a"], &[ONE, "0", "r"]), "1");
     assert_eq!(node.keys(), Vec::<String>::new());
 }
 
@@ -236,12 +252,11 @@ fn readers_share_a_lock_that_nobody_else_gets() {
 fn a_reader_is_refused_by_a_string_an_intent_and_what_is_no_lock() {
     let mut node = Node::start();
     node.run(&["SET", "a", TWO, "PX", MINUTE]);
-    for (script, rest) in [
-        (READ, &[MINUTE, "0"][..]),
-        (REREAD, &[MINUTE]),
-        (UNREAD, &[]),
+    for (script, arguments) in [
+        (TAKE, [ONE, MINUTE, "r"]),
+        (KEEP, [ONE, MINUTE, "r"]),
+        (DROP, [ONE, "0", "r"]),
     ] {
-        let arguments = [&[ONE], rest].concat();
         assert_eq!(
             node.eval(script, &["a"], &arguments),
             format!("{{minute {TWO}}}")
@@ -253,12 +268,7 @@ fn a_reader_is_refused_by_a_string_an_intent_and_what_is_no_lock() {
         // Of a set that lost its time, the value of the last reader.
         node.run(&["ZADD", "z1", "4", TWO, "5", ONE]);
         let lost = format!("{{-1 {ONE}}}");
-        for script in [script, RELEASE, INSPECT] {
-            let arguments = match script {
-                RELEASE => &[ONE][..],
-                INSPECT => &[],
-                _ => &arguments,
-            };
+        for (script, arguments) in [(script, &arguments[..]), (DROP, &[ONE]), (SHOW, &[])] {
             assert_eq!(node.eval(script, &["z1"], arguments), lost);
         }
         // Foreign sets: no value at the end, an end that is no whole ms.
@@ -272,44 +282,44 @@ fn a_reader_is_refused_by_a_string_an_intent_and_what_is_no_lock() {
             let before = node.run(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
             assert_eq!(node.eval(script, &[key], &arguments), "{-3}", "{key}");
             assert_eq!(node.run(&["ZRANGE", key, "0", "-1", "WITHSCORES"]), before);
-            assert_eq!(node.eval(RELEASE, &[key], &[ONE]), "{-3}");
+            assert_eq!(node.eval(DROP, &[key], &[ONE]), "{-3}");
         }
     }
-    assert_eq!(node.eval(INSPECT_READ, &["a"], &[ONE]), "{-2}");
-    assert_eq!(node.eval(LOOK_READ, &["a"], &["0", "0"]), "{minute 0}");
-    assert_eq!(node.eval(LOOK_READ, &["b"], &["0", "0"]), "{-1 0}");
-    assert_eq!(node.eval(LOOK_READ, &["z1"], &["0", "0"]), "{-1 0}");
-    assert_eq!(node.eval(LOOK_READ, &["z2"], &["0", "0"]), "{minute 0}");
+    assert_eq!(node.eval(SHOW, &["a"], &[ONE, "0", "r"]), "{-2}");
+    assert_eq!(node.eval(LOOK, &["a"], &["0", "0", "r"]), "{1 minute 0}");
+    assert_eq!(node.eval(LOOK, &["b"], &["0", "0", "r"]), "{1 -1 0}");
+    assert_eq!(node.eval(LOOK, &["z1"], &["0", "0", "r"]), "{1 -1 0}");
+    assert_eq!(node.eval(LOOK, &["z2"], &["0", "0", "r"]), "{1 minute 0}");
 }
 
 #[test]
 fn members_whose_time_is_over_don_t_count_and_go_when_a_reader_comes() {
     let mut node = Node::start();
     let dead = "3333333333333333333333333333333333333333";
-    node.eval(READ, &["a"], &[ONE, HOUR, "0"]);
+    node.eval(TAKE, &["a"], &[ONE, HOUR, "r"]);
     node.run(&["ZADD", "a", "1700000000000", dead]);
-    assert_eq!(node.eval(RELEASE, &["a"], &[TWO]), "{hour 1}");
-    assert_eq!(node.eval(INSPECT, &["a"], &[]), "{hour 1 hour}");
+    assert_eq!(node.eval(DROP, &["a"], &[TWO]), "{hour 1}");
+    assert_eq!(node.eval(SHOW, &["a"], &[]), "{hour 1 hour}");
     for (script, arguments) in [
-        (UNREAD, &[dead][..]),
-        (REREAD, &[dead, MINUTE]),
-        (INSPECT_READ, &[dead]),
+        (DROP, [dead, "0", "r"]),
+        (KEEP, [dead, MINUTE, "r"]),
+        (SHOW, [dead, "0", "r"]),
     ] {
-        assert_eq!(node.eval(script, &["a"], arguments), "{-2}");
+        assert_eq!(node.eval(script, &["a"], &arguments), "{-2}");
     }
     assert_eq!(node.run(&["ZCARD", "a"]), "2");
-    node.eval(READ, &["a"], &[TWO, MINUTE, "0"]);
+    node.eval(TAKE, &["a"], &[TWO, MINUTE, "r"]);
     assert_eq!(
         node.run(&["ZRANGE", "a", "0", "-1"]),
         format!("{{{TWO} {ONE}}}")
     );
     // One that comes again after its time is a new one.
     node.run(&["ZADD", "a", "1700000000000", dead]);
-    assert_eq!(node.eval(READ, &["a"], &[dead, HOUR, "1"]), "OK");
+    assert_eq!(node.eval(TAKE, &["a"], &[dead, HOUR, "ra"]), "OK");
     assert_eq!(node.run(&["ZCARD", "a"]), "3");
     // With the last living one the dead ones go.
     node.run(&["ZADD", "a", "1700000000000", dead]);
-    node.eval(UNREAD, &["a"], &[ONE]);
-    assert_eq!(node.eval(UNREAD, &["a"], &[TWO]), "1");
+    node.eval(DROP, &["a"], &[ONE, "0", "r"]);
+    assert_eq!(node.eval(DROP, &["a"], &[TWO, "0", "r"]), "1");
     assert_eq!(node.keys(), Vec::<String>::new());
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::cases::{HOUR, MINUTE, Node, ONE, TWO};
-use super::{EXTEND, INSPECT, INSPECT_READ, LOOK, LOOK_READ, READ, RELEASE, REREAD, UNREAD};
+use super::{DROP, KEEP, LOOK, SHOW, TAKE};
 
 /// In 2033, in ms.
 const FAR: &str = "2000000000000";
@@ -42,19 +42,19 @@ fn fill(node: &mut Node, readers: u64, end: &str) {
 
 fn act(node: &mut Node) {
     for _ in 0..20 {
-        node.eval(READ, &["a"], &[ONE, HOUR, "0"]);
-        node.eval(READ, &["a"], &[TWO, MINUTE, "1"]);
+        node.eval(TAKE, &["a"], &[ONE, HOUR, "r"]);
+        node.eval(TAKE, &["a"], &[TWO, MINUTE, "ra"]);
         // Always longer than before, also within the same ms.
-        node.eval(REREAD, &["a"], &[ONE, "7200000"]);
-        node.eval(INSPECT_READ, &["a"], &[ONE]);
-        node.eval(LOOK_READ, &["a"], &["0", "0"]);
+        node.eval(KEEP, &["a"], &[ONE, "7200000", "r"]);
+        node.eval(SHOW, &["a"], &[ONE, "0", "r"]);
+        node.eval(LOOK, &["a"], &["0", "0", "r"]);
         node.eval(LOOK, &["a"], &["0", "0"]);
-        node.eval(INSPECT, &["a"], &[]);
-        for (script, arguments) in [(RELEASE, &[ONE][..]), (EXTEND, &[ONE, HOUR])] {
+        node.eval(SHOW, &["a"], &[]);
+        for (script, arguments) in [(DROP, &[ONE][..]), (KEEP, &[ONE, HOUR])] {
             node.eval(script, &["a"], arguments);
         }
-        node.eval(UNREAD, &["a"], &[TWO]);
-        node.eval(UNREAD, &["a"], &[ONE]);
+        node.eval(DROP, &["a"], &[TWO, "0", "r"]);
+        node.eval(DROP, &["a"], &[ONE, "0", "r"]);
     }
 }
 
@@ -95,8 +95,8 @@ fn thousands_of_readers_whose_time_is_over_go_with_the_next_reader() {
     let mut node = Node::start();
     fill(&mut node, 5_000, "1700000000000");
     // The last of them is over, so the key is only there because nobody has told it.
-    assert_eq!(node.eval(RELEASE, &["a"], &[ONE]), "{time 0}");
-    assert_eq!(node.eval(READ, &["a"], &[ONE, HOUR, "0"]), "OK");
+    assert_eq!(node.eval(DROP, &["a"], &[ONE]), "{time 0}");
+    assert_eq!(node.eval(TAKE, &["a"], &[ONE, HOUR, "r"]), "OK");
     assert_eq!(node.run(&["ZCARD", "a"]), "1");
     assert_eq!(node.run(&["PTTL", "a"]), "hour");
 }

@@ -1,26 +1,55 @@
--- KEYS: 1 lock or semaphore   ARGV: 1 announced_ms 2 when_free 3 permits, of a semaphore
-local left, free = nil, ARGV[3] and ''
-if not free then left = redis.call('PTTL', KEYS[1]) end
-for slot = 0, (ARGV[3] or 0) - 1 do
-  local its = redis.call('PTTL', KEYS[1] .. ':redlatch:slot:' .. slot)
-  free = free .. (its == -2 and '1' or '0')
-  if not left or left == -1 or (its ~= -1 and its < left) then left = its end
+local function announce(name, member, span)
+  local waiting = name .. ':redlatch:waiting'
+  local added = redis.pcall('SADD', waiting, member)
+  if type(added) == 'table' then return 0 end
+  if added == 1 and member == 'r' then redis.pcall('DEL', name .. ':redlatch:bell:read') end
+  local announced = redis.pcall('PTTL', waiting)
+  if type(announced) == 'number' and announced >= tonumber(span) then return 1 end
+  if redis.pcall('PEXPIRE', waiting, span) == 1 then return 1 end
+  redis.pcall('DEL', waiting)
+  return 0
 end
-if left == -2 and not free then
-  local rung = redis.pcall('PTTL', KEYS[1] .. ':redlatch:bell:read')
-  if type(rung) == 'number' and rung >= 0 then left = rung end
-end
-if left == -2 and ARGV[2] == '1' and redis.pcall('EXISTS', KEYS[1] .. ':redlatch:bell') == 1 then return {-3, 0, free} end
-if ARGV[1] == '0' or (left < 0 and ARGV[2] == '0') then return {left, 0, free} end
-if not free and (ARGV[2] == '2' or left >= 0 and redis.pcall('TYPE', KEYS[1]).ok == 'zset') then
-  if ARGV[2] == '1' then
-    left = math.min(left, 20)
-  else
-    local intent, span = KEYS[1] .. ':redlatch:intent', math.min(ARGV[1], 60000)
-    local intended = redis.pcall('PTTL', intent)
-    local is_good = type(intended) == 'table' or intended >= span and intended <= 60000
-    if not is_good then redis.pcall('SET', intent, '1', 'PX', span) end
-    if ARGV[2] == '2' then return {left, 0} end
+local span, when_free, permits, at = ARGV[1], ARGV[2], ARGV[4], 1
+for i, lock in ipairs(KEYS) do
+  if KEYS[2] and redis.call('PTTL', lock) ~= -2 then
+    at = i
+    break
   end
 end
-return {left, announce(KEYS[1], '1', ARGV[1]), free}
+local lock, left, free = KEYS[at], nil, ''
+if permits then
+  for slot = 0, permits - 1 do
+    local its = redis.call('PTTL', lock .. ':redlatch:slot:' .. slot)
+    free = free .. (its == -2 and '1' or '0')
+    if not left or left == -1 or (its ~= -1 and its < left) then left = its end
+  end
+else
+  left = redis.call('PTTL', lock)
+end
+if has('r') then
+  if left >= 0 and redis.call('TYPE', lock).ok == 'zset' and last_end(lock) then left = -2 end
+  if left == -2 then
+    local intended = redis.pcall('PTTL', lock .. ':redlatch:intent')
+    if type(intended) == 'number' and intended >= 0 and intended <= 60000 then left = intended end
+  end
+  if span == '0' or (left < 0 and when_free ~= '1') then return {at, left, 0, free} end
+  return {at, left, announce(lock, 'r', span), free}
+end
+if left == -2 and not permits then
+  local rung = redis.pcall('PTTL', lock .. ':redlatch:bell:read')
+  if type(rung) == 'number' and rung >= 0 then left = rung end
+end
+if left == -2 and when_free == '1' and redis.pcall('EXISTS', lock .. ':redlatch:bell') == 1 then return {at, -3, 0, free} end
+if span == '0' or (left < 0 and when_free == '0') then return {at, left, 0, free} end
+if not permits and (when_free == '2' or left >= 0 and redis.pcall('TYPE', lock).ok == 'zset') then
+  if when_free == '1' then
+    left = math.min(left, 20)
+  else
+    local intent, intends = lock .. ':redlatch:intent', math.min(span, 60000)
+    local intended = redis.pcall('PTTL', intent)
+    local is_good = type(intended) == 'table' or intended >= intends and intended <= 60000
+    if not is_good then redis.pcall('SET', intent, '1', 'PX', intends) end
+    if when_free == '2' then return {at, left, 0, free} end
+  end
+end
+return {at, left, announce(lock, '1', span), free}

@@ -4,7 +4,8 @@ local function find(lock, value)
   local its = last > 0 and redis.call('ZSCORE', lock, value)
   return last, now_ms(), its and tonumber(its) or -1
 end
-local function keep(lock, value, ends, last, its)
+local function note(lock, ends, last, its)
+  local value = ARGV[1]
   if ends >= 1e15 then return {err = "ERR invalid expire time in 'pexpireat' command"} end
   local text = whole(ends)
   if its < 0 and redis.call('ZADD', lock, 'NX', text, value) == 0 then its = tonumber(redis.call('ZSCORE', lock, value)) end

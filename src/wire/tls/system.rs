@@ -26,7 +26,7 @@ pub(super) fn roots() -> Result<RootCertStore, String> {
     if store.is_empty() {
         let why = found.errors.first().map(|error| format!(" ({error})"));
         return Err(format!(
-            "tls: this system trusts no certificate{}; give one with Tls::root_certificates, or install the \
+            "this system trusts no certificate{}; give one with Tls::root_certificates, or install the \
              certificates of the system",
             why.unwrap_or_default()
         ));
@@ -38,15 +38,13 @@ pub(super) fn roots() -> Result<RootCertStore, String> {
 fn check_file(file: &Path) -> Result<(), String> {
     let found = load_certs_from_paths(Some(file), None);
     if let Some(error) = found.errors.first() {
-        return Err(format!(
-            "tls: {FILE}: {error}; name a PEM file that can be read"
-        ));
+        return Err(format!("{FILE}: {error}; name a PEM file that can be read"));
     }
     let (used, _) = RootCertStore::empty().add_parsable_certificates(found.certs);
     if used == 0 {
         let file = file.display();
         return Err(format!(
-            "tls: {FILE}: there is no certificate in '{file}'; name a PEM file with one"
+            "{FILE}: there is no certificate in '{file}'; name a PEM file with one"
         ));
     }
     Ok(())
@@ -57,7 +55,7 @@ fn check_folders(folders: &[PathBuf], found: &CertificateResult) -> Result<(), S
     let is_folder = |error: &&rustls_native_certs::Error| matches!(&error.kind, ErrorKind::Io { path, .. } if folders.contains(path));
     match found.errors.iter().find(is_folder) {
         Some(error) => Err(format!(
-            "tls: {FOLDERS}: {error}; name a folder that can be read"
+            "{FOLDERS}: {error}; name a folder that can be read"
         )),
         None => Ok(()),
     }

@@ -49,13 +49,18 @@ impl Command {
 
     /// Whether it gives a lock back that has to rest.
     pub fn is_rest(&self) -> bool {
-        let script = self.words.get(1);
-        script.is_some_and(|script| script.contains("'rest:'"))
+        self.kind() == Kind::Release && self.argument(2).is_some_and(|rest| rest != "0")
     }
 
-    /// Whether it asks for a lock, in either protocol. The script of the fenced one is known by its three keys.
+    /// Whether it asks for a lock for the first time, in either protocol.
     pub fn asks_for_a_lock(&self) -> bool {
-        self.kind() == Kind::Set || self.words.get(2).is_some_and(|keys| keys == "3")
+        self.kind() == Kind::Set || self.kind() == Kind::Retake && self.argument(4).is_some()
+    }
+
+    /// The argument of a script with this number, from 1.
+    pub fn argument(&self, number: usize) -> Option<&str> {
+        let keys: usize = self.words.get(2)?.parse().ok()?;
+        self.words.get(2 + keys + number).map(String::as_str)
     }
 
     /// Whether it came with the text of its script.
@@ -70,10 +75,10 @@ impl Command {
 
     /// The token of a command of the algorithm. Of a pass, that of the next holder.
     pub fn token(&self) -> &str {
-        let kind = self.kind();
-        let at = if kind == Kind::Set { 2 } else { 4 };
-        let at = if kind == Kind::Pass { 5 } else { at };
-        &self.words[at]
+        if self.kind() == Kind::Set {
+            return &self.words[2];
+        }
+        self.argument(1).expect("a command of the algorithm")
     }
 
     /// The first key of a command of the algorithm. A probe has none.
@@ -88,32 +93,24 @@ impl Command {
             Kind::Set | Kind::Retake | Kind::Other => b"+OK\r\n",
             Kind::Extend | Kind::Release | Kind::Probe => b":1\r\n",
             Kind::Pass => b"*2\r\n:1\r\n+OK\r\n",
-            Kind::Look => b"*2\r\n:-2\r\n:0\r\n",
+            Kind::Look => b"*4\r\n:1\r\n:-2\r\n:0\r\n$0\r\n\r\n",
             Kind::Listen => b"*-1\r\n",
         }
     }
 }
 
-/// Scripts are known by what only they have, the first of these that a text has.
+/// Scripts have a line with their names.
 fn kind_of_script(text: &str) -> Kind {
-    let marks = [
-        ("'SADD'", Kind::Look),
-        ("next_token", Kind::Pass),
-        ("those of the acquire", Kind::Pass),
-        ("3 again", Kind::Retake),
-        ("7 again", Kind::Retake),
-        ("'SISMEMBER'", Kind::Release),
-        ("'ZADD'", Kind::Extend),
-        ("'DEL'", Kind::Release),
-        ("'rest:'", Kind::Release),
-        ("'NX', 'PX'", Kind::Retake),
-        ("'PEXPIRE'", Kind::Extend),
-        ("'SET'", Kind::Retake),
-    ];
-    let mark = marks.iter().find(|(mark, _)| text.contains(mark));
-    match mark {
+    let name = text
+        .lines()
+        .find_map(|line| line.strip_prefix("-- redlatch "));
+    match name {
+        Some("take") => Kind::Retake,
+        Some("keep") => Kind::Extend,
+        Some("drop") => Kind::Release,
+        Some("pass") => Kind::Pass,
+        Some("look") => Kind::Look,
         _ if text == "return 1" => Kind::Probe,
-        Some((_, kind)) => *kind,
-        None => Kind::Other,
+        _ => Kind::Other,
     }
 }

@@ -47,9 +47,7 @@ fn a_guard_has_the_tokens_of_the_lease_that_it_adopts_and_that_has_those_of_the_
     let wrong = &[Rule::Adoption][..];
     for (on, adopted, rules) in [
         (1, (("t1", 5), ("t1", 5)), &[][..]),
-        // The lock was to be handed over, up to this token.
-        (1, (("t1", 7), ("t1", 7)), &[]),
-        (1, (("t1", 7), ("t1", 6)), wrong),
+        (1, (("t1", 7), ("t1", 7)), wrong),
         (1, (("t1", 5), ("t1", 7)), wrong),
         (1, (("t1", 4), ("t1", 4)), &[Rule::Adoption, Rule::Order]),
         (1, (("t1", 0), ("t1", 0)), wrong),
@@ -66,10 +64,9 @@ fn a_guard_has_the_tokens_of_the_lease_that_it_adopts_and_that_has_those_of_the_
 
 #[test]
 fn what_is_asked_for_behind_an_adoption_has_a_larger_fencing_token() {
-    // 6 is larger than the token of the first guard, and smaller than that of the lease.
-    for (fencing, rules) in [(6, &[Rule::Order][..]), (7, &[Rule::Twice]), (8, &[])] {
+    for (fencing, rules) in [(4, &[Rule::Order][..]), (5, &[Rule::Twice]), (6, &[])] {
         let mut made = leased();
-        adopts(&mut made, On::alone(1), (16, 17), (("t1", 7), ("t1", 7)));
+        adopts(&mut made, On::alone(1), (16, 17), (("t1", 5), ("t1", 5)));
         made.takes(2, On::alone(1), (18, 30), 40, fencing);
         made.breaks(rules);
     }

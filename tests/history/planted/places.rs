@@ -85,26 +85,21 @@ fn a_guard_that_is_over_when_it_is_returned_may_have_a_smaller_fencing_token() {
 
 #[test]
 fn no_token_is_given_to_two() {
-    for (origin, rules) in [
-        (Origin::Nodes, &[Rule::Twice][..]),
-        (Origin::HandedOver, &[][..]),
-    ] {
-        let (mut made, first) = one();
-        made.gives_back(first, 15, Says::Okay);
-        let call = made.history.asks(15, CLIENT, On::alone(1), None);
-        let (token, end) = ("t1".into(), Some(Span::exactly(20)));
-        let (fencing, slot) = (None, None);
-        let gets = What::Gets {
+    let (mut made, first) = one();
+    made.gives_back(first, 15, Says::Okay);
+    let call = made.history.asks(15, CLIENT, On::alone(1), None);
+    made.notes(
+        18,
+        What::Gets {
             call,
-            token,
-            fencing,
-            slot,
-            end,
-            origin,
-        };
-        made.notes(18, gets);
-        made.breaks(rules);
-    }
+            token: "t1".into(),
+            fencing: None,
+            slot: None,
+            end: Some(Span::exactly(20)),
+            origin: Origin::Nodes,
+        },
+    );
+    made.breaks(&[Rule::Twice]);
 }
 
 #[test]

@@ -5,17 +5,32 @@ use std::time::Duration;
 use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Builder, Error, LockManager};
 
+use crate::managers::invalid_field;
+
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 fn builder() -> Builder {
     LockManager::builder().node("redis://127.0.0.1:6379")
 }
 
-/// The reason of an `InvalidConfig`.
+/// What is wrong with the nodes.
 #[track_caller]
 fn reason(builder: Builder) -> String {
     match builder.build() {
-        Err(Error::InvalidConfig { reason, .. }) => reason,
+        Err(Error::Invalid {
+            field: "nodes",
+            reason,
+            ..
+        }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An option that can't work is named.
+#[track_caller]
+fn assert_refuses(builder: Builder, option: &str) {
+    match builder.build() {
+        Err(Error::Invalid { field, .. }) => assert_eq!(field, option),
         other => panic!("{other:?}"),
     }
 }
@@ -28,12 +43,9 @@ fn assert_says(builder: Builder, what: &str) {
 
 #[test]
 fn no_nodes() {
-    assert_says(LockManager::builder(), "no nodes");
+    assert_says(LockManager::builder(), "there are none");
     let none: [&str; 0] = [];
-    assert!(matches!(
-        LockManager::new(none),
-        Err(Error::InvalidConfig { .. })
-    ));
+    assert_eq!(invalid_field(&LockManager::new(none).unwrap_err()), "nodes");
 }
 
 #[test]
@@ -247,28 +259,28 @@ fn tls_without_verification_is_refused() {
 
 #[test]
 fn options_out_of_bounds() {
-    assert_says(builder().node_timeout(Duration::ZERO), "node_timeout");
-    assert_says(
+    assert_refuses(builder().node_timeout(Duration::ZERO), "node_timeout");
+    assert_refuses(
         builder().node_timeout(Duration::from_micros(999)),
         "node_timeout",
     );
-    assert_says(builder().node_timeout(Duration::MAX), "node_timeout");
-    assert_says(builder().pool_size(0), "pool_size");
-    assert_says(builder().pool_size(u32::MAX), "pool_size");
-    assert_says(builder().retry_delay(MS(2), MS(1)), "retry_delay");
-    assert_says(
+    assert_refuses(builder().node_timeout(Duration::MAX), "node_timeout");
+    assert_refuses(builder().pool_size(0), "pool_size");
+    assert_refuses(builder().pool_size(u32::MAX), "pool_size");
+    assert_refuses(builder().retry_delay(MS(2), MS(1)), "retry_delay");
+    assert_refuses(
         builder().retry_delay(Duration::ZERO, Duration::ZERO),
         "retry_delay",
     );
-    assert_says(builder().retry_delay(MS(1), Duration::MAX), "retry_delay");
+    assert_refuses(builder().retry_delay(MS(1), Duration::MAX), "retry_delay");
     for factor in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1, 1.0, 2.0] {
-        assert_says(builder().drift_factor(factor), "drift_factor");
+        assert_refuses(builder().drift_factor(factor), "drift_factor");
     }
-    assert_says(builder().drift_factor(0.999_999_9), "max_ttl");
-    assert_says(builder().max_ttl(Duration::ZERO), "max_ttl");
-    assert_says(builder().max_ttl(Duration::MAX), "max_ttl");
-    assert_says(builder().default_ttl(Duration::ZERO), "default_ttl");
-    assert_says(
+    assert_refuses(builder().drift_factor(0.999_999_9), "max_ttl");
+    assert_refuses(builder().max_ttl(Duration::ZERO), "max_ttl");
+    assert_refuses(builder().max_ttl(Duration::MAX), "max_ttl");
+    assert_refuses(builder().default_ttl(Duration::ZERO), "default_ttl");
+    assert_refuses(
         builder().default_ttl(Duration::from_hours(2)),
         "default_ttl",
     );
@@ -295,12 +307,12 @@ fn ttls_out_of_bounds_and_empty_names_ask_nobody() {
         Duration::MAX,
     ] {
         let error = manager.lock("report", ttl).unwrap_err();
-        assert!(matches!(error, Error::InvalidTtl { .. }), "{error}");
+        assert_eq!(invalid_field(&error), "ttl", "{error}");
         assert!(error.to_string().contains("ask for"), "{error}");
     }
     for resource in [String::new(), "x".repeat(100_000)] {
         let error = manager.lock(&resource, MS(1_000)).unwrap_err();
-        assert!(matches!(error, Error::InvalidResource { .. }), "{error}");
+        assert_eq!(invalid_field(&error), "resource", "{error}");
     }
     manager.lock("report", longest).unwrap().unlock().unwrap();
     assert!(nodes.iter().all(|node| node.token_of("report").is_none()));
@@ -315,7 +327,7 @@ fn a_prefix_does_not_make_an_empty_name_good() {
         .build()
         .unwrap();
     let error = manager.try_lock("", MS(100)).unwrap_err();
-    assert!(matches!(error, Error::InvalidResource { .. }), "{error}");
+    assert_eq!(invalid_field(&error), "resource", "{error}");
     assert!(error.to_string().contains("the name is empty"), "{error}");
 }
 

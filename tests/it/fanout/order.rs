@@ -143,9 +143,9 @@ fn asked_until_granted(fanout: Fanout, is_loading: bool) -> Vec<usize> {
             let is_now = looks.fetch_add(1, Ordering::SeqCst) == 4;
             is_free.store(is_now, Ordering::SeqCst);
             return peer.say(if is_now {
-                b"*2\r\n:-2\r\n:0\r\n"
+                b"*4\r\n:1\r\n:-2\r\n:0\r\n$0\r\n\r\n"
             } else {
-                b"*2\r\n:50000\r\n:0\r\n"
+                b"*4\r\n:1\r\n:50000\r\n:0\r\n$0\r\n\r\n"
             });
         }
         let is_free = is_free.load(Ordering::SeqCst);

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
-use redlatch::{Builder, LockGuard, LockManager, Severity, View};
+use redlatch::{Builder, LockGuard, LockManager, Severity, Vote};
 use redlatch_testing::{Proxy, Server, eventually, pause};
 
 /// Longer than any test.
@@ -104,7 +104,7 @@ fn an_extension_and_the_look_of_an_operator_find_new_connections() {
         status
             .nodes()
             .iter()
-            .all(|node| matches!(node.view, View::Held { .. })),
+            .all(|node| matches!(node.vote, Vote::Held { .. })),
         "{status}"
     );
     scene.forget();

@@ -6,7 +6,7 @@ use redlatch_testing::Server;
 use redlatch_testing::scripted::Scripted;
 
 use crate::fenced::setup::{TTL, failure, unavailable};
-use crate::managers::fenced;
+use crate::managers::{fenced, invalid_field};
 
 #[test]
 fn nodes_are_opened_only_if_every_one_is_fresh_and_all_or_none() {
@@ -57,10 +57,10 @@ fn nodes_are_opened_only_if_every_one_is_fresh_and_all_or_none() {
     manager(&nodes).open_nodes().unwrap();
 
     let classic = LockManager::builder().fakes(&nodes).build().unwrap();
-    assert!(matches!(
-        classic.open_nodes(),
-        Err(Error::InvalidConfig { .. })
-    ));
+    assert_eq!(
+        invalid_field(&classic.open_nodes().unwrap_err()),
+        "protocol"
+    );
 }
 
 #[test]

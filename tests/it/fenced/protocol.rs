@@ -8,7 +8,7 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, FencingToken, LockManager, Vote};
 use redlatch_testing::Server;
 
-use crate::managers::{fenced, fenced_over, patient};
+use crate::managers::{fenced, fenced_over, invalid_field, patient};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -268,13 +268,17 @@ fn a_ttl_beyond_max_ttl_and_names_of_the_protocols_own_keys_are_refused() {
         .fakes(&nodes)
         .max_ttl(Duration::from_hours(12))
         .build();
-    assert!(matches!(beyond, Err(Error::InvalidConfig { .. })));
-    assert!(matches!(
-        manager.try_lock("job", Duration::from_hours(2)),
-        Err(Error::InvalidTtl { .. })
-    ));
+    assert_eq!(invalid_field(&beyond.unwrap_err()), "max_ttl");
+    assert_eq!(
+        invalid_field(
+            &manager
+                .try_lock("job", Duration::from_hours(2))
+                .unwrap_err()
+        ),
+        "ttl"
+    );
     for name in ["job:fence", ":fence", "redlatch:node"] {
         let error = manager.try_lock(name, TTL).unwrap_err();
-        assert!(matches!(error, Error::InvalidResource { .. }), "{error}");
+        assert_eq!(invalid_field(&error), "resource", "{error}");
     }
 }

@@ -191,7 +191,7 @@ fn clocks_that_differ_by_more_than_is_allowed_are_named_and_never_followed() {
         ("*2\r\n$5\r\nSTALE\r\n:8000000000000000\r\n", true),
     ] {
         let clocks_differ = Scripted::start(move |peer, command| {
-            let is_acquire = command.words[2] == "3";
+            let is_acquire = command.asks_for_a_lock();
             peer.say(if is_acquire {
                 answer.as_bytes()
             } else {

@@ -23,10 +23,10 @@ fn a_proposal_that_is_ahead_of_the_own_clock_is_followed_by_one_that_is_not() {
     };
     let asked = AtomicU32::new(0);
     let server = Scripted::start(move |peer, command| {
-        if command.words[2] != "3" {
+        if !command.asks_for_a_lock() {
             return peer.say(b":1\r\n");
         }
-        let token: u64 = command.words[8].parse().unwrap();
+        let token: u64 = command.argument(4).unwrap().parse().unwrap();
         let answer = if asked.fetch_add(1, Ordering::SeqCst) == 0 {
             format!("*2\r\n$5\r\nSTALE\r\n:{}\r\n", ahead(3_000_000_000))
         } else if token > ahead(1_000_000_000) {

@@ -3,9 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{
-    Error, Holder, KeepAlive, LockManager, LockStatus, LossCause, Protocol, View, Vote,
-};
+use redlatch::{Error, Holder, KeepAlive, LockManager, LockStatus, LossCause, Protocol, Vote};
 use redlatch_testing::Server;
 use redlatch_testing::scripted::{Command, Kind, Peer, Scripted};
 
@@ -58,7 +56,7 @@ fn status_and_a_refusal_say_who_has_the_lock_and_since_when() {
         assert_eq!(token, guard.token());
         assert_is(holder.as_ref(), "web-3 4711", between);
         for node in nodes {
-            let View::Held { holder, .. } = &node.view else {
+            let Vote::Held { holder, .. } = &node.vote else {
                 panic!("{node}");
             };
             assert_is(holder.as_ref(), "web-3 4711", between);
@@ -210,7 +208,7 @@ fn hiding(peer: &mut Peer, command: &Command) {
     match command.kind() {
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.close(),
-        Kind::Look => peer.say(b"*2\r\n:60000\r\n:0\r\n"),
+        Kind::Look => peer.say(b"*4\r\n:1\r\n:60000\r\n:0\r\n$0\r\n\r\n"),
         Kind::Other if command.words.iter().any(|word| word.contains("#value,")) => {
             peer.say(
                 b"*3\r\n:60000\r\n:46\r\n$46\r\n00112233445566778899aabbccddeeff00112233 web-3\r\n",

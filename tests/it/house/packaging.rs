@@ -45,7 +45,7 @@ fn the_library_is_packed_with_its_pages_and_without_its_tests() {
     let packed = packed("redlatch");
     let expected = [
         "src/lib.rs",
-        "src/wire/scripts/release.lua",
+        "src/wire/scripts/drop.lua",
         "README.md",
         "LICENSE",
         "CHANGELOG.md",

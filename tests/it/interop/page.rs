@@ -18,11 +18,15 @@ pub(super) struct Raw<'a> {
 }
 
 pub(super) fn raw(servers: &[Server]) -> Raw<'_> {
-    let scripts = scripts();
-    Raw { servers, scripts }
+    Raw::with(servers, scripts())
 }
 
-impl Raw<'_> {
+impl<'a> Raw<'a> {
+    /// A client that sends these scripts.
+    pub(super) fn with(servers: &'a [Server], scripts: HashMap<&'static str, String>) -> Self {
+        Self { servers, scripts }
+    }
+
     /// Calls a script of the page on every server.
     #[track_caller]
     pub(super) fn call(&self, name: &str, keys: &[&str], arguments: &[&str]) -> Vec<Value> {

@@ -12,15 +12,15 @@ use crate::managers::{fenced, patient};
 use crate::waiting::wake_up::{TTL, cluster};
 
 /// What the clients of the fenced protocol agree on while nothing is set: 1 h, 1 % and 2 ms, 24 h.
-const QUARANTINE_MS: &str = "3636003";
-const IDLE_MS: &str = "86400000";
-const SETTINGS: &str = "3:2:3600000:3636003:86400000:v2";
+pub(super) const QUARANTINE_MS: &str = "3636003";
+pub(super) const IDLE_MS: &str = "86400000";
+pub(super) const SETTINGS: &str = "3:2:3600000:3636003:86400000:v2";
 
 /// The lock, its counter and the marker.
-const KEYS: [&str; 3] = ["job", "job:fence", "redlatch:node"];
+pub(super) const KEYS: [&str; 3] = ["job", "job:fence", "redlatch:node"];
 
 /// The wall clock of a server in microseconds.
-fn micros(server: &Server) -> u64 {
+pub(super) fn micros(server: &Server) -> u64 {
     let time = server.command(&["TIME"]);
     let (seconds, micros): (u64, u64) = redis::from_redis_value(time).unwrap();
     seconds * 1_000_000 + micros
@@ -83,18 +83,18 @@ fn set_counter(servers: &[Server], counter: Option<u64>) {
     }
 }
 
-fn counter(servers: &[Server]) -> Option<u64> {
+pub(super) fn counter(servers: &[Server]) -> Option<u64> {
     let counter = servers[0].get(KEYS[1]);
     counter.map(|counter| counter.parse().unwrap())
 }
 
-fn token_of(guard: &LockGuard) -> u64 {
+pub(super) fn token_of(guard: &LockGuard) -> u64 {
     u64::from(guard.fencing_token().unwrap())
 }
 
 /// The word with which the servers refuse.
 #[track_caller]
-fn word(replies: &[Value]) -> String {
+pub(super) fn word(replies: &[Value]) -> String {
     let Some(Value::Array(items)) = replies.first() else {
         panic!("{replies:?}");
     };

@@ -18,7 +18,11 @@ fn two_node_timeouts_are_left_when_the_drift_is_taken_off() {
         request.keep_alive(KeepAlive::unbounded()).try_lock()
     };
     match keep(204) {
-        Err(Error::InvalidTtl { reason, .. }) => {
+        Err(Error::Invalid {
+            field: "ttl",
+            reason,
+            ..
+        }) => {
             assert!(reason.contains("when the drift is taken off"), "{reason}");
         }
         other => panic!("{other:?}"),

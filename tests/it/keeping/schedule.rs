@@ -260,7 +260,7 @@ fn what_can_not_be_kept_alive_is_refused_before_anything_is_sent() {
     for (ttl, keep_alive, reason) in cases {
         let request = manager.request("report").ttl(ttl).keep_alive(keep_alive);
         match request.try_lock() {
-            Err(error @ Error::InvalidTtl { .. }) => {
+            Err(error @ Error::Invalid { field: "ttl", .. }) => {
                 let text = error.to_string().replace("3 node", "three node");
                 assert!(text.contains(reason), "{text}");
             }
@@ -293,7 +293,7 @@ fn whatever_the_drift_a_lock_that_is_kept_is_renewed_in_time_or_refused() {
             let request = manager.request("report").ttl(ms(ttl));
             let guard = match request.keep_alive(KeepAlive::max_hold(TTL * 10)).try_lock() {
                 Ok(guard) => guard,
-                Err(Error::InvalidTtl { .. }) if ttl < 1_100 => continue,
+                Err(Error::Invalid { field: "ttl", .. }) if ttl < 1_100 => continue,
                 Err(error) => panic!("{factor} {ttl}: {error}"),
             };
             clock.advance(TTL * 10 - ms(2));

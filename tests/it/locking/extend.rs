@@ -6,7 +6,7 @@ use redlatch::fake::{FakeClock, FakeNode};
 use redlatch::{Error, LockGuard, LockManager, LossCause};
 use redlatch_testing::{Server, eventually};
 
-use crate::managers::patient;
+use crate::managers::{invalid_field, patient};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -210,7 +210,7 @@ fn an_invalid_ttl_is_refused_and_asks_nobody() {
         Duration::from_hours(2),
         Duration::MAX,
     ] {
-        assert!(matches!(guard.extend(ttl), Err(Error::InvalidTtl { .. })));
+        assert_eq!(invalid_field(&guard.extend(ttl).unwrap_err()), "ttl");
     }
     assert!(nodes[0].ttl_of("report").unwrap() <= TTL);
     guard.check().unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch::{Error, LockManager, NodeError, Vote};
 use redlatch_testing::{Server, eventually, now, pause};
 
-use crate::managers::{PATIENCE, patient};
+use crate::managers::{PATIENCE, invalid_field, patient};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -143,10 +143,10 @@ fn tiny_ttls_are_refused_or_never_over_claimed() {
     let manager = manager(&servers);
     for ttl in [0, 1, 2] {
         let ttl = Duration::from_millis(ttl);
-        assert!(matches!(
-            manager.try_lock("tiny", ttl),
-            Err(Error::InvalidTtl { .. })
-        ));
+        assert_eq!(
+            invalid_field(&manager.try_lock("tiny", ttl).unwrap_err()),
+            "ttl"
+        );
     }
     let mut acquired = 0;
     for _ in 0..50 {

@@ -66,7 +66,7 @@ fn a_lease_of_another_deployment_or_protocol_is_refused_without_asking_anyone() 
         (fenced(&nodes), "taken with Protocol::Classic"),
     ] {
         match manager.adopt(copy(&lease)) {
-            Err(error @ Error::InvalidLease { .. }) => {
+            Err(error @ Error::Invalid { field: "lease", .. }) => {
                 assert!(error.to_string().contains(reason), "{error}");
             }
             other => panic!("{other:?}"),

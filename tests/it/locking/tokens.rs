@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{Error, LockManager, LockStatus, NodeError, Protocol, View};
+use redlatch::{Error, LockManager, LockStatus, NodeError, Protocol, Vote};
 use redlatch_testing::Server;
+
+use crate::managers::invalid_field;
 
 fn manager(servers: &[Server], protocol: Protocol) -> LockManager {
     let builder = LockManager::builder().nodes(servers.iter().map(Server::url));
@@ -126,7 +128,7 @@ fn a_long_value_is_shown_by_its_beginning_and_its_length_and_not_given_back() {
             format!("{{\"user\":\"anna\",\"\u{2026} ({length} bytes)")
         );
         let error = manager.release("job", &token).unwrap_err();
-        assert!(matches!(error, Error::InvalidToken { .. }), "{error:?}");
+        assert_eq!(invalid_field(&error), "token", "{error:?}");
         assert!(error.to_string().contains("beginning"), "{error}");
         // Who knows it can give it back.
         manager.release("job", &value).unwrap();
@@ -154,7 +156,7 @@ fn a_token_that_stands_for_no_value_is_refused_without_asking_a_node() {
         "a\u{2026} (300 bytes)",
     ] {
         let error = manager.release("job", token).unwrap_err();
-        assert!(matches!(error, Error::InvalidToken { .. }), "{error:?}");
+        assert_eq!(invalid_field(&error), "token", "{error:?}");
         assert!(!error.to_string().is_empty());
     }
     assert_eq!(servers[0].count("eval"), before);
@@ -170,16 +172,16 @@ fn the_value_of_a_key_that_is_no_lock_is_not_shown() {
     let status = manager.status("job").unwrap();
     let text = format!("{status} {status:?} {status:#?}");
     assert!(!text.contains("4711"), "{text}");
-    let view = &status.nodes()[0].view;
+    let vote = &status.nodes()[0].vote;
     assert!(
         matches!(
-            view,
-            View::Failed(NodeError::NotALock {
+            vote,
+            Vote::Failed(NodeError::NotALock {
                 length: Some(8),
                 ..
             })
         ),
-        "{view}"
+        "{vote}"
     );
-    assert!(view.to_string().contains("8 bytes"), "{view}");
+    assert!(vote.to_string().contains("8 bytes"), "{vote}");
 }

@@ -61,6 +61,8 @@ fn the_status_is_data_for_other_programs() {
     assert_eq!(json["nodes"][2]["view"], "timed_out", "{json}");
     assert!(json["nodes"][2]["token"].is_null(), "{json}");
     assert!(json["holder"].is_null() && json["nodes"][0]["holder"].is_null());
+    let json = serde_json::to_value(guard.votes()).unwrap();
+    assert_eq!(json[0]["view"], "granted", "{json}");
 }
 
 #[test]

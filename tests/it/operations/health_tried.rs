@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, Finding, Health, LockManager, Protocol, Severity};
+use redlatch::{Finding, Health, LockManager, Protocol, Severity};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{Server, eventually, within};
 
-use crate::managers::{fenced_over, patient};
+use crate::managers::{fenced_over, invalid_field, patient};
 use crate::operations::health::codes;
 use crate::operations::health_servers::{assert_well, health, manager, of, remembering};
 
@@ -186,11 +186,8 @@ fn the_lock_that_is_tried_has_a_name_that_no_other_lock_has_and_ends_soon() {
             assert!((1..=1000).contains(&ttl_ms), "{ttl_ms}");
             let name = key.strip_prefix(prefix).unwrap();
             for name in [key, name] {
-                let refused = manager.try_lock(name, TTL);
-                assert!(
-                    matches!(refused, Err(Error::InvalidResource { .. })),
-                    "{refused:?}"
-                );
+                let refused = manager.try_lock(name, TTL).unwrap_err();
+                assert_eq!(invalid_field(&refused), "resource", "{refused:?}");
             }
         }
         let released = server.heard_of(Kind::Release);

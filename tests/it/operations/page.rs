@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 use redlatch::{
-    Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, QuarantineCause, View, Vote,
+    Error, LockManager, LockStatus, NodeError, NodeReport, Protocol, QuarantineCause, Vote,
 };
 use redlatch_testing::{Server, pause};
 
@@ -200,9 +200,9 @@ fn a_user_who_may_not_look_still_gets_a_typed_answer() {
         apply(&servers[0], &less);
         let viewer = manager(&servers, "locks-viewer", Protocol::Classic);
         let status = viewer.status("report").unwrap();
-        let view = &status.nodes()[0].view;
+        let vote = &status.nodes()[0].vote;
         assert!(
-            matches!(view, View::Failed(error) if error.to_string().contains(FORBIDDEN)),
+            matches!(vote, Vote::Failed(error) if error.to_string().contains(FORBIDDEN)),
             "{permission}: {status}"
         );
     }

@@ -65,16 +65,9 @@ where
     for count in [0, 2] {
         let (others, part) = (FakeNode::cluster(count), say.clone());
         let server = Scripted::start(move |peer, command| {
-            let is_meant = if command.words.get(2).is_some_and(|keys| keys == "3") {
-                let is_extension = command.words[1].contains("'PEXPIRE'");
-                kinds.contains(if is_extension {
-                    &Kind::Extend
-                } else {
-                    &Kind::Set
-                })
-            } else {
-                kinds.contains(&command.kind())
-            };
+            let kind = command.kind();
+            let asks = command.asks_for_a_lock() && kinds.contains(&Kind::Set);
+            let is_meant = asks || kinds.contains(&kind);
             // What opens nodes has no token.
             if is_meant && token(command).is_some() {
                 part(peer, command);

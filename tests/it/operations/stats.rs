@@ -41,7 +41,6 @@ fn counted(stats: &Stats) -> Vec<(&'static str, u64)> {
         ("acquired", stats.acquired),
         ("contended", stats.contended),
         ("queued", stats.queued),
-        ("handed_over", stats.handed_over),
         ("woken", stats.woken),
         ("failed_held", stats.failed_held),
         ("failed_unavailable", stats.failed_unavailable),

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use redlatch::fake::{FakeClock, FakeNode};
-use redlatch::{Error, LockManager, LockStatus, NodeError, NodeStatus, View};
+use redlatch::{Error, LockManager, LockStatus, NodeError, NodeReport, Vote};
+
+use crate::managers::invalid_field;
 
 pub(super) const TTL: Duration = Duration::from_secs(10);
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -46,12 +48,12 @@ pub(super) fn assert_unknown(status: &LockStatus) {
     assert!(matches!(status, LockStatus::Unknown { .. }), "{status}");
 }
 
-fn is_silent(node: &NodeStatus) -> bool {
-    matches!(node.view, View::Failed(NodeError::TimedOut))
+fn is_silent(node: &NodeReport) -> bool {
+    matches!(node.vote, Vote::Failed(NodeError::TimedOut))
 }
 
-pub(super) fn is_held(node: &NodeStatus) -> bool {
-    matches!(node.view, View::Held { .. })
+pub(super) fn is_held(node: &NodeReport) -> bool {
+    matches!(node.vote, Vote::Held { .. })
 }
 
 /// The keys with what they have left.
@@ -169,7 +171,7 @@ fn a_minority_that_is_down_hides_nothing_and_a_majority_leaves_it_unknown() {
         assert_unknown(&status);
         // Asked once more, because the others are no majority.
         for node in &status.nodes()[..3] {
-            let refused = matches!(node.view, View::Failed(NodeError::Connect { .. }));
+            let refused = matches!(node.vote, Vote::Failed(NodeError::Connect { .. }));
             assert!(refused, "{node}");
         }
         assert!(status.to_string().contains(nodes[0].name()), "{status}");
@@ -231,7 +233,7 @@ fn bad_names_are_refused_as_for_a_lock_and_the_prefix_counts() {
     let (_, nodes, manager) = cluster(3);
     for name in [String::new(), "x".repeat(64 * 1024 + 1)] {
         let refused = manager.status(&name);
-        assert!(matches!(refused, Err(Error::InvalidResource { .. })));
+        assert_eq!(invalid_field(&refused.unwrap_err()), "resource");
     }
     assert_free(&manager.status("line\r\nSET x y\r\n").unwrap());
     let builder = LockManager::builder().fakes(&nodes).key_prefix("app:");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Value;
-use redlatch::{LockManager, LockStatus, NodeError, View};
+use redlatch::{LockManager, LockStatus, NodeError, Vote};
 use redlatch_testing::scripted::{Kind, Scripted};
 use redlatch_testing::{BlackHole, Server, eventually, within};
 
@@ -133,7 +133,7 @@ fn a_node_that_takes_nobody_in_and_one_that_answers_nonsense_are_failures_of_the
     assert!(nonsense.heard_of(Kind::Other).len() == 1);
     for node in status.nodes() {
         if node.node.ends_with(&format!(":{}", nonsense.port())) {
-            let told = matches!(node.view, View::Failed(NodeError::Protocol { .. }));
+            let told = matches!(node.vote, Vote::Failed(NodeError::Protocol { .. }));
             assert!(told, "{node}");
         }
     }

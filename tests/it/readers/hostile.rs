@@ -23,10 +23,11 @@ fn readers(nodes: &[NodeReport]) -> Vec<Option<u64>> {
     let was_asked = |report: &&NodeReport| !matches!(report.vote, Vote::NotAsked);
     let asked = nodes.iter().filter(was_asked);
     let of = |report: &NodeReport| {
-        if let Vote::Held { readers, .. } = &report.vote {
-            return *readers;
+        if let Vote::Read { readers, .. } = report.vote {
+            return Some(readers);
         }
-        assert!(matches!(report.vote, Vote::Granted), "{report}");
+        let is_about_no_reader = matches!(report.vote, Vote::Granted | Vote::Held { .. });
+        assert!(is_about_no_reader, "{report}");
         None
     };
     asked.map(of).collect()
@@ -114,7 +115,7 @@ fn a_reader_of_a_clock_that_was_ahead_keeps_one_server_and_no_more() {
         if server.name() == servers[0].name() {
             // Two others are enough.
             let writer = writer.unwrap();
-            let refused = |report: &&NodeReport| matches!(report.vote, Vote::Held { .. });
+            let refused = |report: &&NodeReport| !matches!(report.vote, Vote::Granted);
             assert_eq!(writer.votes().iter().filter(refused).count(), 1);
             assert!(ledger(&manager).try_read().is_err());
             writer.unlock().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, Lease, LockManager, LockStatus, Protocol, View};
+use redlatch::{Error, Lease, LockManager, LockStatus, Protocol, Vote};
 use redlatch_testing::{Server, side_by_side};
 
 use super::on_servers::{BOTH, ledger, processes};
@@ -52,10 +52,10 @@ fn the_status_tells_how_many_read_and_when_the_first_and_the_last_end() {
         // One that only a minority has is not counted, and a node that is away does not change it.
         servers[0].command(&["ZADD", "ledger", "9000000000000", &"4".repeat(40)]);
         assert_eq!(read(&other.status("ledger").unwrap()).0, 3);
-        let is_four = |view: &View| matches!(view, View::Read { readers: 4, .. });
+        let is_four = |vote: &Vote| matches!(vote, Vote::Read { readers: 4, .. });
         let status = other.status("ledger").unwrap();
         let nodes = status.nodes().iter();
-        assert_eq!(nodes.filter(|node| is_four(&node.view)).count(), 1);
+        assert_eq!(nodes.filter(|node| is_four(&node.vote)).count(), 1);
     });
 }
 

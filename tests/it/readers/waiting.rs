@@ -109,14 +109,7 @@ fn assert_a_writer_waits(result: Result<LockGuard, Error>) {
     let Error::Held { nodes, .. } = &error else {
         panic!("{error}");
     };
-    let is_told = matches!(
-        nodes[0].vote,
-        Vote::Held {
-            writer_waits: true,
-            remaining: Some(_),
-            ..
-        }
-    );
+    let is_told = matches!(nodes[0].vote, Vote::WriterWaits { .. });
     assert!(is_told, "{error}");
     let text = error.to_string();
     let head = "a writer waits for the lock on \"ledger\"";

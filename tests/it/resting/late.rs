@@ -62,8 +62,9 @@ impl Node {
         let late = self.stage.late.lock();
         for command in &*late {
             if is_release(command) {
-                let undo: Vec<&str> = command.words.iter().map(String::as_str).collect();
-                self.server.command(&[&undo[..], &["1"]].concat());
+                let mut undo: Vec<&str> = command.words.iter().map(String::as_str).collect();
+                undo.truncate(5);
+                self.server.command(&[&undo[..], &["0", "u"]].concat());
             }
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.server.port())).unwrap();
             stream.set_read_timeout(Some(BOUND)).unwrap();
@@ -78,13 +79,11 @@ impl Node {
 
 /// An extension or a release of either protocol: all but what asks for a lock and what lets it rest.
 fn is_of_the_holder(command: &Command) -> bool {
-    let is_fenced_extension = command.words.len() == 10 && command.words[2] == "3";
-    is_fenced_extension || command.kind() == Kind::Extend || is_release(command)
+    command.kind() == Kind::Extend || is_release(command)
 }
 
 fn is_release(command: &Command) -> bool {
-    let is_fenced = command.words.len() == 9 && command.words[2] == "2";
-    is_fenced || (command.kind() == Kind::Release && !command.is_rest())
+    command.kind() == Kind::Release && !command.is_rest()
 }
 
 fn over(nodes: &[Node], protocol: Protocol) -> LockManager {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{Error, LockStatus, View, Vote};
+use redlatch::{Error, LockStatus, Vote};
 
 use super::ends::{World, everywhere, ms};
 
@@ -54,7 +54,7 @@ fn the_status_says_that_it_rests_who_did_the_work_and_when_it_is_free() {
         assert_eq!(&*holder.unwrap().label, "web-3 4711 nightly");
         for node in &nodes {
             assert!(
-                matches!(node.view, View::Held { resting: true, .. }),
+                matches!(node.vote, Vote::Held { resting: true, .. }),
                 "{node}"
             );
         }

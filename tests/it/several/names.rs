@@ -5,6 +5,8 @@ use std::time::Duration;
 use redlatch::fake::FakeNode;
 use redlatch::{Error, LockManager};
 
+use crate::managers::invalid_field;
+
 const TTL: Duration = Duration::from_secs(10);
 
 fn fakes() -> (Vec<FakeNode>, LockManager) {
@@ -29,7 +31,7 @@ fn refusal(names: &[String]) -> String {
         manager.lock_all(names, TTL).unwrap_err(),
     ];
     let texts = errors.map(|error| {
-        assert!(matches!(error, Error::InvalidResource { .. }), "{error:?}");
+        assert_eq!(invalid_field(&error), "resource", "{error:?}");
         error.to_string()
     });
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");

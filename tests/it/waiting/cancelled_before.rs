@@ -160,7 +160,7 @@ fn no_verb_asks_anybody_again_once_it_was_cancelled() {
                 peer.say(match command.kind() {
                     Kind::Set => b"$-1\r\n",
                     Kind::Look => b"-ERR I don't look\r\n",
-                    Kind::Retake if command.words[2] == "2" => b"*2\r\n:1\r\n*1\r\n:3600000\r\n",
+                    Kind::Retake if command.words[2] == "2" => b"*2\r\n*1\r\n:3600000\r\n:0\r\n",
                     Kind::Retake
                     | Kind::Release
                     | Kind::Pass

@@ -128,7 +128,7 @@ fn only_the_first_talks_to_the_servers() {
     let server = Scripted::start(|peer, command| {
         peer.say(match command.kind() {
             Kind::Set => b"$-1\r\n",
-            Kind::Look => b"*2\r\n:5000\r\n:0\r\n",
+            Kind::Look => b"*4\r\n:1\r\n:5000\r\n:0\r\n$0\r\n\r\n",
             Kind::Release => b"*1\r\n:5000\r\n",
             Kind::Listen | Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
                 command.consent()
@@ -262,10 +262,7 @@ fn hundreds_of_resources_are_waited_for_at_once() {
 
 #[test]
 fn a_forked_child_waits_for_nobody_though_threads_wait_in_its_parent() {
-    let nodes = FakeNode::cluster(3);
-    let builder = LockManager::builder().fakes(&nodes);
-    let builder = builder.node_timeout(PATIENCE);
-    let manager = builder.local_handover(10, TTL).build().unwrap();
+    let (nodes, manager) = fakes();
     let guard = manager.lock("job", TTL).unwrap();
     let other = manager.lock("other", TTL).unwrap();
     let waiting = next(&manager, TTL);

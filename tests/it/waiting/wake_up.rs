@@ -284,7 +284,7 @@ fn busy(listen: impl Fn(&redlatch_testing::scripted::Peer) + Send + Sync + 'stat
     Scripted::start(move |peer, command| match command.kind() {
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
-        Kind::Look => peer.say(b"*2\r\n:50000\r\n:1\r\n"),
+        Kind::Look => peer.say(b"*4\r\n:1\r\n:50000\r\n:1\r\n$0\r\n\r\n"),
         Kind::Listen => listen(peer),
         Kind::Retake | Kind::Pass | Kind::Extend | Kind::Probe | Kind::Other => {
             peer.say(command.consent());
@@ -320,7 +320,7 @@ fn one_whose_connection_breaks_listens_again_for_the_rest_of_the_time() {
     let server = Scripted::start(|peer, command| match command.kind() {
         Kind::Set => peer.say(b"$-1\r\n"),
         Kind::Release => peer.say(b"*1\r\n:50000\r\n"),
-        Kind::Look => peer.say(b"*2\r\n:50000\r\n:1\r\n"),
+        Kind::Look => peer.say(b"*4\r\n:1\r\n:50000\r\n:1\r\n$0\r\n\r\n"),
         Kind::Listen if command.connection == 0 => {
             peer.wait(Duration::from_millis(700));
             peer.close();

@@ -49,7 +49,6 @@ fn claim(number: u64, (client, on, token, until): Holder<'_>) -> Claim {
         deadline: 0,
         last: 0,
         got: 0,
-        left: None,
         asked: 0,
         asks: None,
         limit: None,

@@ -36,7 +36,13 @@ fn a_writer_that_readers_of_other_nodes_refuse_keeps_new_ones_out_at_the_first_a
 fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_elsewhere() {
     let world = world_with(LockManager::builder().key_prefix("app:"));
     let keys = ["app:a", "app:b", "app:c"].map(String::from);
-    let mut wait = world.begin_for(Target::All(&keys));
+    let names = ["a", "b", "c"].map(Arc::from);
+    let resource = Resource {
+        name: "a, b, c".into(),
+        kind: Kind::Several(names.into()),
+        keys: keys.to_vec(),
+    };
+    let mut wait = world.begin_for(&resource);
     let about = |name: &str, vote: Vote| vote.about(&Arc::from(name));
     wait.refused(&refused([
         Vote::Granted,

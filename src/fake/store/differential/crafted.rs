@@ -4,10 +4,7 @@ use super::Sequence;
 use super::steps::{Plant, Score, Step, eval, waiting};
 use super::words::{Base, ONE, THREE, TWO, Word, counter};
 use crate::fencing::MARKER;
-use crate::wire::scripts::fenced;
-use crate::wire::scripts::{
-    ACQUIRE_ALL, EXTEND_ALL, FIND, INSPECT, LOOK, PASS, RELEASE, RELEASE_ALL, REREAD, UNREAD,
-};
+use crate::wire::scripts::{DROP, KEEP, LOOK, PASS, SHOW, TAKE};
 
 pub(super) const MINUTE: &str = "60000";
 
@@ -42,60 +39,33 @@ pub(super) fn now(more: i64) -> Word {
     Word::Micros(Base::Now, more)
 }
 
+/// A call of a client with a token, which keeps a counter for this time.
+fn fenced(script: &'static str, keys: &[&str], how: &str, (token, idle): (Word, &str)) -> Step {
+    let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+    let words = [ONE.into(), MINUTE.into(), how.into(), token];
+    let rules = ["0", idle, MARKER, "c1"].map(Word::from);
+    eval(script, &keys, words.into_iter().chain(rules).collect())
+}
+
 /// A holder whose key is gone sets it again, if the counter is still its own.
 pub(super) fn heals() -> Step {
-    let keys = ["a".to_owned(), counter("a"), MARKER.to_owned()];
     let token = Word::Micros(Base::Counter("a".to_owned()), 0);
-    eval(
-        fenced::EXTEND,
-        &keys,
-        vec![ONE.into(), MINUTE.into(), token, "500".into()],
-    )
+    fenced(KEEP, &["a"], "", (token, "500"))
 }
 
 pub(super) fn asks() -> Step {
-    let keys = ["a".to_owned(), counter("a"), MARKER.to_owned()];
-    let rest = ["0", "86400000", "c1", "0", "0"].map(Word::from);
-    let head = vec![ONE.into(), MINUTE.into(), now(0)];
-    eval(
-        fenced::ACQUIRE,
-        &keys,
-        head.into_iter().chain(rest).collect(),
-    )
+    fenced(TAKE, &["a"], "", (now(0), "86400000"))
 }
 
 /// Again, by one who has both, and whose proposal is too old by now.
 fn asks_for_its_own() -> Vec<Step> {
     let open = Word::Marker(true, "c1", Box::new(now(0)), "opened");
-    let Step::Command(mut words) = asks_for_two() else {
-        return Vec::new();
-    };
-    let again = words.len() - 2;
-    words[again] = "1".into();
-    words[again - 4] = now(-5);
-    vec![
-        is_held("a"),
-        is_held("b"),
-        marker(open),
-        Step::Command(words),
-    ]
+    let again = fenced(TAKE, &["a", "b"], "a", (now(-5), "86400000"));
+    vec![is_held("a"), is_held("b"), marker(open), again]
 }
 
 fn asks_for_two() -> Step {
-    let keys = [
-        "a".to_owned(),
-        counter("a"),
-        "b".to_owned(),
-        counter("b"),
-        MARKER.to_owned(),
-    ];
-    let rest = ["0", "86400000", "c1", "0", "0"].map(Word::from);
-    let head = vec![ONE.into(), MINUTE.into(), now(0)];
-    eval(
-        fenced::ACQUIRE_ALL,
-        &keys,
-        head.into_iter().chain(rest).collect(),
-    )
+    fenced(TAKE, &["a", "b"], "", (now(0), "86400000"))
 }
 
 #[expect(clippy::too_many_lines, reason = "one list of all sequences")]
@@ -107,16 +77,13 @@ pub(super) fn sequences() -> Vec<Sequence> {
     let sequences = [
         (
             closed,
-            vec![
-                is_held("a"),
-                call(ACQUIRE_ALL, &["a", "b"], &[ONE, "0", "1"]),
-            ],
+            vec![is_held("a"), call(TAKE, &["a", "b"], &[ONE, "0", "a"])],
         ),
         (
             closed,
             vec![
                 Step::Plant("a".to_owned(), Plant::Text(ONE.into()), None),
-                call(ACQUIRE_ALL, &["a", "b"], &[ONE, "0", "1"]),
+                call(TAKE, &["a", "b"], &[ONE, "0", "a"]),
             ],
         ),
         (
@@ -129,7 +96,7 @@ pub(super) fn sequences() -> Vec<Sequence> {
         ),
         (
             closed,
-            vec![is_held("a"), call(EXTEND_ALL, &["a", "b"], &[ONE, "x"])],
+            vec![is_held("a"), call(KEEP, &["a", "b"], &[ONE, "x"])],
         ),
         (
             closed,
@@ -137,7 +104,7 @@ pub(super) fn sequences() -> Vec<Sequence> {
                 is_held("a"),
                 is_held("b"),
                 has(&waiting("a"), Plant::Set(vec!["1"])),
-                call(RELEASE_ALL, &["a", "b"], &[ONE]),
+                call(DROP, &["a", "b"], &[ONE]),
             ],
         ),
         // The bell of the readers can't be rung, and nobody else waits.
@@ -147,7 +114,7 @@ pub(super) fn sequences() -> Vec<Sequence> {
                 is_held("a"),
                 has(&waiting("a"), Plant::Set(vec!["r"])),
                 has("a:redlatch:bell:read", Plant::Hash),
-                call(RELEASE, &["a"], &[ONE]),
+                call(DROP, &["a"], &[ONE]),
             ],
         ),
         (
@@ -156,12 +123,15 @@ pub(super) fn sequences() -> Vec<Sequence> {
                 is_held("a"),
                 has(&waiting("a"), Plant::Set(vec!["1"])),
                 has("a:redlatch:bell", Plant::Hash),
-                call(PASS, &["a"], &[ONE, TWO, MINUTE]),
+                call(PASS, &["a"], &[TWO, MINUTE, "a", "", "", "", "", "", ONE]),
             ],
         ),
         (
             closed,
-            vec![is_held("a"), call(PASS, &["a"], &[ONE, TWO, "0"])],
+            vec![
+                is_held("a"),
+                call(PASS, &["a"], &[TWO, "0", "a", "", "", "", "", "", ONE]),
+            ],
         ),
         (
             closed,
@@ -170,34 +140,37 @@ pub(super) fn sequences() -> Vec<Sequence> {
         (open, vec![a_counter(Plant::Hash), asks()]),
         (
             closed,
-            vec![has("a", Plant::Crowd(1_001)), call(FIND, &["a"], &[THREE])],
+            vec![
+                has("a", Plant::Crowd(1_001)),
+                call(SHOW, &["a"], &[THREE, "0", "n"]),
+            ],
         ),
         (
             closed,
             vec![
                 is_read(&[(ONE, 60_000)]),
-                call(REREAD, &["a"], &[ONE, "9000000000000000"]),
+                call(KEEP, &["a"], &[ONE, "9000000000000000", "r"]),
             ],
         ),
         (
             closed,
             vec![
                 is_read(&[(ONE, 60_000), (TWO, 60_000)]),
-                call(UNREAD, &["a"], &[TWO]),
+                call(DROP, &["a"], &[TWO, "0", "r"]),
             ],
         ),
         (
             closed,
             vec![
                 is_read(&[(ONE, 60_000), (TWO, -1)]),
-                call(UNREAD, &["a"], &[ONE]),
+                call(DROP, &["a"], &[ONE, "0", "r"]),
             ],
         ),
         (
             closed,
             vec![
                 is_read(&[(ONE, 60_000), (TWO, 20)]),
-                call(UNREAD, &["a"], &[ONE]),
+                call(DROP, &["a"], &[ONE, "0", "r"]),
             ],
         ),
         (
@@ -205,9 +178,9 @@ pub(super) fn sequences() -> Vec<Sequence> {
             vec![
                 is_held("a"),
                 call(
-                    fenced::EXTEND_ALL,
-                    &["a", "a:fence", MARKER],
-                    &[ONE, "x", "5", "500"],
+                    KEEP,
+                    &["a", "b"],
+                    &[ONE, "x", "", "5", "0", "500", MARKER, "c1"],
                 ),
             ],
         ),
@@ -216,8 +189,8 @@ pub(super) fn sequences() -> Vec<Sequence> {
             closed,
             vec![
                 Step::Plant("a".to_owned(), Plant::Sorted(lasting), None),
-                call(INSPECT, &["a"], &[]),
-                call(RELEASE, &["a"], &[ONE]),
+                call(SHOW, &["a"], &[]),
+                call(DROP, &["a"], &[ONE]),
             ],
         ),
         (closed, vec![a_counter(Plant::Text(now(0))), heals()]),

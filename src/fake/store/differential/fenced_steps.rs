@@ -1,12 +1,9 @@
 //! Random steps of clients of the fenced protocol, and of what others leave under its keys.
 
-use super::steps::{Plant, Step, eval, lock, locks, perhaps_undo, rest, ttl, value};
+use super::steps::{Plant, Step, eval, lock, locks, rest, ttl, value};
 use super::words::{Base, Dice, ONE, TWO, Word, counter};
 use crate::fencing::MARKER;
-use crate::wire::scripts::fenced::{
-    ACQUIRE, ACQUIRE_ALL, EXTEND, EXTEND_ALL, OPEN, PASS, READ, RELEASE, RELEASE_ALL, REST,
-    REST_ALL,
-};
+use crate::wire::scripts::{DROP, KEEP, OPEN, PASS, SHOW, TAKE};
 
 const MINUTE: i64 = 60_000_000;
 
@@ -15,7 +12,6 @@ struct Rules {
     quarantine: i64,
     idle: i64,
     config: &'static str,
-    reserve: i64,
 }
 
 impl Rules {
@@ -24,8 +20,6 @@ impl Rules {
             quarantine: dice.pick(&[0, 0, 600_000, 20]),
             idle: dice.pick(&[86_400_000, 3_600_000, 500]),
             config: dice.weighted(&[(12, "c1"), (1, "c2")]),
-            // None, a few microseconds, and half a minute.
-            reserve: dice.pick(&[0, 0, 16, 30_000_000]),
         }
     }
 
@@ -35,9 +29,9 @@ impl Rules {
         let latest = self.quarantine * 1000;
         match dice.below(12) {
             0..4 => Word::Micros(Base::Now, dice.pick(&[0, 1, -1, -MINUTE, MINUTE, 5])),
-            4..7 => Word::Micros(Base::Counter(lock.to_owned()), self.reserve + near),
-            7 => Word::Micros(Base::Open, self.reserve + near),
-            8 => Word::Micros(Base::Now, latest - self.idle * 1000 + self.reserve + near),
+            4..7 => Word::Micros(Base::Counter(lock.to_owned()), near),
+            7 => Word::Micros(Base::Open, near),
+            8 => Word::Micros(Base::Now, latest - self.idle * 1000 + near),
             9 => Word::Micros(Base::Now, latest + near),
             // That of the holder.
             10 => Word::Micros(Base::Counter(lock.to_owned()), 0),
@@ -48,15 +42,15 @@ impl Rules {
         }
     }
 
-    /// The token and one more, of a holder or of nobody.
-    fn tombstone(&self, dice: &mut Dice<'_>, lock: &str) -> Word {
-        let near = dice.pick(&[1, 0, 2, -1]);
+    /// That of a release: of a holder, or of nobody, or unknown. The counter gets one more.
+    fn released(&self, dice: &mut Dice<'_>, lock: &str) -> Word {
+        let near = dice.pick(&[0, -1, 1, -2]);
         let latest = self.quarantine * 1000;
         match dice.below(8) {
             0..3 => Word::Micros(Base::Counter(lock.to_owned()), near),
             3 => Word::Micros(
                 Base::Now,
-                dice.pick(&[0, 1, -MINUTE, MINUTE, 3000 * MINUTE]),
+                dice.pick(&[0, -1, -MINUTE, MINUTE, 3000 * MINUTE]),
             ),
             4 => Word::Micros(Base::Now, latest + near),
             5 => Word::Micros(Base::Now, latest - self.idle * 1000 + near),
@@ -76,30 +70,15 @@ impl Rules {
         self.quarantine.to_string().into()
     }
 
-    fn idle(&self) -> Word {
-        self.idle.to_string().into()
-    }
-
-    fn ask(&self, dice: &mut Dice<'_>, lock: &str) -> Vec<Word> {
-        vec![
-            value(dice, lock),
-            ttl(dice, lock),
-            self.token(dice, lock),
-            self.quarantine(),
-            self.idle(),
-            self.config.into(),
-            dice.pick(&["0", "1"]).into(),
-            self.reserve.to_string().into(),
-        ]
-    }
-
-    fn give_back(&self, dice: &mut Dice<'_>, lock: &str) -> Vec<Word> {
-        vec![
-            value(dice, lock),
-            self.tombstone(dice, lock),
-            self.quarantine(),
-            self.idle(),
-        ]
+    /// The arguments of a script, as far as all have them.
+    fn words(&self, of_lock: [Word; 2], how: &'static str, token: Word) -> Vec<Word> {
+        let idle = self.idle.to_string().into();
+        let rules = [self.quarantine(), idle, MARKER.into(), self.config.into()];
+        of_lock
+            .into_iter()
+            .chain([how.into(), token])
+            .chain(rules)
+            .collect()
     }
 }
 
@@ -119,106 +98,62 @@ pub(super) fn step(dice: &mut Dice<'_>) -> Step {
 }
 
 fn of_one(dice: &mut Dice<'_>) -> Step {
-    let script = dice.weighted(&[
-        (7, ACQUIRE),
-        (3, EXTEND),
-        (5, RELEASE),
-        (2, REST),
-        (4, PASS),
-        (4, READ),
-    ]);
+    let kind = dice.weighted(&[(16, ""), (4, PASS), (4, "read"), (1, SHOW)]);
     let (lock, rules) = (lock(dice), Rules::of(dice));
-    let pair = [lock.to_owned(), counter(lock)];
-    let all = [lock.to_owned(), counter(lock), MARKER.to_owned()];
-    match script {
-        ACQUIRE => eval(script, &all, rules.ask(dice, lock)),
-        EXTEND => {
-            let extend = vec![
-                value(dice, lock),
-                extension(dice, lock),
-                rules.own_token(dice, lock),
-                rules.idle(),
-            ];
-            eval(script, &all, extend)
-        }
-        RELEASE => {
-            let back = rules.give_back(dice, lock);
-            eval(script, &pair, perhaps_undo(dice, back))
-        }
-        REST => {
-            let back = rules.give_back(dice, lock);
-            eval(
-                script,
-                &pair,
-                back.into_iter().chain([rest(dice)]).collect(),
-            )
-        }
+    let key = [lock.to_owned()];
+    match kind {
         PASS => {
-            let back = rules.give_back(dice, lock);
-            eval(
-                script,
-                &all,
-                back.into_iter().chain(rules.ask(dice, lock)).collect(),
-            )
+            let next = [value(dice, lock), ttl(dice, lock)];
+            let token = rules.token(dice, lock);
+            let held = [value(dice, lock), rules.released(dice, lock)];
+            let words = rules.words(next, dice.pick(&["", "a"]), token);
+            eval(PASS, &key, words.into_iter().chain(held).collect())
         }
-        _ => {
+        "read" => {
             let value = match dice.below(4) {
                 0 => ONE.into(),
                 1 => TWO.into(),
                 2 => Word::Reader(lock.to_owned(), 0),
                 _ => value(dice, lock),
             };
-            let again = dice.pick(&["0", "1"]).into();
-            let read = vec![
-                value,
-                ttl(dice, lock),
-                again,
-                rules.quarantine(),
-                rules.config.into(),
-            ];
-            eval(script, &all, read)
+            let how = dice.pick(&["r", "ra", "rh"]);
+            let words = rules.words([value, ttl(dice, lock)], how, "0".into());
+            eval(TAKE, &key, words)
         }
+        SHOW => {
+            let own = [value(dice, lock), "0".into()];
+            let token = rules.own_token(dice, lock);
+            eval(SHOW, &key, rules.words(own, "", token))
+        }
+        _ => ask_or_give_back(dice, &rules, &key),
     }
 }
 
 fn of_several(dice: &mut Dice<'_>) -> Step {
-    let script = dice.weighted(&[
-        (6, ACQUIRE_ALL),
-        (3, RELEASE_ALL),
-        (1, REST_ALL),
-        (3, EXTEND_ALL),
-    ]);
     let (locks, rules) = (locks(dice), Rules::of(dice));
-    let lock = dice.pick(&locks);
-    let pairs: Vec<String> = locks
-        .iter()
-        .flat_map(|lock| [lock.clone(), counter(lock)])
-        .collect();
-    let with_marker: Vec<String> = pairs.iter().cloned().chain([MARKER.to_owned()]).collect();
-    match script {
-        ACQUIRE_ALL => eval(script, &with_marker, rules.ask(dice, &lock)),
-        EXTEND_ALL => {
-            let extend = vec![
-                value(dice, &lock),
-                extension(dice, &lock),
-                rules.own_token(dice, &lock),
-                rules.idle(),
-            ];
-            eval(script, &with_marker, extend)
+    ask_or_give_back(dice, &rules, &locks)
+}
+
+fn ask_or_give_back(dice: &mut Dice<'_>, rules: &Rules, locks: &[String]) -> Step {
+    let kind = dice.weighted(&[(7, TAKE), (3, KEEP), (5, "release"), (2, "rest")]);
+    let lock = dice.pick(locks);
+    let value = value(dice, &lock);
+    let (script, span, how, token) = match kind {
+        TAKE => {
+            let (ttl, token) = (ttl(dice, &lock), rules.token(dice, &lock));
+            (TAKE, ttl, dice.pick(&["", "a"]), token)
         }
-        RELEASE_ALL => {
-            let back = rules.give_back(dice, &lock);
-            eval(script, &pairs, perhaps_undo(dice, back))
+        KEEP => {
+            let (ttl, token) = (extension(dice, &lock), rules.own_token(dice, &lock));
+            (KEEP, ttl, "", token)
         }
-        _ => {
-            let back = rules.give_back(dice, &lock);
-            eval(
-                script,
-                &pairs,
-                back.into_iter().chain([rest(dice)]).collect(),
-            )
+        "release" => {
+            let how = dice.pick(&["", "u"]);
+            (DROP, "0".into(), how, rules.released(dice, &lock))
         }
-    }
+        _ => (DROP, rest(dice), "", rules.released(dice, &lock)),
+    };
+    eval(script, locks, rules.words([value, span], how, token))
 }
 
 fn open(dice: &mut Dice<'_>) -> Step {

@@ -3,10 +3,7 @@
 use super::plants::{beside, plant};
 use super::words::{Dice, LOCKS, ONE, THREE, TWO, Word, counter};
 use super::{commands, fenced_steps, scenes};
-use crate::wire::scripts::{
-    ACQUIRE_ALL, EXTEND, EXTEND_ALL, FIND, INSPECT, INSPECT_READ, INTRODUCE, LOOK, LOOK_ALL,
-    LOOK_READ, PASS, PROBE, READ, RELEASE, RELEASE_ALL, REREAD, REST, REST_ALL, RETAKE, UNREAD,
-};
+use crate::wire::scripts::{DROP, INTRODUCE, KEEP, LOOK, PASS, PROBE, SHOW, TAKE};
 
 #[derive(Clone)]
 pub(super) enum Step {
@@ -192,12 +189,12 @@ fn of_one(dice: &mut Dice<'_>) -> Step {
     let kind = dice.weighted(&[
         (5, "SET"),
         (1, "GET"),
-        (5, RELEASE),
-        (2, REST),
-        (4, EXTEND),
-        (2, RETAKE),
+        (5, "release"),
+        (2, "rest"),
+        (4, KEEP),
+        (2, TAKE),
         (5, PASS),
-        (4, INSPECT),
+        (4, SHOW),
         (1, PROBE),
         (1, INTRODUCE),
     ]);
@@ -215,20 +212,27 @@ fn of_one(dice: &mut Dice<'_>) -> Step {
             ttl,
         ]),
         "GET" => Step::Command(vec!["GET".into(), lock.into()]),
-        RELEASE => eval(RELEASE, &key, perhaps_undo(dice, vec![value])),
-        PASS => eval(PASS, &key, vec![value, next, ttl]),
-        INSPECT => eval(INSPECT, &key, vec![]),
+        "release" => eval(DROP, &key, release(dice, value)),
         // No rest is shorter, and Redis deletes a key with such a time.
-        REST => eval(REST, &key, vec![value, rest(dice)]),
-        PROBE | INTRODUCE => eval(kind, &[], vec![]),
-        script => eval(script, &key, vec![value, ttl]),
+        "rest" => eval(DROP, &key, vec![value, rest(dice)]),
+        KEEP => eval(KEEP, &key, vec![value, ttl]),
+        PASS => {
+            let head = vec![next, ttl, "a".into()];
+            let without_fence = std::iter::repeat_n(Word::from(""), 5);
+            let words = head.into_iter().chain(without_fence).chain([value]);
+            eval(PASS, &key, words.collect())
+        }
+        TAKE => eval(TAKE, &key, vec![value, ttl, dice.pick(&["", "a"]).into()]),
+        SHOW => eval(SHOW, &key, vec![]),
+        script => eval(script, &[], vec![]),
     }
 }
 
-/// The words of a release, or of an undo.
-pub(super) fn perhaps_undo(dice: &mut Dice<'_>, words: Vec<Word>) -> Vec<Word> {
-    let undo = dice.pick(&[None, Some("1")]).map(Word::from);
-    words.into_iter().chain(undo).collect()
+/// The words of a release: as a client sends it for a lock, for a slot, or to undo an attempt.
+fn release(dice: &mut Dice<'_>, value: Word) -> Vec<Word> {
+    let behind: &[&str] = dice.pick(&[&[][..], &["0"], &["0", "u"]]);
+    let behind = behind.iter().copied().map(Word::from);
+    std::iter::once(value).chain(behind).collect()
 }
 
 pub(super) fn rest(dice: &mut Dice<'_>) -> Word {
@@ -236,12 +240,14 @@ pub(super) fn rest(dice: &mut Dice<'_>) -> Word {
 }
 
 fn of_readers(dice: &mut Dice<'_>) -> Step {
-    let kind = dice.weighted(&[
-        (6, READ),
-        (3, REREAD),
-        (4, UNREAD),
-        (2, INSPECT_READ),
-        (2, FIND),
+    let (script, how) = dice.weighted(&[
+        (2, (TAKE, "r")),
+        (2, (TAKE, "ra")),
+        (2, (TAKE, "rh")),
+        (3, (KEEP, "r")),
+        (4, (DROP, "r")),
+        (2, (SHOW, "r")),
+        (2, (SHOW, "n")),
     ]);
     let lock = lock(dice);
     let value = match dice.below(8) {
@@ -251,16 +257,16 @@ fn of_readers(dice: &mut Dice<'_>) -> Step {
         5 => THREE.into(),
         _ => value(dice, lock),
     };
-    let ttl = odd_ttl(dice, lock);
-    let again = dice.pick(&["0", "1", "2"]).into();
-    let rest = match kind {
-        READ => vec![value, ttl, again],
-        REREAD => vec![value, ttl],
-        // A token alone is enough to find a reader.
-        FIND if dice.below(2) == 1 => vec![Word::Token(Box::new(value))],
-        _ => vec![value],
+    let ttl = match script {
+        TAKE | KEEP => odd_ttl(dice, lock),
+        _ => "0".into(),
     };
-    eval(kind, &[lock.to_owned()], rest)
+    // A token alone is enough to find a reader.
+    let value = match how {
+        "n" if dice.below(2) == 1 => Word::Token(Box::new(value)),
+        _ => value,
+    };
+    eval(script, &[lock.to_owned()], vec![value, ttl, how.into()])
 }
 
 /// One to three locks, in their order or another. No set has a slot of a semaphore.
@@ -271,23 +277,21 @@ pub(super) fn locks(dice: &mut Dice<'_>) -> Vec<String> {
 }
 
 fn of_several(dice: &mut Dice<'_>) -> Step {
-    let kind = dice.weighted(&[
-        (6, ACQUIRE_ALL),
-        (3, RELEASE_ALL),
-        (2, REST_ALL),
-        (2, EXTEND_ALL),
-    ]);
+    let kind = dice.weighted(&[(6, TAKE), (3, "release"), (2, "rest"), (2, KEEP), (1, SHOW)]);
     let locks = locks(dice);
     let first = locks[0].clone();
     let of = dice.pick(&locks);
     let value = value(dice, &of);
-    let rest = match kind {
-        ACQUIRE_ALL => vec![value, odd_ttl(dice, &first), dice.pick(&["0", "1"]).into()],
-        RELEASE_ALL => perhaps_undo(dice, vec![value]),
-        REST_ALL => vec![value, rest(dice)],
-        _ => vec![value, odd_ttl(dice, &of)],
-    };
-    eval(kind, &locks, rest)
+    match kind {
+        TAKE => {
+            let ttl = odd_ttl(dice, &first);
+            eval(TAKE, &locks, vec![value, ttl, dice.pick(&["", "a"]).into()])
+        }
+        "release" => eval(DROP, &locks, release(dice, value)),
+        "rest" => eval(DROP, &locks, vec![value, rest(dice)]),
+        KEEP => eval(KEEP, &locks, vec![value, odd_ttl(dice, &of)]),
+        _ => eval(SHOW, &locks, vec![]),
+    }
 }
 
 fn look(dice: &mut Dice<'_>) -> Step {
@@ -301,21 +305,24 @@ fn look(dice: &mut Dice<'_>) -> Step {
         "60001",
         "9223372036854775807",
     ]);
-    let rest = vec![announced.into(), dice.pick(&["0", "1"]).into()];
+    let when_free = dice.pick(&["0", "1"]);
+    let of_one = |dice: &mut Dice<'_>, when_free: &str, how: &str| {
+        let rest = [announced, when_free, how].map(Word::from);
+        eval(LOOK, &[lock(dice).to_owned()], rest.to_vec())
+    };
     match dice.below(10) {
-        0..3 => eval(LOOK, &[lock(dice).to_owned()], rest),
-        9 => eval(
-            LOOK,
-            &[lock(dice).to_owned()],
-            vec![announced.into(), "2".into()],
-        ),
-        3..5 => eval(LOOK_READ, &[lock(dice).to_owned()], rest),
+        0..3 => of_one(dice, when_free, ""),
+        9 => of_one(dice, "2", ""),
+        3..5 => of_one(dice, when_free, "r"),
         5..7 => {
             let permits = dice.pick(&["3", "1", "4"]);
-            let rest = rest.into_iter().chain([permits.into()]).collect();
-            eval(LOOK, &["a".to_owned()], rest)
+            let rest = [announced, when_free, "", permits].map(Word::from);
+            eval(LOOK, &["a".to_owned()], rest.to_vec())
         }
-        _ => eval(LOOK_ALL, &locks(dice), rest),
+        _ => {
+            let rest = [announced, when_free, ""].map(Word::from);
+            eval(LOOK, &locks(dice), rest.to_vec())
+        }
     }
 }
 

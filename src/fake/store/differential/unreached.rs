@@ -4,16 +4,16 @@ pub(super) const BRANCHES: [(&str, &[&str]); 4] = [
     (
         "only a server that executes no such command for this user, or not now, answers so: no memory, no permission (tests/it/faults/full.rs, tests/it/connecting/users.rs)",
         &[
-            "for before = 1, i - 1 do redis.call('DEL', locks[before]) end: 1 do",
+            "for before = 1, place - 1 do redis.call('DEL', KEYS[free[before]]) end: 1 do",
             "if failure then return failure end: 1 then",
             "if last.err then return nil, string.find(last.err, 'WRONGTYPE', 1, true) and {-3} or last end: 3 or",
             "if not last then return nil, why_not.err and why_not or refusal(lock, redis.pcall('GET', lock)) end: 2 and",
             "if not last then return why_not.err and why_not or {-2} end: 2 and",
             "if not string.find(length.err, 'WRONGTYPE', 1, true) then return nil, {err = length.err .. ': STRLEN'} end: 1 then",
             "if page.err then return {err = page.err .. ': SCAN'} end: 1 then",
+            "if row.err then return nil, row end: 1 then",
             "if set().err then: 1 then",
             "if type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then return value end: 2 then",
-            "if why_not.err then return nil, why_not end: 1 then",
             "return last, why_not and why_not.err and {err = why_not.err .. ': ZRANGE'}: 2 and",
             "return type(count) == 'table' and count or {left, count}: 1 and",
         ],
@@ -40,6 +40,6 @@ pub(super) const BRANCHES: [(&str, &[&str]); 4] = [
     ),
     (
         "since Redis 7, an error within a script is no text, and no client sends what Lua can't compute",
-        &["if type(asked) == 'string' then asked = {err = asked} end: 1 then"],
+        &["return {row, type(taken) == 'string' and {err = taken} or taken}: 1 and"],
     ),
 ];

@@ -14,7 +14,7 @@ fn four_readers() -> Node {
         (third, HOUR),
         ("1111111111111111111111111111111111111112", HOUR),
     ] {
-        assert_eq!(node.eval(READ, &["a"], &[value, ttl, "0"]), "OK");
+        assert_eq!(node.eval(TAKE, &["a"], &[value, ttl, "r"]), "OK");
     }
     node
 }
@@ -22,9 +22,9 @@ fn four_readers() -> Node {
 #[test]
 fn a_look_tells_how_many_read_and_when_the_first_and_the_last_of_them_end() {
     let mut node = four_readers();
-    assert_eq!(node.eval(INSPECT, &["a"], &[]), "{hour 4 minute}");
+    assert_eq!(node.eval(SHOW, &["a"], &[]), "{hour 4 minute}");
     node.run(&["ZADD", "a", "1", TWO]);
-    assert_eq!(node.eval(INSPECT, &["a"], &[]), "{hour 3 hour}");
+    assert_eq!(node.eval(SHOW, &["a"], &[]), "{hour 3 hour}");
 }
 
 #[test]
@@ -32,16 +32,23 @@ fn a_reader_is_found_by_its_token_or_by_its_whole_value() {
     let mut node = four_readers();
     let found = format!("{{READER {ONE_WITH_NAME}}}");
     for named in [ONE, ONE_WITH_NAME] {
-        assert_eq!(node.eval(FIND, &["a"], &[named]), found);
+        assert_eq!(node.eval(SHOW, &["a"], &[named, "0", "n"]), found);
     }
-    assert_eq!(node.eval(FIND, &["a"], &[TWO]), format!("{{READER {TWO}}}"));
+    assert_eq!(
+        node.eval(SHOW, &["a"], &[TWO, "0", "n"]),
+        format!("{{READER {TWO}}}")
+    );
     let beginning = &ONE_WITH_NAME[..43];
     for other in [beginning, &ONE[..39], "", "web-1"] {
-        assert_eq!(node.eval(FIND, &["a"], &[other]), "{-2}", "{other}");
+        assert_eq!(
+            node.eval(SHOW, &["a"], &[other, "0", "n"]),
+            "{-2}",
+            "{other}"
+        );
     }
     // It no longer reads.
     node.run(&["ZADD", "a", "1", ONE_WITH_NAME]);
-    assert_eq!(node.eval(FIND, &["a"], &[ONE]), "{-2}");
+    assert_eq!(node.eval(SHOW, &["a"], &[ONE, "0", "n"]), "{-2}");
 }
 
 #[test]
@@ -54,10 +61,10 @@ fn among_many_readers_each_is_found() {
     for i in [1, 999, 1000, 1001, 1999, 2000, 2001, 2500] {
         let token = format!("{i:040}");
         let found = format!("{{READER {token}}}");
-        assert_eq!(node.eval(FIND, &["a"], &[&token]), found);
+        assert_eq!(node.eval(SHOW, &["a"], &[&token, "0", "n"]), found);
     }
     let last = format!("{:040}", 2501);
-    assert_eq!(node.eval(FIND, &["a"], &[&last]), "{-2}");
+    assert_eq!(node.eval(SHOW, &["a"], &[&last, "0", "n"]), "{-2}");
 }
 
 #[test]
@@ -75,8 +82,8 @@ fn what_readers_don_t_have_is_found_as_a_look_finds_it() {
         ("hash", "{-3}".to_owned()),
         ("none", "{-2}".to_owned()),
     ] {
-        assert_eq!(node.eval(INSPECT, &[key], &[]), expected, "{key}");
-        assert_eq!(node.eval(FIND, &[key], &[ONE]), expected, "{key}");
+        assert_eq!(node.eval(SHOW, &[key], &[]), expected, "{key}");
+        assert_eq!(node.eval(SHOW, &[key], &[ONE, "0", "n"]), expected, "{key}");
     }
 }
 
@@ -105,33 +112,33 @@ fn a_scan_passes_over_what_is_neither_a_lock_nor_read() {
 #[test]
 fn one_that_has_just_given_the_lock_back_leaves_readers_a_moment_without_its_intent() {
     let mut node = Node::start();
-    node.eval(READ, &["a"], &[ONE, HOUR, "0"]);
-    assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "1"]), "{20 1}");
-    assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "0"]), "OK");
+    node.eval(TAKE, &["a"], &[ONE, HOUR, "r"]);
+    assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "1"]), "{1 20 1}");
+    assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "r"]), "OK");
     // It waits all the same, so the last reader wakes it.
-    assert_eq!(node.eval(UNREAD, &["a"], &[ONE]), "1");
-    assert_eq!(node.eval(UNREAD, &["a"], &[TWO]), "2");
+    assert_eq!(node.eval(DROP, &["a"], &[ONE, "0", "r"]), "1");
+    assert_eq!(node.eval(DROP, &["a"], &[TWO, "0", "r"]), "2");
     // What it looks for next is as with any other.
-    node.eval(READ, &["b"], &[ONE, HOUR, "0"]);
-    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "1"]), "{20 1}");
-    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "0"]), "{hour 1}");
-    assert_eq!(node.eval(READ, &["b"], &[TWO, HOUR, "0"]), "{minute -1}");
+    node.eval(TAKE, &["b"], &[ONE, HOUR, "r"]);
+    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "1"]), "{1 20 1}");
+    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "0"]), "{1 hour 1}");
+    assert_eq!(node.eval(TAKE, &["b"], &[TWO, HOUR, "r"]), "{minute -1}");
     // Nor does one that announces nothing.
-    assert_eq!(node.eval(LOOK, &["b"], &["0", "1"]), "{hour 0}");
+    assert_eq!(node.eval(LOOK, &["b"], &["0", "1"]), "{1 hour 0}");
 }
 
 /// Its next attempt sets the key, and undoes that.
 #[test]
 fn a_writer_that_only_leaves_its_intent_is_not_announced_and_its_undo_leaves_the_intent() {
     let mut node = Node::start();
-    assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "2"]), "{-2 0}");
+    assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "2"]), "{1 -2 0}");
     assert_eq!(node.run(&["EXISTS", "a:redlatch:waiting"]), "0");
     node.run(&["SET", "a", ONE, "PX", MINUTE]);
-    assert_eq!(node.eval(RELEASE, &["a"], &[ONE, "1"]), "1");
-    assert_eq!(node.eval(READ, &["a"], &[TWO, HOUR, "0"]), "{minute -1}");
+    assert_eq!(node.eval(DROP, &["a"], &[ONE, "0", "u"]), "1");
+    assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "r"]), "{minute -1}");
     // Where readers have the lock as well.
-    assert_eq!(node.eval(READ, &["b"], &[ONE, HOUR, "0"]), "OK");
-    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "2"]), "{hour 0}");
-    assert_eq!(node.eval(READ, &["b"], &[TWO, HOUR, "0"]), "{minute -1}");
-    assert_eq!(node.eval(UNREAD, &["b"], &[ONE]), "1");
+    assert_eq!(node.eval(TAKE, &["b"], &[ONE, HOUR, "r"]), "OK");
+    assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "2"]), "{1 hour 0}");
+    assert_eq!(node.eval(TAKE, &["b"], &[TWO, HOUR, "r"]), "{minute -1}");
+    assert_eq!(node.eval(DROP, &["b"], &[ONE, "0", "r"]), "1");
 }

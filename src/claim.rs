@@ -1,0 +1,212 @@
+//! Pure: what a lock is: its resources, who may have them at a time, and by which value their holder is known.
+
+use std::fmt;
+use std::slice;
+use std::sync::Arc;
+
+use crate::fencing::{FencingToken, Rules};
+use crate::value::Value;
+
+/// The most resources that one lock can be on. A script on 64 keys takes a server about as long as a renewal of 64 locks.
+pub(crate) const MOST_RESOURCES: usize = 64;
+
+/// How many names of several resources stand in messages.
+const MOST_NAMED: usize = 3;
+
+/// Between the key of a semaphore and the number of a slot. The scripts have it too. No lock has such a name, so only a semaphore
+/// takes a slot.
+pub(crate) const SLOT: &str = ":redlatch:slot:";
+
+/// The suffix of a lock's key in the key of its bell: the list on which waiting clients block. The scripts have it too.
+const BELL: &str = ":redlatch:bell";
+
+/// The names of several resources, in order.
+pub(crate) type Names = Arc<[Arc<str>]>;
+
+/// The kind of a lock.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// The resource, which nobody else has meanwhile.
+    #[default]
+    Lock,
+    /// The resource, together with other readers.
+    Read,
+    /// These resources, in order.
+    Several(Names),
+    /// One of the slots of a semaphore with so many permits.
+    Permit(u32),
+    /// This slot of the semaphore with the name of the resource.
+    Slot(u32),
+}
+
+impl Kind {
+    /// The names, if it is several resources.
+    pub(crate) fn names(&self) -> Option<&Names> {
+        if let Self::Several(names) = self {
+            Some(names)
+        } else {
+            None
+        }
+    }
+
+    /// The slot, if it is one.
+    pub(crate) fn slot(&self) -> Option<u32> {
+        if let Self::Slot(slot) = self {
+            Some(*slot)
+        } else {
+            None
+        }
+    }
+
+    /// How many permits there are, if it is a semaphore whose slot is still to be found.
+    pub(crate) fn permits(&self) -> Option<u32> {
+        if let Self::Permit(permits) = self {
+            Some(*permits)
+        } else {
+            None
+        }
+    }
+}
+
+/// What a lock is on. It is made once, and kept as long as the lock.
+#[derive(Debug, Clone)]
+pub(crate) struct Resource {
+    /// The name in messages.
+    pub(crate) name: Arc<str>,
+    pub(crate) kind: Kind,
+    /// A key for each name, in order.
+    pub(crate) keys: Vec<String>,
+}
+
+impl Resource {
+    /// The names, in order.
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        match self.kind.names() {
+            Some(names) => names,
+            None => slice::from_ref(&self.name),
+        }
+    }
+
+    /// The key, or the first of several.
+    pub(crate) fn key(&self) -> &str {
+        self.key_at(0)
+    }
+
+    fn key_at(&self, place: usize) -> &str {
+        self.keys.get(place).map_or("", String::as_str)
+    }
+
+    /// The key of the resource with this name, if that is one of several, or else the first key.
+    pub(crate) fn key_of(&self, name: Option<&str>) -> &str {
+        let names = self.kind.names().map_or(&[][..], |names| names);
+        let place = names.iter().position(|each| name == Some(&**each));
+        self.key_at(place.unwrap_or_default())
+    }
+
+    pub(crate) fn is_read(&self) -> bool {
+        self.kind == Kind::Read
+    }
+
+    /// The slot of a semaphore.
+    pub(crate) fn in_slot(&self, slot: u32) -> Self {
+        Self {
+            name: Arc::clone(&self.name),
+            kind: Kind::Slot(slot),
+            keys: vec![slot_key(self.key(), slot)],
+        }
+    }
+
+    /// The lock on this key alone.
+    pub(crate) fn of_key(key: &str) -> Self {
+        Self {
+            name: key.into(),
+            kind: Kind::Lock,
+            keys: vec![key.to_owned()],
+        }
+    }
+
+    /// The key of the bell that rings when it is free; of several resources, when the one at this place is.
+    pub(crate) fn bell(&self, place: usize) -> String {
+        let readers = if self.is_read() { ":read" } else { "" };
+        format!("{}{BELL}{readers}", self.key_at(place))
+    }
+}
+
+/// As log lines name it.
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_read() { "read lock" } else { "lock" };
+        write!(f, "{kind} {:?}", self.name)
+    }
+}
+
+/// The key of a slot of a semaphore.
+pub(crate) fn slot_key(semaphore: &str, slot: u32) -> String {
+    format!("{semaphore}{SLOT}{slot}")
+}
+
+/// The names of several resources as they stand in messages.
+pub(crate) fn shown(names: &[Arc<str>]) -> Arc<str> {
+    let (first, more) = names.split_at_checked(MOST_NAMED).unwrap_or((names, &[]));
+    let mut text = first.join(", ");
+    if !more.is_empty() {
+        text = format!("{text} and {} more", more.len());
+    }
+    text.into()
+}
+
+/// What the fenced protocol adds to a lock.
+#[derive(Debug, Clone)]
+pub(crate) struct Fence {
+    pub(crate) rules: Arc<Rules>,
+    /// Unknown for a reader, who has none.
+    pub(crate) token: FencingToken,
+}
+
+/// A lock as one attempt asks for it, and as its holder has it: the same keys and value on every node.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) resource: Arc<Resource>,
+    /// The value of the keys. No other attempt has it.
+    pub(crate) value: Value,
+    /// Only with the fenced protocol.
+    pub(crate) fence: Option<Fence>,
+}
+
+impl Claim {
+    /// With the fenced protocol, the token; a reader has none.
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        self.fence_of_keys().map(|fence| fence.token)
+    }
+
+    /// What the fenced protocol adds where keys have a holder of their own. Readers are extended and released as in the classic one.
+    pub(crate) fn fence_of_keys(&self) -> Option<&Fence> {
+        self.fence.as_ref().filter(|_| !self.resource.is_read())
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Claim {
+    /// A lock on this resource, whose key is its name.
+    pub(crate) fn of_key(key: &str) -> Self {
+        Self::of(Resource::of_key(key))
+    }
+
+    /// A lock of this kind, with the names as keys.
+    pub(crate) fn of_kind(name: &str, kind: Kind) -> Self {
+        let mut resource = Resource {
+            kind,
+            ..Resource::of_key(name)
+        };
+        resource.keys = resource.names().iter().map(ToString::to_string).collect();
+        Self::of(resource)
+    }
+
+    fn of(resource: Resource) -> Self {
+        Self {
+            resource: Arc::new(resource),
+            value: Value::Labelled("00112233445566778899aabbccddeeff00112233".into()),
+            fence: None,
+        }
+    }
+}

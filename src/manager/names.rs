@@ -1,0 +1,56 @@
+//! What a call asks for: the check of its names.
+
+use std::sync::Arc;
+
+use super::LockManager;
+use crate::claim::{Kind, MOST_RESOURCES, Names, Resource, shown};
+use crate::contend::slots::check_permits;
+use crate::error::Error;
+
+impl LockManager {
+    /// What a lock of this kind is on, if its names are valid. The names of several resources come in any order.
+    pub(super) fn resource(&self, name: &str, kind: &Kind) -> Result<Resource, Error> {
+        let cluster = self.cluster();
+        let Kind::Several(names) = kind else {
+            let resource = cluster.checked(&Arc::from(name), kind.clone())?;
+            kind.permits().map_or(Ok(()), check_permits)?;
+            return Ok(resource);
+        };
+        let names = in_order(names)?;
+        for name in names.iter() {
+            cluster.checked_key(name)?;
+        }
+        Ok(match &*names {
+            [] => return Err(no_name()),
+            [name] => cluster.resource(name, Kind::Lock),
+            _ => cluster.resource(&shown(&names), Kind::Several(names)),
+        })
+    }
+}
+
+/// The names in the order in which everybody asks for them, so that two calls never wait for each other.
+fn in_order(names: &[Arc<str>]) -> Result<Names, Error> {
+    if names.len() > MOST_RESOURCES {
+        let count = names.len();
+        let reason = format!(
+            "a lock is on {MOST_RESOURCES} resources at most, and these are {count}; give fewer names, or one name that stands for all"
+        );
+        return Err(Error::invalid("resource", reason));
+    }
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    for pair in names.windows(2) {
+        if let [first, second] = pair
+            && first == second
+        {
+            let reason = format!("the name {first:?} is given twice; give each resource once");
+            return Err(Error::invalid("resource", reason));
+        }
+    }
+    Ok(names.into())
+}
+
+fn no_name() -> Error {
+    let reason = String::from("there is no name; give the name of one resource at least");
+    Error::invalid("resource", reason)
+}
