@@ -219,6 +219,12 @@ fn taken(reply: &Reply, taker: Taker, rows: &Rows<'_>) -> Option<Said> {
 
 /// Reads the reply to a pass: the row of the release, and the reply to the acquire.
 fn passed(reply: &Reply, taker: Taker, rows: &Rows<'_>) -> Option<Said> {
+    if let Reply::Error(error) = reply {
+        let failed = || Vote::Failed(refusal(error));
+        let released = Said::Released(failed(), Woken::default());
+        let asked = Some(Said::Vote(failed()));
+        return Some(Said::Passed(Box::new((released, asked))));
+    }
     let [released, asked] = items(reply)? else {
         return None;
     };

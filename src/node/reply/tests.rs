@@ -269,6 +269,11 @@ fn a_pass_tells_of_the_release_and_of_what_rode_with_it() {
                 "*2 :1 -OOM_no",
                 "released / the server answered OOM no (the server is out of memory)",
             ),
+            (
+                &[plain, fenced],
+                "-ERR_no",
+                "the server answered ERR no / the server answered ERR no",
+            ),
             (&[plain, fenced], "*2 :2 :0", "released, woke 1 / nothing"),
             (
                 &[plain, fenced],
