@@ -10,7 +10,7 @@ mod serialise;
 
 pub use self::listed::ListedLock;
 pub use self::semaphore::SemaphoreStatus;
-use crate::error::{NodeError, NodeReport, ReadBy, Shown, Vote};
+use crate::error::{NodeError, NodeReport, ReadBy, Shown};
 use crate::holder::Holder;
 
 /// What [`LockManager::status`](crate::LockManager::status) found: a snapshot, which may be out of date when it is read.
@@ -198,11 +198,7 @@ impl fmt::Display for LockStatus {
         write!(f, "{}", Summary(self))?;
         for (i, node) in self.nodes().iter().enumerate() {
             f.write_str(if i == 0 { ": " } else { "; " })?;
-            if let Vote::Missing = node.vote {
-                write!(f, "{}: no key", node.node)?;
-            } else {
-                write!(f, "{node}")?;
-            }
+            write!(f, "{node}")?;
         }
         Ok(())
     }

@@ -60,16 +60,6 @@ impl NodeReport {
             self.vote = Vote::Failed(NodeError::SameServer { other });
         }
     }
-
-    /// The same report for an error. The token of another holder would only make its message long.
-    pub(crate) fn without_token(mut self) -> Self {
-        if let Vote::Held { token, .. } = &mut self.vote {
-            *token = None;
-        } else if let Vote::Read { first, .. } = &mut self.vote {
-            *first = None;
-        }
-        self
-    }
 }
 
 /// One node's answer, to a call about a lock or for its [status](crate::LockManager::status).
@@ -226,6 +216,15 @@ impl Vote {
         }
     }
 
+    /// Leaves out what a status alone tells. With the token of another holder, anybody can release its lock.
+    pub(crate) fn hide_token(&mut self) {
+        match self {
+            Self::Held { token, .. } => *token = None,
+            Self::Read { first, .. } => *first = None,
+            _ => {}
+        }
+    }
+
     /// Whether what the node has under the key is no lock.
     pub(crate) fn is_no_lock(&self) -> bool {
         self.failure().is_some_and(NodeError::is_about_the_key)
@@ -296,7 +295,7 @@ impl fmt::Display for Vote {
                     "the proposed fencing token is not above its counter, {counter}"
                 )
             }
-            Self::Missing => f.write_str("the key is gone"),
+            Self::Missing => f.write_str("no key"),
             Self::Failed(error) => write!(f, "{error}"),
             Self::NotAsked => f.write_str("not asked"),
         }

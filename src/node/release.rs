@@ -166,24 +166,9 @@ pub(crate) struct Passed {
     /// What the nodes say of the release.
     pub(crate) released: Released,
     /// What they say of the attempt that rode with it.
-    pub(crate) ballots: Vec<PassBallot>,
-}
-
-/// What a node says of the attempt that rode with a release.
-pub(crate) enum PassBallot {
-    NotAsked,
-    /// The node was asked, and has not answered.
-    Silent(Ballot),
-    Cast(Ballot),
-}
-
-impl From<PassBallot> for Option<Ballot> {
-    fn from(ballot: PassBallot) -> Self {
-        match ballot {
-            PassBallot::NotAsked => None,
-            PassBallot::Silent(ballot) | PassBallot::Cast(ballot) => Some(ballot),
-        }
-    }
+    pub(crate) ballots: Vec<Option<Ballot>>,
+    /// Which nodes were asked and do not tell what has become of the key.
+    pub(crate) silent: Vec<bool>,
 }
 
 /// Sends a packed pass to every node that is asked, before it reads any reply: one round trip for all, in the order of a
@@ -204,47 +189,39 @@ pub(crate) fn pass_all<'n>(
         woken: Woken::default(),
     };
     let mut ballots = Vec::with_capacity(answers.len());
+    let mut silent = Vec::with_capacity(answers.len());
     for ((node, _), answer) in nodes.zip(answers) {
-        let (answer, ballot) = match answer {
-            None => (None, PassBallot::NotAsked),
-            Some(answer) => {
-                let (answer, ballot) = node.parts(answer, attempt);
-                (Some(answer), ballot)
-            }
-        };
+        let (answer, ballot) = answer.map(|answer| node.parts(answer, attempt)).unzip();
+        silent.push(
+            answer
+                .as_ref()
+                .is_some_and(|answer| !tells_of_the_key(answer)),
+        );
         released.add(node, answer);
         ballots.push(ballot);
     }
     one_vote_each(&mut released.nodes);
-    Passed { released, ballots }
+    Passed {
+        released,
+        ballots,
+        silent,
+    }
 }
 
 impl Node {
     /// The answer to the release, and the ballot of the attempt.
-    fn parts(&self, mut answer: Answer, attempt: &Attempt<'_>) -> (Answer, PassBallot) {
-        let ballot = |vote, trace| Ballot {
-            report: self.report(vote, answer.elapsed, answer.server.clone()),
-            trace,
-        };
-        let (result, ballot) = match answer.result {
+    fn parts(&self, mut answer: Answer, attempt: &Attempt<'_>) -> (Answer, Ballot) {
+        let (result, vote, trace) = match answer.result {
             Ok(Said::Passed(both)) => match *both {
-                (released, Some(asked)) => {
-                    let vote = attempt.vote(self, asked);
-                    (Ok(released), PassBallot::Cast(ballot(vote, answer.trace)))
-                }
-                (released, None) => (
-                    Ok(released),
-                    PassBallot::Cast(ballot(Vote::NotAsked, Trace::None)),
-                ),
+                (released, Some(asked)) => (Ok(released), attempt.vote(self, asked), answer.trace),
+                (released, None) => (Ok(released), Vote::NotAsked, Trace::None),
             },
-            Ok(said) => (Ok(said), PassBallot::NotAsked),
-            Err(error) => {
-                let silent = ballot(Vote::Failed(error.clone()), answer.trace);
-                (Err(error), PassBallot::Silent(silent))
-            }
+            Ok(said) => (Ok(said.clone()), said.vote(), answer.trace),
+            Err(error) => (Err(error.clone()), Vote::Failed(error), answer.trace),
         };
+        let report = self.report(vote, answer.elapsed, answer.server.clone());
         answer.result = result;
-        (answer, ballot)
+        (answer, Ballot { report, trace })
     }
 }
 

@@ -1,5 +1,5 @@
-//! Reads what a node says to a command, once, where the reply comes in. Accepts exactly what the scripts return; their rows and words
-//! are in a table at the head of `wire/scripts.rs`.
+//! Reads what a node says to a command, once, where the reply comes in. Accepts exactly what the commands of the verb return; the rows
+//! and words of scripts are in a table at the head of `wire/scripts.rs`.
 
 use std::time::Duration;
 

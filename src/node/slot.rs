@@ -39,6 +39,8 @@ struct OpenConnection {
     transport: Box<dyn Transport>,
     /// Commands that were sent and whose replies were not read.
     in_flight: u32,
+    /// The most bytes of a reply to one of them.
+    longest_reply: usize,
     /// The node's generation when it was opened.
     generation: u64,
     /// When something was sent on it last, or when it was opened.
@@ -97,6 +99,7 @@ impl Slot {
         self.connection = Some(Box::new(OpenConnection {
             transport,
             in_flight: 0,
+            longest_reply: 0,
             generation,
             used_at: now,
             is_used_up: false,
@@ -231,9 +234,19 @@ impl OpenConnection {
             return self.send_all(iter::once(command), deadline);
         }
         let bytes = bytes_for(command, &mut self.scripts);
-        self.transport.allow_replies_up_to(command.longest_reply());
+        self.longest_reply = self.longest_due().max(command.longest_reply());
+        self.transport.allow_replies_up_to(self.longest_reply);
         self.in_flight = self.in_flight.saturating_add(1);
         self.transport.send(&bytes, deadline)
+    }
+
+    /// The most bytes of a reply that is still to come.
+    fn longest_due(&self) -> usize {
+        if self.in_flight > 0 {
+            self.longest_reply
+        } else {
+            0
+        }
     }
 
     fn send_all<'c>(
@@ -243,7 +256,7 @@ impl OpenConnection {
     ) -> Result<(), NodeError> {
         let is_new = matches!(self.server, Server::ToBeAsked);
         let introduction = is_new.then(command::introduce);
-        let (mut all, mut longest) = (Vec::new(), 0);
+        let (mut all, mut longest) = (Vec::new(), self.longest_due());
         if let Some(introduction) = &introduction {
             self.server = Server::Asked;
             self.in_flight = self.in_flight.saturating_add(1);
@@ -256,6 +269,7 @@ impl OpenConnection {
                 self.in_flight = self.in_flight.saturating_add(1);
             }
         }
+        self.longest_reply = longest;
         self.transport.allow_replies_up_to(longest);
         self.transport.send_all(&all, deadline)
     }

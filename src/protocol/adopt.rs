@@ -132,23 +132,25 @@ fn vote(mut sights: Vec<Sight>, claim: &Claim) -> Option<(NodeReport, Duration)>
     Some((report, left))
 }
 
-/// Makes the vote on one key that for the holder with this value. Returns for how long the node will have its key.
+/// Makes the vote on one key that for the holder with this value, who is told no other's token. Returns for how long the node will
+/// have its key.
 fn judge_key(sight: &mut Sight, own: &Value) -> Duration {
     let vote = &mut sight.report.vote;
     let is_own = matches!(&sight.content, Some(Content::Held(value)) if value == own);
-    let Vote::Held {
-        remaining: Some(left),
-        ..
-    } = vote
-    else {
-        return Duration::ZERO;
-    };
-    let left = *left;
-    if !is_own {
-        return Duration::ZERO;
+    match vote {
+        Vote::Held {
+            remaining: Some(left),
+            ..
+        } if is_own => {
+            let left = *left;
+            *vote = Vote::Granted;
+            left
+        }
+        _ => {
+            vote.hide_token();
+            Duration::ZERO
+        }
     }
-    *vote = Vote::Granted;
-    left
 }
 
 #[cfg(test)]

@@ -27,19 +27,19 @@ pub(crate) fn holder(cluster: &Cluster, resource: &str) -> Option<(Holder, Vec<N
     let status = look(cluster, &[cluster.key(resource)]).pop()?;
     let (LockStatus::Held {
         holder: Some(holder),
-        nodes,
+        mut nodes,
         ..
     }
     | LockStatus::Resting {
         holder: Some(holder),
-        nodes,
+        mut nodes,
         ..
     }) = status
     else {
         return None;
     };
-    let nodes = nodes.into_iter().map(NodeReport::without_token);
-    Some((holder, nodes.collect()))
+    nodes.iter_mut().for_each(|node| node.vote.hide_token());
+    Some((holder, nodes))
 }
 
 /// As [`status`], for each slot of a semaphore.

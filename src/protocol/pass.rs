@@ -8,10 +8,10 @@ use super::Won;
 use super::acquire::{Asked, Bid, cast, unasked};
 use crate::claim::Claim;
 use crate::cluster::Cluster;
-use crate::error::{Error, Vote};
+use crate::error::{Error, NodeReport, Vote};
 use crate::lease::state::standing::Standing;
 use crate::node::command;
-use crate::node::release::{PassBallot, Released, pass_all, release_all, release_later};
+use crate::node::release::{Released, pass_all, release_all, release_later};
 use crate::quorum::is_reached;
 
 /// The result of a pass.
@@ -43,7 +43,7 @@ pub(crate) fn pass(
     let nodes = cluster.each().zip(asked);
     let passed = pass_all(nodes, &command, &attempt);
     let mut released = passed.released;
-    release_the_silent(cluster, held, (ended, &passed.ballots), &mut released);
+    release_the_silent(cluster, held, (ended, &passed.silent), &mut released);
     for (report, standing) in released.nodes.iter_mut().zip(ended) {
         if !standing.has_to_be_released() {
             // As in a release, which does not ask this node.
@@ -51,7 +51,7 @@ pub(crate) fn pass(
         }
     }
     for (place, ballot) in passed.ballots.into_iter().enumerate() {
-        cast(&mut ballots, place, ballot.into());
+        cast(&mut ballots, place, ballot);
     }
     let next = if released.woken.any() {
         bid.call_off(&ballots, &attempt);
@@ -62,27 +62,29 @@ pub(crate) fn pass(
     Ok(Pass { released, next })
 }
 
-/// Releases the lock where the pass has no answer: at once if no majority has answered, and else in the background, because the next
-/// thread waits for this one.
+/// Releases the lock where the answer to the pass does not tell what has become of the key, or there is none: at once if no majority
+/// has told, and else in the background, because the next thread waits for this one.
 fn release_the_silent(
     cluster: &Cluster,
     held: &Claim,
-    (ended, ballots): (&[Standing], &[PassBallot]),
+    (ended, silent): (&[Standing], &[bool]),
     released: &mut Released,
 ) {
-    let is_silent = |ballot: &PassBallot| matches!(ballot, PassBallot::Silent(_));
-    if !ballots.iter().any(is_silent) {
+    if !silent.contains(&true) {
         return;
     }
-    let is_cast = |ballot: &&PassBallot| matches!(ballot, PassBallot::Cast(_));
-    let answered = ballots.iter().filter(is_cast).count();
-    let places = ended.iter().zip(ballots);
+    let asked = released.nodes.iter().zip(silent);
+    let tells = |(report, is_silent): &(&NodeReport, &bool)| {
+        !**is_silent && !matches!(report.vote, Vote::NotAsked)
+    };
+    let answered = asked.filter(tells).count();
+    let places = ended.iter().zip(silent);
     let silent: Vec<bool> = places
-        .map(|(standing, ballot)| is_silent(ballot) && standing.has_to_be_released())
+        .map(|(standing, is_silent)| *is_silent && standing.has_to_be_released())
         .collect();
     let (release, life) = (command::release(held), cluster.options.max_ttl);
     let nodes = cluster.each().zip(silent);
-    if is_reached(ballots.len(), answered) {
+    if is_reached(ended.len(), answered) {
         return release_later(nodes, &release, life);
     }
     let again = release_all(nodes, &release, life);

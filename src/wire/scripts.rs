@@ -14,8 +14,8 @@
 //! The arguments of [`LOOK`], [`SCAN`] and [`OPEN`] stand in their files. Those at the end are left out where they are not needed.
 //! The plain case of a verb comes first, with the first arguments alone, before anything that only other cases need.
 //!
-//! A reply is a row for each key, and the row itself for one key; or `OK`, which is a row of 1 for each; or one word about the node,
-//! such as `CLOSED`, with its numbers; or an error. The rows:
+//! A reply is a row for each key, and the row itself for one key; or `OK` where a [`TAKE`] has set all keys or an [`OPEN`] is done;
+//! or one word about the node, such as `CLOSED`, with its numbers; or an error. The rows:
 //!
 //! | row | |
 //! |---|---|

@@ -262,3 +262,30 @@ fn a_token_of_another_program_is_not_repeated_either() {
     shown.assert_hides(token, "a release");
     assert!(error.to_string().contains("ERR"), "{error}");
 }
+
+/// As a status asks, an adoption sees the whole value of a key.
+#[test]
+fn who_adopts_is_not_told_what_another_holder_has_under_the_key() {
+    const PRIVATE: &str = "of another program, and nobody's business";
+    let nodes = FakeNode::cluster(3);
+    let manager = LockManager::builder().fakes(&nodes).build().unwrap();
+    let taken_by = |value: &str, taken: usize| {
+        let lease = manager.try_lock("job", TTL).unwrap().into_lease();
+        for node in &nodes[..taken] {
+            node.hold("job", value, TTL);
+        }
+        let mut shown = Shown::default();
+        let adopted = manager.adopt(lease);
+        assert_eq!(adopted.is_ok(), taken == 1, "{adopted:?}");
+        match adopted {
+            Ok(guard) => shown.votes(guard.votes()),
+            Err(error) => shown.error(&error),
+        }
+        nodes.iter().for_each(FakeNode::flush);
+        shown.assert_hides(value, "an adoption");
+    };
+    for taken in 1..=3 {
+        taken_by(PRIVATE, taken);
+        taken_by(&"0123456789abcdef".repeat(3)[..40], taken);
+    }
+}

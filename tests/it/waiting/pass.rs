@@ -1,6 +1,7 @@
 //! A lock passes from thread to thread of one manager: its release and the next attempt go in one request to each node.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -256,6 +257,39 @@ fn where_one_node_has_woken_another_client_the_others_are_released_at_once() {
     let passed = nodes[0].heard_of(Kind::Pass)[0].token().to_owned();
     let second = got(waiting);
     assert_ne!(second.token(), passed);
+}
+
+#[test]
+fn a_node_that_does_not_tell_of_the_key_is_sent_the_release_again() {
+    // It can neither pass nor release, as while it loads its data. That it answers, is no answer about the key.
+    let loads = Arc::new(AtomicBool::new(true));
+    let loading = Scripted::start({
+        let loads = Arc::clone(&loads);
+        move |peer, command| match command.kind() {
+            Kind::Pass | Kind::Release if loads.load(Ordering::SeqCst) => {
+                peer.say(b"-LOADING wait\r\n");
+            }
+            _ => peer.say(command.consent()),
+        }
+    });
+    let others = listeners(2);
+    let manager = over(&others).node(loading.url()).build().unwrap();
+    let guard = manager.lock("job", TTL).unwrap();
+    let token = guard.token().to_owned();
+    let waiting = next(&manager, TTL);
+    guard.unlock().unwrap();
+    let second = got(waiting);
+    assert_eq!(loading.heard_of(Kind::Pass).len(), 1);
+    loads.store(false, Ordering::SeqCst);
+    let is_released = || {
+        let releases = loading.heard_of(Kind::Release);
+        releases.last().is_some_and(|last| last.token() == token)
+    };
+    assert!(eventually(BOUND, is_released), "{loading:?}");
+    for node in &others {
+        assert!(node.heard_of(Kind::Release).is_empty(), "{node:?}");
+    }
+    second.unlock().unwrap();
 }
 
 #[test]

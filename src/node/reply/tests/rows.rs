@@ -18,8 +18,8 @@ const ABOUT_TWO: &[(&[Verb], &str, &str)] = &[
         "\"a\" read by 2, for another 1.5s",
     ),
     (&[Verb::Keep], "*2 :1 :1", "granted"),
-    (&[Verb::Keep], "*2 :1 *1 :-2", "the key is gone"),
-    (&[Verb::Keep], "*2 *1 :-2 :1", "the key is gone"),
+    (&[Verb::Keep], "*2 :1 *1 :-2", "no key"),
+    (&[Verb::Keep], "*2 *1 :-2 :1", "no key"),
     (
         &[Verb::Keep],
         "*2 *1 :2500 *1 :1500",
@@ -42,7 +42,7 @@ const ABOUT_TWO: &[(&[Verb], &str, &str)] = &[
     ),
     (&[Verb::Drop], "*2 :1 :1", "released"),
     (&[Verb::Drop], "*2 :1 :2", "released, woke 2"),
-    (&[Verb::Drop], "*2 :2 *1 :-2", "the key is gone, woke 1"),
+    (&[Verb::Drop], "*2 :2 *1 :-2", "no key, woke 1"),
 ];
 
 #[test]
@@ -96,7 +96,7 @@ fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
     assert_table(
         told,
         &[
-            (&show, "*1 :-2", "the key is gone None false"),
+            (&show, "*1 :-2", "no key None false"),
             (&show, "*1 :-3", &format!("{other_type} None false")),
             (
                 &show,
@@ -138,7 +138,7 @@ fn what_is_under_a_key_is_shown_with_its_value_or_its_readers() {
             (
                 &show,
                 "*2 *1 :-2 -ERR_no",
-                "the key is gone None false + the server answered ERR no None false",
+                "no key None false + the server answered ERR no None false",
             ),
             (
                 &show,
