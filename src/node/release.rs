@@ -81,10 +81,7 @@ fn end_all<'n>(
         woken: Woken::default(),
     };
     for ((node, _), answer) in nodes.zip(answers) {
-        if answer
-            .as_ref()
-            .is_some_and(|answer| !tells_of_the_key(answer))
-        {
+        if answer.as_ref().is_some_and(is_silent) {
             repeat(node);
         }
         released.add(node, answer);
@@ -119,13 +116,13 @@ fn request(command: &Packed) -> Request<'_> {
 /// Sends a release to a node that has not answered it before. Returns whether the node has now, or none without any reply.
 pub(super) fn repeat(node: &Node, command: &Packed) -> Option<bool> {
     let answer = exchange(node, &request(command));
-    answer.result.is_ok().then(|| tells_of_the_key(&answer))
+    answer.result.is_ok().then(|| !is_silent(&answer))
 }
 
-/// Whether the answer says what has become of the key. An error, as while a server loads its data, does not.
-fn tells_of_the_key(answer: &Answer) -> bool {
-    let is_told = |said: &Said| !matches!(said, Said::Released(Vote::Failed(error), _) if !error.is_about_the_key());
-    answer.result.as_ref().is_ok_and(is_told)
+/// Whether the answer, if there is one, does not say what has become of the key. An error, as while a server loads its data, does not.
+fn is_silent(answer: &Answer) -> bool {
+    let is_untold = |said: &Said| matches!(said, Said::Released(Vote::Failed(error), _) if !error.is_about_the_key());
+    answer.result.as_ref().map_or(true, is_untold)
 }
 
 /// The vote of one node. If the connection broke and the release was sent twice, the first one may have deleted the key. A
@@ -192,11 +189,7 @@ pub(crate) fn pass_all<'n>(
     let mut silent = Vec::with_capacity(answers.len());
     for ((node, _), answer) in nodes.zip(answers) {
         let (answer, ballot) = answer.map(|answer| node.parts(answer, attempt)).unzip();
-        silent.push(
-            answer
-                .as_ref()
-                .is_some_and(|answer| !tells_of_the_key(answer)),
-        );
+        silent.push(answer.as_ref().is_some_and(is_silent));
         released.add(node, answer);
         ballots.push(ballot);
     }
