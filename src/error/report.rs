@@ -218,10 +218,10 @@ impl Vote {
 
     /// Leaves out what a status alone tells. With the token of another holder, anybody can release its lock.
     pub(crate) fn hide_token(&mut self) {
-        match self {
-            Self::Held { token, .. } => *token = None,
-            Self::Read { first, .. } => *first = None,
-            _ => {}
+        if let Self::Held { token, .. } = self {
+            *token = None;
+        } else if let Self::Read { first, .. } = self {
+            *first = None;
         }
     }
 

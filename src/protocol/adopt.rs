@@ -137,20 +137,20 @@ fn vote(mut sights: Vec<Sight>, claim: &Claim) -> Option<(NodeReport, Duration)>
 fn judge_key(sight: &mut Sight, own: &Value) -> Duration {
     let vote = &mut sight.report.vote;
     let is_own = matches!(&sight.content, Some(Content::Held(value)) if value == own);
-    match vote {
-        Vote::Held {
-            remaining: Some(left),
-            ..
-        } if is_own => {
-            let left = *left;
-            *vote = Vote::Granted;
-            left
-        }
-        _ => {
-            vote.hide_token();
-            Duration::ZERO
-        }
+    if !is_own {
+        vote.hide_token();
+        return Duration::ZERO;
     }
+    let Vote::Held {
+        remaining: Some(left),
+        ..
+    } = vote
+    else {
+        return Duration::ZERO;
+    };
+    let left = *left;
+    *vote = Vote::Granted;
+    left
 }
 
 #[cfg(test)]

@@ -38,7 +38,9 @@ pub(crate) fn holder(cluster: &Cluster, resource: &str) -> Option<(Holder, Vec<N
     else {
         return None;
     };
-    nodes.iter_mut().for_each(|node| node.vote.hide_token());
+    for node in &mut nodes {
+        node.vote.hide_token();
+    }
     Some((holder, nodes))
 }
 

@@ -161,8 +161,9 @@ static LIBRARY: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
 });
 
 fn compile(source: &str, library: &Path) -> Result<(), String> {
+    // Both of this process alone: a source that another process is writing is an empty library.
     let own = library.with_extension(std::process::id().to_string());
-    let file = own.with_extension("c");
+    let file = library.with_extension(format!("{}.c", std::process::id()));
     fs::write(&file, source).map_err(|error| format!("{}: {error}", file.display()))?;
     let output = Command::new("cc")
         .args(["-shared", "-fPIC", "-O2", "-Wall", "-o"])

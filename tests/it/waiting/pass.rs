@@ -265,11 +265,14 @@ fn a_node_that_does_not_tell_of_the_key_is_sent_the_release_again() {
     let loads = Arc::new(AtomicBool::new(true));
     let loading = Scripted::start({
         let loads = Arc::clone(&loads);
-        move |peer, command| match command.kind() {
-            Kind::Pass | Kind::Release if loads.load(Ordering::SeqCst) => {
-                peer.say(b"-LOADING wait\r\n");
-            }
-            _ => peer.say(command.consent()),
+        move |peer, command| {
+            let is_of_the_key = matches!(command.kind(), Kind::Pass | Kind::Release);
+            let refuses = is_of_the_key && loads.load(Ordering::SeqCst);
+            peer.say(if refuses {
+                b"-LOADING wait\r\n"
+            } else {
+                command.consent()
+            });
         }
     });
     let others = listeners(2);
