@@ -7,7 +7,7 @@ use redlatch::{LockManager, Protocol};
 use redlatch_testing::scripted::{Command, Peer, Scripted};
 
 use crate::managers::PATIENCE;
-use crate::operations::logs::{LINES, lines_about};
+use crate::operations::logs::{LINES, is_new, lines_about};
 
 const TTL: Duration = Duration::from_mins(1);
 
@@ -59,6 +59,7 @@ fn messages(
     play: impl Fn(&Peer, &Command) + Send + Sync + 'static,
 ) -> Vec<String> {
     let server = Scripted::start(move |peer, command| play(peer, command));
+    is_new(&server.name());
     let builder = LockManager::builder().node(format!("{}{path}", server.url()));
     let builder = builder.node_timeout(PATIENCE).protocol(protocol);
     let manager = builder.build().unwrap();
