@@ -42,7 +42,7 @@ pub enum LockStatus {
     /// is that on each of several resources.
     #[non_exhaustive]
     Held {
-        /// The holder's token, as in [`Vote::Held`]; equal to [`LockGuard::token`](crate::LockGuard::token) if the
+        /// The holder's token, as in [`Vote::Held`](crate::Vote::Held); equal to [`LockGuard::token`](crate::LockGuard::token) if the
         /// lock is that guard's.
         token: String,
         /// How long a majority will have the token, less the drift: the quorum-th largest time to live of the nodes
