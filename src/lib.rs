@@ -224,7 +224,6 @@ mod error;
 pub mod fake;
 mod fanout;
 mod fencing;
-mod few;
 mod foreign;
 #[cfg(fuzzing)]
 #[doc(hidden)]

@@ -5,10 +5,8 @@
 //! - `acquire`, `extend`, `release`, `show`, `wait`, `health`: the verbs. `command` packs their commands, and `reply` reads the replies:
 //!   what a node says is read there and nowhere else. `probe` asks a node that failed whether it is back.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
-//! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file; `sent` is what
-//!   happens after sending.
-//! - `checkout`: a slot of the pool that is in use for an exchange.
-//! - `request`: a command and its rules.
+//! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
+//! - `request`: a command, its rules and its answer. `pacer`: gives the lane of a round back.
 //! - `slot`: what the r2d2 pool holds, and the rule for when a connection must not be used again.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered.
 //! - `breaker`, `gate`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end.
@@ -23,7 +21,6 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 pub(crate) mod acquire;
 mod breaker;
-mod checkout;
 pub(crate) mod command;
 #[cfg(test)]
 mod doubles;
@@ -42,6 +39,7 @@ mod lanes_limits;
 mod lanes_model;
 mod listeners;
 mod owed;
+mod pacer;
 mod probe;
 pub(crate) mod release;
 #[cfg(test)]
@@ -53,7 +51,6 @@ mod request;
 mod round;
 #[cfg(test)]
 mod round_trips;
-mod sent;
 pub(crate) mod show;
 mod slot;
 pub(crate) mod wait;
@@ -63,14 +60,13 @@ use self::gate::Gate;
 use self::lanes::Lanes;
 use self::listeners::Listeners;
 use self::owed::Owed;
-pub(crate) use self::round::NodeLanes;
+pub(crate) use self::request::{NodeLanes, Trace};
 use self::slot::Slots;
 use crate::clock::{Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
 use crate::sync::{self, AtomicU64};
-use crate::wire::resp::ServerError;
-use crate::wire::transport::{Connect, clean};
+use crate::wire::transport::Connect;
 
 /// A node: its connections, and what is known of its health.
 pub(crate) struct Node {
@@ -113,17 +109,6 @@ pub(crate) struct Ballot {
     pub(crate) report: NodeReport,
     /// What the attempt may have left on the node.
     pub(crate) trace: Trace,
-}
-
-/// What a request may have left on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trace {
-    /// Nothing, now or later: the node was not asked, or no whole request has reached it.
-    None,
-    /// The node may have executed the request, so an acquire has to be released.
-    Possible,
-    /// An undo was sent behind the request. The node may execute both, at any later time.
-    Undone,
 }
 
 /// Lanes for nodes with pools of this size.
@@ -253,13 +238,6 @@ impl Ballot {
     /// Whether the node was left out because its breaker is open.
     pub(crate) fn is_left_out(&self) -> bool {
         self.report.vote.is_left_out()
-    }
-}
-
-fn refusal(error: &ServerError) -> NodeError {
-    NodeError::Refused {
-        code: clean(&error.code),
-        message: clean(&error.message),
     }
 }
 

@@ -4,9 +4,10 @@ use std::iter::repeat_n;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::cluster::Owner;
 use crate::error::{NodeReport, Vote};
-use crate::few::Few;
 
 /// The votes on a lock, in the canonical order.
 ///
@@ -15,7 +16,7 @@ use crate::few::Few;
 #[derive(Debug, Clone)]
 pub(crate) struct Votes {
     /// How long each node took to grant the lock, in nanoseconds. Empty if the reports were kept from the beginning.
-    granted_in: Few<u32, 5>,
+    granted_in: SmallVec<[u32; 5]>,
     reports: OnceLock<Box<Reports>>,
 }
 
@@ -26,14 +27,14 @@ struct Reports(Vec<NodeReport>);
 impl Votes {
     /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
     pub(crate) fn new<'r>(reports: impl Iterator<Item = &'r NodeReport> + Clone) -> Self {
-        let granted_in: Option<Few<_, 5>> = reports.clone().map(granted_in).collect();
+        let granted_in: Option<SmallVec<_>> = reports.clone().map(granted_in).collect();
         match granted_in {
             Some(granted_in) => Self {
                 granted_in,
                 reports: OnceLock::new(),
             },
             None => Self {
-                granted_in: Few::default(),
+                granted_in: SmallVec::new(),
                 reports: OnceLock::from(Box::new(Reports(reports.cloned().collect()))),
             },
         }
@@ -46,14 +47,12 @@ impl Votes {
         owner: &Owner,
     ) -> &[NodeReport] {
         let make = || {
-            let reports = names
-                .zip(&*self.granted_in)
-                .map(|(name, nanos)| NodeReport {
-                    node: Arc::clone(name),
-                    vote: Vote::Granted,
-                    elapsed: Duration::from_nanos(u64::from(*nanos)),
-                    server: None,
-                });
+            let reports = names.zip(&self.granted_in).map(|(name, nanos)| NodeReport {
+                node: Arc::clone(name),
+                vote: Vote::Granted,
+                elapsed: Duration::from_nanos(u64::from(*nanos)),
+                server: None,
+            });
             Box::new(Reports(reports.collect()))
         };
         let reports = match self.reports.get() {
@@ -154,7 +153,7 @@ mod tests {
         let granted: Vec<_> = names(5).iter().map(granted).collect();
         let votes = Votes::new(granted.iter());
         assert!(votes.reports.get().is_none());
-        assert!(matches!(votes.granted_in, Few::Inline(..)));
-        assert!(size_of::<Votes>() <= 40);
+        assert!(!votes.granted_in.spilled());
+        assert!(size_of::<Votes>() <= 48);
     }
 }

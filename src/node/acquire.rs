@@ -1,12 +1,10 @@
 //! Asks nodes for their votes: one node, or all of them in one round trip. Also what a node of the fenced protocol means by a word.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
-use super::command::{self, MarkerAction, Times};
-use super::exchange::Answer;
+use super::command::{self, MarkerAction, Repair, Times};
 use super::reply::{Said, Taker, Verb, Word};
-use super::request::{Again, Kind, Request};
+use super::request::{Answer, Kind, Request};
 use super::round::{exchange, exchange_all};
 use super::{Ballot, Node};
 use crate::claim::Claim;
@@ -14,21 +12,18 @@ use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::fencing::{FencingToken, Rules};
 use crate::wire::pack::Packed;
 
-/// The commands of one attempt, packed once for all nodes.
+/// One attempt, packed once for all nodes.
 pub(crate) struct Attempt<'a> {
     pub(super) claim: &'a Claim,
     set: Packed,
-    /// The same for a second connection.
-    again: Again<'a>,
-    undo: Packed,
+    pub(super) repair: Repair<'a>,
 }
 
 impl<'a> Attempt<'a> {
     pub(crate) fn new(claim: &'a Claim, ttl: Duration) -> Self {
         Self {
             set: command::take(claim, ttl, Times::First),
-            again: Again::Of(claim, ttl),
-            undo: command::undo(claim),
+            repair: Repair::new(claim, ttl),
             claim,
         }
     }
@@ -36,29 +31,24 @@ impl<'a> Attempt<'a> {
     /// As [`Self::new`], for a node that has no key of a lock that is held; of several resources, that lacks one at least. There
     /// the others count as set, with this time to live. A reader that has the lock does not heed a writer that waits for its end.
     pub(crate) fn healing(claim: &'a Claim, ttl: Duration) -> Self {
-        let attempt = Self::new(claim, ttl);
-        if !claim.resource.is_read() && claim.resource.keys.len() == 1 {
-            return attempt;
+        let mut attempt = Self::new(claim, ttl);
+        if claim.resource.is_read() || claim.resource.keys.len() != 1 {
+            attempt.set = command::take(claim, ttl, Times::Heal);
+            attempt.repair.times = Times::Heal;
         }
-        let set = command::take(claim, ttl, Times::Heal);
-        Self {
-            again: Again::Packed(set.clone()),
-            set,
-            ..attempt
-        }
+        attempt
     }
 
     /// As [`Self::new`], of a lock that nobody asks for again. Its undo leaves nothing for longer than the lock lasts.
     pub(crate) fn once(claim: &'a Claim, ttl: Duration) -> Self {
-        Self {
-            undo: command::undo_for(claim, ttl),
-            ..Self::new(claim, ttl)
-        }
+        let mut attempt = Self::new(claim, ttl);
+        attempt.repair.idle = ttl;
+        attempt
     }
 
     /// Releases the keys of the attempt.
-    pub(crate) fn undo(&self) -> &Packed {
-        &self.undo
+    pub(crate) fn undo(&self) -> Packed {
+        self.repair.undo()
     }
 
     pub(super) fn taker(&self) -> Taker {
@@ -69,10 +59,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn request(&self) -> Request<'_> {
-        let kind = Kind::Acquire {
-            again: self.again.clone(),
-            undo: Cow::Borrowed(&self.undo),
-        };
+        let kind = Kind::Acquire(self.repair.clone());
         Request::new(&self.set, kind, Verb::Take(self.taker()))
     }
 

@@ -1,5 +1,6 @@
 //! The commands of the verbs, packed once for a whole round.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::claim::{Claim, Fence, Kind, Resource};
@@ -145,14 +146,9 @@ fn release_of(mut call: Call<'_>) -> Packed {
 }
 
 /// Releases what an attempt has set where it does not count: after a failed round, or behind a command without a reply. It is
-/// nobody's turn that ends, so a writer's intent stays, and while there is one, no reader is woken.
-pub(crate) fn undo(claim: &Claim) -> Packed {
-    undo_for(claim, FENCE_IDLE)
-}
-
-/// As [`undo`], and a counter is kept for this time alone. Only for a lock that nobody asks for again: a counter that ends too early
-/// breaks the order of tokens.
-pub(crate) fn undo_for(claim: &Claim, idle: Duration) -> Packed {
+/// nobody's turn that ends, so a writer's intent stays, and while there is one, no reader is woken. A counter is kept for `idle`:
+/// less than [`FENCE_IDLE`] only for a lock that nobody asks for again, since a counter that ends too early breaks the order of tokens.
+fn undo(claim: &Claim, idle: Duration) -> Packed {
     let of_claim = Call::of(claim);
     let how = if claim.resource.is_read() { "r" } else { "u" };
     let call = Call {
@@ -161,6 +157,59 @@ pub(crate) fn undo_for(claim: &Claim, idle: Duration) -> Packed {
         ..of_claim
     };
     call.pack("release", &DROP_SCRIPT)
+}
+
+/// What goes out for an attempt whose reply did not come: the same again on another connection, or the undo. Packed when needed.
+#[derive(Clone)]
+pub(crate) struct Repair<'a> {
+    claim: Cow<'a, Claim>,
+    ttl: Duration,
+    pub(super) times: Times,
+    /// For how long the undo lets a counter be kept.
+    pub(super) idle: Duration,
+}
+
+/// What a call by its digest has beside its keys, its value and the marker of the fenced protocol, for each of these: at least.
+const CALL: usize = 64;
+
+impl<'a> Repair<'a> {
+    pub(crate) fn new(claim: &'a Claim, ttl: Duration) -> Self {
+        Self {
+            claim: Cow::Borrowed(claim),
+            ttl,
+            times: Times::Again,
+            idle: FENCE_IDLE,
+        }
+    }
+
+    /// The same, for another thread.
+    pub(super) fn for_others(&self) -> Repair<'static> {
+        Repair {
+            claim: Cow::Owned(Claim::clone(&self.claim)),
+            ..*self
+        }
+    }
+}
+
+impl Repair<'_> {
+    pub(super) fn again(&self) -> Packed {
+        take(&self.claim, self.ttl, self.times)
+    }
+
+    pub(crate) fn undo(&self) -> Packed {
+        undo(&self.claim, self.idle)
+    }
+
+    /// About as many bytes as the undo has, for a server that has the script.
+    pub(super) fn undo_bytes(&self) -> usize {
+        let words = self.claim.resource.keys.iter().map(String::len);
+        let fence = self
+            .claim
+            .fence_of_keys()
+            .map(|fence| fence.rules.marker.len());
+        let words = words.chain([self.claim.value.as_bytes().len(), fence.unwrap_or_default()]);
+        words.fold(0, |sum, word| sum.saturating_add(word).saturating_add(CALL))
+    }
 }
 
 /// Gives the lock back, and keeps it from everybody for this time. A read lock, which has no minimum, is just given back.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use redlatch_testing::eventually;
 
-use super::command;
-use super::exchange::MayBeLate;
+use super::command::{self, Repair};
+use super::pacer::MayBeLate;
+use super::request::Kind;
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timers, Timestamp, one_thread};
@@ -102,6 +103,20 @@ pub(super) fn node_on(
 /// The command that releases the lock with this key.
 pub(super) fn release_of(key: &str) -> Packed {
     command::release(&Claim::of_key(key))
+}
+
+fn repair_of(key: &str) -> Repair<'static> {
+    Repair::new(&Claim::of_key(key), SECOND).for_others()
+}
+
+/// An acquire of the lock with this key.
+pub(super) fn acquire_of(key: &str) -> Kind<'static> {
+    Kind::Acquire(repair_of(key))
+}
+
+/// What undoes it.
+pub(super) fn undo_of(key: &str) -> Packed {
+    repair_of(key).undo()
 }
 
 /// A thread that holds up nobody.

@@ -4,9 +4,8 @@ use std::slice;
 use std::time::Duration;
 
 use super::Node;
-use super::exchange::Answer;
 use super::reply::{Said, Verb};
-use super::request::{Kind, Request};
+use super::request::{Answer, Kind, Request};
 use super::round::exchange_all;
 use crate::error::{NodeReport, Vote, one_vote_each};
 use crate::wire::pack::Packed;

@@ -17,17 +17,12 @@
 //!
 //! A node that does not answer in time shuts no gate: its time-outs are the pauses.
 
-use std::mem;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::checkout::Checkout;
-use super::refusal;
-use super::request::{Patience, Request};
 use crate::clock::{Clock, Timestamp};
 use crate::error::NodeError;
 use crate::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
-use crate::wire::resp::Reply;
 use crate::wire::transport::NO_REPLY;
 
 /// The pause after the second failure in succession. The first one may be that of one connection alone, and has none.
@@ -68,7 +63,7 @@ struct Shut {
 
 /// What a thread does at a gate that is shut.
 #[derive(Debug, Clone, Copy)]
-enum Manner {
+pub(super) enum Manner {
     /// It tries if the pause is over. Else it takes the answer of the last try.
     Asks,
     /// It waits for the answer of a try that begins after it came.
@@ -85,11 +80,11 @@ enum Manner {
 
 /// When a thread that insists tries itself, although the pause is not over.
 #[derive(Debug, Clone, Copy)]
-struct OwnTry {
+pub(super) struct OwnTry {
     /// If nobody has begun a try since it came.
-    first: Timestamp,
+    pub(super) first: Timestamp,
     /// If somebody has, and there is no answer.
-    beside: Timestamp,
+    pub(super) beside: Timestamp,
 }
 
 /// What a thread does next at a gate that is shut.
@@ -123,7 +118,7 @@ pub(super) enum Passage<'n> {
 
 impl Gate {
     /// Lets the thread make a connection; or returns how the last try failed.
-    fn enter(&self, manner: Manner, clock: &Clock) -> Result<Visit<'_>, NodeError> {
+    pub(super) fn enter(&self, manner: Manner, clock: &Clock) -> Result<Visit<'_>, NodeError> {
         let visit = |number| Visit { gate: self, number };
         if !self.is_shut.load(Ordering::Relaxed) {
             return Ok(visit(None));
@@ -233,14 +228,14 @@ impl State {
 
 impl Visit<'_> {
     /// There was no connection, or it ended in this way before the server said who it is.
-    fn failed(mut self, error: &NodeError, now: Timestamp) {
+    pub(super) fn failed(mut self, error: &NodeError, now: Timestamp) {
         if is_refusal(error) {
             self.gate.shut(self.number.take(), error, now);
         }
     }
 
     /// The server has answered.
-    fn answered(mut self) {
+    pub(super) fn answered(mut self) {
         self.number = None;
         self.gate.open();
     }
@@ -271,74 +266,6 @@ fn is_refusal(error: &NodeError) -> bool {
             | NodeError::InCluster
     );
     is_known && error.is_of_node()
-}
-
-impl Checkout<'_> {
-    /// Waits at the gate of the node until a connection may be made, or returns why none can be made.
-    pub(super) fn pass_gate(&mut self) -> Result<(), NodeError> {
-        let node = self.node();
-        // A node in this process costs nothing, and its clock may stand still.
-        if !node.connector.is_remote() {
-            return Ok(());
-        }
-        let manner = self.manner();
-        self.passage = Passage::Shut;
-        self.passage = Passage::New(node.gate.enter(manner, &node.clock)?);
-        Ok(())
-    }
-
-    /// What the requests demand of the gate. The most insistent one decides.
-    fn manner(&self) -> Manner {
-        let all = || self.call.unanswered().map(|(_, asked)| asked.request);
-        if all().any(Request::is_about_health) {
-            Manner::Examines
-        } else if all().any(|request| request.repetitions() > 0) {
-            let (now, deadline) = (self.node().now(), self.last_deadline());
-            let quarter = deadline.saturating_since(now).checked_div(4);
-            let quarters =
-                |count| now.saturating_add(quarter.unwrap_or_default().saturating_mul(count));
-            let own_try = OwnTry {
-                first: quarters(2),
-                beside: quarters(3),
-            };
-            let has_tried = matches!(self.passage, Passage::Known);
-            Manner::Insists {
-                own_try: Some(own_try).filter(|_| !has_tried),
-                deadline,
-            }
-        } else if all().any(|request| matches!(request.patience(), Patience::Long(_))) {
-            Manner::Listens
-        } else {
-            Manner::Asks
-        }
-    }
-
-    /// Tells the gate what has become of a new connection: it has failed, or a request has its reply. A server that has said
-    /// who it is takes connections, whatever it makes of the request.
-    pub(super) fn tell_gate(&mut self, error: Option<&NodeError>) {
-        if !matches!(self.passage, Passage::New(_)) {
-            return;
-        }
-        // A server that has too many clients answers so, and closes.
-        let refused = match self.slot.refusal() {
-            Some(Reply::Error(refused)) => Some(refusal(refused)),
-            _ => None,
-        };
-        let failure = error.or(refused.as_ref());
-        let failure = failure.filter(|_| self.slot.run_id().is_none());
-        let now = self.node().now();
-        if let Passage::New(visit) = mem::replace(&mut self.passage, Passage::Known) {
-            match failure {
-                Some(failure) => visit.failed(failure, now),
-                None => visit.answered(),
-            }
-        }
-    }
-
-    /// Whether the error is that of another thread, which has told all who have to know it.
-    pub(super) fn is_turned_away(&self) -> bool {
-        matches!(self.passage, Passage::Shut)
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,13 @@
 //! Gives locks back on the nodes: releases, rests, and the pass to the next thread.
 
-use std::borrow::Cow;
 use std::slice;
 use std::time::Duration;
 
 use super::acquire::Attempt;
-use super::exchange::Answer;
 use super::reply::{Said, Verb, Woken};
-use super::request::{Kind, Request};
+use super::request::{Answer, Kind, Request, Trace};
 use super::round::{exchange, exchange_all};
-use super::{Ballot, Node, Trace};
+use super::{Ballot, Node};
 use crate::clock::Timestamp;
 use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
 use crate::wire::pack::Packed;
@@ -178,8 +176,8 @@ pub(crate) fn pass_all<'n>(
     command: &Packed,
     attempt: &Attempt<'_>,
 ) -> Passed {
-    let undo = Cow::Borrowed(attempt.undo());
-    let request = Request::new(command, Kind::Pass { undo }, Verb::Pass(attempt.taker()));
+    let kind = Kind::Pass(attempt.repair.clone());
+    let request = Request::new(command, kind, Verb::Pass(attempt.taker()));
     let answers = exchange_all(nodes.clone(), &request);
     let mut released = Released {
         nodes: Vec::with_capacity(answers.len()),

@@ -7,13 +7,12 @@ mod rows;
 
 use self::rows::Rows;
 pub(crate) use self::rows::{Woken, one_vote};
-use super::refusal;
 use crate::error::{NodeError, QuarantineCause, Vote};
 use crate::health::answers::{self, Question};
 use crate::value::Content;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
-use crate::wire::transport::clean;
+use crate::wire::transport::{clean, refusal};
 
 /// The verb of a command, as far as its reply depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

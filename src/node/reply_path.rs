@@ -22,7 +22,7 @@ use rustix::net::{
 };
 
 use super::acquire::Attempt;
-use super::command::{self, probe};
+use super::command::{self, Repair, probe};
 use super::extend::extend_all;
 use super::release::release_all;
 use super::reply::{self, Said};
@@ -251,7 +251,8 @@ fn check_undo(peer: &OwnedFd, outcome: Outcome) {
     let first = next();
     assert!(first.starts_with(b"*3\r\n$4\r\nEVAL\r\n"));
     assert!(first.windows(13).any(|part| part == b"*6\r\n$3\r\nSET\r\n"));
-    let undo = command::undo(&Claim::of_key("job"));
+    let claim = Claim::of_key("job");
+    let undo = Repair::new(&claim, TTL).undo();
     let is_undone = next() == *undo.in_full();
     assert_eq!(
         is_undone,

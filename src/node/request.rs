@@ -1,15 +1,17 @@
-//! A request to a node: a packed command, and the rules for repeating it, waiting for it and undoing it.
+//! A request to a node: a packed command, the rules for repeating it, waiting for it and undoing it, and the answer.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::command::{self, Times};
-use super::lanes::Size;
+use super::command::{self, Repair};
+use super::lanes::{Job, Lanes, Size};
 use super::reply::{Said, Verb};
 use super::slot::SUSPICIOUS_IDLE;
-use crate::claim::Claim;
 use crate::clock::Timestamp;
+use crate::error::NodeError;
 use crate::quorum::is_reached;
+use crate::spans::Caller;
 use crate::sync::AtomicBool;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
@@ -29,17 +31,14 @@ pub(super) struct Request<'a> {
 pub(super) enum Kind<'a> {
     /// Asks for a vote. A second `SET` would find the first, so a repetition has another form. A request without a reply is
     /// undone.
-    Acquire {
-        again: Again<'a>,
-        undo: Cow<'a, Packed>,
-    },
+    Acquire(Repair<'a>),
     /// Extends. A node that has our key must get it, also when all connections of the pool are in use.
     Extend,
     /// Releases, as insistently. The first node of the canonical order, where clients wait, is the last of a majority.
     Release,
     /// Releases a lock, as above, and asks for it again. What it asked for is undone without a reply. It has one form, because
     /// a repetition knows its own key.
-    Pass { undo: Cow<'a, Packed> },
+    Pass(Repair<'a>),
     /// Looks at keys, or at the marker of a node.
     Inspect,
     /// Asks the server about itself. The breaker hears of neither answers nor malformed replies: a server that answers may
@@ -57,18 +56,10 @@ pub(super) enum Kind<'a> {
     },
 }
 
-/// An acquire for a second connection, when the first broke before it answered.
-#[derive(Clone)]
-pub(super) enum Again<'a> {
-    /// Packed when it is needed.
-    Of(&'a Claim, Duration),
-    Packed(Packed),
-}
-
 /// How long an exchange may take, and how often the request is sent.
 pub(super) enum Patience {
     /// One node timeout, the wait for a slot included. If that wait took more than a quarter of it, a time-out says little
-    /// about the node.
+    /// about the node. Among requests that are more patient, it has their time.
     Once,
     /// One node timeout after sending, and this number of further connections if one that was made for the request breaks.
     Repeated(u32),
@@ -101,15 +92,10 @@ impl<'a> Request<'a> {
     /// The same request, for another thread to send. None if the thread that asks has to send it itself.
     pub(super) fn for_others(&self) -> Option<Request<'static>> {
         let kind = match &self.kind {
-            Kind::Acquire { again, undo } => Kind::Acquire {
-                again: Again::Packed(again.pack().into_owned()),
-                undo: Cow::Owned(Packed::clone(undo)),
-            },
+            Kind::Acquire(repair) => Kind::Acquire(repair.for_others()),
             Kind::Extend => Kind::Extend,
             Kind::Release => Kind::Release,
-            Kind::Pass { undo } => Kind::Pass {
-                undo: Cow::Owned(Packed::clone(undo)),
-            },
+            Kind::Pass(repair) => Kind::Pass(repair.for_others()),
             Kind::Inspect | Kind::Health | Kind::Brief | Kind::Listen { .. } => return None,
         };
         Some(Request {
@@ -122,7 +108,10 @@ impl<'a> Request<'a> {
 
     /// How much room it takes among others in one write, with the undo that may go behind it.
     pub(super) fn size(&self) -> Size {
-        let undo = self.undo().map_or(0, Packed::bytes);
+        let undo = match &self.kind {
+            Kind::Acquire(repair) | Kind::Pass(repair) => repair.undo_bytes(),
+            _ => 0,
+        };
         Size {
             commands: self.packed.weight(),
             bytes: self.packed.bytes().saturating_add(undo),
@@ -133,17 +122,8 @@ impl<'a> Request<'a> {
     pub(super) fn is_for_others(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Acquire { .. } | Kind::Extend | Kind::Release | Kind::Pass { .. }
+            Kind::Acquire(_) | Kind::Extend | Kind::Release | Kind::Pass(_)
         )
-    }
-}
-
-impl Again<'_> {
-    fn pack(&self) -> Cow<'_, Packed> {
-        match self {
-            Self::Of(claim, ttl) => Cow::Owned(command::take(claim, *ttl, Times::Again)),
-            Self::Packed(packed) => Cow::Borrowed(packed),
-        }
     }
 }
 
@@ -161,13 +141,13 @@ impl Request<'_> {
     /// The command for another connection, when the first one broke before it answered.
     pub(super) fn again(&self, now: Timestamp) -> Cow<'_, Packed> {
         match &self.kind {
-            Kind::Acquire { again, .. } => again.pack(),
+            Kind::Acquire(repair) => Cow::Owned(repair.again()),
             Kind::Listen { bell, until, .. } => {
                 Cow::Owned(command::listen(bell, until.saturating_since(now)))
             }
             Kind::Extend
             | Kind::Release
-            | Kind::Pass { .. }
+            | Kind::Pass(_)
             | Kind::Inspect
             | Kind::Health
             | Kind::Brief => Cow::Borrowed(&self.packed),
@@ -175,17 +155,21 @@ impl Request<'_> {
     }
 
     /// The command that undoes the request if its outcome is unknown.
-    pub(super) fn undo(&self) -> Option<&Packed> {
-        if let Kind::Acquire { undo, .. } | Kind::Pass { undo } = &self.kind {
-            Some(undo)
+    pub(super) fn undo(&self) -> Option<Packed> {
+        if let Kind::Acquire(repair) | Kind::Pass(repair) = &self.kind {
+            Some(repair.undo())
         } else {
             None
         }
     }
 
+    pub(super) fn is_undone(&self) -> bool {
+        matches!(self.kind, Kind::Acquire(_) | Kind::Pass(_))
+    }
+
     /// Whether the request gets a connection beside the pool when the pool has none in time.
     pub(super) fn insists(&self) -> bool {
-        matches!(self.kind, Kind::Extend | Kind::Release | Kind::Pass { .. })
+        matches!(self.kind, Kind::Extend | Kind::Release | Kind::Pass(_))
     }
 
     /// A node that was silent on a connection is asked once more, on a new one, if the connection was idle for this long before.
@@ -194,7 +178,7 @@ impl Request<'_> {
         match self.kind {
             Kind::Release => Some(Duration::ZERO),
             Kind::Extend | Kind::Inspect | Kind::Health => Some(SUSPICIOUS_IDLE),
-            Kind::Acquire { .. } | Kind::Pass { .. } | Kind::Brief | Kind::Listen { .. } => None,
+            Kind::Acquire(_) | Kind::Pass(_) | Kind::Brief | Kind::Listen { .. } => None,
         }
     }
 
@@ -205,13 +189,13 @@ impl Request<'_> {
 
     /// Whether it may wake a client at the first node of the canonical order, which is to find a majority free.
     pub(super) fn rings_the_bell(&self) -> bool {
-        matches!(self.kind, Kind::Release | Kind::Pass { .. })
+        matches!(self.kind, Kind::Release | Kind::Pass(_))
     }
 
     pub(super) fn patience(&self) -> Patience {
         match self.kind {
-            Kind::Acquire { .. } | Kind::Brief => Patience::Once,
-            Kind::Extend | Kind::Release | Kind::Pass { .. } | Kind::Inspect | Kind::Health => {
+            Kind::Acquire(_) | Kind::Brief => Patience::Once,
+            Kind::Extend | Kind::Release | Kind::Pass(_) | Kind::Inspect | Kind::Health => {
                 Patience::Repeated(REPETITIONS)
             }
             Kind::Listen { patience, .. } => Patience::Long(patience),
@@ -241,19 +225,109 @@ impl Request<'_> {
     }
 }
 
+/// A request of one thread.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'x> {
+    pub(super) request: &'x Request<'x>,
+    /// When the thread began to ask, before any wait for other threads.
+    pub(super) since: Timestamp,
+    pub(super) caller: &'x Caller,
+}
+
+/// The result of a request at one node.
+pub(crate) struct Answer {
+    pub(super) result: Result<Said, NodeError>,
+    pub(super) elapsed: Duration,
+    /// When it came.
+    pub(super) at: Timestamp,
+    /// The run id of the server that answered, where it is known.
+    pub(super) server: Option<Arc<str>>,
+    /// What the request may have left on the node.
+    pub(super) trace: Trace,
+    /// Why the request was sent more than once, if it was.
+    pub(super) first_failure: Option<Box<NodeError>>,
+    /// For how long its connection was idle before. None if the connection was made for the request.
+    pub(super) idle: Option<Duration>,
+}
+
+/// What a request may have left on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trace {
+    /// Nothing, now or later: the node was not asked, or no whole request has reached it.
+    None,
+    /// The node may have executed the request, so an acquire has to be released.
+    Possible,
+    /// An undo was sent behind the request. The node may execute both, at any later time.
+    Undone,
+}
+
+impl Answer {
+    pub(super) fn new(result: Result<Said, NodeError>, trace: Trace, at: Timestamp) -> Self {
+        Self {
+            result,
+            elapsed: Duration::ZERO,
+            at,
+            server: None,
+            trace,
+            first_failure: None,
+            idle: None,
+        }
+    }
+
+    /// The answer of a node that has executed nothing.
+    pub(super) fn failed(error: NodeError, elapsed: Duration, at: Timestamp) -> Self {
+        Self {
+            elapsed,
+            ..Self::new(Err(error), Trace::None, at)
+        }
+    }
+
+    /// Whether no reply came on a connection that was idle for so long before, and may be forgotten on the way.
+    pub(super) fn is_silence_after(&self, idle: Duration) -> bool {
+        let was_idle = self.idle.is_some_and(|span| span >= idle);
+        was_idle && matches!(&self.result, Err(error) if error.is_silence())
+    }
+}
+
+/// What each node has answered, in their order; none of those that were not asked.
+pub(crate) type Answers = Vec<Option<Answer>>;
+
+/// The lanes to a node, or to all nodes of a manager.
+pub(crate) type NodeLanes = Lanes<Batched>;
+
+/// What a thread wants of nodes, for another thread to send.
+pub(crate) struct Batched {
+    pub(super) request: Request<'static>,
+    /// Which of the nodes are asked.
+    pub(super) asked: Box<[bool]>,
+    pub(super) since: Timestamp,
+    pub(super) caller: Caller,
+}
+
+impl Job for Batched {
+    type Answers = Answers;
+
+    /// With the same nodes, all of a batch have their answers at the same time, and none waits for a node of another.
+    fn goes_with(&self, other: &Self) -> bool {
+        self.asked == other.asked
+    }
+
+    fn size(&self) -> Size {
+        self.request.size()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::Claim;
 
     #[test]
     fn each_kind_of_request_has_its_rules() {
         let packed = command::probe();
-        let undo = || Cow::Borrowed(&packed);
+        let claim = Claim::of_key("job");
+        let repair = || Repair::new(&claim, Duration::from_secs(1));
         let given_up = AtomicBool::new(false);
-        let acquire = Kind::Acquire {
-            again: Again::Packed(command::probe()),
-            undo: undo(),
-        };
         let listen = Kind::Listen {
             bell: "bell",
             until: Timestamp::from_nanos(0),
@@ -263,10 +337,10 @@ mod tests {
         // Whether others may send it, it insists, it rings, it is undone, it is about health, it can be given up; and how
         // often it is repeated.
         for (kind, expected, repetitions) in [
-            (acquire, [1, 0, 0, 1, 0, 0], 0),
+            (Kind::Acquire(repair()), [1, 0, 0, 1, 0, 0], 0),
             (Kind::Extend, [1, 1, 0, 0, 0, 0], REPETITIONS),
             (Kind::Release, [1, 1, 1, 0, 0, 0], REPETITIONS),
-            (Kind::Pass { undo: undo() }, [1, 1, 1, 1, 0, 0], REPETITIONS),
+            (Kind::Pass(repair()), [1, 1, 1, 1, 0, 0], REPETITIONS),
             (Kind::Inspect, [0, 0, 0, 0, 0, 0], REPETITIONS),
             (Kind::Health, [0, 0, 0, 0, 1, 0], REPETITIONS),
             (Kind::Brief, [0, 0, 0, 0, 0, 0], 0),
@@ -277,7 +351,7 @@ mod tests {
                 request.is_for_others(),
                 request.insists(),
                 request.rings_the_bell(),
-                request.undo().is_some(),
+                request.is_undone(),
                 request.is_about_health(),
                 request.given_up().is_some(),
             ];

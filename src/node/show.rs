@@ -4,9 +4,8 @@ use std::iter::repeat_n;
 
 use super::Node;
 use super::command;
-use super::exchange::Answer;
 use super::reply::{Page, Said, Shown, Verb};
-use super::request::{Kind, Request};
+use super::request::{Answer, Kind, Request};
 use super::round::{exchange, exchange_all};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::value::Content;

@@ -111,7 +111,7 @@ impl<'c> Bid<'c> {
         let may_have_key = ballots.iter().map(Ballot::may_have_key);
         release_all(
             self.cluster.each().zip(may_have_key),
-            attempt.undo(),
+            &attempt.undo(),
             self.term.ttl,
         )
         .nodes

@@ -5,7 +5,7 @@ use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use super::resp::Reply;
+use super::resp::{Reply, ServerError};
 
 use crate::clock::Timestamp;
 use crate::error::NodeError;
@@ -115,6 +115,14 @@ fn without_tokens(text: &str) -> String {
         rest = behind;
     }
     shown
+}
+
+/// An error in answer to a command, as what the node says.
+pub(crate) fn refusal(error: &ServerError) -> NodeError {
+    NodeError::Refused {
+        code: clean(&error.code),
+        message: clean(&error.message),
+    }
 }
 
 #[cfg(test)]

@@ -13,9 +13,10 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::LeaseState;
 use crate::error::{NodeError, NodeReport, Vote};
-use crate::few::Few;
 use crate::node::Trace;
 
 /// What one node may have of a lock.
@@ -33,7 +34,7 @@ pub(crate) enum Standing {
 }
 
 /// What the nodes may have of a lock, in the canonical order.
-pub(crate) type Standings = Few<Standing, 14>;
+pub(crate) type Standings = SmallVec<[Standing; 14]>;
 
 impl From<Trace> for Standing {
     fn from(trace: Trace) -> Self {

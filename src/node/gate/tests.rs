@@ -5,7 +5,6 @@
     reason = "a test that overflows fails, as it should"
 )]
 
-use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
@@ -16,13 +15,13 @@ use super::super::Node;
 use super::super::command::probe;
 use super::super::doubles::{self, Double};
 use super::super::reply::{Said, Verb};
-use super::super::request::{Again, Kind};
+use super::super::request::{Kind, Request};
 use super::super::round::exchange;
 use super::*;
 use crate::clock::FakeClock;
 use crate::error::NodeError;
-use crate::wire::resp::ServerError;
-use crate::wire::transport::{closed, unconnected};
+use crate::wire::resp::{Reply, ServerError};
+use crate::wire::transport::{closed, refusal, unconnected};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -152,10 +151,7 @@ fn ask(node: &Node, kind: Kind<'_>) -> Result<Reply, NodeError> {
 }
 
 fn vote(node: &Node) -> Result<Reply, NodeError> {
-    let kind = Kind::Acquire {
-        again: Again::Packed(probe()),
-        undo: Cow::Owned(doubles::release_of("job")),
-    };
+    let kind = doubles::acquire_of("job");
     ask(node, kind)
 }
 

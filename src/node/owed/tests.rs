@@ -1,16 +1,14 @@
 //! What a server that was away, silent or cut off hears when it is back, on virtual time.
 
-use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::command::probe;
 use super::super::doubles::{self, Double, SECOND};
-use super::super::exchange::Answer;
 use super::super::release::{release_all, release_now, rest_all};
 use super::super::reply::Verb;
-use super::super::request::{Again, Kind, Request};
+use super::super::request::{Answer, Request};
 use super::super::round::exchange;
 use super::super::{Setup, Trace};
 use super::*;
@@ -235,11 +233,8 @@ fn of_too_many_releases_the_oldest_are_given_up() {
 #[track_caller]
 fn is_undone(server: &Server, node: &Node, name: &str) {
     server.set(|server| &server.is_silent, true);
-    let (command, undo) = (probe(), release_of(name));
-    let kind = Kind::Acquire {
-        again: Again::Packed(probe()),
-        undo: Cow::Borrowed(&undo),
-    };
+    let command = probe();
+    let kind = doubles::acquire_of(&format!("job {name}"));
     let Answer { trace, .. } = exchange(node, &Request::new(&command, kind, Verb::Other));
     assert_eq!(trace, Trace::Undone);
     server.set(|server| &server.is_silent, false);

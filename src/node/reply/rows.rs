@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::super::refusal;
 use super::{Shown, Taker, Verb, items, millis};
 use crate::claim::Names;
 use crate::error::{NodeError, Vote};
 use crate::shown;
 use crate::value::Content;
 use crate::wire::resp::Reply;
+use crate::wire::transport::refusal;
 
 /// For which resources of a lock a node has woken a client that waits, by their places: a bit for each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

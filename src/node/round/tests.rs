@@ -1,6 +1,5 @@
 //! Rounds to servers that answer, to servers that are silent, and to a pool that is used up.
 
-use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -11,15 +10,15 @@ use redlatch_testing::{eventually, within};
 use super::super::command::probe;
 use super::super::doubles::{self, Double};
 use super::super::lanes;
+use super::super::lanes::Job;
 use super::super::release::release_all;
 use super::super::reply::Verb;
-use super::super::request::{Again, Kind};
+use super::super::request::{Batched, Kind};
 use super::*;
-use crate::clock::{self, FakeClock, VirtualTime};
+use crate::clock::{self, Clock, FakeClock, Timestamp, VirtualTime};
 use crate::error::Vote;
 use crate::fake::FakeNode;
 use crate::sync::AtomicBool;
-use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 
 /// A server on a clock that goes on while a thread waits for its replies.
@@ -116,10 +115,6 @@ fn a_round_without_a_reply_gives_its_lane_back_and_waits_on() {
     }
 }
 
-fn an_undo() -> Packed {
-    doubles::release_of("job")
-}
-
 #[test]
 fn a_round_to_a_node_in_this_process_waits_for_no_other() {
     let server = server();
@@ -141,11 +136,8 @@ fn a_round_waits_half_of_the_node_timeout_for_a_connection_and_then_only_what_in
     let taken = node.pool.try_get().unwrap();
     let asked = Arc::clone(&node);
     let results = within(Duration::from_mins(1), move || {
-        let (packed, undo) = (probe(), an_undo());
-        let acquire = Kind::Acquire {
-            again: Again::Packed(probe()),
-            undo: Cow::Borrowed(&undo),
-        };
+        let packed = probe();
+        let acquire = doubles::acquire_of("job");
         [acquire, Kind::Release]
             .map(|kind| exchange(&asked, &Request::new(&packed, kind, Verb::Other)).result)
     });
@@ -211,11 +203,8 @@ fn the_wait_for_a_connection_is_a_part_of_the_time_that_an_acquire_has_for_the_n
     let taken = node.pool.try_get().unwrap();
     let asked = Arc::clone(&node);
     let answer = thread::spawn(move || {
-        let (packed, undo) = (probe(), an_undo());
-        let acquire = Kind::Acquire {
-            again: Again::Packed(probe()),
-            undo: Cow::Borrowed(&undo),
-        };
+        let packed = probe();
+        let acquire = doubles::acquire_of("job");
         exchange(&asked, &Request::new(&packed, acquire, Verb::Other))
     });
     // Its time has begun, and it waits for the connection, which comes when some of the time is over.
@@ -255,7 +244,12 @@ fn of_a_release_that_a_thread_sent_which_then_panicked_a_missing_key_says_nothin
         setup.timeout = MINUTE;
     });
     let release = |node: &Node| {
-        let mut released = release_all([(node, true)].into_iter(), &an_undo(), MINUTE).nodes;
+        let mut released = release_all(
+            [(node, true)].into_iter(),
+            &doubles::release_of("job"),
+            MINUTE,
+        )
+        .nodes;
         released.remove(0).vote
     };
     let lane = node.lanes.try_enter(|_| false, MOST);

@@ -15,6 +15,12 @@ pub(crate) enum SlotInUse {
     Extra(Slot),
 }
 
+impl Default for SlotInUse {
+    fn default() -> Self {
+        Self::Extra(Slot::default())
+    }
+}
+
 impl Deref for SlotInUse {
     type Target = Slot;
 

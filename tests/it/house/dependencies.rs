@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What the library names itself, without features.
-const DIRECT: &str = "getrandom hdrhistogram humantime log parking_lot percent-encoding r2d2 redis rustix scheduled-thread-pool socket2";
+const DIRECT: &str = "getrandom hdrhistogram humantime log parking_lot percent-encoding r2d2 redis rustix scheduled-thread-pool smallvec socket2";
 
 /// What these bring along, on Linux.
 const INDIRECT: &str = "arcstr bitflags byteorder bytes cfg-if combine displaydoc form_urlencoded icu_collections \

@@ -1,25 +1,26 @@
 //! Requests that were sent to a server that does as a list says.
 
-use std::borrow::Cow;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 
-use super::super::Node;
 use super::super::command::probe;
 use super::super::doubles::{self, Double, Nobody, SECOND};
-use super::super::exchange::Exchange;
 use super::super::reply::{Said, Verb};
-use super::super::request::{Again, Kind, Request};
+use super::super::request::Kind;
 use super::super::round::exchange;
 use super::*;
 use crate::clock::FakeClock;
 use crate::spans::Caller;
 use crate::sync::AtomicBool;
-use crate::wire::pack::Packed;
 use crate::wire::resp::ServerError;
+use crate::wire::scripts;
+use crate::wire::transport::closed;
+
+mod sending;
 
 enum Event {
     /// No reply comes in time.
@@ -98,25 +99,29 @@ fn ask(node: &Node, packed: &Packed, kind: Kind<'_>) -> Result<Reply, NodeError>
         .map(Said::into_reply)
 }
 
-fn an_undo() -> Packed {
-    doubles::release_of("job")
-}
-
-fn acquire(undo: &Packed) -> Kind<'_> {
-    Kind::Acquire {
-        again: Again::Packed(probe()),
-        undo: Cow::Borrowed(undo),
-    }
-}
-
 #[test]
-fn replies_are_expected_in_the_order_of_their_requests_and_then_of_those_sent_again() {
-    let mut expected = Expected::all(2);
-    expected.others.extend([1, 0]);
-    for place in [Some(0), Some(1), Some(1), Some(0), None, None] {
-        assert_eq!(expected.first(), place);
-        expected.next();
-    }
+fn a_reply_answers_the_oldest_request_without_one_and_last_come_those_sent_again() {
+    let (_, node) = server([
+        error("NOSCRIPT"),
+        number(2),
+        error("NOSCRIPT"),
+        number(1),
+        number(3),
+    ]);
+    let (packed, caller) = (probe(), Caller::here());
+    let requests = [(); 3].map(|()| Request::new(&packed, Kind::Release, Verb::Other));
+    let all = requests.each_ref().map(|request| Asked {
+        request,
+        since: node.now(),
+        caller: &caller,
+    });
+    let mut answers = [None, None, None];
+    let mut one = Exchange::begin(&node, &all, &mut answers, (&Nobody, node.now()));
+    one.send();
+    one.receive();
+    drop(one);
+    let replies = answers.map(|answer| answer.unwrap().result.unwrap().into_reply());
+    assert_eq!(replies, [1, 2, 3].map(Reply::Int));
 }
 
 #[test]
@@ -132,7 +137,7 @@ fn a_connection_whose_first_answer_is_an_error_is_not_used_again_and_an_older_on
 #[test]
 fn a_script_that_the_server_never_knows_is_sent_again_once() {
     let (_, node) = server([error("NOSCRIPT"), error("NOSCRIPT"), number(1)]);
-    let reply = ask(&node, &an_undo(), Kind::Release).unwrap();
+    let reply = ask(&node, &doubles::release_of("job"), Kind::Release).unwrap();
     assert!(scripts::is_missing(&reply), "{reply:?}");
 }
 
@@ -149,8 +154,8 @@ fn a_request_goes_on_three_further_connections_if_they_break_and_its_parts_are_r
 #[test]
 fn a_request_that_is_left_without_an_answer_by_a_panic_is_undone() {
     let (server, node) = server([Panics]);
-    let undo = an_undo();
-    let panics = AssertUnwindSafe(|| ask(&node, &probe(), acquire(&undo)));
+    let undo = doubles::undo_of("job");
+    let panics = AssertUnwindSafe(|| ask(&node, &probe(), doubles::acquire_of("job")));
     assert!(catch_unwind(panics).is_err());
     assert_eq!(**server.sent.lock().last().unwrap(), *undo.in_full());
 }
@@ -168,35 +173,4 @@ fn a_wait_that_is_given_up_reads_nothing_more() {
     let result = ask(&node, &probe(), listen);
     assert!(matches!(result, Err(NodeError::TimedOut)), "{result:?}");
     assert_eq!(server.received.load(Ordering::SeqCst), 0);
-}
-
-#[test]
-fn a_reply_that_comes_after_the_undo_of_its_request_answers_nothing() {
-    // The introduction is there when the time of the first request is over.
-    let (_, node) = server([Late, Event::Reply(Reply::Okay), number(1)]);
-    let (packed, undo, caller) = (probe(), an_undo(), Caller::here());
-    let listen = Kind::Listen {
-        bell: "bell",
-        until: Timestamp::from_nanos(0),
-        patience: SECOND * 60,
-        given_up: None,
-    };
-    let requests = [acquire(&undo), listen];
-    let requests = requests.map(|kind| Request::new(&packed, kind, Verb::Other));
-    let all = requests.each_ref().map(|request| Asked {
-        request,
-        since: node.now(),
-        caller: &caller,
-    });
-    let mut answers = [None, None];
-    let began = node.now();
-    let mut one = Exchange::begin(&node, &all, &mut answers, (&Nobody, began)).send();
-    while one.is_open() {
-        one = one.poll(Duration::MAX);
-    }
-    drop(one);
-    let [first, second] = answers.map(Option::unwrap);
-    assert!(matches!(first.result, Err(NodeError::TimedOut)));
-    assert_eq!(first.trace, Trace::Undone);
-    assert_eq!(second.result.unwrap().into_reply(), Reply::Int(1));
 }

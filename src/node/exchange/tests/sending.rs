@@ -1,18 +1,10 @@
-//! A checkout whose connection takes nothing in, and the times of its requests.
+//! An exchange whose connection takes nothing in, and the times of its requests.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::command::probe;
-use super::super::doubles::{self, Double, Nobody, SECOND};
-use super::super::exchange::Asked;
-use super::super::reply::Verb;
-use super::super::request::Kind;
-use super::super::slot::Slot;
 use super::*;
-use crate::clock::FakeClock;
-use crate::spans::Caller;
-use crate::sync::AtomicBool;
-use crate::wire::resp::Reply;
+use crate::node::request::Trace;
+use crate::node::slot::Slot;
 
 /// A server that takes in nothing in time, and how often it was connected to.
 #[derive(Clone, Default)]
@@ -33,15 +25,16 @@ impl Double for Slow {
     }
 }
 
-/// Checks a checkout for these requests, with an open connection, whose slot came so long after the round began. Returns what
-/// the answers say that the requests have left behind.
+/// Checks an exchange of these requests, with an open connection, whose slot came so long after the round began. Returns what the
+/// answers say that the requests have left behind.
 fn traces(
     server: &Slow,
     kinds: Vec<Kind<'_>>,
     waited: Duration,
-    check: impl FnOnce(Checkout<'_>),
+    check: impl FnOnce(&mut Exchange<'_>),
 ) -> Vec<Trace> {
-    let node = doubles::node(server.clone(), &FakeClock::new(), |_| ());
+    let clock = FakeClock::new();
+    let node = doubles::node(server.clone(), &clock, |_| ());
     let (packed, caller, began) = (probe(), Caller::here(), node.now());
     let request = |kind| Request::new(&packed, kind, Verb::Other);
     let requests: Vec<Request<'_>> = kinds.into_iter().map(request).collect();
@@ -52,26 +45,24 @@ fn traces(
     };
     let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
     let mut answers: Vec<Option<Answer>> = all.iter().map(|_| None).collect();
-    let call = Call {
-        node: &node,
-        all: &all,
-        answers: &mut answers,
-        began,
-        pacer: &Nobody,
-        news: Vec::new(),
-    };
     let mut slot = Slot::default();
     slot.open(Box::new(server.clone()), 0, Timestamp::from_nanos(0));
-    let since = began.saturating_add(waited);
-    check(Checkout::new(call, SlotInUse::Extra(slot), since));
+    clock.advance(waited);
+    let mut exchange = Exchange::begin(&node, &all, &mut answers, (&Nobody, began));
+    exchange.set_slot(SlotInUse::Extra(slot), node.now());
+    check(&mut exchange);
+    drop(exchange);
     let answers = answers.into_iter().flatten();
     answers.map(|answer| answer.trace).collect()
 }
 
-fn fail(mut checkout: Checkout<'_>) {
-    let error = checkout.send().err().unwrap();
-    assert!(matches!(error, NodeError::TimedOut), "{error}");
-    checkout.fail_all(&error);
+fn fail(exchange: &mut Exchange<'_>) {
+    exchange.send();
+    assert_eq!(exchange.state, State::Ended);
+    assert!(exchange.answers.iter().all(|answer| {
+        let result = answer.as_ref().map(|answer| &answer.result);
+        matches!(result, Some(Err(NodeError::TimedOut)))
+    }));
 }
 
 #[test]
@@ -94,9 +85,9 @@ fn a_time_out_is_excused_if_more_than_a_quarter_of_the_time_went_by_before_there
     let quarter = SECOND / 4;
     let more = quarter + Duration::from_nanos(1);
     for (waited, expected) in [(Duration::ZERO, false), (quarter, false), (more, true)] {
-        traces(&Slow::default(), vec![Kind::Brief], waited, |checkout| {
-            let request = checkout.call.all[0].request;
-            assert_eq!(checkout.excuses_time_out(request), expected, "{waited:?}");
+        traces(&Slow::default(), vec![Kind::Brief], waited, |exchange| {
+            let request = exchange.all[0].request;
+            assert_eq!(exchange.excuses_time_out(request), expected, "{waited:?}");
         });
     }
 }
@@ -112,10 +103,27 @@ fn no_step_of_a_request_that_can_be_given_up_takes_as_long_as_it_may_wait() {
             patience,
             given_up,
         };
-        traces(&Slow::default(), vec![listen], Duration::ZERO, |checkout| {
-            let now = checkout.node().now();
-            let deadline = checkout.step_deadline();
+        traces(&Slow::default(), vec![listen], Duration::ZERO, |exchange| {
+            exchange.deadline = exchange.last_deadline();
+            let now = exchange.node.now();
+            let deadline = exchange.step_deadline();
             assert_eq!(deadline.saturating_since(now), expected);
+        });
+    }
+}
+
+#[test]
+fn requests_that_go_together_have_the_time_of_the_most_patient_one() {
+    // The wait for a slot is a part of the time of the first.
+    let half = SECOND / 2;
+    for (kinds, expected) in [
+        (vec![Kind::Brief], SECOND),
+        (vec![Kind::Brief, Kind::Extend], SECOND + half),
+        (vec![Kind::Extend, Kind::Brief], SECOND + half),
+    ] {
+        traces(&Slow::default(), kinds, half, |exchange| {
+            let deadline = exchange.last_deadline();
+            assert_eq!(deadline.saturating_since(exchange.began), expected);
         });
     }
 }

@@ -1,0 +1,170 @@
+//! An exchange connects and sends, all by its deadline.
+
+use std::borrow::Cow;
+use std::mem;
+
+use super::{Exchange, State};
+use crate::error::NodeError;
+use crate::node::gate::{Manner, OwnTry, Passage};
+use crate::node::request::{Answer, Patience, Request, Trace};
+use crate::wire::pack::Packed;
+use crate::wire::resp::Reply;
+use crate::wire::transport::refusal;
+
+impl<'x> Exchange<'x> {
+    /// Sends the requests, and connects if need be.
+    pub(in super::super) fn send(&mut self) {
+        if !self.is_idle() {
+            return;
+        }
+        for (span, asked) in self.spans.iter().zip(self.all) {
+            span.command(asked.request.packed.name());
+        }
+        self.sent_at = self.node.now();
+        self.deadline = self.last_deadline();
+        match self.send_first() {
+            Ok(()) => self.state = State::Sent,
+            Err(error) => self.fail_all(&error),
+        }
+    }
+
+    fn send_first(&mut self) -> Result<(), NodeError> {
+        if !self.slot.is_open() {
+            self.connect()?;
+            return self.send_all(Request::first);
+        }
+        self.idle = Some(self.slot.note_use(self.sent_at));
+        match self.send_all(Request::first) {
+            Err(error) if error.is_closed() => {
+                self.node.retire(self.generation);
+                self.send_again()
+            }
+            sent => sent,
+        }
+    }
+
+    /// Sends the requests that have no answer on a new connection, in their form for that case.
+    pub(super) fn send_again(&mut self) -> Result<(), NodeError> {
+        self.deadline = self.last_deadline();
+        self.connect()?;
+        let now = self.node.now();
+        self.send_all(|request| request.again(now))
+    }
+
+    fn connect(&mut self) -> Result<(), NodeError> {
+        self.slot.close();
+        self.idle = None;
+        // This may take as long as a node timeout.
+        self.pacer.is_late();
+        self.pass_gate()?;
+        self.generation = self.node.generation();
+        let deadline = self.step_deadline();
+        let transport = self.node.connector.connect(deadline)?;
+        let now = self.node.now();
+        self.slot.open(transport, self.generation, now);
+        Ok(())
+    }
+
+    /// Sends the requests that have no answer, in one write.
+    fn send_all(
+        &mut self,
+        packed: impl Fn(&'x Request<'x>) -> Cow<'x, Packed>,
+    ) -> Result<(), NodeError> {
+        let deadline = self.step_deadline();
+        if let [asked] = self.all {
+            return self.slot.send(&packed(asked.request), deadline);
+        }
+        let all = self.unanswered();
+        let all: Vec<_> = all.map(|(_, asked)| packed(asked.request)).collect();
+        self.may_be_sent = true;
+        self.slot.send_all(&all, deadline)
+    }
+
+    /// Sends the text of a script that the server has forgotten. The same connection is safe: the request was not executed.
+    pub(super) fn send_script_again(&mut self, request: &Request<'_>) -> Result<(), NodeError> {
+        self.slot.forget_scripts();
+        let again = request.again(self.node.now());
+        self.slot.send(&again, self.deadline)
+    }
+
+    /// Answers every request that has no answer, because connecting or sending has failed.
+    fn fail_all(&mut self, error: &NodeError) {
+        let trace = if self.may_be_sent {
+            Trace::Possible
+        } else {
+            Trace::None
+        };
+        let now = self.node.now();
+        for place in self.places() {
+            self.tell(place, Some(error));
+            self.answer(place, Answer::new(Err(error.clone()), trace, now));
+        }
+        self.end();
+    }
+
+    /// Waits at the gate of the node until a connection may be made, or returns why none can be made.
+    fn pass_gate(&mut self) -> Result<(), NodeError> {
+        let node = self.node;
+        // A node in this process costs nothing, and its clock may stand still.
+        if !node.connector.is_remote() {
+            return Ok(());
+        }
+        let manner = self.manner();
+        self.passage = Passage::Shut;
+        self.passage = Passage::New(node.gate.enter(manner, &node.clock)?);
+        Ok(())
+    }
+
+    /// What the requests demand of the gate. The most insistent one decides.
+    fn manner(&self) -> Manner {
+        let all = || self.unanswered().map(|(_, asked)| asked.request);
+        if all().any(Request::is_about_health) {
+            Manner::Examines
+        } else if all().any(|request| request.repetitions() > 0) {
+            let (now, deadline) = (self.node.now(), self.deadline);
+            let quarter = deadline.saturating_since(now).checked_div(4);
+            let quarters =
+                |count| now.saturating_add(quarter.unwrap_or_default().saturating_mul(count));
+            let own_try = OwnTry {
+                first: quarters(2),
+                beside: quarters(3),
+            };
+            let has_tried = matches!(self.passage, Passage::Known);
+            Manner::Insists {
+                own_try: Some(own_try).filter(|_| !has_tried),
+                deadline,
+            }
+        } else if all().any(|request| matches!(request.patience(), Patience::Long(_))) {
+            Manner::Listens
+        } else {
+            Manner::Asks
+        }
+    }
+
+    /// Tells the gate what has become of a new connection: it has failed, or a request has its reply. A server that has said
+    /// who it is takes connections, whatever it makes of the request.
+    pub(super) fn tell_gate(&mut self, error: Option<&NodeError>) {
+        if !matches!(self.passage, Passage::New(_)) {
+            return;
+        }
+        // A server that has too many clients answers so, and closes.
+        let refused = match self.slot.refusal() {
+            Some(Reply::Error(refused)) => Some(refusal(refused)),
+            _ => None,
+        };
+        let failure = error.or(refused.as_ref());
+        let failure = failure.filter(|_| self.slot.run_id().is_none());
+        let now = self.node.now();
+        if let Passage::New(visit) = mem::replace(&mut self.passage, Passage::Known) {
+            match failure {
+                Some(failure) => visit.failed(failure, now),
+                None => visit.answered(),
+            }
+        }
+    }
+
+    /// Whether the error is that of another thread, which has told all who have to know it.
+    pub(super) fn is_turned_away(&self) -> bool {
+        matches!(self.passage, Passage::Shut)
+    }
+}

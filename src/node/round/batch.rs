@@ -1,0 +1,146 @@
+//! Threads that send together: one leads, sends for all, and brings each its answers.
+
+use std::iter;
+use std::mem::take;
+use std::slice;
+
+use super::drive::{Nodes, drive};
+use crate::clock::{Clock, Timestamp};
+use crate::node::exchange::News;
+use crate::node::lanes::{Entry, Lane, Others, Parking, Size};
+use crate::node::pacer::Pacer;
+use crate::node::request::{Answers, Asked, Batched, NodeLanes};
+use crate::node::sync::{Condvar, MutexGuard};
+use crate::spans::Caller;
+
+/// More would take longer than a node timeout, on the server and on a link of 10 Mbit/s.
+pub(crate) const MOST: Size = Size {
+    commands: 128,
+    bytes: 40 * 1024,
+};
+
+/// Sends a request together with those of other threads, if all lanes are taken.
+pub(super) fn exchange_with_others(
+    lanes: &NodeLanes,
+    nodes: &Nodes<'_>,
+    own: Asked<'_>,
+) -> Answers {
+    let Asked { request, since, .. } = own;
+    let Some((node, _)) = nodes.first() else {
+        return Answers::new();
+    };
+    let room = MOST.less(request.size());
+    let fits = |job: &Batched| {
+        let asked = nodes.iter().map(|(_, asked)| asked);
+        asked.eq(&job.asked)
+    };
+    if let Some((lane, others)) = lanes.try_enter(fits, room) {
+        return lead(nodes, own, Some(lane), others);
+    }
+    let Some(request) = request.for_others() else {
+        return lead(nodes, own, None, Vec::new());
+    };
+    let job = Batched {
+        request,
+        asked: nodes.iter().map(|(_, asked)| *asked).collect(),
+        since,
+        caller: Caller::here(),
+    };
+    let half = node.timeout.checked_div(2).unwrap_or_default();
+    let end = since.saturating_add(half);
+    match lanes.enter(job, room, end, &Parked(&node.clock)) {
+        Entry::Leads(lane, others) => lead(nodes, own, Some(lane), others),
+        Entry::Answered(answers) => answers,
+        Entry::Alone => lead(nodes, own, None, Vec::new()),
+    }
+}
+
+/// Sends the own request, and those of others, and brings them their answers.
+pub(super) fn lead(
+    nodes: &Nodes<'_>,
+    own: Asked<'_>,
+    lane: Option<Lane<'_, Batched>>,
+    others: Others<Batched>,
+) -> Answers {
+    let Some(clock) = nodes.first().map(|(node, _)| &node.clock) else {
+        return Answers::new();
+    };
+    let count = others.len().saturating_add(1);
+    let room = nodes.len().saturating_mul(count);
+    let mut batch = Batch {
+        answers: iter::repeat_with(|| None).take(room).collect(),
+        others,
+    };
+    let pacer = Pacer::new(lane, clock);
+    let Batch { answers, others } = &mut batch;
+    let news = if others.is_empty() {
+        drive(nodes, slice::from_ref(&own), answers, &pacer)
+    } else {
+        let others = others.iter().map(|place| Asked {
+            request: &place.job.request,
+            since: place.job.since,
+            caller: &place.job.caller,
+        });
+        let all: Vec<Asked<'_>> = iter::once(own).chain(others).collect();
+        drive(nodes, &all, answers, &pacer)
+    };
+    let own = batch.own_answers();
+    drop(batch);
+    // After that, because what the threads of this batch want next can go with the next one: fewer and larger batches.
+    drop(pacer);
+    // Last, because the program's logger may panic, or take long.
+    news.into_iter().for_each(News::tell);
+    own
+}
+
+/// The jobs of a batch, and the answers: of each node, one for each job, and the own job is the first. Its drop brings the
+/// others theirs, also after a panic.
+struct Batch {
+    answers: Answers,
+    others: Others<Batched>,
+}
+
+impl Batch {
+    fn own_answers(&mut self) -> Answers {
+        if self.others.is_empty() {
+            return take(&mut self.answers);
+        }
+        self.answers_of(0)
+    }
+
+    fn answers_of(&mut self, job: usize) -> Answers {
+        let count = self.others.len().saturating_add(1);
+        let of_nodes = self.answers.chunks_mut(count);
+        of_nodes
+            .map(|of_node| of_node.get_mut(job).and_then(Option::take))
+            .collect()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        for place in 0..self.others.len() {
+            let answers = self.answers_of(place.saturating_add(1));
+            if let Some(other) = self.others.get(place) {
+                other.answer(answers);
+            }
+        }
+    }
+}
+
+/// A thread that waits for its answers.
+struct Parked<'c>(&'c Clock);
+
+impl Parking for Parked<'_> {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp) {
+        self.0.nap(changed, stage, until);
+    }
+
+    fn let_others_run(&self) {
+        self.0.let_others_run();
+    }
+}
