@@ -5,39 +5,14 @@ use std::time::Duration;
 
 mod rows;
 
-use self::rows::Rows;
-pub(crate) use self::rows::{Woken, one_vote};
+use self::rows::{Rows, items, millis};
+pub(crate) use self::rows::{Shown, Woken, one_vote};
+pub(super) use self::rows::{Taker, Verb};
 use crate::error::{NodeError, QuarantineCause, Vote};
 use crate::health::answers::{self, Question};
-use crate::value::Content;
 use crate::wire::pack::Packed;
 use crate::wire::resp::Reply;
 use crate::wire::transport::{clean, refusal};
-
-/// The verb of a command, as far as its reply depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
-    Take(Taker),
-    Keep,
-    Drop,
-    Pass(Taker),
-    Show,
-    /// At the slots of a semaphore with so many permits, if it is one.
-    Look(Option<u32>),
-    Open,
-    Scan,
-    Probe,
-    Ask(Question),
-    /// The reply is read by who asks.
-    Other,
-}
-
-/// Who asks for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Taker {
-    pub(super) is_fenced: bool,
-    pub(super) is_reader: bool,
-}
 
 /// What a node says.
 #[derive(Debug, Clone)]
@@ -59,17 +34,6 @@ pub(crate) enum Said {
     /// To each of several commands.
     Each(Vec<Self>),
     Other(Reply),
-}
-
-/// What is under a key.
-#[derive(Debug, Clone)]
-pub(crate) struct Shown {
-    /// As a vote for nobody.
-    pub(crate) vote: Vote,
-    /// The value, if the node shows one.
-    pub(crate) content: Option<Content>,
-    /// Whether it is that of a reader who was looked for.
-    pub(crate) is_reader: bool,
 }
 
 /// What a node says of a lock that a client waits for.
@@ -237,18 +201,6 @@ fn passed(reply: &Reply, taker: Taker, rows: &Rows<'_>) -> Option<Said> {
     Some(Said::Passed(Box::new((Said::Released(vote, woken), asked))))
 }
 
-fn millis(number: i64) -> Duration {
-    Duration::from_millis(number.unsigned_abs())
-}
-
-fn items(reply: &Reply) -> Option<&[Reply]> {
-    if let Reply::Array(items) = reply {
-        Some(items)
-    } else {
-        None
-    }
-}
-
 /// Reads a word, and what follows it.
 fn word(items: &[Reply]) -> Option<Word> {
     let (word, rest) = items.split_first()?;
@@ -366,13 +318,6 @@ fn time(parts: &[Reply]) -> Option<answers::Content> {
     let seconds_us = number(seconds)?.checked_mul(1_000_000)?;
     let micros = number(micros).filter(|micros| *micros < 1_000_000)?;
     seconds_us.checked_add(micros).map(answers::Content::Time)
-}
-
-impl Taker {
-    const PLAIN: Self = Self {
-        is_fenced: false,
-        is_reader: false,
-    };
 }
 
 #[cfg(test)]

@@ -108,10 +108,7 @@ impl<'a> Request<'a> {
 
     /// How much room it takes among others in one write, with the undo that may go behind it.
     pub(super) fn size(&self) -> Size {
-        let undo = match &self.kind {
-            Kind::Acquire(repair) | Kind::Pass(repair) => repair.undo_bytes(),
-            _ => 0,
-        };
+        let undo = self.repair().map_or(0, Repair::undo_bytes);
         Size {
             commands: self.packed.weight(),
             bytes: self.packed.bytes().saturating_add(undo),
@@ -154,17 +151,21 @@ impl Request<'_> {
         }
     }
 
-    /// The command that undoes the request if its outcome is unknown.
-    pub(super) fn undo(&self) -> Option<Packed> {
+    fn repair(&self) -> Option<&Repair<'_>> {
         if let Kind::Acquire(repair) | Kind::Pass(repair) = &self.kind {
-            Some(repair.undo())
+            Some(repair)
         } else {
             None
         }
     }
 
+    /// The command that undoes the request if its outcome is unknown.
+    pub(super) fn undo(&self) -> Option<Packed> {
+        self.repair().map(Repair::undo)
+    }
+
     pub(super) fn is_undone(&self) -> bool {
-        matches!(self.kind, Kind::Acquire(_) | Kind::Pass(_))
+        self.repair().is_some()
     }
 
     /// Whether the request gets a connection beside the pool when the pool has none in time.

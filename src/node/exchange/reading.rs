@@ -15,7 +15,7 @@ use crate::wire::resp::Reply;
 use crate::wire::scripts;
 use crate::wire::transport::closed;
 
-impl<'x> Exchange<'x> {
+impl Exchange<'_> {
     /// Reads the replies that come within `patience`, and answers the requests if no time is left.
     pub(in super::super) fn poll(&mut self, patience: Duration) {
         if self.state != State::Sent {

@@ -10,7 +10,7 @@ use super::super::release::{release_all, release_now, rest_all};
 use super::super::reply::Verb;
 use super::super::request::{Answer, Request};
 use super::super::round::exchange;
-use super::super::{Setup, Trace};
+use super::super::{Node, Setup, Trace};
 use super::*;
 use crate::clock::{Clock, FakeClock};
 use crate::error::{NodeError, Vote};

@@ -2,13 +2,49 @@
 
 use std::time::Duration;
 
-use super::{Shown, Taker, Verb, items, millis};
 use crate::claim::Names;
 use crate::error::{NodeError, Vote};
+use crate::health::answers::Question;
 use crate::shown;
 use crate::value::Content;
 use crate::wire::resp::Reply;
 use crate::wire::transport::refusal;
+
+/// The verb of a command, as far as its reply depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Verb {
+    Take(Taker),
+    Keep,
+    Drop,
+    Pass(Taker),
+    Show,
+    /// At the slots of a semaphore with so many permits, if it is one.
+    Look(Option<u32>),
+    Open,
+    Scan,
+    Probe,
+    Ask(Question),
+    /// The reply is read by who asks.
+    Other,
+}
+
+/// Who asks for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Taker {
+    pub(in super::super) is_fenced: bool,
+    pub(in super::super) is_reader: bool,
+}
+
+/// What is under a key.
+#[derive(Debug, Clone)]
+pub(crate) struct Shown {
+    /// As a vote for nobody.
+    pub(crate) vote: Vote,
+    /// The value, if the node shows one.
+    pub(crate) content: Option<Content>,
+    /// Whether it is that of a reader who was looked for.
+    pub(crate) is_reader: bool,
+}
 
 /// For which resources of a lock a node has woken a client that waits, by their places: a bit for each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -244,4 +280,23 @@ impl Woken {
 fn bit(place: usize) -> u64 {
     let place = u32::try_from(place).unwrap_or(u32::MAX);
     1_u64.checked_shl(place).unwrap_or_default()
+}
+
+impl Taker {
+    pub(super) const PLAIN: Self = Self {
+        is_fenced: false,
+        is_reader: false,
+    };
+}
+
+pub(super) fn millis(number: i64) -> Duration {
+    Duration::from_millis(number.unsigned_abs())
+}
+
+pub(super) fn items(reply: &Reply) -> Option<&[Reply]> {
+    if let Reply::Array(items) = reply {
+        Some(items)
+    } else {
+        None
+    }
 }
