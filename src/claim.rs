@@ -4,6 +4,8 @@ use std::fmt;
 use std::slice;
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::fencing::{FencingToken, Rules};
 use crate::value::Value;
 
@@ -75,7 +77,7 @@ pub(crate) struct Resource {
     pub(crate) name: Arc<str>,
     pub(crate) kind: Kind,
     /// A key for each name, in order.
-    pub(crate) keys: Vec<String>,
+    pub(crate) keys: SmallVec<[String; 1]>,
 }
 
 impl Resource {
@@ -90,6 +92,13 @@ impl Resource {
     /// The key, or the first of several.
     pub(crate) fn key(&self) -> &str {
         self.key_at(0)
+    }
+
+    /// The key at which clients wait for the resource at this place: of a slot, that of its semaphore.
+    pub(crate) fn waited_for(&self, place: usize) -> &str {
+        let key = self.key_at(place);
+        let semaphore = self.kind.slot().and_then(|_| key.rsplit_once(SLOT));
+        semaphore.map_or(key, |(semaphore, _)| semaphore)
     }
 
     fn key_at(&self, place: usize) -> &str {
@@ -112,7 +121,7 @@ impl Resource {
         Self {
             name: Arc::clone(&self.name),
             kind: Kind::Slot(slot),
-            keys: vec![slot_key(self.key(), slot)],
+            keys: smallvec![slot_key(self.key(), slot)],
         }
     }
 
@@ -121,7 +130,7 @@ impl Resource {
         Self {
             name: key.into(),
             kind: Kind::Lock,
-            keys: vec![key.to_owned()],
+            keys: smallvec![key.to_owned()],
         }
     }
 

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use r2d2::{NopErrorHandler, Pool};
 use scheduled_thread_pool::ScheduledThreadPool;
+use smallvec::SmallVec;
 
 pub(crate) mod acquire;
 mod breaker;
@@ -110,6 +111,9 @@ pub(crate) struct Ballot {
     /// What the attempt may have left on the node.
     pub(crate) trace: Trace,
 }
+
+/// The ballots of all nodes, in the canonical order.
+pub(crate) type Ballots = SmallVec<[Ballot; 5]>;
 
 /// Lanes for nodes with pools of this size.
 pub(crate) fn lanes(pool_size: u32) -> NodeLanes {

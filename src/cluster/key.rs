@@ -1,7 +1,8 @@
 //! The key of a resource.
 
-use std::slice;
 use std::sync::Arc;
+
+use smallvec::smallvec;
 
 use super::Cluster;
 use crate::claim::{Kind, Resource, SLOT, slot_key};
@@ -18,26 +19,17 @@ impl Cluster {
         [self.options.key_prefix.as_str(), resource].concat()
     }
 
-    /// What a lock of this kind is on. The names were checked.
-    pub(crate) fn resource(&self, name: &Arc<str>, kind: Kind) -> Resource {
+    /// What a lock of this kind is on, if each name is valid.
+    pub(crate) fn resource(&self, name: Arc<str>, kind: Kind) -> Result<Resource, Error> {
         let keys = match &kind {
-            Kind::Lock | Kind::Read | Kind::Permit(_) => vec![self.key(name)],
-            Kind::Slot(slot) => vec![slot_key(&self.key(name), *slot)],
-            Kind::Several(names) => names.iter().map(|name| self.key(name)).collect(),
+            Kind::Lock | Kind::Read | Kind::Permit(_) => smallvec![self.checked_key(&name)?],
+            Kind::Slot(slot) => smallvec![slot_key(&self.checked_key(&name)?, *slot)],
+            Kind::Several(names) => {
+                let keys = names.iter().map(|name| self.checked_key(name));
+                keys.collect::<Result<_, _>>()?
+            }
         };
-        Resource {
-            name: Arc::clone(name),
-            kind,
-            keys,
-        }
-    }
-
-    /// As [`Self::resource`], if each name is valid.
-    pub(crate) fn checked(&self, name: &Arc<str>, kind: Kind) -> Result<Resource, Error> {
-        for name in kind.names().map_or(slice::from_ref(name), |names| names) {
-            self.checked_key(name)?;
-        }
-        Ok(self.resource(name, kind))
+        Ok(Resource { name, kind, keys })
     }
 
     /// The key of a lock that is tried to see whether nodes give locks. No name has such a key, and no other attempt this one.

@@ -115,10 +115,10 @@ impl LockGuard {
         let released = release(cluster, claim, &ended.standings, rest);
         // That a reader wakes nobody does not say that nobody waits: there may be further readers.
         if rest.is_none() && (released.woken.any() || !self.is_read()) {
-            for (place, name) in self.names().iter().enumerate() {
-                let waited_for = cluster.key(name);
+            for place in 0..self.names().len() {
+                let waited_for = claim.resource.waited_for(place);
                 self.shared
-                    .note_release(&waited_for, released.woken.has(place));
+                    .note_release(waited_for, released.woken.has(place));
             }
         }
         released

@@ -12,19 +12,16 @@ impl LockManager {
     pub(super) fn resource(&self, name: &str, kind: &Kind) -> Result<Resource, Error> {
         let cluster = self.cluster();
         let Kind::Several(names) = kind else {
-            let resource = cluster.checked(&Arc::from(name), kind.clone())?;
+            let resource = cluster.resource(Arc::from(name), kind.clone())?;
             kind.permits().map_or(Ok(()), check_permits)?;
             return Ok(resource);
         };
         let names = in_order(names)?;
-        for name in names.iter() {
-            cluster.checked_key(name)?;
+        match &*names {
+            [] => Err(no_name()),
+            [name] => cluster.resource(Arc::clone(name), Kind::Lock),
+            _ => cluster.resource(shown(&names), Kind::Several(names)),
         }
-        Ok(match &*names {
-            [] => return Err(no_name()),
-            [name] => cluster.resource(name, Kind::Lock),
-            _ => cluster.resource(&shown(&names), Kind::Several(names)),
-        })
     }
 }
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::claim::{Claim, Fence, Kind, Resource};
 use crate::fencing::{FENCE_IDLE, Rules};
 use crate::wire::pack::{Packed, Word, millis, whole_millis};
@@ -50,8 +52,8 @@ impl<'a> Call<'a> {
     }
 
     /// The number of keys, the keys and the arguments. Those at the end are left out where the script does not need them.
-    fn words(&self) -> Vec<Word<'a>> {
-        let mut words = Vec::with_capacity(12);
+    fn words(&self) -> Words<'a> {
+        let mut words = Words::new();
         push_keys(&mut words, &self.resource.keys);
         words.push(self.value.into());
         if self.fence.is_none() && self.how.is_empty() {
@@ -76,7 +78,10 @@ impl<'a> Call<'a> {
     }
 }
 
-fn push_keys<'a>(words: &mut Vec<Word<'a>>, keys: &'a [String]) {
+/// As many as most calls have.
+type Words<'a> = SmallVec<[Word<'a>; 12]>;
+
+fn push_keys<'a>(words: &mut Words<'a>, keys: &'a [String]) {
     words.push(u64::try_from(keys.len()).unwrap_or(u64::MAX).into());
     words.extend(keys.iter().map(|key| Word::from(key.as_str())));
 }
@@ -240,7 +245,7 @@ pub(crate) fn pass(held: &Claim, next: &Claim, ttl: Duration) -> Packed {
 
 /// Asks what is under these keys, and changes nothing.
 pub(crate) fn show(keys: &[String]) -> Packed {
-    let mut words = Vec::with_capacity(keys.len().saturating_add(1));
+    let mut words = Words::new();
     push_keys(&mut words, keys);
     Packed::call("inspect", &SHOW_SCRIPT, &words).about_keys(keys.len())
 }
@@ -276,7 +281,7 @@ pub(super) fn look(resource: &Resource, announced: Duration, when_free: WhenFree
         WhenFree::Yield => "1",
         WhenFree::Intend => "2",
     };
-    let mut words = Vec::with_capacity(8);
+    let mut words = Words::new();
     push_keys(&mut words, &resource.keys);
     let how = if resource.is_read() { "r" } else { "" };
     words.extend([millis(announced), when_free.into(), how.into()]);

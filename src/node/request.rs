@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::command::{self, Repair};
 use super::lanes::{Job, Lanes, Size};
 use super::reply::{Said, Verb};
@@ -291,7 +293,7 @@ impl Answer {
 }
 
 /// What each node has answered, in their order; none of those that were not asked.
-pub(crate) type Answers = Vec<Option<Answer>>;
+pub(crate) type Answers = SmallVec<[Option<Answer>; 1]>;
 
 /// The lanes to a node, or to all nodes of a manager.
 pub(crate) type NodeLanes = Lanes<Batched>;

@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::Won;
 use crate::claim::{Claim, Resource};
 use crate::clock::Timestamp;
@@ -16,7 +18,7 @@ use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::release::release_all;
-use crate::node::{Ballot, Node};
+use crate::node::{Ballot, Ballots, Node};
 use crate::quorum::Term;
 use crate::token::Token;
 use crate::value::Value;
@@ -78,7 +80,7 @@ impl<'c> Bid<'c> {
     pub(super) fn conclude(
         &self,
         started: Timestamp,
-        mut ballots: Vec<Ballot>,
+        mut ballots: Ballots,
         attempt: &Attempt<'_>,
     ) -> Result<Won, Error> {
         let cluster = self.cluster;
@@ -134,15 +136,18 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
     }
 }
 
+/// Places of nodes.
+type Places = SmallVec<[usize; 5]>;
+
 /// Asks the nodes in this order, until no majority is possible.
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
-fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> {
+fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Ballots {
     let mut round = Round {
         nodes: cluster.nodes(),
         ballots: unasked(cluster),
     };
-    let (left_out, closed): (Vec<usize>, Vec<usize>) =
+    let (left_out, closed): (Places, Places) =
         (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
     // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
     // been restarted with it: all are asked now, so that their quarantines run at the same time.
@@ -153,7 +158,7 @@ fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Vec<Ballot> 
 }
 
 /// The ballots before any node was asked. They say which nodes are left out because they failed a moment ago.
-pub(super) fn unasked(cluster: &Cluster) -> Vec<Ballot> {
+pub(super) fn unasked(cluster: &Cluster) -> Ballots {
     let heed_breakers = cluster.heeds_breakers();
     let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
     let ballot = |node: &Node| {
@@ -168,7 +173,7 @@ pub(super) fn unasked(cluster: &Cluster) -> Vec<Ballot> {
 /// The votes of a round that is under way.
 struct Round<'m> {
     nodes: &'m [Arc<Node>],
-    ballots: Vec<Ballot>,
+    ballots: Ballots,
 }
 
 impl Round<'_> {

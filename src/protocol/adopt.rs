@@ -21,7 +21,7 @@ use crate::verdict;
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
     let name: Arc<str> = lease.resource().into();
-    let resource = cluster.checked(&name, lease.kind().clone())?;
+    let resource = cluster.resource(Arc::clone(&name), lease.kind().clone())?;
     check_origin(cluster, lease)?;
     let rules = cluster.rules.as_ref().zip(lease.fencing_token());
     let claim = Claim {

@@ -46,7 +46,7 @@ pub(crate) fn release_by_token(
     token: &str,
 ) -> Result<(), Error> {
     let kind = slot.map_or(Kind::Lock, Kind::Slot);
-    let mut resource = cluster.checked(&Arc::from(resource), kind)?;
+    let mut resource = cluster.resource(Arc::from(resource), kind)?;
     let given = shown::bytes(token).map_err(|reason| Error::invalid("token", reason))?;
     let fence = cluster.rules.as_ref().map(|rules| Fence {
         rules: Arc::clone(rules),

@@ -117,8 +117,9 @@ fn wait_for(
 #[cfg(unix)]
 pub(crate) fn are_quiet<'s>(sockets: impl Iterator<Item = &'s TcpStream>) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use smallvec::SmallVec;
 
-    let mut asked: Vec<PollFd<'_>> = sockets
+    let mut asked: SmallVec<[PollFd<'_>; 5]> = sockets
         .map(|socket| PollFd::new(socket, PollFlags::IN))
         .collect();
     let now = Timespec::default();

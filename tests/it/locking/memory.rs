@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlatch::{KeepAlive, LockManager, LockRequest};
+use redlatch::{Fanout, KeepAlive, LockManager, LockRequest};
 use redlatch_testing::{Server, is_alone};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
@@ -61,4 +61,38 @@ fn a_lock_that_is_held_takes_a_few_hundred_bytes() {
     let fenced = fenced_over(&servers);
     let bytes = bytes_of_each(&fenced, plain);
     assert!(bytes <= 640, "{bytes} for a lock with a fencing token");
+}
+
+/// As many as a lock has parts that last, and what goes out and comes back.
+const MOST_OF_A_PAIR: usize = 8;
+
+#[test]
+fn a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations() {
+    // Those of the whole process are counted.
+    if !is_alone(
+        "locking::memory::a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations",
+    ) {
+        return;
+    }
+    let servers = Server::cluster(5);
+    for fanout in [Fanout::Sequential, Fanout::Overlapped] {
+        let manager = LockManager::builder()
+            .nodes(servers.iter().map(Server::url))
+            .fanout(fanout)
+            .node_timeout(Duration::from_secs(10))
+            .build()
+            .unwrap();
+        let take = || drop(manager.lock("job", TTL).unwrap());
+        // The first ones connect, teach the servers the scripts and start threads.
+        (0..10).for_each(|_| take());
+        // What another thread does at the time is not of every pair.
+        let count = || {
+            let region = Region::new(&INSTRUMENTED_SYSTEM);
+            take();
+            let change = region.change();
+            change.allocations + change.reallocations
+        };
+        let fewest = (0..20).map(|_| count()).min().unwrap();
+        assert!(fewest <= MOST_OF_A_PAIR, "{fewest} {fanout:?}");
+    }
 }

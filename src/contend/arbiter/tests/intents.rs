@@ -40,7 +40,7 @@ fn a_writer_of_several_resources_keeps_readers_out_of_the_one_that_they_have_els
     let resource = Resource {
         name: "a, b, c".into(),
         kind: Kind::Several(names.into()),
-        keys: keys.to_vec(),
+        keys: keys.to_vec().into(),
     };
     let mut wait = world.begin_for(&resource);
     let about = |name: &str, vote: Vote| vote.about(&Arc::from(name));
