@@ -4,9 +4,10 @@ use std::thread;
 use std::time::Duration;
 
 use super::LockGuard;
-use crate::error::{Error, LossCause, NodeReport};
+use crate::error::{Error, LossCause};
 use crate::foreign::despite_panics;
 use crate::lease::state::{Ended, Hook};
+use crate::node::NodeReports;
 use crate::node::release::Released;
 use crate::protocol::release::release;
 use crate::verdict;
@@ -84,12 +85,12 @@ impl LockGuard {
             .clock
             .now_for_records()
             .saturating_since(started);
-        verdict::confirm(self.lease.name(), waited, nodes).map(drop)
+        verdict::confirm(self.lease.name(), waited, nodes.into_vec()).map(drop)
     }
 
     /// Passes the lock on, or releases it on every node that may have our key. Returns the votes of the release, and how the
     /// lock was lost, if it was.
-    fn give_back(&mut self, ending: Ending) -> (Option<LossCause>, Vec<NodeReport>) {
+    fn give_back(&mut self, ending: Ending) -> (Option<LossCause>, NodeReports) {
         self.must_release = false;
         let turns = self.take_turns();
         turns.release_begins();

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::command::{self, MarkerAction, Repair, Times};
 use super::reply::{Said, Taker, Verb, Word};
 use super::request::{Answer, Kind, Request};
@@ -100,7 +102,7 @@ impl Node {
 pub(crate) fn acquire_all<'n>(
     nodes: impl Iterator<Item = (&'n Node, bool)> + Clone,
     attempt: &Attempt<'_>,
-) -> Vec<Option<Ballot>> {
+) -> SmallVec<[Option<Ballot>; 5]> {
     let answers = exchange_all(nodes.clone(), &attempt.request());
     let answers = nodes.zip(answers);
     answers

@@ -174,8 +174,14 @@ pub(crate) struct Repair<'a> {
     pub(super) idle: Duration,
 }
 
-/// What a call by its digest has beside its keys, its value and the marker of the fenced protocol, for each of these: at least.
-const CALL: usize = 64;
+/// The most bytes of a call by its digest beside its keys and its value.
+const CALL: usize = 96;
+
+/// What the fenced protocol adds to it, beside its marker and its settings.
+const FENCE: usize = 80;
+
+/// The bytes around a word of ordinary length.
+const WORD: usize = 10;
 
 impl<'a> Repair<'a> {
     pub(crate) fn new(claim: &'a Claim, ttl: Duration) -> Self {
@@ -205,15 +211,23 @@ impl Repair<'_> {
         undo(&self.claim, self.idle)
     }
 
-    /// About as many bytes as the undo has, for a server that has the script.
+    /// At least as many bytes as the undo has for a server that has the script, and not many more.
     pub(super) fn undo_bytes(&self) -> usize {
-        let words = self.claim.resource.keys.iter().map(String::len);
-        let fence = self
-            .claim
-            .fence_of_keys()
-            .map(|fence| fence.rules.marker.len());
-        let words = words.chain([self.claim.value.as_bytes().len(), fence.unwrap_or_default()]);
-        words.fold(0, |sum, word| sum.saturating_add(word).saturating_add(CALL))
+        let Claim {
+            resource, value, ..
+        } = &*self.claim;
+        let keys = resource.keys.iter().map(String::len);
+        let lengths = keys.chain([value.as_bytes().len()]);
+        let fence = self.claim.fence_of_keys().map_or(0, |fence| {
+            let Rules { marker, config, .. } = &*fence.rules;
+            FENCE
+                .saturating_add(marker.len())
+                .saturating_add(config.len())
+        });
+        let call = CALL.saturating_add(fence);
+        lengths.fold(call, |sum, length| {
+            sum.saturating_add(length).saturating_add(WORD)
+        })
     }
 }
 
@@ -389,4 +403,34 @@ fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Vec<Word<'a>>
         .into_iter()
         .chain(rest)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::fencing::FencingToken;
+
+    #[test]
+    fn the_room_for_an_undo_is_that_which_it_takes_or_a_little_more() {
+        let names: Arc<[Arc<str>]> = ["a", "b", "c"].map(Arc::from).into();
+        let kinds = [Kind::Lock, Kind::Read, Kind::Slot(3), Kind::Several(names)];
+        let minute = Duration::from_mins(1);
+        let rules = Arc::new(Rules::new("app:", 5, minute, minute));
+        for kind in kinds {
+            let mut claim = Claim::of_kind(&"job".repeat(50), kind);
+            for is_fenced in [false, true] {
+                let token = FencingToken::new(u64::MAX >> 1);
+                let rules = Arc::clone(&rules);
+                claim.fence = is_fenced.then_some(Fence { rules, token });
+                let repair = Repair::new(&claim, minute);
+                let (bytes, room) = (repair.undo().bytes(), repair.undo_bytes());
+                assert!(
+                    (bytes..bytes + 64).contains(&room),
+                    "{bytes} {room} {is_fenced}"
+                );
+            }
+        }
+    }
 }

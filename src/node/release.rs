@@ -7,15 +7,15 @@ use super::acquire::Attempt;
 use super::reply::{Said, Verb, Woken};
 use super::request::{Answer, Kind, Request, Trace};
 use super::round::{exchange, exchange_all};
-use super::{Ballot, Node};
+use super::{Ballot, Node, NodeReports};
 use crate::clock::Timestamp;
-use crate::error::{NodeError, NodeReport, Vote, one_vote_each};
+use crate::error::{NodeError, Vote, one_vote_each};
 use crate::wire::pack::Packed;
 
 /// The result of a release.
 pub(crate) struct Released {
     /// A report of each node, in order. Nodes that are not asked have no key of this lock.
-    pub(crate) nodes: Vec<NodeReport>,
+    pub(crate) nodes: NodeReports,
     /// Whether a node has woken a client that waits for the lock.
     pub(crate) woken: Woken,
 }
@@ -75,7 +75,7 @@ fn end_all<'n>(
 ) -> Released {
     let answers = exchange_all(nodes.clone(), &request(command));
     let mut released = Released {
-        nodes: Vec::with_capacity(answers.len()),
+        nodes: NodeReports::new(),
         woken: Woken::default(),
     };
     for ((node, _), answer) in nodes.zip(answers) {
@@ -180,7 +180,7 @@ pub(crate) fn pass_all<'n>(
     let request = Request::new(command, kind, Verb::Pass(attempt.taker()));
     let answers = exchange_all(nodes.clone(), &request);
     let mut released = Released {
-        nodes: Vec::with_capacity(answers.len()),
+        nodes: NodeReports::new(),
         woken: Woken::default(),
     };
     let mut ballots = Vec::with_capacity(answers.len());

@@ -218,7 +218,11 @@ impl Stage {
                 let ballot = self.node.acquire(&Attempt::new(&claim, TTL));
                 outcome(&ballot.report.vote)
             }
-            Verb::Release => only(release_all(node(), &release, Duration::from_secs(3600)).nodes),
+            Verb::Release => only(
+                release_all(node(), &release, Duration::from_secs(3600))
+                    .nodes
+                    .into_vec(),
+            ),
             Verb::Extend => {
                 let mut locks = extend_all(node(), &command::keep(&claim, TTL), 1);
                 only(locks.pop().unwrap_or_default())

@@ -18,7 +18,7 @@ use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::release::release_all;
-use crate::node::{Ballot, Ballots, Node};
+use crate::node::{Ballot, Ballots, Node, NodeReports};
 use crate::quorum::Term;
 use crate::token::Token;
 use crate::value::Value;
@@ -108,7 +108,7 @@ impl<'c> Bid<'c> {
     }
 
     /// Releases the keys that the round has set.
-    pub(super) fn call_off(&self, ballots: &[Ballot], attempt: &Attempt<'_>) -> Vec<NodeReport> {
+    pub(super) fn call_off(&self, ballots: &[Ballot], attempt: &Attempt<'_>) -> NodeReports {
         learn(self.cluster, ballots);
         let may_have_key = ballots.iter().map(Ballot::may_have_key);
         release_all(
