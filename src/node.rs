@@ -6,7 +6,8 @@
 //!   what a node says is read there and nowhere else. `probe` asks a node that failed whether it is back.
 //! - `round`: requests to several nodes at once, and those of several threads together. `lanes` says which thread sends.
 //! - `exchange`: requests to one node and their replies. The table of its states is at the head of the file.
-//! - `request`: a command, its rules and its answer. `pacer`: gives the lane of a round back.
+//! - `request`: a command, its rules and its answer. `repair`: what goes out when the answer to an attempt does not come.
+//!   `pacer` gives the lane of a round back.
 //! - `slot`: what the r2d2 pool holds, and the rule for when a connection must not be used again.
 //! - `owed`: releases and undos that are repeated in the background until the node has answered.
 //! - `breaker`, `gate`, `listeners`: what a node remembers between requests. `identity`: which server is at the other end.
@@ -45,6 +46,7 @@ mod probe;
 pub(crate) mod release;
 #[cfg(test)]
 mod remains;
+mod repair;
 pub(crate) mod reply;
 #[cfg(all(any(test, fuzzing), target_os = "linux"))]
 pub(crate) mod reply_path;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::command::{self, MarkerAction, Repair, Times};
+use super::command::{self, MarkerAction, Times};
+use super::repair::Repair;
 use super::reply::{Said, Taker, Verb, Word};
 use super::request::{Answer, Kind, Request};
 use super::round::{exchange, exchange_all};

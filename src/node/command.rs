@@ -1,6 +1,5 @@
 //! The commands of the verbs, packed once for a whole round.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -153,7 +152,7 @@ fn release_of(mut call: Call<'_>) -> Packed {
 /// Releases what an attempt has set where it does not count: after a failed round, or behind a command without a reply. It is
 /// nobody's turn that ends, so a writer's intent stays, and while there is one, no reader is woken. A counter is kept for `idle`:
 /// less than [`FENCE_IDLE`] only for a lock that nobody asks for again, since a counter that ends too early breaks the order of tokens.
-fn undo(claim: &Claim, idle: Duration) -> Packed {
+pub(super) fn undo(claim: &Claim, idle: Duration) -> Packed {
     let of_claim = Call::of(claim);
     let how = if claim.resource.is_read() { "r" } else { "u" };
     let call = Call {
@@ -162,73 +161,6 @@ fn undo(claim: &Claim, idle: Duration) -> Packed {
         ..of_claim
     };
     call.pack("release", &DROP_SCRIPT)
-}
-
-/// What goes out for an attempt whose reply did not come: the same again on another connection, or the undo. Packed when needed.
-#[derive(Clone)]
-pub(crate) struct Repair<'a> {
-    claim: Cow<'a, Claim>,
-    ttl: Duration,
-    pub(super) times: Times,
-    /// For how long the undo lets a counter be kept.
-    pub(super) idle: Duration,
-}
-
-/// The most bytes of a call by its digest beside its keys and its value.
-const CALL: usize = 96;
-
-/// What the fenced protocol adds to it, beside its marker and its settings.
-const FENCE: usize = 80;
-
-/// The bytes around a word of ordinary length.
-const WORD: usize = 10;
-
-impl<'a> Repair<'a> {
-    pub(crate) fn new(claim: &'a Claim, ttl: Duration) -> Self {
-        Self {
-            claim: Cow::Borrowed(claim),
-            ttl,
-            times: Times::Again,
-            idle: FENCE_IDLE,
-        }
-    }
-
-    /// The same, for another thread.
-    pub(super) fn for_others(&self) -> Repair<'static> {
-        Repair {
-            claim: Cow::Owned(Claim::clone(&self.claim)),
-            ..*self
-        }
-    }
-}
-
-impl Repair<'_> {
-    pub(super) fn again(&self) -> Packed {
-        take(&self.claim, self.ttl, self.times)
-    }
-
-    pub(crate) fn undo(&self) -> Packed {
-        undo(&self.claim, self.idle)
-    }
-
-    /// At least as many bytes as the undo has for a server that has the script, and not many more.
-    pub(super) fn undo_bytes(&self) -> usize {
-        let Claim {
-            resource, value, ..
-        } = &*self.claim;
-        let keys = resource.keys.iter().map(String::len);
-        let lengths = keys.chain([value.as_bytes().len()]);
-        let fence = self.claim.fence_of_keys().map_or(0, |fence| {
-            let Rules { marker, config, .. } = &*fence.rules;
-            FENCE
-                .saturating_add(marker.len())
-                .saturating_add(config.len())
-        });
-        let call = CALL.saturating_add(fence);
-        lengths.fold(call, |sum, length| {
-            sum.saturating_add(length).saturating_add(WORD)
-        })
-    }
 }
 
 /// Gives the lock back, and keeps it from everybody for this time. A read lock, which has no minimum, is just given back.
@@ -403,34 +335,4 @@ fn eval<'a, const N: usize>(text: &'a str, rest: [Word<'a>; N]) -> Vec<Word<'a>>
         .into_iter()
         .chain(rest)
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::fencing::FencingToken;
-
-    #[test]
-    fn the_room_for_an_undo_is_that_which_it_takes_or_a_little_more() {
-        let names: Arc<[Arc<str>]> = ["a", "b", "c"].map(Arc::from).into();
-        let kinds = [Kind::Lock, Kind::Read, Kind::Slot(3), Kind::Several(names)];
-        let minute = Duration::from_mins(1);
-        let rules = Arc::new(Rules::new("app:", 5, minute, minute));
-        for kind in kinds {
-            let mut claim = Claim::of_kind(&"job".repeat(50), kind);
-            for is_fenced in [false, true] {
-                let token = FencingToken::new(u64::MAX >> 1);
-                let rules = Arc::clone(&rules);
-                claim.fence = is_fenced.then_some(Fence { rules, token });
-                let repair = Repair::new(&claim, minute);
-                let (bytes, room) = (repair.undo().bytes(), repair.undo_bytes());
-                assert!(
-                    (bytes..bytes + 64).contains(&room),
-                    "{bytes} {room} {is_fenced}"
-                );
-            }
-        }
-    }
 }

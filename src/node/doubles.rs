@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use redlatch_testing::eventually;
 
-use super::command::{self, Repair};
+use super::command;
 use super::pacer::MayBeLate;
+use super::repair::Repair;
 use super::request::Kind;
 use super::{Node, Setup, lanes};
 use crate::claim::Claim;

@@ -22,9 +22,10 @@ use rustix::net::{
 };
 
 use super::acquire::Attempt;
-use super::command::{self, Repair, probe};
+use super::command::{self, probe};
 use super::extend::extend_all;
 use super::release::release_all;
+use super::repair::Repair;
 use super::reply::{self, Said};
 use super::slot::{Readiness, Slot, Slots};
 use super::{Node, Setup, lanes};

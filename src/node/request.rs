@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::command::{self, Repair};
+use super::command;
 use super::lanes::{Job, Lanes, Size};
+use super::repair::Repair;
 use super::reply::{Said, Verb};
 use super::slot::SUSPICIOUS_IDLE;
 use crate::clock::Timestamp;
