@@ -11,8 +11,6 @@ const STILL: &[&str] = &[
     "cli/src/arguments.rs",
     "cli/src/arguments/dashes.rs",
     "cli/src/arguments/fault.rs",
-    "src/contend/queue.rs",
-    "src/contend/queue/line.rs",
     "src/error.rs",
     "src/error/loss.rs",
     "src/error/message.rs",
