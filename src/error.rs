@@ -9,12 +9,13 @@ mod message;
 mod node;
 mod not_a_lock;
 mod report;
+mod reports;
 
 pub use self::loss::LossCause;
-use self::message::{Reports, is_resting, readers, writer_waits};
 pub use self::node::{NodeError, QuarantineCause};
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{ReadBy, Shown, one_vote_each};
+use self::reports::{is_resting, readers, writer_waits};
 use crate::holder::Holder;
 
 /// Why a lock was not acquired, extended or released.
