@@ -11,8 +11,6 @@ const STILL: &[&str] = &[
     "cli/src/arguments.rs",
     "cli/src/arguments/dashes.rs",
     "cli/src/arguments/fault.rs",
-    "src/fake/store.rs",
-    "src/fake/store/interpreter.rs",
     "src/guard.rs",
     "src/guard/end.rs",
     "src/guard/next.rs",
