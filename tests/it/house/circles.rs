@@ -15,8 +15,6 @@ const STILL: &[&str] = &[
     "src/guard/end.rs",
     "src/guard/next.rs",
     "src/guard/shared.rs",
-    "src/health.rs",
-    "src/health/finding.rs",
     "src/lease.rs",
     "src/lease/state.rs",
     "src/lease/state/inner.rs",
