@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use super::acquire::{LockOptions, LockParams};
+use super::params::LockParams;
+use super::request::LockOptions;
 use crate::contend::queue::Refusal;
 use crate::error::{Error, NodeReport, Vote};
 use crate::guard::LockGuard;
