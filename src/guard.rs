@@ -8,9 +8,8 @@ use std::time::Duration;
 mod end;
 mod extend;
 mod held;
+mod identity;
 mod losses;
-mod number;
-mod several;
 
 use self::held::Held;
 use crate::clock::Timestamp;
