@@ -1,4 +1,7 @@
 //! `Error`: why a call failed, with the vote of each node.
+//!
+//! `message` has its text, and `loss` how a lock was lost; `report` is what one node said, and `reports` what all of them say
+//! together; `node` is why a node gave no vote, with `not_a_lock` for what is under a key and is no lock.
 
 use std::io;
 use std::sync::Arc;

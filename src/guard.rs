@@ -1,4 +1,7 @@
-//! `LockGuard`: a held lock, which is released when the guard is dropped.
+//! `LockGuard`: a held lock, which is released when the guard is dropped; and what a manager shares with its guards.
+//!
+//! `end` is the release, the pass to the next thread and the lease; `extend` the extension and keep-alive; `losses` tells that the
+//! lock is lost, and `identity` which lock it is; `held` has the locks of all guards, for the figures.
 
 use std::fmt;
 use std::mem::take;

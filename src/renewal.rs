@@ -11,7 +11,7 @@ use crate::lease::state::LeaseState;
 use crate::quorum::Term;
 
 mod agenda;
-mod left;
+mod backlog;
 mod rounds;
 mod schedule;
 

@@ -53,7 +53,7 @@ impl LockManager {
         }
         if params.resource.is_read() {
             let result = self.read(&params, &mut record);
-            return result.map_err(|error| self.named(&params, error));
+            return result.map_err(|error| self.with_holder(&params, error));
         }
         let (turns, start) = self.wait_in_queue(&params, &mut record)?;
         match self.take(&params, start, &turns, &mut record) {
@@ -62,7 +62,7 @@ impl LockManager {
             Ok(guard) => Ok(guard.with_turns(turns)),
             Err(error) => {
                 drop(turns);
-                Err(self.named(&params, error))
+                Err(self.with_holder(&params, error))
             }
         }
     }
