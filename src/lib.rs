@@ -215,6 +215,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod callbacks;
 mod claim;
 mod clock;
 mod cluster;
@@ -225,7 +226,6 @@ pub mod fake;
 mod fanout;
 mod fencing;
 mod few;
-mod foreign;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -4,9 +4,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::{LockGuard, Received, Takes};
+use crate::callbacks::despite_panics;
 use crate::contend::queue::{First, Turn};
 use crate::error::{Error, LossCause, NodeReport};
-use crate::foreign::despite_panics;
 use crate::lease::Lease;
 use crate::lease::state::{Ended, Hook};
 use crate::node::release::Released;
