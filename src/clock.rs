@@ -243,13 +243,6 @@ impl Clock {
     }
 }
 
-#[cfg(feature = "fake")]
-impl From<FakeClock> for Clock {
-    fn from(clock: FakeClock) -> Self {
-        Self::Virtual(Arc::new(clock))
-    }
-}
-
 /// It goes on while the machine is suspended, as the time to live on the nodes does.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const SYSTEM_CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;

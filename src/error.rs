@@ -1,4 +1,7 @@
 //! `Error`: why a call failed, with the vote of each node.
+//!
+//! `message` has its text, and `loss` how a lock was lost; `report` is what one node said, and `reports` what all of them say
+//! together; `node` is why a node gave no vote, with `not_a_lock` for what is under a key and is no lock.
 
 use std::io;
 use std::sync::Arc;
@@ -9,12 +12,13 @@ mod message;
 mod node;
 mod not_a_lock;
 mod report;
+mod reports;
 
 pub use self::loss::LossCause;
-use self::message::{Reports, is_resting, readers, writer_waits};
 pub use self::node::{NodeError, QuarantineCause};
 pub use self::report::{NodeReport, Vote};
 pub(crate) use self::report::{ReadBy, Shown, one_vote_each};
+use self::reports::{is_resting, readers, writer_waits};
 use crate::holder::Holder;
 
 /// Why a lock was not acquired, extended or released.

@@ -1,4 +1,7 @@
-//! `LockGuard`: a held lock, which is released when the guard is dropped.
+//! `LockGuard`: a held lock, which is released when the guard is dropped; and what a manager shares with its guards.
+//!
+//! `end` is the release, the pass to the next thread and the lease; `extend` the extension and keep-alive; `losses` tells that the
+//! lock is lost, and `identity` which lock it is; `held` has the locks of all guards, for the figures.
 
 use std::fmt;
 use std::mem::take;
@@ -8,26 +11,28 @@ use std::time::Duration;
 mod end;
 mod extend;
 mod held;
-mod next;
-mod number;
-mod several;
-mod shared;
+mod identity;
+mod losses;
 
-use self::end::drop_hooks;
-use self::next::MOST_PASSES;
-pub(crate) use self::next::{Demand, Received, Takes};
-pub(crate) use self::shared::Shared;
+use self::held::Held;
 use crate::clock::Timestamp;
-use crate::contend::queue::{Tenant, TurnNumber};
-use crate::contend::slots::Seat;
+use crate::cluster::Cluster;
+use crate::contend::cancel::Patience;
+use crate::contend::courtesy::Courtesy;
+use crate::contend::queue::{Queue, Tenant, TurnNumber};
+use crate::contend::slots::{Seat, Slots};
 use crate::contend::turns::{TurnNumbers, Turns};
-use crate::error::{Error, LossCause, NodeReport, Vote};
+use crate::error::{Error, NodeReport, Vote};
+use crate::holder::Label;
 use crate::lease::state::LeaseState;
 use crate::lease::votes::Votes;
-use crate::lease::{Lease, LeaseWatch};
 use crate::node::Node;
 use crate::protocol::Won;
-use crate::renewal::Purpose;
+use crate::quorum::Term;
+use crate::renewal::Keeper;
+
+/// How often a lock is passed on from thread to thread before it is released once, so that clients which only poll can get it.
+const MOST_PASSES: u32 = 15;
 
 /// A held lock. Dropping it releases the lock on every node.
 ///
@@ -87,18 +92,6 @@ struct Extras {
     seat: Option<Seat>,
     /// As the guard's turn, for each but the first of several resources.
     turns: Box<[Option<TurnNumber>]>,
-}
-
-/// Threads of a manager that want the same lock wait for each other's guards.
-impl Tenant for LockGuard {
-    type Lock = Arc<LeaseState>;
-    type Guard = Received;
-    type Error = Error;
-    type Demand = Demand;
-
-    fn end(lock: &Arc<LeaseState>) -> Timestamp {
-        lock.deadline()
-    }
 }
 
 impl LockGuard {
@@ -228,88 +221,6 @@ impl LockGuard {
         self.lease.check()
     }
 
-    /// Waits until the lock is lost, for `timeout` at most; returns the cause, or none if it is still held.
-    /// [`Duration::MAX`] means without a bound.
-    ///
-    /// It asks no server. It returns at once when a renewal or an extension finds a loss, and a millisecond before the
-    /// validity ends, so that the program knows in time; from then on [`check`](Self::check) fails. After a suspension
-    /// of the machine it returns within 50 ms.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use redlatch::LossCause;
-    /// # use redlatch::fake::{FakeClock, FakeNode};
-    /// # let nodes = FakeNode::cluster_on(3, &FakeClock::new());
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// assert!(guard.wait_lost(Duration::from_secs(1)).is_none());
-    /// // Nobody extends it.
-    /// assert!(matches!(guard.wait_lost(Duration::MAX), Some(LossCause::Expired { .. })));
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn wait_lost(&self, timeout: Duration) -> Option<LossCause> {
-        self.lease.wait_lost(timeout)
-    }
-
-    /// Calls `hook` with the cause when the lock is lost; at once, if it is lost already.
-    ///
-    /// The hook is called when [`wait_lost`](Self::wait_lost) would return, on one background thread for the hooks of
-    /// all locks of the manager. A slow hook delays other hooks, but neither renewals nor checks. After a suspension of
-    /// the machine it is called within 50 ms. A panic of a hook affects nothing else. Once the guard releases the lock,
-    /// no further hook is called, but a hook that was called before may still run.
-    ///
-    /// In a forked child it is dropped.
-    ///
-    /// # Panics
-    ///
-    /// Where the operating system can't start a thread.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use redlatch::fake::{FakeClock, FakeNode};
-    /// # let clock = FakeClock::new();
-    /// # let nodes = FakeNode::cluster_on(3, &clock);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// guard.on_lost(|cause| eprintln!("stop sending: {cause}"));
-    /// # let (told, is_told) = std::sync::mpsc::channel();
-    /// # guard.on_lost(move |cause| told.send(cause).expect("a receiver"));
-    /// # clock.advance(Duration::from_secs(10));
-    /// # assert!(is_told.try_recv().is_ok());
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    #[expect(
-        clippy::panic,
-        reason = "as when a manager is built; nothing has been changed yet"
-    )]
-    pub fn on_lost(&self, hook: impl FnOnce(LossCause) + Send + 'static) {
-        if self.shared.cluster().is_forked() {
-            return;
-        }
-        if let Err(error) = self.shared.keeper.start(Purpose::Watch) {
-            panic!("{error}");
-        }
-        self.lease.on_lost(Box::new(hook));
-        self.shared.keeper.watch(&self.lease);
-    }
-
-    /// Returns a watch, which tells other threads whether this lock is still held.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let guard = manager.lock("invoices", Duration::from_secs(10))?;
-    /// let watch = guard.watch();
-    /// assert!(watch.check().is_ok());
-    /// guard.unlock()?;
-    /// assert!(watch.check().is_err());
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn watch(&self) -> LeaseWatch {
-        LeaseWatch::new(&self.lease)
-    }
-
     /// Returns what each node said when the lock was acquired, in the canonical order.
     ///
     /// ```
@@ -332,58 +243,6 @@ impl LockGuard {
     pub(crate) fn each_vote(&self) -> impl Iterator<Item = &Vote> {
         self.votes.each()
     }
-
-    /// Turns the guard into a lease, which another thread, process or machine can [adopt](crate::LockManager::adopt). The lock
-    /// is not released, and no longer renewed.
-    ///
-    /// If nobody adopts the lease, the lock is free when its time to live ends.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// use redlatch::Lease;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
-    /// let text = lease.to_string();
-    ///
-    /// // In another process, with a manager over the same nodes:
-    /// let lease: Lease = text.parse()?;
-    /// let guard = manager.adopt(lease)?;
-    /// guard.extend(Duration::from_secs(10))?;
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn into_lease(mut self) -> Lease {
-        // The wall clock is read before the remaining time. So a delay between the two makes the end of the lease
-        // earlier, never later.
-        let clock = &self.shared.cluster().clock;
-        let now = Duration::from_micros(clock.wall_micros());
-        self.must_release = false;
-        if self.shared.cluster().is_forked() {
-            // The lock is the parent's, and stays with it.
-            let nowhere = self.shared.cluster().each().map(|_| false).collect();
-            return Lease::of(&self.lease, nowhere, now, None);
-        }
-        // The same order as in a release: first no renewal may begin any more.
-        let ended = self.lease.end();
-        let remaining = ended.deadline.saturating_since(clock.now());
-        self.lease.passed_on();
-        self.shared.forget(&self.lease);
-        drop_hooks(ended.hooks);
-        // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
-        let rest = self.rests_until().and_then(|until| {
-            let left = until.saturating_since(clock.now());
-            let now = Duration::from_micros(clock.wall_micros());
-            (!left.is_zero()).then(|| now.saturating_add(left))
-        });
-        // A node that is being healed is not among them: the heal is undone when its reply comes.
-        let may_have_key = ended.standings.iter().map(|standing| standing.counts());
-        Lease::of(
-            &self.lease,
-            may_have_key.collect(),
-            now.saturating_add(remaining),
-            rest,
-        )
-    }
 }
 
 impl fmt::Debug for LockGuard {
@@ -393,5 +252,82 @@ impl fmt::Debug for LockGuard {
             .field("token", &self.token())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
+    }
+}
+
+/// What a manager and its guards share. It is dropped with the last clone of the manager or the last guard, whichever is later.
+pub(crate) struct Shared {
+    pub(crate) keeper: Keeper,
+    pub(crate) queue: Arc<Queue<LockGuard>>,
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) held: Held,
+    pub(crate) courtesy: Courtesy,
+}
+
+impl Shared {
+    pub(crate) fn new(cluster: Cluster) -> Arc<Self> {
+        Arc::new(Self {
+            keeper: Keeper::new(cluster),
+            queue: Queue::new(),
+            slots: Slots::new(),
+            held: Held::default(),
+            courtesy: Courtesy::default(),
+        })
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        self.keeper.cluster()
+    }
+
+    /// Ends what is done for a lock as long as its guard has it.
+    fn forget(&self, lease: &LeaseState) {
+        self.keeper.forget(lease);
+        self.held.remove(lease);
+    }
+
+    /// Remembers what the release of a lock says of other clients that wait for it. `key` is that of the lock, or of the
+    /// semaphore.
+    fn note_release(&self, key: &str, has_woken: bool) {
+        let now = self.cluster().clock.now();
+        self.courtesy.note_release(key, has_woken, now);
+    }
+}
+
+/// What a waiting thread asks for.
+pub(crate) struct Demand {
+    pub(crate) term: Term,
+    pub(crate) label: Option<Label>,
+    pub(crate) patience: Patience,
+    pub(crate) takes: Takes,
+}
+
+/// What a waiting thread can take from the thread before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// The result of asking for the lock.
+    TheLock,
+    /// Its turn alone: it wants other resources as well.
+    TheTurn,
+}
+
+/// What a thread gets from the thread before it.
+pub(crate) enum Received {
+    /// The result of its first attempt, which rode with the release.
+    Passed(Result<LockGuard, Error>),
+    /// Nothing: its first attempt was called off, because the release has woken another client.
+    CalledOff,
+    /// Nothing: it is a reader, and one before it in the line has got the lock.
+    GoAhead,
+}
+
+/// Threads of a manager that want the same lock wait for each other's guards.
+impl Tenant for LockGuard {
+    type Lock = Arc<LeaseState>;
+    type Guard = Received;
+    type Error = Error;
+    type Demand = Demand;
+
+    fn end(lock: &Arc<LeaseState>) -> Timestamp {
+        lock.deadline()
     }
 }

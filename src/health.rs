@@ -3,8 +3,6 @@
 //! `answers` reads the answers, with `info` for the fields of `INFO`; `facts` has what is known about one node;
 //! `finding` has every finding with its texts; `table` is the output for people, and `serialise` for programs.
 
-use std::fmt;
-
 use crate::fencing::Rules;
 use crate::quorum;
 
@@ -17,7 +15,7 @@ mod serialise;
 mod table;
 
 pub(crate) use self::facts::Facts;
-pub use self::finding::Finding;
+pub use self::finding::{Finding, Severity};
 
 /// What [`LockManager::health`](crate::LockManager::health) found: a snapshot of every node, and the findings.
 ///
@@ -75,27 +73,6 @@ pub struct Health {
     nodes: Vec<Facts>,
     pub(crate) voters: usize,
     quorum: usize,
-}
-
-/// How bad a finding is. The order is that of the variants, so the worst of several is their `max`.
-///
-/// ```
-/// use redlatch::Severity;
-///
-/// assert!(Severity::Critical > Severity::Warning);
-/// assert_eq!(Severity::Critical.to_string(), "critical");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Severity {
-    /// Nothing is wrong.
-    Ok,
-    /// Worth knowing, but no reason to act now: something could not be examined.
-    Notice,
-    /// Locks work and are exclusive, but an outage is closer than it should be.
-    Warning,
-    /// No locks can be taken, or two holders of one lock are possible.
-    Critical,
 }
 
 impl Health {
@@ -182,17 +159,6 @@ fn voters(nodes: &[Facts], own: Option<&Rules>) -> usize {
         }
     }
     voters.len()
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Ok => "ok",
-            Self::Notice => "notice",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        })
-    }
 }
 
 #[cfg(test)]

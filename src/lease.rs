@@ -13,9 +13,8 @@ mod text;
 pub(crate) mod votes;
 mod watch;
 
-use self::state::LeaseState;
 pub use self::watch::LeaseWatch;
-use crate::claim::Kind;
+use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, Timestamp};
 use crate::fencing::FencingToken;
 use crate::sync::{self, Condvar, MutexGuard};
@@ -67,17 +66,17 @@ impl Lease {
     /// The lease of a lock whose validity ends at `expires` after the Unix epoch, and that has to rest until `rests_until`
     /// after it if it is given back before.
     pub(crate) fn of(
-        state: &LeaseState,
+        claim: &Claim,
         may_have_key: Box<[bool]>,
         expires: Duration,
         rests_until: Option<Duration>,
     ) -> Self {
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
-            resource: String::from(&*state.claim.resource.name),
-            kind: state.claim.resource.kind.clone(),
-            value: state.claim.value.clone(),
-            fencing: state.claim.token(),
+            resource: String::from(&*claim.resource.name),
+            kind: claim.resource.kind.clone(),
+            value: claim.value.clone(),
+            fencing: claim.token(),
             may_have_key,
             expires_ms: whole_ms(expires),
             // Rounded up, so that the rest is not too short.

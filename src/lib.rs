@@ -215,6 +215,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod callbacks;
 mod claim;
 mod clock;
 mod cluster;
@@ -224,7 +225,6 @@ mod error;
 pub mod fake;
 mod fanout;
 mod fencing;
-mod foreign;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -6,8 +6,8 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::callbacks::despite_panics;
 use crate::claim::Resource;
-use crate::foreign::despite_panics;
 use crate::holder::Holder;
 
 const LOCK: &str = "redlatch::lock";

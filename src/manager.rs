@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::claim::Kind;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Options};
 use crate::error::Error;
@@ -16,10 +15,10 @@ use crate::protocol;
 mod acquire;
 mod builder;
 mod call_record;
+mod holder;
 mod locks;
-mod named;
-mod names;
 mod operations;
+mod params;
 mod reading;
 #[cfg(test)]
 mod remains;
@@ -213,19 +212,6 @@ impl LockManager {
         deadline: Instant,
     ) -> Result<LockGuard, Error> {
         self.request(resource).ttl(ttl).try_lock_until(deadline)
-    }
-
-    /// Starts a request for the lock on `resource`, to set more than its name.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// let guard = manager.request("invoices").ttl(Duration::from_secs(5)).try_lock()?;
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
-        LockRequest::new(self, resource, Kind::Lock)
     }
 
     /// Takes over the lock of a [`Lease`] that another guard was made into, here or on another machine.

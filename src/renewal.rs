@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, LossCause};
-use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::quorum::Term;
 
 mod agenda;
-mod left;
+mod backlog;
 mod rounds;
 mod schedule;
 

@@ -12,7 +12,7 @@ mod chosen {
     use tracing::Span;
     use tracing::field::{Empty, Value, debug, display};
 
-    use crate::foreign::{despite_panics, unless_it_panics};
+    use crate::callbacks::{despite_panics, unless_it_panics};
     use crate::holder::Holder;
 
     /// A span of the program's subscriber. Every call of the subscriber may panic.

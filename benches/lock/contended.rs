@@ -7,10 +7,10 @@ use redlatch::{Error, LockGuard, LockManager};
 use redlatch_testing::Server;
 
 use crate::crowd::{self, Crowd, Locker};
+use crate::effort::{Effort, TTL};
 use crate::floor::{Floor, Order, Queue};
 use crate::mode::{Mode, configure};
 use crate::table::{Row, Table};
-use crate::{Effort, TTL};
 
 const THREADS: usize = 8;
 const PROCESSES: usize = 4;

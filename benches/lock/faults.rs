@@ -5,8 +5,8 @@ use std::time::Duration;
 use redlatch::{LockManager, NodeReport, Vote};
 use redlatch_testing::{BlackHole, Server, eventually, now};
 
+use crate::effort::{Effort, TTL};
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL};
 
 /// The builder's default, which the managers here are on.
 const NODE_TIMEOUT: Duration = Duration::from_millis(50);

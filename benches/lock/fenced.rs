@@ -3,8 +3,8 @@
 use redlatch::{LockManager, Protocol};
 use redlatch_testing::Server;
 
+use crate::effort::{Effort, TTL, patient_builder, patient_manager};
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL, patient_builder, patient_manager};
 
 pub(crate) fn latency(table: &mut Table, servers: &[Server], effort: Effort) {
     let classic = patient_manager(servers);

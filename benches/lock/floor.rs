@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::TTL;
 use crate::crowd::Locker;
+use crate::effort::TTL;
 use crate::raw::{Packed, load_script};
 
 /// In which order the nodes are asked and heard, and what the release sends.

@@ -7,9 +7,9 @@ use redlatch::{LockGuard, LockManager};
 use redlatch_testing::{Server, eventually};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
+use crate::effort::{Effort, TTL, patient_manager};
 use crate::raw::{Packed, Raw};
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL, patient_manager};
 
 pub(crate) fn all(table: &mut Table, servers: &[Server], effort: Effort) {
     allocations(table, servers, effort);

@@ -3,9 +3,9 @@
 use redlatch::LockManager;
 use redlatch_testing::Server;
 
+use crate::effort::{Effort, TTL, patient_manager};
 use crate::raw::{Packed, Raw};
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL, patient_manager};
 
 pub(crate) fn latency(table: &mut Table, servers: &[Server], effort: Effort) {
     let manager = patient_manager(servers);

@@ -7,8 +7,8 @@ use redlatch::{KeepAlive, LockGuard};
 use redlatch_testing::Server;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
+use crate::effort::{Effort, TTL, patient_builder};
 use crate::table::{Row, Table};
-use crate::{Effort, TTL, patient_builder};
 
 /// What a process that holds locks is started with, and then how many, whether they are kept alive, and the servers.
 const HOLDER: &str = "--holder";

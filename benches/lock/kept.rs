@@ -8,8 +8,9 @@ use redlatch::{KeepAlive, LockGuard, LockManager};
 use redlatch_testing::{Server, now, pause};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region};
 
+use crate::effort::{Effort, TTL, patient_manager};
+use crate::link;
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL, link, patient_manager};
 
 const KEPT_TTL: Duration = Duration::from_secs(10);
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redlatch::LockManager;
 use redlatch_testing::Server;
 
+use crate::effort::{Effort, TTL, patient_manager};
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL, patient_manager};
 
 /// About as long as that of the command `redlatch`.
 const LABEL: &str = "web-3.example.org 123456 nightly-report";

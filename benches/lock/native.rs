@@ -10,7 +10,7 @@ use std::time::Duration;
 use redis::Value;
 use redlatch_testing::Server;
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::table::{Row, Samples, Table};
 
 /// The script of a release, as the crate sends it.

@@ -10,11 +10,12 @@ use redlatch_testing::Server;
 
 use crate::contended::{give_back, told};
 use crate::crowd::{self, Locker, ratio};
+use crate::effort::{Effort, TTL, patient_builder};
+use crate::link;
 use crate::mode::{Mode, configure};
 use crate::pairs::{Crew, Pairs, WARM_UP};
 use crate::streams;
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL, link, patient_builder};
 
 const THREADS: usize = 64;
 const PROCESSES: usize = 8;

@@ -5,10 +5,10 @@ use redlatch_testing::Server;
 
 use crate::contended::told;
 use crate::crowd::ratio;
+use crate::effort::{Effort, TTL, patient_builder};
 use crate::mode::{Mode, configure};
 use crate::processor;
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL, patient_builder};
 
 /// How many resources there are; the first of these is the ordinary lock.
 const NUMBERS: [usize; 4] = [1, 2, 4, 8];

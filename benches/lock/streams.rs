@@ -10,8 +10,8 @@ use redlatch_testing::{Server, now, pause};
 
 use crate::contended::give_back;
 use crate::crowd;
+use crate::effort::{Effort, TTL};
 use crate::table::{Row, Samples, Table};
-use crate::{Effort, TTL};
 
 /// How long those of the stream have the lock, in the middle. The single sections differ by up to a quarter, or else all would
 /// begin and end at the same time, and leave gaps.

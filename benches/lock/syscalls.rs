@@ -10,11 +10,11 @@ use redlatch_testing::Server;
 
 use crate::contended::Redlatch;
 use crate::crowd::Locker;
+use crate::effort::{Effort, patient_builder};
 use crate::floor::{Floor, Order, Queue};
 use crate::mode::{Mode, configure};
 use crate::pairs::own_key;
 use crate::table::{Row, Table};
-use crate::{Effort, patient_builder};
 
 const THREADS: u32 = 8;
 

@@ -3,11 +3,12 @@
 use redlatch_testing::Server;
 
 use crate::contended::Redlatch;
+use crate::effort::{Effort, patient_builder};
 use crate::floor::Order;
+use crate::link;
 use crate::mode::{Mode, configure};
 use crate::pairs::{Crew, Pairs};
 use crate::table::{Row, Table};
-use crate::{Effort, link, patient_builder};
 
 pub(crate) fn uncontended(table: &mut Table, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();

@@ -36,6 +36,7 @@ pub(crate) use self::servers::Servers;
 pub(crate) use self::status::Status;
 pub(crate) use self::unlock::Unlock;
 use crate::failure::Failure;
+use crate::name::Name;
 use crate::output;
 
 /// What belongs to a subcommand and is not part of its definition for the parser.
@@ -134,7 +135,7 @@ pub(crate) enum Subcommand {
 /// Parses the command line. Returns none after printing the help or the version.
 pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
-    match dashes::parse(&words) {
+    match parse_words(&words) {
         Ok(arguments) => Ok(Some(arguments.subcommand)),
         Err(error)
             if matches!(
@@ -149,7 +150,27 @@ pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Err(Failure::usage("no subcommand; try 'redlatch --help'"))
         }
-        Err(error) => Err(Failure::usage(fault::told(&error, &words))),
+        Err(error) => Err(Failure::usage(fault::told(&error, &words, &definition()))),
+    }
+}
+
+/// Parses a command line. The name of `run` may stand behind two dashes.
+fn parse_words(words: &[OsString]) -> Result<Arguments, clap::Error> {
+    let result = Arguments::try_parse_from(words);
+    match (result, dashes::split(words)) {
+        (Err(error), Some((rest, name))) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            let mut arguments = Arguments::try_parse_from(rest)?;
+            if let Subcommand::Run(run) = &mut arguments.subcommand {
+                let name = name.to_str().ok_or("a name is text in UTF-8".to_owned());
+                let refused = |reason| {
+                    let message = format!("invalid value for '<NAME>': {reason}\n");
+                    clap::Error::raw(ErrorKind::ValueValidation, message)
+                };
+                run.lock.name = name.and_then(Name::parse).map_err(refused)?;
+            }
+            Ok(arguments)
+        }
+        (result, _) => result,
     }
 }
 

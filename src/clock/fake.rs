@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use super::{Job, Timestamp, VirtualTime, nanos};
+use super::{Clock, Job, Timestamp, VirtualTime, nanos};
 use crate::sync::Mutex;
 
 /// A clock for unit tests that stands still until it is moved.
@@ -163,6 +163,12 @@ impl FakeClock {
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl From<FakeClock> for Clock {
+    fn from(clock: FakeClock) -> Self {
+        Self::Virtual(Arc::new(clock))
     }
 }
 

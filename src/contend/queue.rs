@@ -10,7 +10,7 @@ use std::time::Duration;
 mod line;
 
 use self::line::{Line, Waiter};
-pub(crate) use self::line::{Refusal, TurnNumber};
+pub(crate) use self::line::{Refusal, Tenant, TurnNumber};
 use super::sync::{Condvar, Mutex, MutexGuard};
 use crate::clock::Timestamp;
 
@@ -19,21 +19,6 @@ const LONGEST_LOOK: Duration = Duration::from_millis(50);
 
 /// A queue that gets emptier shrinks to room for this many lines.
 const ROOM: usize = 64;
-
-/// The types that a queue is used with.
-pub(crate) trait Tenant: Sized {
-    /// A lock that is held.
-    type Lock: Clone;
-    /// What a thread leaves to the next one, beside the turn.
-    type Guard;
-    /// The error of an attempt.
-    type Error: Clone;
-    /// What a waiting thread asks for.
-    type Demand;
-
-    /// When the validity of a lock ends.
-    fn end(lock: &Self::Lock) -> Timestamp;
-}
 
 /// The clock and the waiting of a thread in a line, which tests and models replace.
 pub(crate) trait WaitClock<T: Tenant> {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::message::{is_no_lock, is_resting};
-use super::{NodeReport, Reports};
+use super::NodeReport;
+use super::reports::{Reports, is_no_lock, is_resting};
 
 /// How a lock was lost, with what the nodes said.
 ///

@@ -4,11 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 pub(crate) use self::entry::{Content, Entry};
-use self::entry::{bulk, error, integer, refusal, wrong_type};
-use self::interpreter::Call;
+use self::entry::{bulk, wrong_type};
 use self::process::Process;
-use crate::wire::resp::{self, Reply};
-use crate::wire::scripts::{BY_TEXT, SCRIPTS};
+use crate::wire::resp::Reply;
 
 #[cfg(test)]
 mod bounds;
@@ -66,57 +64,6 @@ impl Store {
     #[cfg(test)]
     pub(crate) fn forget_scripts(&mut self) {
         self.scripts.clear();
-    }
-
-    /// Executes one packed command.
-    pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Reply {
-        let Some(words) = arguments(command) else {
-            return error("Protocol error: expected an array of bulk strings");
-        };
-        match words.as_slice() {
-            ["EVAL", text, number, rest @ ..] => {
-                let mut by_digest = SCRIPTS.iter().filter(|script| script.text() == *text);
-                let by_digest = by_digest.next();
-                self.scripts.extend(by_digest.map(|script| script.digest()));
-                let mut by_text = BY_TEXT.into_iter().filter(|script| script == text);
-                let script = by_digest.map(|script| script.text());
-                match script.or_else(|| by_text.next()) {
-                    Some(script) => self.evaluate(script, number, rest, now),
-                    None => error("a fake node executes the scripts of this crate alone"),
-                }
-            }
-            ["EVALSHA", digest, number, rest @ ..] => {
-                let mut known = SCRIPTS.iter().filter(|_| self.scripts.contains(digest));
-                match known.find(|script| script.digest() == *digest) {
-                    Some(script) => self.evaluate(script.text(), number, rest, now),
-                    None => refusal("NOSCRIPT No matching script. Please use EVAL."),
-                }
-            }
-            words => self.command(words, now),
-        }
-    }
-
-    fn evaluate(
-        &mut self,
-        script: &'static str,
-        number: &str,
-        rest: &[&str],
-        now: Duration,
-    ) -> Reply {
-        let number = match integer(number) {
-            Ok(number) => usize::try_from(number).ok(),
-            Err(refusal) => return refusal,
-        };
-        let Some((keys, arguments)) = number.and_then(|number| rest.split_at_checked(number))
-        else {
-            return error("Number of keys can't be greater than number of args");
-        };
-        let call = Call {
-            script,
-            keys,
-            arguments,
-        };
-        call.execute(self, now)
     }
 
     pub(crate) fn get(&mut self, key: &str, now: Duration) -> Option<&mut Entry> {
@@ -179,13 +126,6 @@ impl Store {
             self.keys.remove(key);
         }
     }
-}
-
-/// Reads a packed command: an array of bulk strings in canonical form, and nothing behind it. Strings that are not UTF-8
-/// are refused: this crate sends them only to release a key of another program, and here such keys hold text.
-fn arguments(command: &[u8]) -> Option<Vec<&str>> {
-    let words = resp::words(command)?.into_iter();
-    words.map(|word| str::from_utf8(word).ok()).collect()
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
-//! The end of a guard: it releases the lock, or passes it on to the next thread.
+//! The end of a guard: it releases the lock, passes it on to the next thread, or becomes a lease.
 
 use std::thread;
 use std::time::Duration;
 
-use super::LockGuard;
+use super::{LockGuard, Received, Takes};
+use crate::callbacks::despite_panics;
+use crate::contend::queue::{First, Turn};
 use crate::error::{Error, LossCause};
-use crate::foreign::despite_panics;
+use crate::lease::Lease;
 use crate::lease::state::{Ended, Hook};
 use crate::node::NodeReports;
 use crate::node::release::Released;
+use crate::protocol::acquire::Asked;
+use crate::protocol::pass::pass;
 use crate::protocol::release::release;
 use crate::verdict;
 
@@ -71,6 +75,58 @@ impl LockGuard {
         self.end(Ending::AtOnce)
     }
 
+    /// Turns the guard into a lease, which another thread, process or machine can [adopt](crate::LockManager::adopt). The lock
+    /// is not released, and no longer renewed.
+    ///
+    /// If nobody adopts the lease, the lock is free when its time to live ends.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use redlatch::Lease;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let lease = manager.lock("invoices", Duration::from_secs(10))?.into_lease();
+    /// let text = lease.to_string();
+    ///
+    /// // In another process, with a manager over the same nodes:
+    /// let lease: Lease = text.parse()?;
+    /// let guard = manager.adopt(lease)?;
+    /// guard.extend(Duration::from_secs(10))?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn into_lease(mut self) -> Lease {
+        // The wall clock is read before the remaining time. So a delay between the two makes the end of the lease
+        // earlier, never later.
+        let clock = &self.shared.cluster().clock;
+        let now = Duration::from_micros(clock.wall_micros());
+        self.must_release = false;
+        if self.shared.cluster().is_forked() {
+            // The lock is the parent's, and stays with it.
+            let nowhere = self.shared.cluster().each().map(|_| false).collect();
+            return Lease::of(&self.lease.claim, nowhere, now, None);
+        }
+        // The same order as in a release: first no renewal may begin any more.
+        let ended = self.lease.end();
+        let remaining = ended.deadline.saturating_since(clock.now());
+        self.lease.passed_on();
+        self.shared.forget(&self.lease);
+        drop_hooks(ended.hooks);
+        // Of these two clocks, the wall clock is read last: a delay between the two makes the rest longer.
+        let rest = self.rests_until().and_then(|until| {
+            let left = until.saturating_since(clock.now());
+            let now = Duration::from_micros(clock.wall_micros());
+            (!left.is_zero()).then(|| now.saturating_add(left))
+        });
+        // A node that is being healed is not among them: the heal is undone when its reply comes.
+        let may_have_key = ended.standings.iter().map(|standing| standing.counts());
+        Lease::of(
+            &self.lease.claim,
+            may_have_key.collect(),
+            now.saturating_add(remaining),
+            rest,
+        )
+    }
+
     fn end(mut self, ending: Ending) -> Result<(), Error> {
         self.shared.cluster().refuse_fork()?;
         let started = self.shared.cluster().clock.now_for_records();
@@ -110,6 +166,42 @@ impl LockGuard {
         (loss, released.nodes)
     }
 
+    /// Releases the lock and asks for it for the next waiting thread of this manager, unless another client may be waiting
+    /// for it. Returns the result of the release.
+    fn pass(&self, turn: Option<&Turn<Self>>, ended: &Ended) -> Option<Released> {
+        let cluster = self.shared.cluster();
+        let passes = self.passes.checked_sub(1)?;
+        let (turn, first) = next_thread(turn)?;
+        let resource = &self.lease.claim.resource;
+        let key = resource.key();
+        if self.shared.courtesy.is_contended(key) {
+            return None;
+        }
+        let demand = first.demand();
+        if demand.patience.left(&cluster.clock).is_zero() {
+            return None;
+        }
+        let asked = Asked {
+            resource,
+            term: demand.term,
+            label: demand.label.as_ref(),
+        };
+        let held = (&self.lease.claim, &*ended.standings);
+        let result = pass(cluster, held, asked).ok()?;
+        self.shared.note_release(key, result.released.woken.any());
+        let received = match result.next {
+            Some(next) => Received::Passed(next.map(|won| {
+                let mut guard = Self::new(&self.shared, won);
+                guard.passes = passes;
+                guard
+            })),
+            None => Received::CalledOff,
+        };
+        // If the thread has left, the drop of its guard releases the lock.
+        drop(turn.give_to(&first, received));
+        Some(result.released)
+    }
+
     fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
         let cluster = self.shared.cluster();
         let claim = &self.lease.claim;
@@ -136,8 +228,15 @@ impl LockGuard {
     }
 }
 
+/// The first of the threads that wait for the end of this turn, if it can take more than that.
+fn next_thread(turn: Option<&Turn<LockGuard>>) -> Option<(&Turn<LockGuard>, First<LockGuard>)> {
+    let turn = turn?;
+    let first = turn.first()?;
+    (first.demand().takes == Takes::TheLock).then_some((turn, first))
+}
+
 /// Drops the hooks. They own values of the program, whose drop may panic.
-pub(super) fn drop_hooks(hooks: Vec<Hook>) {
+fn drop_hooks(hooks: Vec<Hook>) {
     for hook in hooks {
         despite_panics(|| drop(hook));
     }

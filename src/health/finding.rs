@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Severity::{self, Critical, Notice, Warning};
+use self::Severity::{Critical, Notice, Warning};
 use super::facts::{ClockOffset, Facts, Quarantine};
 use crate::error::NodeError;
 use crate::fencing::Rules;
@@ -52,12 +52,44 @@ pub struct Finding {
     pub advice: String,
 }
 
+/// How bad a finding is. The order is that of the variants, so the worst of several is their `max`.
+///
+/// ```
+/// use redlatch::Severity;
+///
+/// assert!(Severity::Critical > Severity::Warning);
+/// assert_eq!(Severity::Critical.to_string(), "critical");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Nothing is wrong.
+    Ok,
+    /// Worth knowing, but no reason to act now: something could not be examined.
+    Notice,
+    /// Locks work and are exclusive, but an outage is closer than it should be.
+    Warning,
+    /// No locks can be taken, or two holders of one lock are possible.
+    Critical,
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.nodes.is_empty() {
             write!(f, "{}: ", self.nodes.join(", "))?;
         }
         write!(f, "{}; {}", self.message, self.advice)
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ok => "ok",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        })
     }
 }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 // With a path, because the model includes this file under another name.
 #[path = "state/extended.rs"]
 mod extended;
+#[path = "state/healer.rs"]
+pub(crate) mod healer;
 #[path = "state/inner.rs"]
 mod inner;
 #[path = "state/record.rs"]
@@ -16,6 +18,7 @@ mod record;
 pub(crate) mod standing;
 
 use self::inner::Inner;
+pub(crate) use self::inner::{Hook, Renewal};
 use self::standing::Standings;
 use super::nap;
 use super::sync::{AtomicU64, Mutex, MutexGuard};
@@ -24,23 +27,11 @@ use crate::clock::Timestamp;
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause};
 
-/// Called when a lock is lost.
-pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
-
 /// How long before the end of the validity a loss is reported, so that the program knows in time.
 const NOTICE: Duration = Duration::from_millis(1);
 
 /// How often a waiting thread in the child of a fork looks at the clock: nobody wakes it.
 const FORKED_NAP: Duration = Duration::from_millis(20);
-
-/// How a lock is kept alive.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Renewal {
-    /// The ttl of each renewal.
-    pub(crate) ttl: Duration,
-    /// The end that `max_hold` sets.
-    pub(crate) until: Option<Timestamp>,
-}
 
 /// The state of a lock that was acquired or adopted. A program may hold many, so it is small.
 pub(crate) struct LeaseState {

@@ -4,55 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call_record::CallRecord;
+use super::params::LockParams;
 use super::turn::Start;
 use super::{LockManager, LockRequest};
-use crate::claim::{Kind, Resource};
+use crate::claim::Kind;
 use crate::contend::arbiter::{Round, Semaphore, Wait, Wanted};
-use crate::contend::cancel::{Cancel, Patience};
+use crate::contend::cancel::Patience;
 use crate::contend::order::Order;
 use crate::contend::turns::Turns;
 use crate::error::{Error, NodeError, Vote};
 use crate::guard::LockGuard;
-use crate::holder::Label;
 use crate::node::command::WhenFree;
 use crate::protocol::acquire::{Asked, attempt};
-use crate::quorum::Term;
-use crate::renewal::KeepAlive;
 
 /// How often a larger fencing token is proposed at once. Each time, another client has been granted one meanwhile.
 const MOST_RAISES: u32 = 8;
-
-/// What a call asks for.
-pub(super) struct LockParams {
-    pub(super) resource: Arc<Resource>,
-    pub(super) term: Term,
-    /// Zero for a call that does not wait.
-    pub(super) timeout: Duration,
-    pub(super) keep_alive: Option<KeepAlive>,
-    /// For how long nobody else may have the lock, from when it was acquired.
-    pub(super) minimum: Option<Duration>,
-    pub(super) label: Option<Label>,
-    pub(super) patience: Patience,
-}
-
-impl LockParams {
-    pub(super) fn cancelled(&self) -> Error {
-        Error::Cancelled {
-            resource: Arc::clone(&self.resource.name),
-            waited: Duration::ZERO,
-        }
-    }
-}
-
-/// The options of a call that only some callers set.
-#[derive(Debug, Clone, Default)]
-pub(super) struct LockOptions {
-    pub(super) keep_alive: Option<KeepAlive>,
-    pub(super) cancel: Option<Cancel>,
-    pub(super) at_least: Option<Duration>,
-    /// What the holder calls itself, if not as the builder says.
-    pub(super) holder: Option<Result<Label, String>>,
-}
 
 impl LockManager {
     /// Makes attempts until one succeeds or the time is over. The caller has checked that keep-alive is possible with
@@ -87,7 +53,7 @@ impl LockManager {
         }
         if params.resource.is_read() {
             let result = self.read(&params, &mut record);
-            return result.map_err(|error| self.named(&params, error));
+            return result.map_err(|error| self.with_holder(&params, error));
         }
         let (turns, start) = self.wait_in_queue(&params, &mut record)?;
         match self.take(&params, start, &turns, &mut record) {
@@ -96,7 +62,7 @@ impl LockManager {
             Ok(guard) => Ok(guard.with_turns(turns)),
             Err(error) => {
                 drop(turns);
-                Err(self.named(&params, error))
+                Err(self.with_holder(&params, error))
             }
         }
     }

@@ -1,8 +1,9 @@
 //! A call for a read lock: the first attempt in parallel with all others, then the line of those who have to wait.
 
 use super::LockManager;
-use super::acquire::{LockParams, is_worth_a_retry};
+use super::acquire::is_worth_a_retry;
 use super::call_record::CallRecord;
+use super::params::LockParams;
 use super::turn::{Start, line_of_readers};
 use crate::contend::order::Order;
 use crate::contend::queue::Turn;

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::LockManager;
-use super::acquire::LockOptions;
 use crate::claim::Kind;
 use crate::clock;
 use crate::contend::cancel::Cancel;
@@ -31,6 +30,31 @@ pub struct LockRequest<'a> {
     kind: Kind,
     ttl: Option<Duration>,
     pub(super) options: LockOptions,
+}
+
+impl LockManager {
+    /// Starts a request for the lock on `resource`, to set more than its name.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// let guard = manager.request("invoices").ttl(Duration::from_secs(5)).try_lock()?;
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn request<'a>(&'a self, resource: &'a str) -> LockRequest<'a> {
+        LockRequest::new(self, resource, Kind::Lock)
+    }
+}
+
+/// The options of a call that only some callers set.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LockOptions {
+    pub(super) keep_alive: Option<KeepAlive>,
+    pub(super) cancel: Option<Cancel>,
+    pub(super) at_least: Option<Duration>,
+    /// What the holder calls itself, if not as the builder says.
+    pub(super) holder: Option<Result<Label, String>>,
 }
 
 impl<'a> LockRequest<'a> {

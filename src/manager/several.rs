@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::LockParams;
 use super::call_record::CallRecord;
+use super::params::LockParams;
 use super::{LockManager, LockRequest};
 use crate::claim::Kind;
 use crate::contend::turns::Turns;

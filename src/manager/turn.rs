@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::LockManager;
-use super::acquire::LockParams;
 use super::call_record::CallRecord;
+use super::params::LockParams;
 use crate::claim::{Kind, Resource};
 use crate::clock::{Clock, Timestamp};
 use crate::contend::cancel::Patience;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::cluster::Cluster;
 use crate::error::{Error, NodeError, NodeReport, Vote};
-use crate::lease::state::standing::Healer;
+use crate::lease::state::healer::Healer;
 use crate::lease::state::{LeaseState, Renewal};
 use crate::node::command;
 use crate::node::extend::extend_all;

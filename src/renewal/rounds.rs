@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::Background;
 use super::agenda::Purpose;
-use super::left::{Left, Pending};
+use super::backlog::{Backlog, Pending};
 use super::schedule::{due, pause};
+use crate::callbacks::despite_panics;
 use crate::clock::Timestamp;
 use crate::error::{Error, LossCause, NodeReport};
-use crate::foreign::despite_panics;
 use crate::lease::state::LeaseState;
 use crate::node::Node;
 use crate::node::extend::{EXTENSION, KEY, MOST_AT_ONCE, MOST_BYTES};
@@ -25,26 +25,32 @@ impl Background {
     /// lock after the other. Each such step can cost a node timeout, so locks that become due meanwhile are renewed in
     /// between.
     pub(super) fn renew_all(self: &Arc<Self>, due: Vec<Arc<LeaseState>>) {
-        let mut left = Left::default();
-        self.renew_on_healthy_nodes(due, &mut left);
-        while !left.is_empty() {
-            if let Some(chunk) = next_chunk(&mut left.undecided) {
-                self.step(&chunk, &mut left, |left| self.renew(&chunk, |_| true, left));
+        let mut backlog = Backlog::default();
+        self.renew_on_healthy_nodes(due, &mut backlog);
+        while !backlog.is_empty() {
+            if let Some(chunk) = next_chunk(&mut backlog.undecided) {
+                self.step(&chunk, &mut backlog, |backlog| {
+                    self.renew(&chunk, |_| true, backlog);
+                });
             }
-            if let Some(pending) = left.next_heal() {
+            if let Some(pending) = backlog.next_heal() {
                 let lease = [Arc::clone(&pending.extension().lease)];
-                self.step(&lease, &mut left, |left| self.heal(pending, left));
+                self.step(&lease, &mut backlog, |backlog| self.heal(pending, backlog));
             }
             // No head start here: it would repeat a renewal that has just failed without a pause.
             let due = self.take_due(Duration::ZERO);
-            self.renew_on_healthy_nodes(due, &mut left);
+            self.renew_on_healthy_nodes(due, &mut backlog);
         }
     }
 
-    fn renew_on_healthy_nodes(self: &Arc<Self>, mut due: Vec<Arc<LeaseState>>, left: &mut Left) {
+    fn renew_on_healthy_nodes(
+        self: &Arc<Self>,
+        mut due: Vec<Arc<LeaseState>>,
+        backlog: &mut Backlog,
+    ) {
         while let Some(chunk) = next_chunk(&mut due) {
-            self.step(&chunk, left, |left| {
-                self.renew(&chunk, Node::is_closed, left);
+            self.step(&chunk, backlog, |backlog| {
+                self.renew(&chunk, Node::is_closed, backlog);
             });
         }
     }
@@ -54,10 +60,10 @@ impl Background {
     fn step(
         self: &Arc<Self>,
         locks: &[Arc<LeaseState>],
-        left: &mut Left,
-        job: impl FnOnce(&mut Left),
+        backlog: &mut Backlog,
+        job: impl FnOnce(&mut Backlog),
     ) {
-        let mut later = Left::default();
+        let mut later = Backlog::default();
         // After a panic, the other locks have to be renewed nevertheless.
         despite_panics(|| job(&mut later));
         let now = self.cluster.clock.now();
@@ -66,7 +72,7 @@ impl Background {
                 self.retry_soon(lease, now);
             }
         }
-        left.append(later);
+        backlog.append(later);
     }
 
     /// Renews locks whose keys are on the same nodes. Asks those of the nodes for which `is_asked` holds.
@@ -74,7 +80,7 @@ impl Background {
         self: &Arc<Self>,
         chunk: &[Arc<LeaseState>],
         is_asked: impl Fn(&Node) -> bool,
-        left: &mut Left,
+        backlog: &mut Backlog,
     ) {
         let started = self.cluster.clock.now();
         let mut rounds = self.begin(chunk, started);
@@ -89,12 +95,12 @@ impl Background {
             .collect();
         if counted.contains(&true) && !asked.contains(&true) {
             let locks = rounds.into_iter().map(|round| round.lease);
-            left.undecided.extend(locks);
+            backlog.undecided.extend(locks);
             return;
         }
         ask(&self.cluster, &mut rounds, &asked);
         for round in rounds {
-            self.decide(round, left);
+            self.decide(round, backlog);
         }
     }
 
@@ -115,31 +121,31 @@ impl Background {
     }
 
     /// Applies the votes, unless a heal or answers of further nodes may change what they come to.
-    fn decide(self: &Arc<Self>, mut extension: Extension, left: &mut Left) {
+    fn decide(self: &Arc<Self>, mut extension: Extension, backlog: &mut Backlog) {
         let is_left_out = |report: &NodeReport| report.vote.is_left_out();
         match extension.verdict() {
             Verdict::Unknown if is_wanted(&self.cluster, &extension) => {
-                left.decisive.push(extension);
+                backlog.decisive.push(extension);
             }
             Verdict::Unknown if extension.nodes.iter().any(is_left_out) => {
-                left.undecided.push(extension.lease);
+                backlog.undecided.push(extension.lease);
             }
             Verdict::Unknown | Verdict::Lost => self.settle(&mut extension),
             Verdict::Confirmed => {
                 self.settle(&mut extension);
                 if is_wanted(&self.cluster, &extension) {
-                    left.further.push(extension);
+                    backlog.further.push(extension);
                 }
             }
         }
     }
 
     /// Heals a lock, and applies the votes if that was not done before.
-    fn heal(self: &Arc<Self>, pending: Pending, left: &mut Left) {
+    fn heal(self: &Arc<Self>, pending: Pending, backlog: &mut Backlog) {
         match pending {
             Pending::Decisive(mut extension) => {
                 heal(&self.cluster, &mut extension);
-                self.decide(extension, left);
+                self.decide(extension, backlog);
             }
             Pending::Further(mut extension) => heal(&self.cluster, &mut extension),
         }
@@ -294,13 +300,13 @@ mod tests {
         let locks = ["settled", "undecided", "passed over"].map(kept);
         let [settled, undecided, passed_over] = &locks;
         let late = Timestamp::from_nanos(0).saturating_add(Duration::from_secs(8));
-        let mut left = Left::default();
-        background.step(&locks, &mut left, |left| {
+        let mut backlog = Backlog::default();
+        background.step(&locks, &mut backlog, |backlog| {
             background.plan(Purpose::Renew, settled, |_| late);
-            left.undecided.push(Arc::clone(undecided));
+            backlog.undecided.push(Arc::clone(undecided));
             panic!("the step ends early");
         });
-        assert!(left.has(undecided) && !left.has(settled) && !left.has(passed_over));
+        assert!(backlog.has(undecided) && !backlog.has(settled) && !backlog.has(passed_over));
         let agenda = background.agendas.of(Purpose::Renew);
         let before = late.saturating_sub(Duration::from_nanos(1));
         let soon = agenda.take_due(before, Duration::ZERO, |_| Duration::ZERO);

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::Arc;
 
 use super::pack::pack;
+use crate::callbacks::unless_it_panics;
 use crate::error::NodeError;
-use crate::foreign::unless_it_panics;
 
 /// A user and a password, for [`Builder::credentials`](crate::Builder::credentials).
 #[derive(Clone)]

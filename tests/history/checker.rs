@@ -5,8 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::event::{Access, Call, Does, Event, Leased, Nanos, On, Span, What, Who};
-use crate::exclusion::Places;
-use crate::order::Tokens;
 
 /// What holds in a run, and so what may be asked of its locks.
 #[derive(Clone, Debug, Default)]
@@ -134,6 +132,39 @@ pub(crate) struct Extending {
     pub(crate) ttl: Nanos,
     /// Whether the guard was over when it began.
     pub(crate) is_late: bool,
+}
+
+/// The guards on each place that were valid last, and who took each place last.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) open: HashMap<u32, Vec<Call>>,
+    /// By slot.
+    pub(crate) last: HashMap<(u32, Option<u32>), Last>,
+    /// Whose lock rests, and until when.
+    pub(crate) resting: HashMap<(u32, Option<u32>), (Call, Nanos)>,
+}
+
+/// Who took a place last, and when.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Last {
+    pub(crate) alone: Option<(Call, Nanos)>,
+    pub(crate) read: Option<(Call, Nanos)>,
+}
+
+/// The fencing tokens of each place and slot.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    pub(crate) of: HashMap<(u32, Option<u32>), Given>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    /// With the token of the lock.
+    pub(crate) all: HashMap<u64, Arc<str>>,
+    /// When a guard was returned, the largest of those that were returned by then, and whose it is.
+    pub(crate) largest: Vec<(Nanos, u64, Call)>,
+    /// The largest of those whose guards were valid.
+    pub(crate) valid: Option<(u64, Call)>,
 }
 
 impl Hold {

@@ -1,26 +1,7 @@
 //! At most one holder of a place, readers together, and no more permits than there are.
 
-use std::collections::HashMap;
-
 use crate::checker::{Checker, Hold, Rule, are_apart};
 use crate::event::{Access, Call, Nanos, Origin};
-
-/// The guards on each place that were valid last, and who took each place last.
-#[derive(Debug, Default)]
-pub(crate) struct Places {
-    open: HashMap<u32, Vec<Call>>,
-    /// By slot.
-    last: HashMap<(u32, Option<u32>), Last>,
-    /// Whose lock rests, and until when.
-    resting: HashMap<(u32, Option<u32>), (Call, Nanos)>,
-}
-
-/// Who took a place last, and when.
-#[derive(Clone, Copy, Debug, Default)]
-struct Last {
-    alone: Option<(Call, Nanos)>,
-    read: Option<(Call, Nanos)>,
-}
 
 impl Checker {
     /// A guard is returned.

@@ -1,12 +1,7 @@
 //! Everything that happened in a run, as it was noted.
 
-use std::path::{Path, PathBuf};
-use std::{fs, io};
-
 use crate::checker::{Assumed, Checker, Violation};
 use crate::event::{Call, Event, Nanos, On, What, Who};
-use crate::page::page;
-use crate::text::text;
 
 /// Everything that happened in a run.
 #[derive(Clone, Debug, Default)]
@@ -64,20 +59,5 @@ impl History {
         let mut events: Vec<&Event> = self.events.iter().collect();
         events.sort_by_key(|event| event.at);
         events
-    }
-
-    /// Writes the page and the text of a violation to `target/histories`, under this name, and returns where the page is.
-    ///
-    /// # Errors
-    ///
-    /// If the files can't be written.
-    pub fn write(&self, name: &str, violation: &Violation) -> io::Result<PathBuf> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/histories");
-        fs::create_dir_all(&folder)?;
-        let folder = folder.canonicalize()?;
-        fs::write(folder.join(format!("{name}.txt")), text(self, violation))?;
-        let path = folder.join(format!("{name}.svg"));
-        fs::write(&path, page(self, violation))?;
-        Ok(path)
     }
 }

@@ -1,26 +1,9 @@
 //! Fencing tokens: none twice, and growing in the order in which locks are had.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::checker::{Asked, Checker, Hold, Rule};
 use crate::event::{Access, Call, Nanos, Origin};
-
-/// The fencing tokens of each place and slot.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    of: HashMap<(u32, Option<u32>), Given>,
-}
-
-#[derive(Debug, Default)]
-struct Given {
-    /// With the token of the lock.
-    all: HashMap<u64, Arc<str>>,
-    /// When a guard was returned, the largest of those that were returned by then, and whose it is.
-    largest: Vec<(Nanos, u64, Call)>,
-    /// The largest of those whose guards were valid.
-    valid: Option<(u64, Call)>,
-}
 
 impl Checker {
     /// A guard is returned: where it adopts a lease, that has the tokens of a lock, and the guard has what the lease has.

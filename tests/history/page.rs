@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::checker::Violation;
 use crate::event::{Call, Event, Nanos, On, What, Who};
 use crate::history::History;
-use crate::text::{seconds, words};
+use crate::text::{seconds, text, words};
 
 /// How wide it is, and how high a row is.
 const WIDTH: u64 = 1_200;
@@ -26,6 +28,23 @@ const MOST_ROWS: usize = 60;
 const STYLE: &str = "<style>text{font:12px sans-serif;fill:#222}svg{background:#fff}.had{fill:#4a90d9}.read{fill:#5aa02c}\
 .wrong{fill:#d62728}.asks{stroke:#999;stroke-width:2}.row{stroke:#ddd}.dot{fill:#666}.node{fill:#b8860b}\
 @media(prefers-color-scheme:dark){text{fill:#ddd}svg{background:#161616}.row{stroke:#333}.dot{fill:#aaa}}</style>";
+
+impl History {
+    /// Writes the page and the text of a violation to `target/histories`, under this name, and returns where the page is.
+    ///
+    /// # Errors
+    ///
+    /// If the files can't be written.
+    pub fn write(&self, name: &str, violation: &Violation) -> io::Result<PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/histories");
+        fs::create_dir_all(&folder)?;
+        let folder = folder.canonicalize()?;
+        fs::write(folder.join(format!("{name}.txt")), text(self, violation))?;
+        let path = folder.join(format!("{name}.svg"));
+        fs::write(&path, page(self, violation))?;
+        Ok(path)
+    }
+}
 
 /// What is known of a call, and of the guard that it got.
 #[derive(Clone, Debug)]

@@ -258,6 +258,7 @@ mod fakes {
 /// The repository itself.
 #[cfg(test)]
 mod house {
+    mod circles;
     #[cfg(target_os = "linux")]
     mod dependencies;
     mod examples;
@@ -268,4 +269,5 @@ mod house {
     mod paths;
     mod rooms;
     pub(crate) mod tidy;
+    mod tokens;
 }

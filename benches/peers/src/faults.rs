@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redlatch_testing::{Server, eventually, now};
 
-use crate::Effort;
 use crate::crowd::Locker;
+use crate::effort::Effort;
 use crate::figures::{short, times};
 use crate::mode::Mode;
 use crate::plot::Dot;

@@ -9,13 +9,13 @@ use std::time::Duration;
 use redlatch::{LockGuard, LockManager};
 use redlatch_testing::{Server, now};
 
+use crate::effort::{Effort, TTL};
 use crate::figures::{short, times};
 use crate::floor::{Floor, Order};
 use crate::mode::{Mode, configure};
 use crate::report::{Aim, Better, Report};
 use crate::table::Samples;
 use crate::who::{Rslock, Who, Workers};
-use crate::{Effort, TTL};
 
 /// What a process that holds locks is started with, and then its side, the number of locks and the servers.
 const HOLDER: &str = "--holder";

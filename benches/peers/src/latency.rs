@@ -2,8 +2,8 @@
 
 use redlatch_testing::Server;
 
-use crate::Effort;
 use crate::crowd::Locker;
+use crate::effort::Effort;
 use crate::figures::{faster, short, times};
 use crate::floor::Order;
 use crate::link;

@@ -3,14 +3,13 @@
 //! All sides are on the same servers in one process, and their samples alternate, so that noise meets all of them.
 //! `--write` puts the tables and plots into docs/benchmarks.md and the folder beside it.
 
-use std::time::Duration;
-
 use redlatch_testing::Server;
 
 mod contended;
 #[path = "../../lock/crowd.rs"]
 mod crowd;
 mod curves;
+mod effort;
 mod faults;
 mod figures;
 #[path = "../../lock/floor.rs"]
@@ -43,10 +42,8 @@ mod tasks;
 mod throughput;
 mod who;
 
+use crate::effort::{Effort, FULL, QUICK};
 use crate::report::Report;
-
-/// Longer than the benchmark holds any lock.
-const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
     if contended::is_contender() || held::is_holder() {
@@ -94,51 +91,3 @@ const SECTIONS: [(&str, Section); 10] = [
     ("start", start::first_lock),
     ("held", held::thousands),
 ];
-
-/// How much is measured.
-#[derive(Clone, Copy)]
-struct Effort {
-    /// Pairs of acquire and release on loopback, and through the link.
-    pairs: u32,
-    link_pairs: u32,
-    /// How often the sides take turns with locks of their own, and for how long: on loopback, through the link, and for
-    /// each number of threads.
-    own_keys: (usize, Duration),
-    own_keys_link: (usize, Duration),
-    scaling: (usize, Duration),
-    /// For how long threads, and processes, contend for a lock.
-    threads: Duration,
-    processes: Duration,
-    /// How long a node stays dead, or hung.
-    fault: Duration,
-    /// How often each side takes locks and holds them all, and how many.
-    held: (usize, usize),
-    /// Managers that are made.
-    starts: u32,
-}
-
-const QUICK: Effort = Effort {
-    pairs: 200,
-    link_pairs: 10,
-    own_keys: (2, Duration::from_millis(200)),
-    own_keys_link: (2, Duration::from_millis(200)),
-    scaling: (1, Duration::from_millis(200)),
-    threads: Duration::from_secs(3),
-    processes: Duration::from_secs(5),
-    fault: Duration::from_secs(2),
-    held: (1, 1_000),
-    starts: 10,
-};
-
-const FULL: Effort = Effort {
-    pairs: 2_000,
-    link_pairs: 100,
-    own_keys: (10, Duration::from_millis(800)),
-    own_keys_link: (5, Duration::from_millis(800)),
-    scaling: (5, Duration::from_millis(500)),
-    threads: Duration::from_secs(20),
-    processes: Duration::from_secs(30),
-    fault: Duration::from_secs(5),
-    held: (3, 10_000),
-    starts: 100,
-};

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use redlatch_testing::now;
 
-use crate::TTL;
 use crate::crowd::Locker;
+use crate::effort::TTL;
 use crate::floor::Order;
 use crate::pairs::{Clocks, Crew, Pairs, Share, own_key};
 use crate::who::{Rslock, Who};

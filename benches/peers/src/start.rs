@@ -2,7 +2,7 @@
 
 use redlatch_testing::Server;
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::figures::{faster, short, times};
 use crate::floor::Order;
 use crate::mode::Mode;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use redlatch_testing::{now, pause};
 
-use crate::TTL;
 use crate::crowd::{Crowd, RESOURCE, SECTION, Share, Witness};
+use crate::effort::TTL;
 use crate::who::Rslock;
 
 pub(crate) fn crowd(rslock: &Rslock, number: usize, span: Duration, witness: &Path) -> Crowd {

@@ -2,8 +2,8 @@
 
 use redlatch_testing::Server;
 
-use crate::Effort;
 use crate::curves::Curve;
+use crate::effort::Effort;
 use crate::figures::{short, times};
 use crate::floor::Order;
 use crate::link;

@@ -6,8 +6,8 @@ use redlatch::LockManager;
 use redlock::RedLock;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::TTL;
 use crate::crowd::Locker;
+use crate::effort::TTL;
 use crate::floor::{Floor, Order, Queue};
 use crate::mode::{Mode, configure};
 

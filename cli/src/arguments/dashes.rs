@@ -5,37 +5,11 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::Parser;
-use clap::error::ErrorKind;
-
-use super::{Arguments, Subcommand};
-use crate::name::Name;
-
 /// Stands for the name while the rest is parsed.
 const NAME: &str = "name";
 
-/// Parses a command line.
-pub(super) fn parse(words: &[OsString]) -> Result<Arguments, clap::Error> {
-    let result = Arguments::try_parse_from(words);
-    match (result, split(words)) {
-        (Err(error), Some((rest, name))) if error.kind() == ErrorKind::MissingRequiredArgument => {
-            let mut arguments = Arguments::try_parse_from(rest)?;
-            if let Subcommand::Run(run) = &mut arguments.subcommand {
-                let name = name.to_str().ok_or("a name is text in UTF-8".to_owned());
-                let refused = |reason| {
-                    let message = format!("invalid value for '<NAME>': {reason}\n");
-                    clap::Error::raw(ErrorKind::ValueValidation, message)
-                };
-                run.lock.name = name.and_then(Name::parse).map_err(refused)?;
-            }
-            Ok(arguments)
-        }
-        (result, _) => result,
-    }
-}
-
 /// Takes the name out of `run … -- NAME -- COMMAND`.
-fn split(words: &[OsString]) -> Option<(Vec<OsString>, &OsStr)> {
+pub(super) fn split(words: &[OsString]) -> Option<(Vec<OsString>, &OsStr)> {
     let are_dashes = |word: &OsString| word == "--";
     let place = words.iter().position(are_dashes)?;
     let (options, rest) = words.split_at_checked(place)?;
@@ -54,12 +28,13 @@ fn split(words: &[OsString]) -> Option<(Vec<OsString>, &OsStr)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Subcommand, parse_words};
     use super::*;
 
     #[track_caller]
     fn parsed(words: &str) -> Result<(String, Vec<OsString>), String> {
         let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-        let arguments = parse(&words).map_err(|error| error.to_string())?;
+        let arguments = parse_words(&words).map_err(|error| error.to_string())?;
         let Subcommand::Run(run) = arguments.subcommand else {
             panic!("{words:?}");
         };

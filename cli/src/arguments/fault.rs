@@ -4,10 +4,8 @@ use std::ffi::OsString;
 
 use clap::error::{ContextKind, ErrorKind};
 
-use super::definition;
-
 /// The error in one line, with advice. `words` are the command line.
-pub(super) fn told(error: &clap::Error, words: &[OsString]) -> String {
+pub(super) fn told(error: &clap::Error, words: &[OsString], definition: &clap::Command) -> String {
     let mut line = in_one_line(&with_value_shown(error));
     if is_dashed(error) {
         // In other words than clap's, because there is a name after the two dashes and, with `run`, a command after it.
@@ -30,7 +28,7 @@ pub(super) fn told(error: &clap::Error, words: &[OsString]) -> String {
         );
     }
     let subcommand = words.get(1).and_then(|word| word.to_str());
-    let known = subcommand.filter(|name| definition().find_subcommand(name).is_some());
+    let known = subcommand.filter(|name| definition.find_subcommand(name).is_some());
     let known = known.map_or(String::new(), |name| format!(" {name}"));
     format!("{line}; try 'redlatch{known} --help'")
 }
@@ -113,7 +111,7 @@ fn in_one_line(rendered: &str) -> String {
 mod tests {
     use clap::Parser;
 
-    use super::super::Arguments;
+    use super::super::{Arguments, definition, parse_words};
     use super::*;
 
     fn words(words: &[&str]) -> Vec<OsString> {
@@ -124,7 +122,11 @@ mod tests {
     #[track_caller]
     fn told_of(arguments: &[&str]) -> String {
         let words = words(arguments);
-        told(&Arguments::try_parse_from(&words).unwrap_err(), &words)
+        told(
+            &Arguments::try_parse_from(&words).unwrap_err(),
+            &words,
+            &definition(),
+        )
     }
 
     #[test]
@@ -152,7 +154,7 @@ mod tests {
             &["run", "--also=-x", "job", "--", "x"],
             &["run", "--", "-job", "--", "x"],
         ] {
-            super::super::dashes::parse(&words(dashed)).unwrap();
+            parse_words(&words(dashed)).unwrap();
         }
     }
 
@@ -191,7 +193,7 @@ mod tests {
         for (words, hint) in faults {
             let words = self::words(&words);
             let error = Arguments::try_parse_from(&words).unwrap_err();
-            let line = told(&error, &words);
+            let line = told(&error, &words, &definition());
             assert!(line.contains(hint), "{line}");
             let subcommand = words[1].to_str().unwrap();
             let help = match subcommand {

@@ -5,8 +5,22 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::super::sync::{Condvar, Mutex};
-use super::Tenant;
 use crate::clock::Timestamp;
+
+/// The types that a queue is used with.
+pub(crate) trait Tenant: Sized {
+    /// A lock that is held.
+    type Lock: Clone;
+    /// What a thread leaves to the next one, beside the turn.
+    type Guard;
+    /// The error of an attempt.
+    type Error: Clone;
+    /// What a waiting thread asks for.
+    type Demand;
+
+    /// When the validity of a lock ends.
+    fn end(lock: &Self::Lock) -> Timestamp;
+}
 
 /// A number that no other turn of a queue has.
 pub(crate) type TurnNumber = NonZeroU64;

@@ -22,10 +22,10 @@ use self::pair::Pair;
 use self::steps::{Plant, Score, Step};
 use self::words::{Moment, Word};
 use super::entry::Sorted;
-use super::{Content, SCRIPTS, pack};
+use super::{Content, pack};
 use crate::fencing::MARKER;
 use crate::wire::resp::Reply;
-use crate::wire::scripts::SCAN;
+use crate::wire::scripts::{SCAN, SCRIPTS};
 
 pub(super) mod branches;
 mod commands;

@@ -1,4 +1,4 @@
-//! Lua 5.1, as Redis has it, which executes the scripts that this crate sends.
+//! What a fake node executes: commands, and the scripts that this crate sends, by Lua 5.1 as Redis has it.
 //!
 //! Each thread has one interpreter. While a script runs, the store is lent to it.
 
@@ -10,8 +10,69 @@ use std::time::Duration;
 use mlua::{Function, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic};
 
 use super::Store;
-use super::entry::{error, refusal};
-use crate::wire::resp::Reply;
+use super::entry::{error, integer, refusal};
+use crate::wire::resp::{self, Reply};
+use crate::wire::scripts::{BY_TEXT, SCRIPTS};
+
+impl Store {
+    /// Executes one packed command.
+    pub(crate) fn execute(&mut self, command: &[u8], now: Duration) -> Reply {
+        let Some(words) = arguments(command) else {
+            return error("Protocol error: expected an array of bulk strings");
+        };
+        match words.as_slice() {
+            ["EVAL", text, number, rest @ ..] => {
+                let mut by_digest = SCRIPTS.iter().filter(|script| script.text() == *text);
+                let by_digest = by_digest.next();
+                self.scripts.extend(by_digest.map(|script| script.digest()));
+                let mut by_text = BY_TEXT.into_iter().filter(|script| script == text);
+                let script = by_digest.map(|script| script.text());
+                match script.or_else(|| by_text.next()) {
+                    Some(script) => self.evaluate(script, number, rest, now),
+                    None => error("a fake node executes the scripts of this crate alone"),
+                }
+            }
+            ["EVALSHA", digest, number, rest @ ..] => {
+                let mut known = SCRIPTS.iter().filter(|_| self.scripts.contains(digest));
+                match known.find(|script| script.digest() == *digest) {
+                    Some(script) => self.evaluate(script.text(), number, rest, now),
+                    None => refusal("NOSCRIPT No matching script. Please use EVAL."),
+                }
+            }
+            words => self.command(words, now),
+        }
+    }
+
+    fn evaluate(
+        &mut self,
+        script: &'static str,
+        number: &str,
+        rest: &[&str],
+        now: Duration,
+    ) -> Reply {
+        let number = match integer(number) {
+            Ok(number) => usize::try_from(number).ok(),
+            Err(refusal) => return refusal,
+        };
+        let Some((keys, arguments)) = number.and_then(|number| rest.split_at_checked(number))
+        else {
+            return error("Number of keys can't be greater than number of args");
+        };
+        let call = Call {
+            script,
+            keys,
+            arguments,
+        };
+        call.execute(self, now)
+    }
+}
+
+/// Reads a packed command: an array of bulk strings in canonical form, and nothing behind it. Strings that are not UTF-8
+/// are refused: this crate sends them only to release a key of another program, and here such keys hold text.
+fn arguments(command: &[u8]) -> Option<Vec<&str>> {
+    let words = resp::words(command)?.into_iter();
+    words.map(|word| str::from_utf8(word).ok()).collect()
+}
 
 /// What a script finds in Redis. `redis.call` is written in Lua, because an error out of a Rust function is no table.
 const REDIS: &str = "
@@ -47,14 +108,14 @@ struct Lent {
 }
 
 /// What is asked of a script.
-pub(super) struct Call<'a> {
-    pub(super) script: &'static str,
-    pub(super) keys: &'a [&'a str],
-    pub(super) arguments: &'a [&'a str],
+struct Call<'a> {
+    script: &'static str,
+    keys: &'a [&'a str],
+    arguments: &'a [&'a str],
 }
 
 impl Call<'_> {
-    pub(super) fn execute(&self, store: &mut Store, now: Duration) -> Reply {
+    fn execute(&self, store: &mut Store, now: Duration) -> Reply {
         let mut execute = |interpreter: &mlua::Result<Interpreter>| match interpreter {
             Ok(interpreter) => interpreter.execute(self, store, now),
             Err(error) => Err(error.clone()),

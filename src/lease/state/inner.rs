@@ -2,11 +2,24 @@
 
 use std::mem::take;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::sync::Condvar;
 use super::standing::Standings;
-use super::{Hook, Renewal};
+use crate::clock::Timestamp;
 use crate::error::{LossCause, NodeReport};
+
+/// Called when a lock is lost.
+pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
+
+/// How a lock is kept alive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Renewal {
+    /// The ttl of each renewal.
+    pub(crate) ttl: Duration,
+    /// The end that `max_hold` sets.
+    pub(crate) until: Option<Timestamp>,
+}
 
 pub(super) struct Inner {
     /// What each node may have of the lock, in the canonical order.

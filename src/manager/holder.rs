@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::LockManager;
-use super::acquire::{LockOptions, LockParams};
+use super::params::LockParams;
+use super::request::LockOptions;
 use crate::contend::queue::Refusal;
 use crate::error::{Error, NodeReport, Vote};
 use crate::guard::LockGuard;
@@ -63,7 +64,7 @@ impl LockManager {
     }
 
     /// The same error. If the lock is held and no reply has told by whom, one look at the nodes does.
-    pub(super) fn named(&self, params: &LockParams, error: Error) -> Error {
+    pub(super) fn with_holder(&self, params: &LockParams, error: Error) -> Error {
         let Error::Held {
             resource,
             holder,
@@ -82,7 +83,7 @@ impl LockManager {
             return error;
         }
         match look::holder(self.cluster(), resource) {
-            Some((named, votes)) => error.naming(named, votes),
+            Some((holder, votes)) => error.naming(holder, votes),
             None => error,
         }
     }

@@ -1,11 +1,38 @@
-//! What a call asks for: the check of its names.
+//! What a call asks for, and the check of the names that it is given.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::LockManager;
 use crate::claim::{Kind, MOST_RESOURCES, Names, Resource, shown};
+use crate::contend::cancel::Patience;
 use crate::contend::slots::check_permits;
 use crate::error::Error;
+use crate::holder::Label;
+use crate::quorum::Term;
+use crate::renewal::KeepAlive;
+
+/// What a call asks for.
+pub(super) struct LockParams {
+    pub(super) resource: Arc<Resource>,
+    pub(super) term: Term,
+    /// Zero for a call that does not wait.
+    pub(super) timeout: Duration,
+    pub(super) keep_alive: Option<KeepAlive>,
+    /// For how long nobody else may have the lock, from when it was acquired.
+    pub(super) minimum: Option<Duration>,
+    pub(super) label: Option<Label>,
+    pub(super) patience: Patience,
+}
+
+impl LockParams {
+    pub(super) fn cancelled(&self) -> Error {
+        Error::Cancelled {
+            resource: Arc::clone(&self.resource.name),
+            waited: Duration::ZERO,
+        }
+    }
+}
 
 impl LockManager {
     /// What a lock of this kind is on, if its names are valid. The names of several resources come in any order.

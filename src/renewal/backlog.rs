@@ -1,4 +1,4 @@
-//! What the renewals of many locks have left to do, for when no other lock is due.
+//! The backlog of the renewals of many locks: what waits until no other lock is due.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::lease::state::LeaseState;
 use crate::protocol::extend::Extension;
 
 #[derive(Default)]
-pub(super) struct Left {
+pub(super) struct Backlog {
     /// Locks that got no majority from the nodes that have not failed lately.
     pub(super) undecided: Vec<Arc<LeaseState>>,
     /// Extensions without a majority, for which the votes of nodes that are healed may decide.
@@ -21,7 +21,7 @@ pub(super) enum Pending {
     Further(Extension),
 }
 
-impl Left {
+impl Backlog {
     pub(super) fn is_empty(&self) -> bool {
         self.undecided.is_empty() && self.decisive.is_empty() && self.further.is_empty()
     }
@@ -67,11 +67,11 @@ mod tests {
     use crate::renewal::agenda::tests::lease;
 
     #[test]
-    fn a_lock_that_is_undecided_is_left_and_no_other() {
+    fn a_lock_that_is_undecided_waits_and_no_other() {
         let [one, other] = ["job"; 2].map(|name| lease(name, 1, [Standing::MayHaveKey; 3]).into());
-        let mut left = Left::default();
-        assert!(left.is_empty() && !left.has(&one));
-        left.undecided.push(Arc::clone(&one));
-        assert!(!left.is_empty() && left.has(&one) && !left.has(&other));
+        let mut backlog = Backlog::default();
+        assert!(backlog.is_empty() && !backlog.has(&one));
+        backlog.undecided.push(Arc::clone(&one));
+        assert!(!backlog.is_empty() && backlog.has(&one) && !backlog.has(&other));
     }
 }
