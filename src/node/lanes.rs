@@ -52,7 +52,7 @@ pub(crate) struct Lanes<J: Job> {
 
 struct State<J: Job> {
     under_way: usize,
-    /// The shortest round trip lately.
+    /// The shortest round trip so far. What takes longer may be the work of busy processors, and then more lanes make it worse.
     round_trip: Duration,
     queue: VecDeque<Arc<Place<J>>>,
 }
@@ -101,9 +101,6 @@ const PACE: Duration = Duration::from_micros(50);
 
 /// How long a thread waits at a time for what is certain to come.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// A round trip that got longer is believed by this part a batch.
-const SLOWNESS: u32 = 4096;
 
 impl<J: Job> Lanes<J> {
     /// Lanes for so many batches at most.
@@ -240,13 +237,6 @@ impl<J: Job> State<J> {
         });
         taken
     }
-
-    fn measure(&mut self, round_trip: Duration) {
-        // A shorter one counts at once, and a longer one slowly: it may have been the processor that was busy.
-        let step = self.round_trip.checked_div(SLOWNESS).unwrap_or_default();
-        let slowly = self.round_trip.saturating_add(step);
-        self.round_trip = round_trip.min(slowly);
-    }
 }
 
 impl<A> Stage<A> {
@@ -273,7 +263,7 @@ impl<J: Job> Lane<'_, J> {
         let lanes = self.lanes;
         let mut state = lanes.state.lock();
         if let Some(round_trip) = round_trip {
-            state.measure(round_trip);
+            state.round_trip = state.round_trip.min(round_trip);
         }
         let is_one_too_many = state.under_way > state.lanes(lanes.most);
         let first = state.queue.front().filter(|_| !is_one_too_many);

@@ -72,17 +72,13 @@ fn the_number_of_lanes_follows_the_round_trip() {
 }
 
 #[test]
-fn a_longer_round_trip_is_believed_slowly() {
+fn round_trips_that_busy_processors_stretch_add_no_lane() {
     let lanes = Lanes::new(10);
     measure(&lanes, Duration::from_micros(100));
-    for _ in 0..100 {
-        measure(&lanes, Duration::from_millis(5));
-    }
-    assert_eq!(count(&lanes), 2);
     for _ in 0..100_000 {
         measure(&lanes, Duration::from_millis(5));
     }
-    assert_eq!(count(&lanes), 10);
+    assert_eq!(count(&lanes), 2);
 }
 
 #[test]
