@@ -63,9 +63,9 @@ use self::gate::Gate;
 use self::lanes::Lanes;
 use self::listeners::Listeners;
 use self::owed::Owed;
-pub(crate) use self::request::{NodeLanes, Trace};
+pub(crate) use self::request::Trace;
 use self::slot::Slots;
-use crate::clock::{Clock, Timers, Timestamp};
+use crate::clock::{self, Clock, Timers, Timestamp};
 use crate::error::{NodeError, NodeReport, Vote};
 use crate::stats::NodeRecorder;
 use crate::sync::{self, AtomicU64};
@@ -86,9 +86,9 @@ pub(crate) struct Node {
     listeners: Listeners,
     owed: Owed,
     /// For requests to this node alone.
-    lanes: NodeLanes,
+    lanes: Lanes,
     /// For requests to several nodes of the manager.
-    common_lanes: Arc<NodeLanes>,
+    common_lanes: Arc<Lanes>,
     pub(crate) stats: NodeRecorder,
     /// For scheduled probes, which must not keep the node alive.
     me: Weak<Self>,
@@ -99,7 +99,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) name: Arc<str>,
     pub(crate) connector: Box<dyn Connect>,
     pub(crate) pool_size: u32,
-    pub(crate) common_lanes: Arc<NodeLanes>,
+    pub(crate) common_lanes: Arc<Lanes>,
     pub(crate) timeout: Duration,
     pub(crate) clock: &'a Clock,
     pub(crate) timers: &'a Timers,
@@ -121,7 +121,7 @@ pub(crate) type Ballots = SmallVec<[Ballot; 5]>;
 pub(crate) type NodeReports = SmallVec<[NodeReport; 5]>;
 
 /// Lanes for nodes with pools of this size.
-pub(crate) fn lanes(pool_size: u32) -> NodeLanes {
+pub(crate) fn lanes(pool_size: u32) -> Lanes {
     Lanes::new(usize::try_from(pool_size).unwrap_or(usize::MAX))
 }
 

@@ -12,80 +12,53 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::sync::{Condvar, Mutex, MutexGuard};
+use super::clock::Clock;
+use super::request::{Answers, Batched, Size};
+use super::sync::{Condvar, Mutex};
 use crate::clock::Timestamp;
 
-/// What a thread wants of nodes.
-pub(crate) trait Job: Sized {
-    type Answers;
-
-    /// Whether it may go with the other one in one batch.
-    fn goes_with(&self, other: &Self) -> bool;
-
-    /// How much room it takes in a batch.
-    fn size(&self) -> Size;
-}
-
-/// How much room jobs take, or may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) commands: usize,
-    pub(crate) bytes: usize,
-}
-
-/// The waiting of a thread in the queue, which models replace.
-pub(crate) trait Parking {
-    fn now(&self) -> Timestamp;
-
-    /// Waits until the stage has changed, or until a time, or for less long.
-    fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp);
-
-    /// Lets threads run that are ready to.
-    fn let_others_run(&self);
-}
-
 /// The lanes to some nodes, and the queue for them.
-pub(crate) struct Lanes<J: Job> {
-    state: Mutex<State<J>>,
+pub(crate) struct Lanes {
+    state: Mutex<State>,
     most: usize,
 }
 
-struct State<J: Job> {
+struct State {
     under_way: usize,
     /// The shortest round trip so far. What takes longer may be the work of busy processors, and then more lanes make it worse.
     round_trip: Duration,
-    queue: VecDeque<Arc<Place<J>>>,
+    queue: VecDeque<Arc<Place>>,
 }
 
 /// The place of a job in the queue, or in a batch.
-pub(crate) struct Place<J: Job> {
-    pub(crate) job: J,
-    stage: Mutex<Stage<J::Answers>>,
+pub(crate) struct Place {
+    pub(crate) job: Batched,
+    stage: Mutex<Stage>,
     changed: Condvar,
 }
 
-enum Stage<A> {
+enum Stage {
     Waits,
     /// Its thread has a lane.
     HasLane,
-    Answered(A),
+    Answered(Answers),
 }
 
 /// The right to have a batch under way. It is given back when it is dropped, if not before.
-pub(crate) struct Lane<'l, J: Job> {
-    lanes: &'l Lanes<J>,
+pub(crate) struct Lane<'l> {
+    lanes: &'l Lanes,
     is_given_back: bool,
 }
 
 /// The jobs of other threads.
-pub(crate) type Others<J> = Vec<Arc<Place<J>>>;
+pub(crate) type Others = Vec<Arc<Place>>;
 
 /// How a thread goes on.
-pub(crate) enum Entry<'l, J: Job> {
+pub(crate) enum Entry<'l> {
     /// It sends its own job, and these.
-    Leads(Lane<'l, J>, Others<J>),
+    Leads(Lane<'l>, Others),
     /// Another thread has sent its job.
-    Answered(J::Answers),
+    Answered(Answers),
     /// It has waited for long enough, and sends its own job without a lane.
     Alone,
 }
@@ -102,7 +75,7 @@ const PACE: Duration = Duration::from_micros(50);
 /// How long a thread waits at a time for what is certain to come.
 const LOOK: Duration = Duration::from_secs(1);
 
-impl<J: Job> Lanes<J> {
+impl Lanes {
     /// Lanes for so many batches at most.
     pub(crate) fn new(most: usize) -> Self {
         Self {
@@ -119,9 +92,9 @@ impl<J: Job> Lanes<J> {
     /// Takes a lane, if one is free, and what waits in the queue for the same nodes.
     pub(crate) fn try_enter(
         &self,
-        fits: impl Fn(&J) -> bool,
+        fits: impl Fn(&Batched) -> bool,
         room: Size,
-    ) -> Option<(Lane<'_, J>, Others<J>)> {
+    ) -> Option<(Lane<'_>, Others)> {
         let mut state = self.state.lock();
         if state.under_way >= state.lanes(self.most) {
             return None;
@@ -135,11 +108,11 @@ impl<J: Job> Lanes<J> {
     /// Waits in the queue until `end`. The job gets its answers from another thread, or its own thread gets a lane.
     pub(crate) fn enter(
         &self,
-        job: J,
+        job: Batched,
         room: Size,
         end: Timestamp,
-        time: &impl Parking,
-    ) -> Entry<'_, J> {
+        clock: &Clock,
+    ) -> Entry<'_> {
         let place = Arc::new(Place {
             job,
             stage: Mutex::new(Stage::Waits),
@@ -156,21 +129,21 @@ impl<J: Job> Lanes<J> {
         drop(inner);
         let mut end = Some(end);
         loop {
-            let now = time.now();
+            let now = clock.now();
             let mut stage = place.stage.lock();
             match mem::replace(&mut *stage, Stage::Waits) {
                 Stage::Answered(answers) => return Entry::Answered(answers),
                 Stage::HasLane => {
                     drop(stage);
                     // Those who were just woken may have more to send.
-                    time.let_others_run();
-                    let fits = |other: &J| other.goes_with(&place.job);
+                    clock.let_others_run();
+                    let fits = |other: &Batched| other.goes_with(&place.job);
                     let others = self.state.lock().take(fits, room);
                     return Entry::Leads(self.lane(), others);
                 }
                 Stage::Waits if end.is_none_or(|end| now < end) => {
                     let until = end.unwrap_or_else(|| now.saturating_add(LOOK));
-                    time.pause(&place.changed, &mut stage, until);
+                    clock.nap(&place.changed, &mut stage, until);
                 }
                 Stage::Waits => {
                     drop(stage);
@@ -196,7 +169,7 @@ impl<J: Job> Lanes<J> {
         self.state.lock().queue.len()
     }
 
-    fn lane(&self) -> Lane<'_, J> {
+    fn lane(&self) -> Lane<'_> {
         Lane {
             lanes: self,
             is_given_back: false,
@@ -204,7 +177,7 @@ impl<J: Job> Lanes<J> {
     }
 
     /// Takes a job out of the queue. Returns whether it was there.
-    fn leave(&self, place: &Arc<Place<J>>) -> bool {
+    fn leave(&self, place: &Arc<Place>) -> bool {
         let mut state = self.state.lock();
         let before = state.queue.len();
         state.queue.retain(|other| !Arc::ptr_eq(other, place));
@@ -212,7 +185,7 @@ impl<J: Job> Lanes<J> {
     }
 }
 
-impl<J: Job> State<J> {
+impl State {
     /// How many lanes there are: two to servers near by, and else as many as fill the round trip.
     fn lanes(&self, most: usize) -> usize {
         if self.round_trip <= LOCAL {
@@ -224,7 +197,7 @@ impl<J: Job> State<J> {
     }
 
     /// Takes the jobs that fit out of the queue, as many as there is room for.
-    fn take(&mut self, fits: impl Fn(&J) -> bool, mut room: Size) -> Others<J> {
+    fn take(&mut self, fits: impl Fn(&Batched) -> bool, mut room: Size) -> Others {
         let mut taken = Vec::new();
         self.queue.retain(|place| {
             let size = place.job.size();
@@ -239,22 +212,20 @@ impl<J: Job> State<J> {
     }
 }
 
-impl<A> Stage<A> {
-    /// Moves the job on, and wakes its thread.
-    fn set<J: Job<Answers = A>>(place: &Place<J>, stage: Self) {
-        *place.stage.lock() = stage;
-        place.changed.notify_one();
-    }
-}
-
-impl<J: Job> Place<J> {
+impl Place {
     /// Brings the job its answers.
-    pub(crate) fn answer(&self, answers: J::Answers) {
-        Stage::set(self, Stage::Answered(answers));
+    pub(crate) fn answer(&self, answers: Answers) {
+        self.set(Stage::Answered(answers));
+    }
+
+    /// Moves the job on, and wakes its thread.
+    fn set(&self, stage: Stage) {
+        *self.stage.lock() = stage;
+        self.changed.notify_one();
     }
 }
 
-impl<J: Job> Lane<'_, J> {
+impl Lane<'_> {
     /// Gives the lane to the first in the queue, if one waits. Takes the round trip, if it was measured.
     pub(crate) fn give_back(&mut self, round_trip: Option<Duration>) {
         if mem::replace(&mut self.is_given_back, true) {
@@ -274,28 +245,13 @@ impl<J: Job> Lane<'_, J> {
         let first = state.queue.pop_front();
         drop(state);
         if let Some(first) = first {
-            Stage::set(&first, Stage::HasLane);
+            first.set(Stage::HasLane);
         }
     }
 }
 
-impl<J: Job> Drop for Lane<'_, J> {
+impl Drop for Lane<'_> {
     fn drop(&mut self) {
         self.give_back(None);
-    }
-}
-
-impl Size {
-    /// Whether there is so much room.
-    fn fits(self, room: Self) -> bool {
-        self.commands <= room.commands && self.bytes <= room.bytes
-    }
-
-    /// The room beside the other.
-    pub(crate) fn less(self, other: Self) -> Self {
-        Self {
-            commands: self.commands.saturating_sub(other.commands),
-            bytes: self.bytes.saturating_sub(other.bytes),
-        }
     }
 }

@@ -4,25 +4,61 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lanes::{Entry, Job, Lane, Lanes, Others, Parking, Size};
-use super::sync::{Condvar, MutexGuard};
+use self::clock::Clock;
+use self::lanes::{Entry, Lane, Lanes, Others};
+use self::request::{Batched as Parcel, Size};
 use crate::clock::Timestamp;
+use crate::sync;
 
-struct Parcel {
-    name: char,
-    nodes: u32,
-    size: Size,
-}
+#[expect(clippy::duplicate_mod, dead_code, reason = "this one is about parcels")]
+#[path = "lanes.rs"]
+mod lanes;
 
-impl Job for Parcel {
-    type Answers = char;
+/// In the place of the requests.
+mod request {
+    pub(super) use crate::node::request::Size;
 
-    fn goes_with(&self, other: &Self) -> bool {
-        self.nodes == other.nodes
+    pub(super) type Answers = char;
+
+    pub(super) struct Batched {
+        pub(super) name: char,
+        pub(super) nodes: u32,
+        pub(super) size: Size,
     }
 
-    fn size(&self) -> Size {
-        self.size
+    impl Batched {
+        pub(super) fn goes_with(&self, other: &Self) -> bool {
+            self.nodes == other.nodes
+        }
+
+        pub(super) fn size(&self) -> Size {
+            self.size
+        }
+    }
+}
+
+/// In the place of the clock.
+mod clock {
+    use std::cell::RefCell;
+
+    use crate::clock::Timestamp;
+    use crate::sync::{Condvar, MutexGuard};
+
+    /// Does something when the job of its thread is in the queue. Then the time of the job is over.
+    pub(super) struct Clock<'c>(pub(super) RefCell<Option<Box<dyn FnOnce() + 'c>>>);
+
+    impl Clock<'_> {
+        #[expect(clippy::unused_self, reason = "as the other clock")]
+        pub(super) fn let_others_run(&self) {}
+
+        pub(super) fn now(&self) -> Timestamp {
+            Timestamp::from_nanos(u64::from(self.0.borrow().is_none()))
+        }
+
+        pub(super) fn nap<S>(&self, _: &Condvar, stage: &mut MutexGuard<'_, S>, _: Timestamp) {
+            let job = self.0.borrow_mut().take().unwrap();
+            MutexGuard::unlocked(stage, job);
+        }
     }
 }
 
@@ -35,12 +71,12 @@ const AMPLE: Size = Size {
     bytes: 9_999,
 };
 
-fn enter(lanes: &Lanes<Parcel>) -> Option<(Lane<'_, Parcel>, Others<Parcel>)> {
+fn enter(lanes: &Lanes) -> Option<(Lane<'_>, Others)> {
     lanes.try_enter(|_| true, AMPLE)
 }
 
 /// How many batches may be under way.
-fn count(lanes: &Lanes<Parcel>) -> usize {
+fn count(lanes: &Lanes) -> usize {
     let mut taken = Vec::new();
     while let Some((lane, _)) = enter(lanes) {
         taken.push(lane);
@@ -48,7 +84,7 @@ fn count(lanes: &Lanes<Parcel>) -> usize {
     taken.len()
 }
 
-fn measure(lanes: &Lanes<Parcel>, round_trip: Duration) {
+fn measure(lanes: &Lanes, round_trip: Duration) {
     let (mut lane, _) = enter(lanes).unwrap();
     lane.give_back(Some(round_trip));
 }
@@ -90,24 +126,8 @@ fn a_round_trip_that_was_not_measured_changes_nothing() {
     assert_eq!(count(&lanes), 3);
 }
 
-/// Does something when the job of its thread is in the queue. Then the time of the job is over.
-struct Meanwhile<F>(RefCell<Option<F>>);
-
-impl<F: FnOnce()> Parking for Meanwhile<F> {
-    fn let_others_run(&self) {}
-
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(u64::from(self.0.borrow().is_none()))
-    }
-
-    fn pause<S>(&self, _: &Condvar, stage: &mut MutexGuard<'_, S>, _: Timestamp) {
-        let job = self.0.borrow_mut().take().unwrap();
-        MutexGuard::unlocked(stage, job);
-    }
-}
-
 /// Puts the parcels into the queue, one after the other. Returns what each came to, with the last one first.
-fn with_queue(lanes: &Lanes<Parcel>, mut parcels: Vec<Parcel>, then: &dyn Fn()) -> Vec<String> {
+fn with_queue(lanes: &Lanes, mut parcels: Vec<Parcel>, then: &dyn Fn()) -> Vec<String> {
     if parcels.is_empty() {
         then();
         return Vec::new();
@@ -117,7 +137,7 @@ fn with_queue(lanes: &Lanes<Parcel>, mut parcels: Vec<Parcel>, then: &dyn Fn()) 
     let rest = || {
         outcomes.replace(with_queue(lanes, parcels, then));
     };
-    let time = Meanwhile(RefCell::new(Some(rest)));
+    let time = Clock(RefCell::new(Some(Box::new(rest))));
     let end = Timestamp::from_nanos(1);
     let outcome = match lanes.enter(parcel, AMPLE, end, &time) {
         Entry::Leads(_, others) => format!("{name} leads for {}", names(&others)),
@@ -130,7 +150,7 @@ fn with_queue(lanes: &Lanes<Parcel>, mut parcels: Vec<Parcel>, then: &dyn Fn()) 
     outcomes
 }
 
-fn names(others: &Others<Parcel>) -> String {
+fn names(others: &Others) -> String {
     others.iter().map(|place| place.job.name).collect()
 }
 

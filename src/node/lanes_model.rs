@@ -1,6 +1,5 @@
 //! The lanes under every interleaving of a few threads, by loom: the same file once more, over loom's locks.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +7,9 @@ use std::time::Duration;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use self::lanes::{Entry, Job, Lane, Lanes, Others, Parking, Size};
-use self::sync::{Condvar, MutexGuard};
-use crate::clock::Timestamp;
+use self::clock::{Clock, at};
+use self::lanes::{Entry, Lane, Lanes, Others};
+use self::request::{Batched as Wish, ONE, Size};
 use crate::sync::model as sync;
 
 #[expect(
@@ -20,74 +19,85 @@ use crate::sync::model as sync;
 #[path = "lanes.rs"]
 mod lanes;
 
-/// What a thread wants: the number of the thread, and of which nodes.
-#[derive(Clone, Copy)]
-struct Wish {
-    number: usize,
-    nodes: usize,
-}
+/// In the place of the requests.
+mod request {
+    pub(super) use crate::node::request::Size;
 
-impl Job for Wish {
     /// Whose wish was fulfilled; none if the leader panicked.
-    type Answers = Option<usize>;
+    pub(super) type Answers = Option<usize>;
 
-    fn goes_with(&self, other: &Self) -> bool {
-        self.nodes == other.nodes
+    pub(super) const ONE: Size = Size {
+        commands: 1,
+        bytes: 1,
+    };
+
+    /// What a thread wants: the number of the thread, and of which nodes.
+    #[derive(Clone, Copy)]
+    pub(super) struct Batched {
+        pub(super) number: usize,
+        pub(super) nodes: usize,
     }
 
-    fn size(&self) -> Size {
-        ONE
+    impl Batched {
+        pub(super) fn goes_with(&self, other: &Self) -> bool {
+            self.nodes == other.nodes
+        }
+
+        #[expect(clippy::unused_self, reason = "as a request")]
+        pub(super) fn size(&self) -> Size {
+            ONE
+        }
     }
 }
 
-const ONE: Size = Size {
-    commands: 1,
-    bytes: 1,
-};
+/// In the place of the clock.
+mod clock {
+    use std::cell::Cell;
+
+    use super::sync::{Condvar, MutexGuard};
+    use crate::clock::Timestamp;
+
+    /// The times that a thread sees.
+    pub(super) enum Clock {
+        /// No time passes.
+        Still,
+        /// Its time is over at the first pause, and then it waits until it is called.
+        Hasty(Cell<u64>),
+    }
+
+    impl Clock {
+        #[expect(clippy::unused_self, reason = "as the other clock")]
+        pub(super) fn let_others_run(&self) {}
+
+        pub(super) fn now(&self) -> Timestamp {
+            match self {
+                Self::Still => at(0),
+                Self::Hasty(now) => at(now.get()),
+            }
+        }
+
+        pub(super) fn nap<S>(
+            &self,
+            changed: &Condvar,
+            stage: &mut MutexGuard<'_, S>,
+            _: Timestamp,
+        ) {
+            match self {
+                Self::Hasty(now) if now.replace(1) == 0 => stage.bump(),
+                Self::Still | Self::Hasty(_) => changed.wait(stage),
+            }
+        }
+    }
+
+    pub(super) fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+}
 
 const ROOMY: Size = Size {
     commands: 9,
     bytes: 9,
 };
-
-/// Waits until it is called, without a bound.
-struct Patient;
-
-impl Parking for Patient {
-    fn let_others_run(&self) {}
-
-    fn now(&self) -> Timestamp {
-        at(0)
-    }
-
-    fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, _: Timestamp) {
-        changed.wait(stage);
-    }
-}
-
-/// A thread for which time passes: its time is over at the first pause, and then it waits until it is called.
-#[derive(Default)]
-struct Hasty(Cell<u64>);
-
-impl Parking for Hasty {
-    fn let_others_run(&self) {}
-
-    fn now(&self) -> Timestamp {
-        at(self.0.get())
-    }
-
-    fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, _: Timestamp) {
-        if self.0.replace(1) == 0 {
-            stage.bump();
-        } else {
-            changed.wait(stage);
-        }
-    }
-}
-
-fn at(nanos: u64) -> Timestamp {
-    Timestamp::from_nanos(nanos)
-}
 
 /// How a thread got its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +112,7 @@ enum Way {
 /// What the threads of a model share.
 #[derive(Clone)]
 struct Scene {
-    lanes: Arc<Lanes<Wish>>,
+    lanes: Arc<Lanes>,
     most: usize,
     /// What is measured of each batch.
     round_trip: Duration,
@@ -115,7 +125,7 @@ struct Scene {
 
 /// Brings the others their answers, also after a panic.
 struct Batch {
-    others: Others<Wish>,
+    others: Others,
     is_sent: bool,
 }
 
@@ -143,7 +153,7 @@ impl Scene {
         self.sent[wish.number].fetch_add(1, Ordering::SeqCst);
     }
 
-    fn lead(&self, own: Wish, mut lane: Lane<'_, Wish>, others: Others<Wish>) -> Way {
+    fn lead(&self, own: Wish, mut lane: Lane<'_>, others: Others) -> Way {
         let before = self.batches.fetch_add(1, Ordering::SeqCst);
         assert!(before < self.most, "more batches than lanes");
         assert!(others.len() < self.room.commands, "a batch without room");
@@ -166,13 +176,13 @@ impl Scene {
     }
 
     /// Asks as a thread does, and has its wish sent.
-    fn ask(&self, own: Wish, time: &impl Parking) -> Way {
+    fn ask(&self, own: Wish, clock: &Clock) -> Way {
         let fits = |other: &Wish| other.goes_with(&own);
         let room = self.room.less(ONE);
         if let Some((lane, others)) = self.lanes.try_enter(fits, room) {
             return self.lead(own, lane, others);
         }
-        match self.lanes.enter(own, room, at(1), time) {
+        match self.lanes.enter(own, room, at(1), clock) {
             Entry::Leads(lane, others) => self.lead(own, lane, others),
             Entry::Answered(Some(whose)) => {
                 assert_eq!(whose, own.number, "the answer of another");
@@ -215,16 +225,16 @@ fn wish(number: usize) -> Wish {
 
 fn spawn(scene: &Scene, wish: Wish) -> thread::JoinHandle<Way> {
     let scene = scene.clone();
-    thread::spawn(move || scene.ask(wish, &Patient))
+    thread::spawn(move || scene.ask(wish, &Clock::Still))
 }
 
 fn spawn_hasty(scene: &Scene, wish: Wish) -> thread::JoinHandle<Way> {
     let scene = scene.clone();
-    thread::spawn(move || scene.ask(wish, &Hasty::default()))
+    thread::spawn(move || scene.ask(wish, &Clock::Hasty(0.into())))
 }
 
 /// A lane that is taken at first, while two others come.
-fn with_a_lane(scene: &Scene, then: impl FnOnce(Lane<'_, Wish>)) {
+fn with_a_lane(scene: &Scene, then: impl FnOnce(Lane<'_>)) {
     let (lane, others) = scene.lanes.try_enter(|_| true, ROOMY).unwrap();
     assert!(others.is_empty());
     then(lane);

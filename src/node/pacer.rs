@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use super::lanes::Lane;
-use super::request::Batched;
 use crate::clock::{Clock, Timestamp};
 
 /// A round, which has other things to do than to wait.
@@ -16,14 +15,14 @@ pub(super) trait MayBeLate {
 /// The lane of a round. It is given back when all have answered, or as soon as replies are late, and before the round connects
 /// or waits for a connection. So a node that hangs holds up no other round.
 pub(super) struct Pacer<'l> {
-    lane: RefCell<Option<Lane<'l, Batched>>>,
+    lane: RefCell<Option<Lane<'l>>>,
     clock: &'l Clock,
     pub(super) started: Timestamp,
     round_trip: Cell<Option<Duration>>,
 }
 
 impl<'l> Pacer<'l> {
-    pub(super) fn new(lane: Option<Lane<'l, Batched>>, clock: &'l Clock) -> Self {
+    pub(super) fn new(lane: Option<Lane<'l>>, clock: &'l Clock) -> Self {
         Self {
             lane: RefCell::new(lane),
             clock,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::command;
-use super::lanes::{Job, Lanes, Size};
 use super::repair::Repair;
 use super::reply::{Said, Verb};
 use super::slot::SUSPICIOUS_IDLE;
@@ -296,9 +295,6 @@ impl Answer {
 /// What each node has answered, in their order; none of those that were not asked.
 pub(crate) type Answers = SmallVec<[Option<Answer>; 1]>;
 
-/// The lanes to a node, or to all nodes of a manager.
-pub(crate) type NodeLanes = Lanes<Batched>;
-
 /// What a thread wants of nodes, for another thread to send.
 pub(crate) struct Batched {
     pub(super) request: Request<'static>,
@@ -308,16 +304,37 @@ pub(crate) struct Batched {
     pub(super) caller: Caller,
 }
 
-impl Job for Batched {
-    type Answers = Answers;
-
-    /// With the same nodes, all of a batch have their answers at the same time, and none waits for a node of another.
-    fn goes_with(&self, other: &Self) -> bool {
+impl Batched {
+    /// Whether both go to the same nodes. Then all of a batch have their answers at the same time, and none waits for a node of
+    /// another.
+    pub(super) fn goes_with(&self, other: &Self) -> bool {
         self.asked == other.asked
     }
 
-    fn size(&self) -> Size {
+    pub(super) fn size(&self) -> Size {
         self.request.size()
+    }
+}
+
+/// How much room requests take in one write, or may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(super) commands: usize,
+    pub(super) bytes: usize,
+}
+
+impl Size {
+    /// Whether there is so much room.
+    pub(super) fn fits(self, room: Self) -> bool {
+        self.commands <= room.commands && self.bytes <= room.bytes
+    }
+
+    /// The room beside the other.
+    pub(super) fn less(self, other: Self) -> Self {
+        Self {
+            commands: self.commands.saturating_sub(other.commands),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
     }
 }
 

@@ -13,7 +13,8 @@ use smallvec::SmallVec;
 use self::batch::{exchange_with_others, lead};
 use self::drive::Nodes;
 use super::Node;
-use super::request::{Answer, Answers, Asked, NodeLanes, Request};
+use super::lanes::Lanes;
+use super::request::{Answer, Answers, Asked, Request};
 use crate::error::NodeError;
 use crate::spans::Caller;
 use crate::wire::transport::closed;
@@ -47,7 +48,7 @@ pub(super) fn exchange(node: &Node, request: &Request<'_>) -> Answer {
 }
 
 /// Sends a request, together with those of other threads if the lanes are full.
-fn exchange_in(lanes: &NodeLanes, nodes: &Nodes<'_>, request: &Request<'_>) -> Answers {
+fn exchange_in(lanes: &Lanes, nodes: &Nodes<'_>, request: &Request<'_>) -> Answers {
     let Some((node, _)) = nodes.first() else {
         return Answers::new();
     };
@@ -67,12 +68,7 @@ fn exchange_in(lanes: &NodeLanes, nodes: &Nodes<'_>, request: &Request<'_>) -> A
 
 /// Asks the nodes again that have no answer because the thread that led has panicked, and, where the request allows it, those that
 /// were silent on an old connection: something on the way may have forgotten it.
-fn ask_again(
-    lanes: &NodeLanes,
-    nodes: &Nodes<'_>,
-    own: Asked<'_>,
-    mut answers: Answers,
-) -> Answers {
+fn ask_again(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answers) -> Answers {
     let asked = || nodes.iter().zip(&answers).filter(|((_, asked), _)| *asked);
     let is_answered = |answer: &Answer| answer.result.is_ok();
     if asked().all(|(_, answer)| answer.as_ref().is_some_and(is_answered)) {

@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 
 use super::doubles::{self, Double};
 use super::lanes;
-use super::lanes::{Lanes, Size};
+use super::lanes::Lanes;
 use super::release::release_all;
+use super::request::Size;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::error::NodeError;
 use crate::wire::resp::Reply;
@@ -26,7 +27,7 @@ struct Server {
     due: Timestamp,
     /// After how many replies a connection is closed.
     closes_after: u32,
-    lanes: Arc<super::NodeLanes>,
+    lanes: Arc<Lanes>,
     /// For each connection, whether a lane was free while it was made.
     was_free: Arc<Mutex<Vec<bool>>>,
 }
@@ -97,7 +98,7 @@ fn rounds(round_trips: [Duration; 3], closes_after: u32) -> (usize, Vec<bool>) {
     (count(&common_lanes), was_free)
 }
 
-fn count(lanes: &super::NodeLanes) -> usize {
+fn count(lanes: &Lanes) -> usize {
     let none = Size {
         commands: 0,
         bytes: 0,

@@ -5,12 +5,10 @@ use std::mem::take;
 use std::slice;
 
 use super::drive::{Nodes, drive};
-use crate::clock::{Clock, Timestamp};
 use crate::node::exchange::News;
-use crate::node::lanes::{Entry, Lane, Others, Parking, Size};
+use crate::node::lanes::{Entry, Lane, Lanes, Others};
 use crate::node::pacer::Pacer;
-use crate::node::request::{Answers, Asked, Batched, NodeLanes};
-use crate::node::sync::{Condvar, MutexGuard};
+use crate::node::request::{Answers, Asked, Batched, Size};
 use crate::spans::Caller;
 
 /// More would take longer than a node timeout, on the server and on a link of 10 Mbit/s.
@@ -20,11 +18,7 @@ pub(crate) const MOST: Size = Size {
 };
 
 /// Sends a request together with those of other threads, if all lanes are taken.
-pub(super) fn exchange_with_others(
-    lanes: &NodeLanes,
-    nodes: &Nodes<'_>,
-    own: Asked<'_>,
-) -> Answers {
+pub(super) fn exchange_with_others(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<'_>) -> Answers {
     let Asked { request, since, .. } = own;
     let Some((node, _)) = nodes.first() else {
         return Answers::new();
@@ -48,7 +42,7 @@ pub(super) fn exchange_with_others(
     };
     let half = node.timeout.checked_div(2).unwrap_or_default();
     let end = since.saturating_add(half);
-    match lanes.enter(job, room, end, &Parked(&node.clock)) {
+    match lanes.enter(job, room, end, &node.clock) {
         Entry::Leads(lane, others) => lead(nodes, own, Some(lane), others),
         Entry::Answered(answers) => answers,
         Entry::Alone => lead(nodes, own, None, Vec::new()),
@@ -59,8 +53,8 @@ pub(super) fn exchange_with_others(
 pub(super) fn lead(
     nodes: &Nodes<'_>,
     own: Asked<'_>,
-    lane: Option<Lane<'_, Batched>>,
-    others: Others<Batched>,
+    lane: Option<Lane<'_>>,
+    others: Others,
 ) -> Answers {
     let Some(clock) = nodes.first().map(|(node, _)| &node.clock) else {
         return Answers::new();
@@ -97,7 +91,7 @@ pub(super) fn lead(
 /// others theirs, also after a panic.
 struct Batch {
     answers: Answers,
-    others: Others<Batched>,
+    others: Others,
 }
 
 impl Batch {
@@ -125,22 +119,5 @@ impl Drop for Batch {
                 other.answer(answers);
             }
         }
-    }
-}
-
-/// A thread that waits for its answers.
-struct Parked<'c>(&'c Clock);
-
-impl Parking for Parked<'_> {
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
-
-    fn pause<S>(&self, changed: &Condvar, stage: &mut MutexGuard<'_, S>, until: Timestamp) {
-        self.0.nap(changed, stage, until);
-    }
-
-    fn let_others_run(&self) {
-        self.0.let_others_run();
     }
 }

@@ -10,7 +10,6 @@ use redlatch_testing::{eventually, within};
 use super::super::command::probe;
 use super::super::doubles::{self, Double};
 use super::super::lanes;
-use super::super::lanes::Job;
 use super::super::release::release_all;
 use super::super::reply::Verb;
 use super::super::request::{Batched, Kind};
@@ -25,7 +24,7 @@ use crate::wire::resp::Reply;
 #[derive(Clone)]
 struct Server {
     clock: FakeClock,
-    lanes: Arc<NodeLanes>,
+    lanes: Arc<Lanes>,
     is_silent: Arc<AtomicBool>,
     /// Of each wait for a reply that did not come, at any server, whether the lane was free.
     waits: Arc<Mutex<Vec<bool>>>,
