@@ -1,46 +1,28 @@
 //! The crate beside `redlock` 2 and `rslock` 0.10, on the same work in one run: `cargo run --release [-- --quick] [--write] [SECTION..]`.
 //!
-//! All sides are on the same servers in one process, and their samples alternate, so that noise meets all of them.
-//! `--write` puts the tables and plots into docs/benchmarks.md and the folder beside it.
+//! All sides are on the same servers in one process, and take turns, so that noise meets all of them. `--write` puts the
+//! tables into docs/benchmarks.md.
 
 use std::time::Duration;
 
 use redlatch_testing::Server;
 
-mod contended;
-#[path = "../../lock/crowd.rs"]
+mod alone;
 mod crowd;
-mod curves;
 mod faults;
-mod figures;
-#[path = "../../lock/floor.rs"]
-mod floor;
-mod held;
-mod latency;
-#[path = "../../lock/link.rs"]
 mod link;
-#[path = "../../lock/mode.rs"]
-#[expect(dead_code, reason = "the sides have names of their own here")]
-mod mode;
+#[path = "../../lock/locker.rs"]
+mod locker;
+mod one_lock;
 mod own_keys;
 #[path = "../../lock/pairs.rs"]
 mod pairs;
-mod plot;
-#[path = "../../lock/processor.rs"]
-mod processor;
 #[path = "../../lock/raw.rs"]
-#[expect(
-    dead_code,
-    reason = "the floor here is plain TCP, without the crate `redis`"
-)]
 mod raw;
 mod report;
-mod start;
-#[path = "../../lock/table.rs"]
-#[expect(dead_code, reason = "the tables here are those of a page")]
-mod table;
+#[path = "../../lock/samples.rs"]
+mod samples;
 mod tasks;
-mod throughput;
 mod who;
 
 use crate::report::Report;
@@ -49,7 +31,7 @@ use crate::report::Report;
 const TTL: Duration = Duration::from_mins(1);
 
 fn main() {
-    if contended::is_contender() || held::is_holder() {
+    if one_lock::is_contender() {
         return;
     }
     let has = |wanted: &str| std::env::args().any(|argument| argument == wanted);
@@ -67,13 +49,9 @@ fn main() {
             measure(&mut report, &servers, effort);
         }
     }
-    report.targets();
-    // A run of some sections knows only some of the cases.
+    // A run of some sections knows only some of the targets.
     if named.is_empty() {
-        report.wins();
-        report.summary();
-    } else {
-        report.leave_out("targets");
+        report.targets();
     }
     if has("--write") {
         report.write();
@@ -82,63 +60,41 @@ fn main() {
 
 type Section = fn(&mut Report, &[Server], Effort);
 
-const SECTIONS: [(&str, Section); 10] = [
-    ("uncontended", latency::uncontended),
-    ("link", latency::over_a_link),
-    ("own-keys", throughput::own_keys),
-    ("own-keys-link", throughput::own_keys_over_a_link),
-    ("scaling", throughput::scaling),
-    ("threads", contended::threads),
-    ("processes", contended::processes),
+const SECTIONS: [(&str, Section); 4] = [
+    ("alone", alone::all),
+    ("own-keys", own_keys::all),
+    ("one-lock", one_lock::all),
     ("faults", faults::one_of_five),
-    ("start", start::first_lock),
-    ("held", held::thousands),
 ];
 
 /// How much is measured.
 #[derive(Clone, Copy)]
 struct Effort {
-    /// Pairs of acquire and release on loopback, and through the link.
-    pairs: u32,
-    link_pairs: u32,
-    /// How often the sides take turns with locks of their own, and for how long: on loopback, through the link, and for
-    /// each number of threads.
+    /// How often the sides take turns, and for how long: one thread, and many.
+    alone: (usize, Duration),
     own_keys: (usize, Duration),
-    own_keys_link: (usize, Duration),
-    scaling: (usize, Duration),
     /// For how long threads, and processes, contend for a lock.
     threads: Duration,
     processes: Duration,
-    /// How long a node stays dead, or hung.
+    /// How often a node is faulty, and for how long.
+    faults: u32,
     fault: Duration,
-    /// How often each side takes locks and holds them all, and how many.
-    held: (usize, usize),
-    /// Managers that are made.
-    starts: u32,
 }
 
 const QUICK: Effort = Effort {
-    pairs: 200,
-    link_pairs: 10,
-    own_keys: (2, Duration::from_millis(200)),
-    own_keys_link: (2, Duration::from_millis(200)),
-    scaling: (1, Duration::from_millis(200)),
-    threads: Duration::from_secs(3),
-    processes: Duration::from_secs(5),
-    fault: Duration::from_secs(2),
-    held: (1, 1_000),
-    starts: 10,
+    alone: (10, Duration::from_millis(20)),
+    own_keys: (2, Duration::from_millis(100)),
+    threads: Duration::from_secs(2),
+    processes: Duration::from_secs(2),
+    faults: 1,
+    fault: Duration::from_secs(1),
 };
 
 const FULL: Effort = Effort {
-    pairs: 2_000,
-    link_pairs: 100,
-    own_keys: (10, Duration::from_millis(800)),
-    own_keys_link: (5, Duration::from_millis(800)),
-    scaling: (5, Duration::from_millis(500)),
+    alone: (50, Duration::from_millis(40)),
+    own_keys: (10, Duration::from_millis(500)),
     threads: Duration::from_secs(20),
     processes: Duration::from_secs(30),
-    fault: Duration::from_secs(5),
-    held: (3, 10_000),
-    starts: 100,
+    faults: 5,
+    fault: Duration::from_secs(2),
 };
