@@ -117,10 +117,6 @@ impl Case {
     fn measure(&self, sides: &[Side; 2], turns: usize) -> f64 {
         let pairs = take_turns(sides, turns);
         let [raw, ours] = &pairs;
-        assert_eq!(
-            ours.gave_up, 0,
-            "all nodes are well, and nobody else wants it"
-        );
         let ratios = raw.rates.iter().zip(&ours.rates);
         let mut ratios: Vec<f64> = ratios.map(|(raw, ours)| raw / ours).collect();
         ratios.sort_by(f64::total_cmp);

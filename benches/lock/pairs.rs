@@ -16,8 +16,6 @@ use crate::samples::Samples;
 pub(crate) struct Pairs {
     /// Of one acquire and release.
     pub(crate) times: Samples,
-    /// Calls that ended without the lock.
-    pub(crate) gave_up: usize,
     /// The pairs per second of each turn.
     pub(crate) rates: Vec<f64>,
     span: Duration,
@@ -89,15 +87,12 @@ impl Crew {
     }
 }
 
-/// The times of one thread, and how often it gave up.
-pub(crate) type Share = (Samples, usize);
-
 /// The lock that one of many has for itself.
 pub(crate) fn own_key(n: usize) -> String {
     format!("bench:own:{n}")
 }
 
-fn work(locker: &dyn Locker, key: &str, start: &Barrier, span: Duration) -> Share {
+fn work(locker: &dyn Locker, key: &str, start: &Barrier, span: Duration) -> Samples {
     // The first pairs connect, and are not timed.
     for _ in 0..3 {
         locker.hold(key, &mut || {});
@@ -105,19 +100,18 @@ fn work(locker: &dyn Locker, key: &str, start: &Barrier, span: Duration) -> Shar
     // Ready, and go.
     start.wait();
     start.wait();
-    let (mut times, mut gave_up) = Share::default();
+    let mut times = Samples::default();
     let (mut since, end) = (now(), now() + span);
     while since < end {
         let had = locker.hold(key, &mut || {});
         let done = now();
+        // Whoever gives up has fewer pairs.
         if had {
             times.push(done - since);
-        } else {
-            gave_up += 1;
         }
         since = done;
     }
-    (times, gave_up)
+    times
 }
 
 /// Time and processor time from now on.
@@ -128,13 +122,12 @@ impl Clocks {
         Self(now(), processor_time())
     }
 
-    pub(crate) fn stop(self, pairs: &mut Pairs, shares: Vec<Share>) {
+    pub(crate) fn stop(self, pairs: &mut Pairs, times: Vec<Samples>) {
         let (span, done) = (self.0.elapsed(), pairs.times.len());
         pairs.processor += processor_time().saturating_sub(self.1);
         pairs.span += span;
-        for (times, gave_up) in shares {
+        for times in times {
             pairs.times.append(times);
-            pairs.gave_up += gave_up;
         }
         let done = float(pairs.times.len() - done);
         pairs.rates.push(done / span.as_secs_f64());

@@ -35,12 +35,9 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    pub(crate) fn sections(&self) -> usize {
-        self.shares.iter().map(|share| share.sections).sum()
-    }
-
     pub(crate) fn per_second(&self) -> f64 {
-        float(self.sections()) / self.span.as_secs_f64()
+        let sections = self.shares.iter().map(|share| share.sections).sum();
+        float(sections) / self.span.as_secs_f64()
     }
 
     /// The smallest share of the largest.
@@ -80,7 +77,13 @@ pub(crate) fn threads(locker: &dyn Locker, number: usize, span: Duration) -> Cro
 
 /// Processes of this program, which are started with the `arguments` and call [`child`].
 pub(crate) fn processes(arguments: &[String], number: usize, span: Duration) -> Crowd {
-    let mut children: Vec<Child> = (0..number).map(|_| spawn(arguments)).collect();
+    let program = std::env::current_exe().unwrap();
+    let start = |_| {
+        let mut command = Command::new(&program);
+        command.args(arguments).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let mut children: Vec<Child> = (0..number).map(start).collect();
     let mut outputs: Vec<_> = children
         .iter_mut()
         .map(|child| BufReader::new(child.stdout.take().unwrap()))
@@ -115,30 +118,22 @@ pub(crate) fn child(locker: &dyn Locker, span: Duration) {
     output.flush().unwrap();
 }
 
-/// Starts this program again.
-fn spawn(arguments: &[String]) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn read_share(output: impl BufRead) -> Share {
-    let mut share = Share::default();
-    let mut lines = output.lines().map(Result::unwrap);
+fn read_share(mut output: impl Read) -> Share {
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    let mut numbers = text
+        .split_whitespace()
+        .map(|number| number.parse().unwrap());
     // A contender that fails has printed nothing.
-    let first = lines.next().unwrap_or_else(|| "0 0".to_owned());
-    let (sections, gave_up) = first.split_once(' ').unwrap();
-    share.sections = sections.parse().unwrap();
-    share.gave_up = gave_up.parse().unwrap();
-    for line in lines {
-        share
-            .waits
-            .push(Duration::from_nanos(line.parse().unwrap()));
+    let mut count = || usize::try_from(numbers.next().unwrap_or(0_u64)).unwrap();
+    let (sections, gave_up) = (count(), count());
+    let mut waits = Samples::default();
+    numbers.for_each(|nanos| waits.push(Duration::from_nanos(nanos)));
+    Share {
+        waits,
+        sections,
+        gave_up,
     }
-    share
 }
 
 /// Connects, on a lock of its own.

@@ -39,10 +39,7 @@ pub(crate) fn one_of_five(report: &mut Report, _: &[Server], effort: Effort) {
     let mut rows = Vec::new();
     for (kind, name) in [(Kind::Dead, "1 of 5 dead"), (Kind::Hung, "1 of 5 hung")] {
         let outcomes: Vec<_> = crates().map(|who| suffer(kind, who, effort)).collect();
-        let [.., one, two] = &outcomes[..] else {
-            unreachable!("rslock comes last")
-        };
-        let rslock = faster(&one.times, &two.times);
+        let rslock = faster(&outcomes[3].times, &outcomes[4].times);
         for (who, outcome) in crates().zip(&outcomes) {
             rows.push(outcome.row(&format!("{name}: {}", who.name()), rslock));
             if matches!(who, Who::Redlatch(_)) {
@@ -68,6 +65,19 @@ fn millis(samples: &Samples, percent: usize) -> f64 {
 }
 
 impl Outcome {
+    fn call(&mut self, locker: &dyn Locker, span: Duration) {
+        let end = now() + span;
+        for n in 0.. {
+            // What a failed call leaves behind is not in the way of the next one.
+            let resource = format!("bench:faults:{n}");
+            let had = self.times.time(|| locker.hold(&resource, &mut || {}));
+            self.had += u32::from(had);
+            if now() >= end {
+                break;
+            }
+        }
+    }
+
     fn row(&self, name: &str, rslock: &Samples) -> Vec<String> {
         let mut row = vec![name.to_owned()];
         row.extend([50, 99, 100].map(|percent| short(millis(&self.times, percent))));
@@ -121,22 +131,7 @@ fn suffer(kind: Kind, who: Who, effort: Effort) -> Outcome {
 fn has_vote_of(server: &Server, locker: &dyn Locker) -> bool {
     let mut votes = false;
     locker.hold("bench:well", &mut || {
-        votes = server.get("bench:well").is_some();
+        votes = server.pttl("bench:well") > 0;
     });
     votes
-}
-
-impl Outcome {
-    fn call(&mut self, locker: &dyn Locker, span: Duration) {
-        let end = now() + span;
-        for n in 0.. {
-            // What a failed call leaves behind is not in the way of the next one.
-            let resource = format!("bench:faults:{n}");
-            let had = self.times.time(|| locker.hold(&resource, &mut || {}));
-            self.had += u32::from(had);
-            if now() >= end {
-                break;
-            }
-        }
-    }
 }

@@ -25,8 +25,8 @@ pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
     let what = "one lock, 8 threads, overlapped: sections";
     report.target(what, "/s", ours.per_second(), Aim::AtLeast(780.0));
 
-    let crowds = crates().map(|who| (who, processes(who, servers, effort.processes)));
-    let crowds: Vec<_> = crowds.collect();
+    let crowd = |who| (who, processes(who, servers, effort.processes));
+    let crowds: Vec<_> = crates().map(crowd).collect();
     rows.extend(self::rows("4 processes", &crowds));
     judge(report, "4 processes", &crowds);
     let head = [
@@ -107,15 +107,12 @@ fn judge(report: &mut Report, setting: &str, crowds: &[(Who, Crowd)]) {
     let best = best_rate(crowds, |who| !matches!(who, Who::Raw(_) | Who::Redlatch(_))).unwrap();
     let overlapped = Who::Redlatch(Fanout::Overlapped);
     let (_, ours) = crowds.iter().find(|(who, _)| *who == overlapped).unwrap();
-    let mut aim = |what: &str, unit, reached, least| {
+    let of_best = ours.per_second() / best;
+    for (what, unit, reached, least) in [
+        ("sections, of the best peer", "x", of_best, 1.0),
+        ("smallest share of the largest", "", ours.evenness(), 0.9),
+    ] {
         let what = format!("one lock, {setting}, overlapped: {what}");
         report.target(&what, unit, reached, Aim::AtLeast(least));
-    };
-    aim(
-        "sections, of the best peer",
-        "x",
-        ours.per_second() / best,
-        1.0,
-    );
-    aim("smallest share of the largest", "", ours.evenness(), 0.9);
+    }
 }

@@ -3,19 +3,6 @@
 use std::fmt::Write;
 use std::path::Path;
 
-fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut text = String::new();
-    let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | ")).unwrap();
-    let head: Vec<String> = head.iter().map(ToString::to_string).collect();
-    line(&head);
-    let rule = (0..head.len()).map(|n| if n == 0 { "---" } else { "---:" });
-    line(&rule.map(str::to_owned).collect::<Vec<_>>());
-    for row in rows {
-        line(row);
-    }
-    text
-}
-
 #[derive(Default)]
 pub(crate) struct Report {
     /// What stands between two marks of the page.
@@ -33,7 +20,14 @@ pub(crate) enum Aim {
 impl Report {
     /// The first column is for words, the others for figures.
     pub(crate) fn table(&mut self, name: &'static str, head: &[&str], rows: &[Vec<String>]) {
-        let text = table(head, rows);
+        let mut text = String::new();
+        let mut line = |cells: &[String]| writeln!(text, "| {} |", cells.join(" | ")).unwrap();
+        line(&head.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let rule = (0..head.len()).map(|n| if n == 0 { "---" } else { "---:" });
+        line(&rule.map(str::to_owned).collect::<Vec<_>>());
+        for row in rows {
+            line(row);
+        }
         println!("\n{name}\n\n{text}");
         self.tables.push((name, text));
     }

@@ -6,7 +6,8 @@ use redlatch_testing::{now, pause};
 
 use crate::TTL;
 use crate::crowd::{Crowd, RESOURCE, SECTION, Share};
-use crate::pairs::{self, Clocks, Crew, Side, own_key};
+use crate::pairs::{Clocks, Crew, Side, own_key};
+use crate::samples::Samples;
 use crate::who::Rslock;
 
 /// Tasks with locks of their own.
@@ -23,34 +24,27 @@ pub(crate) fn side(rslock: Rslock, crew: Crew) -> Side {
                 task.await.unwrap();
             }
             let clocks = Clocks::start();
-            let mut shares = Vec::new();
+            let mut times = Vec::new();
             for task in begin(now() + crew.span) {
-                shares.push(task.await.unwrap());
+                times.push(task.await.unwrap());
             }
-            clocks.stop(pairs, shares);
+            clocks.stop(pairs, times);
         });
     })
 }
 
 /// At least one pair.
-async fn work(manager: rslock::LockManager, key: String, end: Instant) -> pairs::Share {
-    let (mut times, mut gave_up) = pairs::Share::default();
+async fn work(manager: rslock::LockManager, key: String, end: Instant) -> Samples {
+    let mut times = Samples::default();
     let mut since = now();
     loop {
-        let lock = manager.lock(key.as_str(), TTL).await;
-        let had = lock.is_ok();
-        if let Ok(lock) = lock {
+        if let Ok(lock) = manager.lock(key.as_str(), TTL).await {
             lock.release().await;
+            times.push(now() - since);
         }
-        let done = now();
-        if had {
-            times.push(done - since);
-        } else {
-            gave_up += 1;
-        }
-        since = done;
-        if done >= end {
-            return (times, gave_up);
+        since = now();
+        if since >= end {
+            return times;
         }
     }
 }
