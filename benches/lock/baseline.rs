@@ -19,12 +19,14 @@ const TOLERANCE: f64 = 1.25;
 /// Noise can make a figure that much worse, but hardly three times in a row.
 const TRIES: usize = 3;
 
+/// How long a turn is.
+const SPAN: Duration = Duration::from_millis(40);
+
 /// How much is measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
-    /// How often each side has its turn, and for how long.
+    /// How often each side has its turn.
     pub(crate) turns: usize,
-    pub(crate) span: Duration,
     /// The pairs whose allocations are counted.
     pub(crate) pairs: usize,
 }
@@ -57,7 +59,7 @@ pub(crate) fn compare(urls: &[String], effort: Effort) -> bool {
     println!("{}baseline  quotient", Case::HEAD);
     let mut is_met = true;
     for case in &CASES {
-        let sides = case.sides(urls, effort.span);
+        let sides = case.sides(urls);
         let is_one_met = (0..TRIES).any(|_| {
             let ratio = case.measure(&sides, effort.turns);
             baseline.is_met(case.name, ratio)
@@ -80,7 +82,7 @@ pub(crate) fn renew(urls: &[String], effort: Effort) {
         lines.push(format!("{name}: {figure:.2}\n"));
     };
     for case in &CASES {
-        let sides = case.sides(urls, effort.span);
+        let sides = case.sides(urls);
         note(case.name, case.measure(&sides, effort.turns));
     }
     for (name, fanout) in ALLOCATIONS {
@@ -101,8 +103,9 @@ impl Case {
     }
 
     /// Raw TCP, where each thread has its own connections, and this crate.
-    fn sides(&self, urls: &[String], span: Duration) -> [Side; 2] {
+    fn sides(&self, urls: &[String]) -> [Side; 2] {
         let threads = self.threads;
+        let span = SPAN;
         let crew = Crew { threads, span };
         let raw = |n| -> Box<dyn Locker> { Box::new(Raw::connect(urls, self.fanout, &own_key(n))) };
         let raw = (0..threads).map(raw).collect();

@@ -47,14 +47,12 @@ fn main() -> ExitCode {
     let is_bench = has("--bench");
     let effort = if has("--quick") || !is_bench {
         Effort {
-            turns: 30,
-            span: Duration::from_millis(20),
+            turns: 20,
             pairs: 200,
         }
     } else {
         Effort {
             turns: 100,
-            span: Duration::from_millis(50),
             pairs: 1_000,
         }
     };
