@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     let is_bench = has("--bench");
     let effort = if has("--quick") || !is_bench {
         Effort {
-            turns: 20,
+            turns: 30,
             pairs: 200,
         }
     } else {

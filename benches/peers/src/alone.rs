@@ -61,12 +61,8 @@ fn add_rows(rows: &mut Vec<Vec<String>>, setting: &str, samples: &[Samples; SIDE
 fn aim(report: &mut Report, setting: &str, samples: &[Samples; SIDES.len()]) {
     let [sequential, raw, ours, overlapped, _, one, two] = samples;
     let mut aim = |what: &str, reached, most| {
-        report.target(
-            &format!("{setting}, {what}"),
-            "x",
-            reached,
-            Aim::AtMost(most),
-        );
+        let what = format!("1 thread, {setting}, {what}");
+        report.target(&what, "x", reached, Aim::AtMost(most));
     };
     match setting {
         "5 nodes" => {
