@@ -1,10 +1,13 @@
-//! The same commands by hand, with the crate `redis`: the least that a lock can cost.
+//! Raw TCP: the bytes of the commands over plain streams, without anything else that a lock needs.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
-use redis::io::tcp::TcpSettings;
-use redis::{Connection, ConnectionInfo, IntoConnectionInfo, Value};
-use redlatch_testing::Server;
+use parking_lot::{Mutex, MutexGuard};
+use redlatch::Fanout;
+
+use crate::locker::{Locker, TTL};
 
 /// The script of the Redis documentation page "Distributed Locks with Redis".
 const COMPARE_AND_DELETE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then
@@ -13,95 +16,75 @@ else
     return 0
 end"#;
 
-/// A bare connection to each server: no pool, no deadline, no clock, no answer to any fault.
+/// A stream to each server, and the commands of one lock, which are packed before anything is timed. The release names
+/// its script by the digest, as the crate does. Threads that share the streams queue for them.
 pub(crate) struct Raw {
-    connections: Vec<Connection>,
-}
-
-/// One attempt's commands, packed before anything is timed.
-pub(crate) struct Packed {
-    set: Vec<u8>,
+    streams: Mutex<Vec<TcpStream>>,
+    fanout: Fanout,
+    acquire: Vec<u8>,
     release: Vec<u8>,
 }
 
 impl Raw {
-    pub(crate) fn connect(servers: &[Server]) -> Self {
-        let connections = servers.iter().map(connect).collect();
-        Self { connections }
-    }
-
-    /// One node after the other, as the algorithm has it. Returns the number of votes.
-    pub(crate) fn acquire(&mut self, packed: &Packed) -> usize {
-        let mut votes = 0;
-        for connection in &mut self.connections {
-            connection.send_packed_command(&packed.set).unwrap();
-            votes += usize::from(connection.recv_response().unwrap() == Value::Okay);
+    pub(crate) fn connect(urls: &[String], fanout: Fanout, key: &str) -> Self {
+        let mut streams: Vec<TcpStream> = urls.iter().map(|url| connect(url)).collect();
+        let load = pack(&["SCRIPT", "LOAD", COMPARE_AND_DELETE]);
+        let mut reply = *b"$40\r\n0123456789012345678901234567890123456789\r\n";
+        for stream in &mut streams {
+            stream.write_all(&load).unwrap();
+            stream.read_exact(&mut reply).unwrap();
         }
-        votes
-    }
-
-    /// Sends to all before it reads any reply. Returns the number of keys that were deleted.
-    pub(crate) fn release(&mut self, packed: &Packed) -> usize {
-        for connection in &mut self.connections {
-            connection.send_packed_command(&packed.release).unwrap();
-        }
-        let mut deleted = 0;
-        for connection in &mut self.connections {
-            deleted += usize::from(connection.recv_response().unwrap() == Value::Int(1));
-        }
-        deleted
-    }
-}
-
-impl Packed {
-    /// A token of the crate's length, and another one for each `number`. The release is sent with its text.
-    pub(crate) fn new(key: &str, number: u32, ttl: Duration) -> Self {
-        Self::releasing(&["EVAL", COMPARE_AND_DELETE], key, number, ttl)
-    }
-
-    /// The same, and the release names its script by the digest; the servers have to know it ([`load_script`]).
-    pub(crate) fn by_digest(key: &str, number: u32, ttl: Duration) -> Self {
-        let script = redis::Script::new(COMPARE_AND_DELETE);
-        Self::releasing(&["EVALSHA", script.get_hash()], key, number, ttl)
-    }
-
-    fn releasing(script: &[&str; 2], key: &str, number: u32, ttl: Duration) -> Self {
-        let token = format!("{number:040x}");
-        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap();
-        let mut set = redis::cmd("SET");
-        set.arg(key).arg(&token).arg("NX").arg("PX").arg(ttl_ms);
-        let mut release = redis::Cmd::new();
-        release.arg(script).arg(1).arg(key).arg(&token);
+        let digest = std::str::from_utf8(&reply[5..45]).unwrap();
+        let token = "0".repeat(40);
+        let ttl_ms = TTL.as_millis().to_string();
         Self {
-            set: set.get_packed_command(),
-            release: release.get_packed_command(),
+            streams: Mutex::new(streams),
+            fanout,
+            acquire: pack(&["SET", key, &token, "NX", "PX", &ttl_ms]),
+            release: pack(&["EVALSHA", digest, "1", key, &token]),
         }
     }
 
-    /// Acquire and release, each with the reply of a node that takes part.
-    pub(crate) fn exchanges(&self) -> [(&[u8], &[u8]); 2] {
-        [(&self.set, b"+OK\r\n"), (&self.release, b":1\r\n")]
+    fn exchange(&self, streams: &mut [TcpStream], command: &[u8], reply: &[u8]) {
+        let at_once = match self.fanout {
+            Fanout::Overlapped => streams.len(),
+            _ => 1,
+        };
+        for asked in streams.chunks_mut(at_once) {
+            for stream in &mut *asked {
+                stream.write_all(command).unwrap();
+            }
+            for stream in asked {
+                let mut bytes = [0; 8];
+                let bytes = &mut bytes[..reply.len()];
+                stream.read_exact(bytes).unwrap();
+                assert_eq!(bytes, reply, "every node takes part");
+            }
+        }
     }
 }
 
-/// Makes the script of the release known to the server of a URL.
-pub(crate) fn load_script(url: &str) {
-    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
-    let mut load = redis::cmd("SCRIPT");
-    load.arg("LOAD").arg(COMPARE_AND_DELETE);
-    let digest: String = load.query(&mut connection).unwrap();
-    assert_eq!(digest, redis::Script::new(COMPARE_AND_DELETE).get_hash());
+/// Of the resource that it was made for.
+impl Locker for Raw {
+    fn hold(&self, _: &str, section: &mut dyn FnMut()) -> bool {
+        let mut streams = self.streams.lock();
+        self.exchange(&mut streams, &self.acquire, b"+OK\r\n");
+        section();
+        self.exchange(&mut streams, &self.release, b":1\r\n");
+        MutexGuard::unlock_fair(streams);
+        true
+    }
 }
 
-fn connect(server: &Server) -> Connection {
-    let info: ConnectionInfo = server.url().into_connection_info().unwrap();
-    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    let connection = redis::Client::open(info)
-        .and_then(|client| client.get_connection_with_timeout(Duration::from_secs(5)))
-        .unwrap();
-    // Set once, it costs nothing later, and a server that dies does not hold the benchmark for ever.
-    connection
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .unwrap();
-    connection
+fn connect(url: &str) -> TcpStream {
+    let stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
+    stream.set_nodelay(true).unwrap();
+    // A server that dies does not hold the benchmark forever.
+    let limit = Some(Duration::from_secs(5));
+    stream.set_read_timeout(limit).unwrap();
+    stream
+}
+
+fn pack(words: &[&str]) -> Vec<u8> {
+    redis::Cmd::new().arg(words).get_packed_command()
 }

@@ -1,98 +1,106 @@
-//! The sides with locks of their own at the same time, each in turn: as threads, or as tasks.
+//! Threads or tasks that have locks of their own at the same time: what they get together, and what that costs the client.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redlatch_testing::now;
+use redlatch_testing::Server;
 
-use crate::crowd::Locker;
-use crate::effort::TTL;
-use crate::floor::Order;
-use crate::pairs::{Clocks, Crew, Pairs, Share, own_key};
-use crate::who::{Rslock, Who};
+use crate::effort::Effort;
+use crate::link;
+use crate::locker::Locker;
+use crate::pairs::{Crew, Pairs, Side, own_key, take_turns};
+use crate::raw::Raw;
+use crate::report::{Aim, Report, short, times};
+use crate::tasks;
+use crate::who::{Rslock, SIDES, Who};
 
-/// Takes all sides in turn, `rounds` times, each of them with as many threads or tasks for as long as `span`.
+struct Setting {
+    name: &'static str,
+    threads: usize,
+    /// What redlatch, overlapped, is to reach at least: of raw TCP, and of `rslock`.
+    least: [Option<f64>; 2],
+}
+
+const SETTINGS: [Setting; 6] = [
+    Setting::new("1 thread", 1, [None, None]),
+    Setting::new("2 threads", 2, [Some(0.9), None]),
+    Setting::new("4 threads", 4, [Some(1.05), None]),
+    Setting::new("8 threads", 8, [Some(1.45), Some(1.0)]),
+    Setting::new("16 threads", 16, [None, None]),
+    Setting::new("64 threads", 64, [Some(3.6), Some(1.1)]),
+];
+
+const AWAY: Setting = Setting::new("8 threads, 1 ms away", 8, [Some(0.95), None]);
+
+pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
+    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+    let (mut rates, mut costs) = (Vec::new(), Vec::new());
+    for setting in &SETTINGS {
+        let pairs = measure(SIDES, &urls, setting.threads, effort.own_keys);
+        rates.push(setting.judge(report, &pairs));
+        costs.push(setting.row(pairs.each_ref().map(Pairs::processor_each)));
+    }
+    // Without the processor time, because the link is in this process.
+    let pairs = measure(SIDES, &link::urls(servers), AWAY.threads, effort.own_keys);
+    rates.push(AWAY.judge(report, &pairs));
+
+    let mut head = vec![""];
+    head.extend(SIDES.map(Who::name));
+    report.table("processor-time", &head, &costs);
+    head.extend(["of raw", "of rslock"]);
+    report.table("own-keys", &head, &rates);
+}
+
+/// Each thread has a lock of its own.
 pub(crate) fn measure<const SIDES: usize>(
     sides: [Who; SIDES],
     urls: &[String],
     threads: usize,
-    (rounds, span): (usize, Duration),
+    (turns, span): (usize, Duration),
 ) -> [Pairs; SIDES] {
     let crew = Crew { threads, span };
-    let sides = sides.map(|who| Side::new(who, urls));
-    let mut pairs = [(); SIDES].map(|()| Pairs::default());
-    for round in 0..rounds {
-        for n in 0..SIDES {
-            // No side is always the one that follows another.
-            let n = (n + round) % SIDES;
-            match &sides[n] {
-                Side::Connections(order) => pairs[n].add_raw(crew, urls, *order),
-                Side::Threads(locker) => pairs[n].add_shared(crew, &**locker),
-                Side::Tasks(rslock) => add_tasks(&mut pairs[n], crew, rslock),
+    take_turns(&sides.map(|who| side(who, urls, crew)), turns)
+}
+
+fn side(who: Who, urls: &[String], crew: Crew) -> Side {
+    match who {
+        // Each thread has its own connections.
+        Who::Raw(fanout) => {
+            let raw = |n| -> Box<dyn Locker> { Box::new(Raw::connect(urls, fanout, &own_key(n))) };
+            crew.side((0..crew.threads).map(raw).collect())
+        }
+        Who::Redlatch(_) | Who::Redlock => crew.side(vec![who.locker(urls)]),
+        Who::Rslock(workers) => tasks::side(Rslock::new(urls, workers), crew),
+    }
+}
+
+impl Setting {
+    const fn new(name: &'static str, threads: usize, least: [Option<f64>; 2]) -> Self {
+        Self {
+            name,
+            threads,
+            least,
+        }
+    }
+
+    /// Returns the row of the rates.
+    fn judge(&self, report: &mut Report, pairs: &[Pairs; SIDES.len()]) -> Vec<String> {
+        let rates = pairs.each_ref().map(Pairs::per_second);
+        let mut row = self.row(rates);
+        let [raw, _, ours, _, one, two] = rates;
+        let others = [("raw", raw), ("rslock", one.max(two))];
+        for ((who, other), least) in others.into_iter().zip(self.least) {
+            row.push(times(ours / other));
+            if let Some(least) = least {
+                let what = format!("{}, own locks, overlapped, of {who}", self.name);
+                report.target(&what, "x", ours / other, Aim::AtLeast(least));
             }
         }
+        row
     }
-    pairs
-}
 
-/// A way to have locks at the same time.
-enum Side {
-    /// Threads with connections of their own.
-    Connections(Order),
-    /// Threads that share a manager.
-    Threads(Box<dyn Locker>),
-    /// Tasks that share a manager.
-    Tasks(Rslock),
-}
-
-impl Side {
-    fn new(who: Who, urls: &[String]) -> Self {
-        match who {
-            Who::Raw(order) => Self::Connections(order),
-            Who::Redlatch(_) | Who::Redlock => Self::Threads(who.locker(urls)),
-            Who::Rslock(workers) => Self::Tasks(Rslock::new(urls, workers)),
-        }
-    }
-}
-
-fn add_tasks(pairs: &mut Pairs, crew: Crew, rslock: &Rslock) {
-    let Rslock { manager, runtime } = rslock;
-    let begin = |end: Instant| {
-        let task = |n| runtime.spawn(work(manager.clone(), own_key(n), end));
-        (0..crew.threads).map(task).collect::<Vec<_>>()
-    };
-    runtime.block_on(async {
-        // The first pairs connect.
-        for task in begin(now()) {
-            task.await.unwrap();
-        }
-        let clocks = Clocks::start();
-        let mut shares = Vec::new();
-        for task in begin(now() + crew.span) {
-            shares.push(task.await.unwrap());
-        }
-        clocks.stop(pairs, shares);
-    });
-}
-
-/// At least one pair.
-async fn work(manager: rslock::LockManager, key: String, end: Instant) -> Share {
-    let (mut times, mut gave_up) = Share::default();
-    let mut since = now();
-    loop {
-        let lock = manager.lock(key.as_str(), TTL).await;
-        let had = lock.is_ok();
-        if let Ok(lock) = lock {
-            lock.release().await;
-        }
-        let done = now();
-        if had {
-            times.push(done - since);
-        } else {
-            gave_up += 1;
-        }
-        since = done;
-        if done >= end {
-            return (times, gave_up);
-        }
+    fn row(&self, figures: [f64; SIDES.len()]) -> Vec<String> {
+        let mut row = vec![self.name.to_owned()];
+        row.extend(figures.map(short));
+        row
     }
 }

@@ -2,19 +2,17 @@
 
 use std::sync::LazyLock;
 
-use redlatch::LockManager;
+use redlatch::{Fanout, LockManager};
 use redlock::RedLock;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::crowd::Locker;
-use crate::effort::TTL;
-use crate::floor::{Floor, Order, Queue};
-use crate::mode::{Mode, configure};
+use crate::locker::{Locker, Redlatch, TTL};
+use crate::raw::Raw;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
-    Raw(Order),
-    Redlatch(Mode),
+    Raw(Fanout),
+    Redlatch(Fanout),
     Redlock,
     Rslock(Workers),
 }
@@ -26,56 +24,46 @@ pub(crate) enum Workers {
     Two,
 }
 
-/// The crates that are not ours.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
-    Redlock,
-    Rslock,
-}
+pub(crate) const RAW: Who = Who::Raw(Fanout::Overlapped);
 
-pub(crate) const RAW_OVERLAPPED: Who = Who::Raw(Order::Overlapped);
+/// What is compared: raw TCP, and the crates, each in all of its ways.
+pub(crate) const SIDES: [Who; 6] = [
+    RAW,
+    Who::Redlatch(Fanout::Sequential),
+    Who::Redlatch(Fanout::Overlapped),
+    Who::Redlock,
+    Who::Rslock(Workers::One),
+    Who::Rslock(Workers::Two),
+];
+
+pub(crate) fn crates() -> impl Iterator<Item = Who> {
+    SIDES.into_iter().skip(1)
+}
 
 impl Who {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Raw(Order::Sequential) => "raw, sequential",
-            Self::Raw(Order::Overlapped) => "raw, overlapped",
-            Self::Raw(Order::ByDigest) => "raw, overlapped, EVALSHA",
-            Self::Redlatch(Mode::Sequential) => "redlatch",
-            Self::Redlatch(Mode::Overlapped) => "redlatch, overlapped",
+            Self::Raw(Fanout::Sequential) => "raw, sequential",
+            Self::Raw(_) => "raw, overlapped",
+            Self::Redlatch(Fanout::Sequential) => "redlatch",
+            Self::Redlatch(_) => "redlatch, overlapped",
             Self::Redlock => "redlock 2",
             Self::Rslock(Workers::One) => "rslock 0.10, 1 thread",
             Self::Rslock(Workers::Two) => "rslock 0.10, 2 threads",
         }
     }
 
-    /// One of those that are compared, by its name.
+    /// The crate of this name, as one process gives it to another.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let modes = [Mode::Sequential, Mode::Overlapped];
-        let mut all = modes.map(Self::Redlatch).to_vec();
-        all.extend([Workers::One, Workers::Two].map(Self::Rslock));
-        all.push(Self::Redlock);
-        all.into_iter().find(|who| who.name() == name)
+        crates().find(|who| who.name() == name)
     }
 
-    pub(crate) fn peer(self) -> Option<Peer> {
-        match self {
-            Self::Raw(_) | Self::Redlatch(_) => None,
-            Self::Redlock => Some(Peer::Redlock),
-            Self::Rslock(_) => Some(Peer::Rslock),
-        }
-    }
-
-    pub(crate) fn is_redlatch(self) -> bool {
-        matches!(self, Self::Redlatch(_))
-    }
-
-    /// Nothing is connected yet, but for the floor.
+    /// The crates are not connected yet.
     pub(crate) fn locker(self, urls: &[String]) -> Box<dyn Locker> {
         match self {
-            Self::Raw(order) => Box::new(Queue::new(Floor::connect(urls, order), "bench:floor")),
-            Self::Redlatch(mode) => {
-                let builder = configure(LockManager::builder().nodes(urls), mode);
+            Self::Raw(fanout) => Box::new(Raw::connect(urls, fanout, "bench:raw")),
+            Self::Redlatch(fanout) => {
+                let builder = LockManager::builder().nodes(urls).fanout(fanout);
                 Box::new(Redlatch(builder.build().unwrap()))
             }
             Self::Redlock => {
@@ -94,26 +82,6 @@ static TWO: LazyLock<Runtime> = LazyLock::new(|| {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().unwrap()
 });
-
-/// Makes what programs have anyway, so that it is not in any figure.
-pub(crate) fn make_runtimes() {
-    LazyLock::force(&ONE);
-    LazyLock::force(&TWO);
-}
-
-struct Redlatch(LockManager);
-
-impl Locker for Redlatch {
-    fn hold(&self, resource: &str, section: &mut dyn FnMut()) -> bool {
-        let Ok(guard) = self.0.lock(resource, TTL) else {
-            return false;
-        };
-        section();
-        // A node that is just failing does not keep the others from being counted.
-        guard.unlock().ok();
-        true
-    }
-}
 
 /// Both outcomes without a lock, `None` and an error, count as one try.
 struct Redlock(RedLock);

@@ -100,28 +100,20 @@ fn with_each(test: impl Fn(&[Server], &LockManager, &mut dyn Port)) {
             let mut peer = rslock::LockManager::new(urls);
             peer.set_retry(1, Duration::from_millis(1));
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-            let (held, manager_of_peer) = (None, peer);
-            test(
-                &servers,
-                &manager,
-                &mut Rslock {
-                    manager: manager_of_peer,
-                    runtime,
-                    held,
-                },
-            );
+            let mut port = Rslock {
+                manager: peer,
+                runtime,
+                held: None,
+            };
+            test(&servers, &manager, &mut port);
         } else {
             let mut peer = redlock::RedLock::new(urls);
             peer.set_retry(1, 1);
-            let held = None;
-            test(
-                &servers,
-                &manager,
-                &mut Redlock {
-                    manager: &peer,
-                    held,
-                },
-            );
+            let mut port = Redlock {
+                manager: &peer,
+                held: None,
+            };
+            test(&servers, &manager, &mut port);
         }
     }
 }

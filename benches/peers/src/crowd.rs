@@ -1,8 +1,6 @@
-//! Many clients of one lock, in threads or in processes, and a check that no two of them ever hold it.
+//! Many clients of one lock, in threads or in processes.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 use std::thread;
@@ -10,18 +8,14 @@ use std::time::Duration;
 
 use redlatch_testing::{now, pause};
 
-use crate::table::Samples;
+use crate::locker::Locker;
+use crate::pairs::float;
+use crate::samples::Samples;
 
 /// How long a holder keeps the lock: it sleeps.
 pub(crate) const SECTION: Duration = Duration::from_millis(1);
 
 pub(crate) const RESOURCE: &str = "bench:crowd";
-
-/// One way to have a lock for a while.
-pub(crate) trait Locker: Sync {
-    /// Takes the lock, runs the section and gives the lock back; returns whether the lock was had.
-    fn hold(&self, resource: &str, section: &mut dyn FnMut()) -> bool;
-}
 
 /// What one of the crowd got.
 #[derive(Default)]
@@ -41,18 +35,15 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    pub(crate) fn sections(&self) -> usize {
-        self.shares.iter().map(|share| share.sections).sum()
-    }
-
     pub(crate) fn per_second(&self) -> f64 {
-        ratio(self.sections(), 1) / self.span.as_secs_f64()
+        let sections = self.shares.iter().map(|share| share.sections).sum();
+        float(sections) / self.span.as_secs_f64()
     }
 
     /// The smallest share of the largest.
     pub(crate) fn evenness(&self) -> f64 {
-        let sections = || self.shares.iter().map(|share| share.sections);
-        ratio(sections().min().unwrap(), sections().max().unwrap().max(1))
+        let sections = || self.shares.iter().map(|share| float(share.sections));
+        sections().fold(f64::INFINITY, f64::min) / sections().fold(1.0, f64::max)
     }
 
     pub(crate) fn gave_up(&self) -> usize {
@@ -68,19 +59,13 @@ impl Crowd {
     }
 }
 
-/// Numbers here are far below those that a float can't hold.
-pub(crate) fn ratio(part: usize, whole: usize) -> f64 {
-    let float = |n: usize| f64::from(u32::try_from(n).unwrap());
-    float(part) / float(whole)
-}
-
 /// Threads of this process, each of which loops over acquire, section and release.
-pub(crate) fn threads(locker: &dyn Locker, number: usize, span: Duration, witness: &Path) -> Crowd {
+pub(crate) fn threads(locker: &dyn Locker, number: usize, span: Duration) -> Crowd {
     let start = Barrier::new(number);
     let contender = || {
         warm_up(locker);
         start.wait();
-        contend(locker, span, witness)
+        contend(locker, span)
     };
     let shares = thread::scope(|scope| {
         let threads: Vec<_> = (0..number).map(|_| scope.spawn(contender)).collect();
@@ -90,9 +75,15 @@ pub(crate) fn threads(locker: &dyn Locker, number: usize, span: Duration, witnes
     Crowd { shares, span }
 }
 
-/// A process for each list of arguments, which is this program again; it calls [`child`].
-pub(crate) fn processes(arguments: &[Vec<String>], span: Duration) -> Crowd {
-    let mut children: Vec<Child> = arguments.iter().map(|list| spawn(list)).collect();
+/// Processes of this program, which are started with the `arguments` and call [`child`].
+pub(crate) fn processes(arguments: &[String], number: usize, span: Duration) -> Crowd {
+    let program = std::env::current_exe().unwrap();
+    let start = |_| {
+        let mut command = Command::new(&program);
+        command.args(arguments).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let mut children: Vec<Child> = (0..number).map(start).collect();
     let mut outputs: Vec<_> = children
         .iter_mut()
         .map(|child| BufReader::new(child.stdout.take().unwrap()))
@@ -114,11 +105,11 @@ pub(crate) fn processes(arguments: &[Vec<String>], span: Duration) -> Crowd {
 }
 
 /// What a process of the crowd does: it is ready, begins when its input ends, and prints its share.
-pub(crate) fn child(locker: &dyn Locker, span: Duration, witness: &Path) {
+pub(crate) fn child(locker: &dyn Locker, span: Duration) {
     warm_up(locker);
     println!("ready");
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    let share = contend(locker, span, witness);
+    let share = contend(locker, span);
     let mut output = BufWriter::new(std::io::stdout());
     writeln!(output, "{} {}", share.sections, share.gave_up).unwrap();
     for wait in share.waits.iter() {
@@ -127,30 +118,22 @@ pub(crate) fn child(locker: &dyn Locker, span: Duration, witness: &Path) {
     output.flush().unwrap();
 }
 
-/// Starts this program again.
-pub(crate) fn spawn(arguments: &[String]) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn read_share(output: impl BufRead) -> Share {
-    let mut share = Share::default();
-    let mut lines = output.lines().map(Result::unwrap);
+fn read_share(mut output: impl Read) -> Share {
+    let mut text = String::new();
+    output.read_to_string(&mut text).unwrap();
+    let mut numbers = text
+        .split_whitespace()
+        .map(|number| number.parse().unwrap());
     // A contender that fails has printed nothing.
-    let first = lines.next().unwrap_or_else(|| "0 0".to_owned());
-    let (sections, gave_up) = first.split_once(' ').unwrap();
-    share.sections = sections.parse().unwrap();
-    share.gave_up = gave_up.parse().unwrap();
-    for line in lines {
-        share
-            .waits
-            .push(Duration::from_nanos(line.parse().unwrap()));
+    let mut count = || usize::try_from(numbers.next().unwrap_or(0_u64)).unwrap();
+    let (sections, gave_up) = (count(), count());
+    let mut waits = Samples::default();
+    numbers.for_each(|nanos| waits.push(Duration::from_nanos(nanos)));
+    Share {
+        waits,
+        sections,
+        gave_up,
     }
-    share
 }
 
 /// Connects, on a lock of its own.
@@ -160,8 +143,7 @@ fn warm_up(locker: &dyn Locker) {
     assert!(locker.hold(&resource, &mut || {}), "nobody else wants it");
 }
 
-fn contend(locker: &dyn Locker, span: Duration, witness: &Path) -> Share {
-    let witness = Witness::open(witness);
+fn contend(locker: &dyn Locker, span: Duration) -> Share {
     let mut share = Share::default();
     let end = now() + span;
     let mut since = now();
@@ -170,9 +152,7 @@ fn contend(locker: &dyn Locker, span: Duration, witness: &Path) -> Share {
             let had_at = now();
             share.waits.push(had_at - since);
             share.sections += usize::from(had_at < end);
-            let alone = witness.enter();
             pause(SECTION);
-            drop(alone);
         });
         if had {
             since = now();
@@ -181,29 +161,4 @@ fn contend(locker: &dyn Locker, span: Duration, witness: &Path) -> Share {
         }
     }
     share
-}
-
-/// A file that the system locks for one of all threads and processes that have opened it.
-pub(crate) struct Witness(File);
-
-/// Nobody else is about their work.
-pub(crate) struct Alone<'a>(&'a File);
-
-impl Witness {
-    pub(crate) fn open(path: &Path) -> Self {
-        Self(File::create(path).unwrap())
-    }
-
-    /// Ends the benchmark if anybody else is about their work.
-    pub(crate) fn enter(&self) -> Alone<'_> {
-        let alone = self.0.try_lock();
-        assert!(alone.is_ok(), "two hold the lock at the same time");
-        Alone(&self.0)
-    }
-}
-
-impl Drop for Alone<'_> {
-    fn drop(&mut self) {
-        self.0.unlock().unwrap();
-    }
 }

@@ -1,0 +1,118 @@
+//! Many clients that hold one lock for a millisecond each, as threads of one process and as processes.
+
+use std::time::Duration;
+
+use redlatch::Fanout;
+use redlatch_testing::Server;
+
+use crate::crowd::{self, Crowd};
+use crate::effort::Effort;
+use crate::report::{Aim, Report, short, times};
+use crate::tasks;
+use crate::who::{RAW, Rslock, SIDES, Who, crates};
+
+const THREADS: usize = 8;
+const PROCESSES: usize = 4;
+
+/// What a process of the crowd is started with, and then its side, its span and the servers.
+const CONTENDER: &str = "--contender";
+
+pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
+    let crowds = SIDES.map(|who| (who, threads(who, servers, effort.threads)));
+    let mut rows = rows("8 threads", &crowds);
+    judge(report, "8 threads", &crowds);
+    let (_, ours) = &crowds[2];
+    let what = "one lock, 8 threads, overlapped: sections";
+    report.target(what, "/s", ours.per_second(), Aim::AtLeast(780.0));
+
+    let crowd = |who| (who, processes(who, servers, effort.processes));
+    let crowds: Vec<_> = crates().map(crowd).collect();
+    rows.extend(self::rows("4 processes", &crowds));
+    judge(report, "4 processes", &crowds);
+    let head = [
+        "",
+        "sections/s",
+        "smallest share of the largest",
+        "wait p50 [ms]",
+        "wait p99 [ms]",
+        "wait max [ms]",
+        "gave up",
+        "of raw",
+        "of redlock",
+        "of rslock",
+    ];
+    report.table("one-lock", &head, &rows);
+}
+
+fn threads(who: Who, servers: &[Server], span: Duration) -> Crowd {
+    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+    match who {
+        Who::Rslock(workers) => tasks::crowd(&Rslock::new(&urls, workers), THREADS, span),
+        _ => crowd::threads(&*who.locker(&urls), THREADS, span),
+    }
+}
+
+fn processes(who: Who, servers: &[Server], span: Duration) -> Crowd {
+    let mut arguments = vec![
+        CONTENDER.to_owned(),
+        who.name().to_owned(),
+        span.as_millis().to_string(),
+    ];
+    arguments.extend(servers.iter().map(Server::url));
+    crowd::processes(&arguments, PROCESSES, span)
+}
+
+/// Plays one of the crowd, if the command line says so.
+pub(crate) fn is_contender() -> bool {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() != Some(CONTENDER) {
+        return false;
+    }
+    let who = Who::named(&arguments.next().unwrap()).unwrap();
+    let span = Duration::from_millis(arguments.next().unwrap().parse().unwrap());
+    let urls: Vec<String> = arguments.collect();
+    crowd::child(&*who.locker(&urls), span);
+    true
+}
+
+fn best_rate(crowds: &[(Who, Crowd)], is_wanted: impl Fn(Who) -> bool) -> Option<f64> {
+    let found = crowds.iter().filter(|(who, _)| is_wanted(*who));
+    found.map(|(_, crowd)| crowd.per_second()).reduce(f64::max)
+}
+
+fn rows(setting: &str, crowds: &[(Who, Crowd)]) -> Vec<Vec<String>> {
+    let others = [
+        best_rate(crowds, |who| who == RAW),
+        best_rate(crowds, |who| who == Who::Redlock),
+        best_rate(crowds, |who| matches!(who, Who::Rslock(_))),
+    ];
+    let row = |(who, crowd): &(Who, Crowd)| {
+        let rate = crowd.per_second();
+        let mut row = vec![format!("{setting}: {}", who.name()), short(rate)];
+        let [p50, p99, max] = [50, 99, 100].map(|percent| wait_ms(crowd, percent));
+        row.extend([crowd.evenness(), p50, p99, max].map(short));
+        row.push(crowd.gave_up().to_string());
+        let of = |other: Option<f64>| other.map(|other| times(rate / other)).unwrap_or_default();
+        row.extend(others.map(of));
+        row
+    };
+    crowds.iter().map(row).collect()
+}
+
+fn wait_ms(crowd: &Crowd, percent: usize) -> f64 {
+    1e3 * crowd.waits().percentile(percent).as_secs_f64()
+}
+
+fn judge(report: &mut Report, setting: &str, crowds: &[(Who, Crowd)]) {
+    let best = best_rate(crowds, |who| !matches!(who, Who::Raw(_) | Who::Redlatch(_))).unwrap();
+    let overlapped = Who::Redlatch(Fanout::Overlapped);
+    let (_, ours) = crowds.iter().find(|(who, _)| *who == overlapped).unwrap();
+    let of_best = ours.per_second() / best;
+    for (what, unit, reached, least) in [
+        ("sections, of the best peer", "x", of_best, 1.0),
+        ("smallest share of the largest", "", ours.evenness(), 0.9),
+    ] {
+        let what = format!("one lock, {setting}, overlapped: {what}");
+        report.target(&what, unit, reached, Aim::AtLeast(least));
+    }
+}
