@@ -6,7 +6,6 @@ use std::time::Duration;
 use redlatch_testing::eventually;
 
 use super::command;
-use super::pacer::MayBeLate;
 use super::repair::Repair;
 use super::request::Kind;
 use super::{Node, Setup, lanes};
@@ -118,11 +117,4 @@ pub(super) fn acquire_of(key: &str) -> Kind<'static> {
 /// What undoes it.
 pub(super) fn undo_of(key: &str) -> Packed {
     repair_of(key).undo()
-}
-
-/// A thread that holds up nobody.
-pub(super) struct Nobody;
-
-impl MayBeLate for Nobody {
-    fn is_late(&self) {}
 }

@@ -8,15 +8,16 @@
 //! | state | event | next state |
 //! |---|---|---|
 //! | `NoSlot` | a slot of the pool is free | `Idle` |
-//! | `NoSlot` | none comes free within half of the node timeout | `Idle` on a slot beside the pool, for the requests that insist; the others are answered |
-//! | `Idle` | the requests are sent, on the open connection in the slot or on a new one | `Sent` |
-//! | `Idle` | connecting or sending fails, or the gate of the node is shut ([`super::gate`]) | `Ended`. The node has executed nothing, unless a write of several requests was cut: some of them may have gone as a whole |
-//! | `Sent` | a reply | `Sent`, and the oldest request without a reply is answered |
-//! | `Sent` | the connection is closed before any of a reply came: the requests without one are sent again on a new one, if they were sent on an earlier one or have repetitions left | `Sent` |
+//! | `NoSlot` | none comes free within half of the node timeout | `Idle` on a slot beside the pool, for the requests that insist; the others are answered. `Ended` if none insists |
+//! | `Idle` | the requests are sent: on the open connection in the slot, or on a new one if there is none or the server has closed it | `Sent` |
+//! | `Idle` | the gate of the node is shut ([`super::gate`]), connecting fails, or sending fails in another way | `Ended`. The node has executed nothing, unless a write of several requests was cut: some of them may have gone as a whole |
+//! | `Sent` | a reply, or the last of those to one request | `Sent`, and the oldest request without an answer has it |
 //! | `Sent` | the server lacks a script: the request is sent again on the same connection, with the text | `Sent` |
-//! | `Sent` | the deadline, or anything else goes wrong | `Ended`: all requests without a reply are answered, with their undos behind them where the connection is still open |
+//! | `Sent` | the connection is closed: requests without an answer that were sent on an earlier connection, or have repetitions left, are sent again on a new one; the others are answered | `Sent` |
+//! | `Sent` | the deadline, the end of the clock, nobody wants the answer any more, or anything else goes wrong | `Ended`: all requests without an answer get it, with their undos behind them where the connection is still open |
 //! | `Sent` | all requests are answered | `Ended` |
-//! | `Sent` | a panic | nothing: the undos are sent |
+//! | `Sent` | a panic | those with an undo are undone and answered; the others are left to their threads |
+//! | `NoSlot`, `Idle` | a panic | all are left to their threads |
 //!
 //! Each step changes an exchange that is in its state, and does nothing to any other. This file has the first states and the end;
 //! `sending` and `reading` have what is between.
@@ -31,7 +32,7 @@ use smallvec::SmallVec;
 
 use super::Node;
 use super::gate::Passage;
-use super::pacer::MayBeLate;
+use super::pacer::Pacer;
 use super::request::{Answer, Asked, Patience, Request};
 use super::slot::{Readiness, SlotInUse};
 use crate::clock::Timestamp;
@@ -62,13 +63,13 @@ pub(super) struct Exchange<'x> {
     /// As many as requests; `None` until the request is answered.
     answers: &'x mut [Option<Answer>],
     /// Has the lane, which is given back before a connection is made.
-    pacer: &'x (dyn MayBeLate + 'x),
+    pacer: &'x Pacer<'x>,
     state: State,
-    /// Empty and beside the pool without a slot of the pool. Goes back without its connection if a reply is still to come.
+    /// An empty slot beside the pool until there is one. At check-in, the pool closes a connection with replies to come.
     slot: SlotInUse,
     /// The generation of the connection in the slot, or of the node if there is none.
     generation: u64,
-    /// When the first of its steps began. The time for the node counts from then.
+    /// When the first of its steps began. The time of a request that is sent once counts from then.
     began: Timestamp,
     /// When there was a slot. The time between that and sending was spent on other nodes, and does not count for this one.
     since: Timestamp,
@@ -85,9 +86,9 @@ pub(super) struct Exchange<'x> {
     passage: Passage<'x>,
     /// One for each request.
     spans: SmallVec<[NodeSpan; 1]>,
-    /// From this place on, the requests without an answer have their replies in their order,
+    /// The requests from this place on have their replies in their order.
     next: usize,
-    /// and these after them.
+    /// Requests before it that were sent again with the text of a script. Their replies come last, in this order.
     sent_again: VecDeque<usize>,
     /// The replies that have come to the oldest request, which has several commands.
     parts: Vec<Reply>,
@@ -115,8 +116,9 @@ impl<'x> Exchange<'x> {
         node: &'x Node,
         all: &'x [Asked<'x>],
         answers: &'x mut [Option<Answer>],
-        (pacer, began): (&'x (dyn MayBeLate + 'x), Timestamp),
+        pacer: &'x Pacer<'x>,
     ) -> Self {
+        let began = pacer.started;
         let mut exchange = Self {
             node,
             all,
@@ -241,6 +243,8 @@ impl<'x> Exchange<'x> {
     /// The slot goes back to its pool.
     fn end(&mut self) {
         self.leave();
+        // They end with their own node, also if another one of the round hangs.
+        self.spans.clear();
         self.slot = SlotInUse::default();
         self.state = State::Ended;
     }
@@ -292,7 +296,11 @@ impl<'x> Exchange<'x> {
     /// The deadline of every step but the wait for the first byte of a reply. For a request that can be given up, it is no
     /// later than a node timeout from now.
     fn step_deadline(&self) -> Timestamp {
-        if self.requests().all(|request| request.given_up().is_none()) {
+        // A request that can be given up goes alone.
+        let [Asked { request, .. }] = self.all else {
+            return self.deadline;
+        };
+        if request.given_up().is_none() {
             return self.deadline;
         }
         let span = self.node.timeout.saturating_add(POLL_INTERVAL);

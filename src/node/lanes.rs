@@ -7,6 +7,7 @@
 //! How many lanes there are follows the round trip. On a fast link two are enough: while batches are under way, the next one
 //! collects. On a slow link nobody has to wait for a batch that is under way.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ enum Stage {
 /// The right to have a batch under way. It is given back when it is dropped, if not before.
 pub(crate) struct Lane<'l> {
     lanes: &'l Lanes,
-    is_given_back: bool,
+    is_given_back: Cell<bool>,
 }
 
 /// The jobs of other threads.
@@ -172,7 +173,7 @@ impl Lanes {
     fn lane(&self) -> Lane<'_> {
         Lane {
             lanes: self,
-            is_given_back: false,
+            is_given_back: Cell::new(false),
         }
     }
 
@@ -226,9 +227,13 @@ impl Place {
 }
 
 impl Lane<'_> {
+    pub(crate) fn is_given_back(&self) -> bool {
+        self.is_given_back.get()
+    }
+
     /// Gives the lane to the first in the queue, if one waits. Takes the round trip, if it was measured.
-    pub(crate) fn give_back(&mut self, round_trip: Option<Duration>) {
-        if mem::replace(&mut self.is_given_back, true) {
+    pub(crate) fn give_back(&self, round_trip: Option<Duration>) {
+        if self.is_given_back.replace(true) {
             return;
         }
         let lanes = self.lanes;

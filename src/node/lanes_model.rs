@@ -14,6 +14,7 @@ use crate::sync::model as sync;
 
 #[expect(
     clippy::duplicate_mod,
+    dead_code,
     reason = "this one is over the locks of the model"
 )]
 #[path = "lanes.rs"]
@@ -153,7 +154,7 @@ impl Scene {
         self.sent[wish.number].fetch_add(1, Ordering::SeqCst);
     }
 
-    fn lead(&self, own: Wish, mut lane: Lane<'_>, others: Others) -> Way {
+    fn lead(&self, own: Wish, lane: Lane<'_>, others: Others) -> Way {
         let before = self.batches.fetch_add(1, Ordering::SeqCst);
         assert!(before < self.most, "more batches than lanes");
         assert!(others.len() < self.room.commands, "a batch without room");
@@ -370,7 +371,7 @@ fn lanes_that_become_fewer_while_batches_are_under_way_leave_nobody_waiting() {
 fn a_lane_that_is_given_back_twice_is_given_back_once() {
     check(|| {
         let scene = Scene::new(1);
-        with_a_lane(&scene, |mut lane| {
+        with_a_lane(&scene, |lane| {
             let threads = [1, 2].map(|number| spawn(&scene, wish(number)));
             lane.give_back(None);
             drop(lane);

@@ -1,21 +1,15 @@
-//! The lane of a round, and when it is given back.
+//! When a round gives its lane back.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::lanes::Lane;
 use crate::clock::{Clock, Timestamp};
 
-/// A round, which has other things to do than to wait.
-pub(super) trait MayBeLate {
-    /// No reply has come for some time, or comes before some time has passed.
-    fn is_late(&self);
-}
-
 /// The lane of a round. It is given back when all have answered, or as soon as replies are late, and before the round connects
 /// or waits for a connection. So a node that hangs holds up no other round.
 pub(super) struct Pacer<'l> {
-    lane: RefCell<Option<Lane<'l>>>,
+    lane: Option<Lane<'l>>,
     clock: &'l Clock,
     pub(super) started: Timestamp,
     round_trip: Cell<Option<Duration>>,
@@ -24,7 +18,7 @@ pub(super) struct Pacer<'l> {
 impl<'l> Pacer<'l> {
     pub(super) fn new(lane: Option<Lane<'l>>, clock: &'l Clock) -> Self {
         Self {
-            lane: RefCell::new(lane),
+            lane,
             clock,
             started: clock.now(),
             round_trip: Cell::new(None),
@@ -32,7 +26,7 @@ impl<'l> Pacer<'l> {
     }
 
     pub(super) fn has_no_lane(&self) -> bool {
-        self.lane.borrow().is_none()
+        self.lane.as_ref().is_none_or(Lane::is_given_back)
     }
 
     /// Replies have come. The last of them count: a batch lasts as long as the way to the farthest node.
@@ -42,17 +36,18 @@ impl<'l> Pacer<'l> {
             self.round_trip.set(Some(round_trip));
         }
     }
-}
 
-impl MayBeLate for Pacer<'_> {
-    fn is_late(&self) {
-        drop(self.lane.take());
+    /// No reply has come for some time, or comes before some time has passed.
+    pub(super) fn is_late(&self) {
+        if let Some(lane) = &self.lane {
+            lane.give_back(None);
+        }
     }
 }
 
 impl Drop for Pacer<'_> {
     fn drop(&mut self) {
-        if let Some(lane) = self.lane.get_mut() {
+        if let Some(lane) = &self.lane {
             lane.give_back(self.round_trip.get());
         }
     }

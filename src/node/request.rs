@@ -302,6 +302,7 @@ pub(crate) struct Batched {
     pub(super) asked: Box<[bool]>,
     pub(super) since: Timestamp,
     pub(super) caller: Caller,
+    pub(super) size: Size,
 }
 
 impl Batched {
@@ -312,7 +313,7 @@ impl Batched {
     }
 
     pub(super) fn size(&self) -> Size {
-        self.request.size()
+        self.size
     }
 }
 

@@ -87,7 +87,7 @@ impl Exchange<'_> {
     fn read(&mut self) {
         let deadline = self.step_deadline();
         match self.slot.recv(deadline) {
-            Ok(reply) => self.take(reply),
+            Ok(reply) => self.take_reply(reply),
             Err(error) => self.broke(error),
         }
     }
@@ -101,7 +101,7 @@ impl Exchange<'_> {
     }
 
     /// Takes a reply for the oldest request without one.
-    fn take(&mut self, reply: Reply) {
+    fn take_reply(&mut self, reply: Reply) {
         debug_assert!(self.undos.is_empty(), "an undo is the last that is sent");
         let Some(place) = self.oldest() else {
             return;
@@ -180,7 +180,7 @@ impl Exchange<'_> {
                 return;
             }
             self.repetitions = self.repetitions.saturating_add(1);
-            // Nothing but requests was sent on the old connection: an undo is the last thing that is.
+            // No undo was sent on the old connection: it would have been the last thing that is.
             self.next = 0;
             self.sent_again.clear();
             self.parts.clear();

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 
 use super::super::command::probe;
-use super::super::doubles::{self, Double, Nobody, SECOND};
+use super::super::doubles::{self, Double, SECOND};
 use super::super::reply::{Said, Verb};
-use super::super::request::Kind;
+use super::super::request::{Kind, Trace};
 use super::super::round::exchange;
 use super::*;
 use crate::clock::FakeClock;
@@ -116,7 +116,8 @@ fn a_reply_answers_the_oldest_request_without_one_and_last_come_those_sent_again
         caller: &caller,
     });
     let mut answers = [None, None, None];
-    let mut one = Exchange::begin(&node, &all, &mut answers, (&Nobody, node.now()));
+    let pacer = Pacer::new(None, &node.clock);
+    let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
     one.send();
     one.receive();
     drop(one);
@@ -173,4 +174,61 @@ fn a_wait_that_is_given_up_reads_nothing_more() {
     let result = ask(&node, &probe(), listen);
     assert!(matches!(result, Err(NodeError::TimedOut)), "{result:?}");
     assert_eq!(server.received.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behind_the_others() {
+    let (server, node) = server([number(1), Late]);
+    let (packed, caller) = (probe(), Caller::here());
+    let [first, last] = ["first", "last"].map(doubles::acquire_of);
+    let requests = [first, Kind::Extend, last];
+    let requests = requests.map(|kind| Request::new(&packed, kind, Verb::Other));
+    let all = requests.each_ref().map(|request| Asked {
+        request,
+        since: node.now(),
+        caller: &caller,
+    });
+    let mut answers = [None, None, None];
+    let pacer = Pacer::new(None, &node.clock);
+    let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
+    one.send();
+    one.receive();
+    assert_eq!(one.state, State::Ended);
+    drop(one);
+    let [first, extension, last] = answers.map(Option::unwrap);
+    assert_eq!(first.result.unwrap().into_reply(), Reply::Int(1));
+    for (answer, trace) in [(extension, Trace::Possible), (last, Trace::Undone)] {
+        assert!(matches!(answer.result, Err(NodeError::TimedOut)));
+        assert_eq!(answer.trace, trace);
+    }
+    let undo = doubles::undo_of("last");
+    assert_eq!(**server.sent.lock().last().unwrap(), *undo.in_full());
+    // The next request finds no connection in the slot.
+    server.events.lock().extend([number(1), number(1)]);
+    ask(&node, &probe(), Kind::Extend).unwrap();
+    assert_eq!(server.connections.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn where_a_new_connection_breaks_those_with_repetitions_go_again_and_the_others_are_answered() {
+    let (server, node) = server([Closes, number(1)]);
+    let (packed, caller) = (probe(), Caller::here());
+    let requests = [doubles::acquire_of("job"), Kind::Extend];
+    let requests = requests.map(|kind| Request::new(&packed, kind, Verb::Other));
+    let all = requests.each_ref().map(|request| Asked {
+        request,
+        since: node.now(),
+        caller: &caller,
+    });
+    let mut answers = [None, None];
+    let pacer = Pacer::new(None, &node.clock);
+    let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
+    one.send();
+    one.receive();
+    drop(one);
+    let [acquire, extension] = answers.map(Option::unwrap);
+    assert!(matches!(acquire.result, Err(NodeError::Closed { .. })));
+    assert_eq!(acquire.trace, Trace::Possible);
+    assert_eq!(extension.result.unwrap().into_reply(), Reply::Int(1));
+    assert_eq!(server.connections.load(Ordering::SeqCst), 2);
 }

@@ -23,7 +23,8 @@ pub(super) fn exchange_with_others(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<
     let Some((node, _)) = nodes.first() else {
         return Answers::new();
     };
-    let room = MOST.less(request.size());
+    let size = request.size();
+    let room = MOST.less(size);
     let fits = |job: &Batched| {
         let asked = nodes.iter().map(|(_, asked)| asked);
         asked.eq(&job.asked)
@@ -39,6 +40,7 @@ pub(super) fn exchange_with_others(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<
         asked: nodes.iter().map(|(_, asked)| *asked).collect(),
         since,
         caller: Caller::here(),
+        size,
     };
     let half = node.timeout.checked_div(2).unwrap_or_default();
     let end = since.saturating_add(half);

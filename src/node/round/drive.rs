@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::node::Node;
 use crate::node::exchange::{Exchange, News};
-use crate::node::pacer::{MayBeLate, Pacer};
+use crate::node::pacer::Pacer;
 use crate::node::request::{Answer, Asked};
 use crate::quorum::quorum;
 use crate::wire::nonblocking::are_quiet;
@@ -28,22 +28,7 @@ pub(super) fn drive<'x>(
     answers: &'x mut [Option<Answer>],
     pacer: &'x Pacer<'_>,
 ) -> Vec<News> {
-    let rooms = answers.chunks_mut(requests.len());
-    let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
-    let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
-        Exchange::begin(node, requests, answers, (pacer, pacer.started))
-    };
-    let mut all: Exchanges<'x> = asked.map(begin).collect();
-    if requests.iter().any(|asked| asked.request.rings_the_bell()) {
-        // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops
-        // here, and is not kept waiting for longer than that.
-        let majority = nodes.iter().take(quorum(nodes.len()));
-        let majority = majority.filter(|(_, asked)| *asked).count();
-        if let Some(majority) = all.get_mut(..majority) {
-            majority.reverse();
-        }
-    }
-    check(&mut all);
+    let mut all = begin(nodes, requests, answers, pacer);
     // On the open connections first: connecting to a dead node takes time, and must not delay the others.
     let warm = all.iter_mut().filter(|one| one.is_warm());
     warm.for_each(Exchange::send);
@@ -89,6 +74,32 @@ pub(super) fn drive<'x>(
         }
     }
     all.iter_mut().flat_map(Exchange::news).collect()
+}
+
+/// The exchanges with the nodes that are asked, in the order in which the nodes are sent the requests.
+fn begin<'x>(
+    nodes: &'x Nodes<'x>,
+    requests: &'x [Asked<'x>],
+    answers: &'x mut [Option<Answer>],
+    pacer: &'x Pacer<'_>,
+) -> Exchanges<'x> {
+    let rooms = answers.chunks_mut(requests.len());
+    let asked = nodes.iter().zip(rooms).filter(|((_, asked), _)| *asked);
+    let begin = |((node, _), answers): (&'x (&Node, bool), _)| {
+        Exchange::begin(node, requests, answers, pacer)
+    };
+    let mut all: Exchanges<'x> = asked.map(begin).collect();
+    if requests.iter().any(|asked| asked.request.rings_the_bell()) {
+        // The first node is the last of the first majority: whom it wakes finds a majority free, even if this thread stops
+        // here, and is not kept waiting for longer than that.
+        let majority = nodes.iter().take(quorum(nodes.len()));
+        let majority = majority.filter(|(_, asked)| *asked).count();
+        if let Some(majority) = all.get_mut(..majority) {
+            majority.reverse();
+        }
+    }
+    check(&mut all);
+    all
 }
 
 /// Closes the connections that must not be used again. Asks the system about all of them at once, and about each for itself

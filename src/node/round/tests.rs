@@ -76,6 +76,7 @@ fn a_request_goes_with_those_to_the_same_nodes() {
         asked: asked.into(),
         since: Timestamp::from_nanos(0),
         caller: Caller::here(),
+        size: request.size(),
     };
     let one = job(&[true, false]);
     assert!(one.goes_with(&job(&[true, false])) && !one.goes_with(&job(&[true, true])));

@@ -11,7 +11,7 @@ use super::Slot;
 pub(crate) enum SlotInUse {
     /// A slot of the pool.
     Pooled(PooledConnection<Slots>),
-    /// A slot beside the pool, for one request.
+    /// A slot beside the pool, for one exchange; an empty one where there is no other yet.
     Extra(Slot),
 }
 

@@ -63,7 +63,8 @@ fn a_lock_that_is_held_takes_a_few_hundred_bytes() {
     assert!(bytes <= 640, "{bytes} for a lock with a fencing token");
 }
 
-/// As many as a lock has parts that last, and what goes out and comes back.
+/// The name, the key, what the lock is on, and the guard; the acquire and the release as they are sent; and room for the answers to
+/// each of them.
 const MOST_OF_A_PAIR: usize = 8;
 
 #[test]
@@ -85,7 +86,7 @@ fn a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations() 
         let take = || drop(manager.lock("job", TTL).unwrap());
         // The first ones connect, teach the servers the scripts and start threads.
         (0..10).for_each(|_| take());
-        // What another thread does at the time is not of every pair.
+        // Another thread of the process may allocate in between, but not each time.
         let count = || {
             let region = Region::new(&INSTRUMENTED_SYSTEM);
             take();

@@ -26,6 +26,8 @@ struct Span {
     parent: Option<u64>,
     fields: BTreeMap<&'static str, String>,
     has_ended: bool,
+    /// How many spans had no outcome when it ended.
+    open_at_its_end: usize,
 }
 
 #[derive(Default, Clone)]
@@ -85,7 +87,12 @@ impl Subscriber for Spans {
     }
 
     fn try_close(&self, id: Id) -> bool {
-        self.all.lock().get_mut(&id.into_u64()).unwrap().has_ended = true;
+        let mut all = self.all.lock();
+        let is_open = |span: &&Span| !span.fields.contains_key("outcome");
+        let open_at_its_end = all.values().filter(is_open).count();
+        let span = all.get_mut(&id.into_u64()).unwrap();
+        span.has_ended = true;
+        span.open_at_its_end = open_at_its_end;
         true
     }
 }
@@ -181,6 +188,30 @@ fn a_call_that_fails_says_how_and_no_span_has_a_token() {
     assert_eq!(outcome(&spans), "unavailable");
     // Nothing is asked of any node, so there is no span either.
     assert!(spans_of(|| assert!(manager.try_lock("", TTL).is_err())).is_empty());
+}
+
+#[test]
+fn the_span_of_a_node_ends_with_its_own_answer_also_where_another_node_hangs() {
+    if !is_alone(
+        "operations::spans::the_span_of_a_node_ends_with_its_own_answer_also_where_another_node_hangs",
+    ) {
+        return;
+    }
+    let nodes = FakeNode::cluster_on(3, &FakeClock::new());
+    let builder = LockManager::builder().fakes(&nodes);
+    let manager = builder.fanout(Fanout::Overlapped).build().unwrap();
+    nodes[1].hang();
+    let spans = spans_of(|| drop(manager.lock("job", TTL)));
+    let is_answered_vote =
+        |span: &Span| (field(span, "command"), field(span, "outcome")) == ("acquire", "answered");
+    let votes = spans.iter().map(|(_, span)| span);
+    let votes: Vec<&Span> = votes.filter(|span| is_answered_vote(span)).collect();
+    assert_eq!(votes.len(), 2, "{spans:?}");
+    // That of the call, and that of the node that hangs.
+    assert!(
+        votes.iter().all(|vote| vote.open_at_its_end >= 2),
+        "{spans:?}"
+    );
 }
 
 /// A subscriber that panics at one of its callbacks, or at all of them.
