@@ -222,8 +222,9 @@ fn late_for_an_undo() -> (Vec<Scripted>, Arc<AtomicBool>) {
     (servers, is_over)
 }
 
-/// Two commands go together to a node whose connection was in use. The `SET` has waited for it longer than it may, so it is
-/// undone while the extension is still waited for. That needs the text of its script, behind the undo.
+/// Two commands go together to a node whose connection was in use. The `SET` has waited for it longer than it may alone, and has
+/// the time of the extension. Its undo is the last thing on the connection: the extension, for which the node lacks the script,
+/// is not sent again behind it.
 #[test]
 fn the_reply_to_an_undo_answers_no_other_request() {
     let (servers, is_over) = late_for_an_undo();
@@ -252,4 +253,5 @@ fn the_reply_to_an_undo_answers_no_other_request() {
     over.join().unwrap();
     looker.join().unwrap();
     assert!(!results[1], "an undo has extended a lock");
+    assert_undone(&servers[0], &["late"]);
 }
