@@ -36,16 +36,20 @@ fn leaves_no_key(manager: &LockManager, servers: &[Server], calls: impl FnOnce()
 
 #[test]
 fn a_lock_on_many_long_names_that_failed_leaves_no_key_on_servers_that_stood_still() {
-    let servers = Server::cluster(3);
-    let manager = manager(&servers);
-    let names: Vec<String> = (0..64).map(|n| format!("{n:0300}")).collect();
-    let all = || manager.request_all(names.iter()).ttl(TTL);
-    // The connections are open, and the servers know the scripts.
-    all().try_lock().unwrap().unlock().unwrap();
-    leaves_no_key(&manager, &servers, || {
-        let error = all().try_lock().unwrap_err();
-        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-    });
+    for are_new in [false, true] {
+        let servers = Server::cluster(3);
+        let manager = manager(&servers);
+        let names: Vec<String> = (0..64).map(|n| format!("{n:0300}")).collect();
+        let all = || manager.request_all(names.iter()).ttl(TTL);
+        if !are_new {
+            // The connections are open, and the servers know the scripts.
+            all().try_lock().unwrap().unlock().unwrap();
+        }
+        leaves_no_key(&manager, &servers, || {
+            let error = all().try_lock().unwrap_err();
+            assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        });
+    }
 }
 
 #[test]

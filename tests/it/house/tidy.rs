@@ -214,6 +214,9 @@ fn every_mutant_says_what_catches_it_and_is_in_the_table() {
                 assert_is_there(folder, test);
             }
         }
+        for file in text.lines().filter_map(|line| line.strip_prefix("--- a/")) {
+            assert!(root().join(file).exists(), "{name}: {file} is gone");
+        }
         let stem = Path::new(&name).file_stem().unwrap().to_str().unwrap();
         let beginning = format!("| {stem} | {} | ", text.lines().next().unwrap());
         let place = listed.iter().position(|row| row.starts_with(&beginning));
