@@ -23,6 +23,8 @@ use smallvec::SmallVec;
 
 pub(crate) mod acquire;
 mod breaker;
+#[cfg(test)]
+mod clock_readings;
 pub(crate) mod command;
 #[cfg(test)]
 mod doubles;

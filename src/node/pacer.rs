@@ -16,13 +16,17 @@ pub(super) struct Pacer<'l> {
 }
 
 impl<'l> Pacer<'l> {
-    pub(super) fn new(lane: Option<Lane<'l>>, clock: &'l Clock) -> Self {
+    pub(super) fn new(lane: Option<Lane<'l>>, clock: &'l Clock, started: Timestamp) -> Self {
         Self {
             lane,
             clock,
-            started: clock.now(),
+            started,
             round_trip: Cell::new(None),
         }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     pub(super) fn has_no_lane(&self) -> bool {
@@ -32,7 +36,7 @@ impl<'l> Pacer<'l> {
     /// Replies have come. The last of them count: a batch lasts as long as the way to the farthest node.
     pub(super) fn answered(&self) {
         if !self.has_no_lane() {
-            let round_trip = self.clock.now().saturating_since(self.started);
+            let round_trip = self.now().saturating_since(self.started);
             self.round_trip.set(Some(round_trip));
         }
     }

@@ -61,7 +61,7 @@ fn exchange_in(lanes: &Lanes, nodes: &Nodes<'_>, request: &Request<'_>) -> Answe
     let answers = if request.is_for_others() && node.connector.is_remote() {
         exchange_with_others(lanes, nodes, own)
     } else {
-        lead(nodes, own, None, Vec::new())
+        lead(nodes, own, None, Vec::new(), since)
     };
     ask_again(lanes, nodes, own, answers)
 }
@@ -69,6 +69,9 @@ fn exchange_in(lanes: &Lanes, nodes: &Nodes<'_>, request: &Request<'_>) -> Answe
 /// Asks the nodes again that have no answer because the thread that led has panicked, and, where the request allows it, those that
 /// were silent on an old connection: something on the way may have forgotten it.
 fn ask_again(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answers) -> Answers {
+    let Some((node, _)) = nodes.first() else {
+        return answers;
+    };
     let asked = || nodes.iter().zip(&answers).filter(|((_, asked), _)| *asked);
     let is_answered = |answer: &Answer| answer.result.is_ok();
     if asked().all(|(_, answer)| answer.as_ref().is_some_and(is_answered)) {
@@ -76,14 +79,14 @@ fn ask_again(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answ
     }
     if asked().any(|(_, answer)| answer.is_none()) {
         let missing = those(nodes, &answers, |_, answer| answer.is_none());
-        let again = lead(&missing, own, None, Vec::new());
+        let again = lead(&missing, own, None, Vec::new(), node.now());
         return replace(answers, again);
     }
     let answered = answers.iter().flatten().filter(|one| is_answered(one));
     if own.request.is_content_with(nodes.len(), answered.count()) {
         return answers;
     }
-    let (Some(idle), Some((node, _))) = (own.request.is_asked_again_after(), nodes.first()) else {
+    let Some(idle) = own.request.is_asked_again_after() else {
         return answers;
     };
     let silent = those(nodes, &answers, |node, answer| {
@@ -101,7 +104,7 @@ fn ask_again(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<'_>, mut answers: Answ
         let again = if request.is_for_others() {
             exchange_with_others(lanes, &silent, own)
         } else {
-            lead(&silent, own, None, Vec::new())
+            lead(&silent, own, None, Vec::new(), own.since)
         };
         answers = replace(answers, again);
     }

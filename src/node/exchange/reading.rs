@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Exchange, POLL_INTERVAL, State};
+use crate::clock::Timestamp;
 use crate::error::NodeError;
 use crate::node::echo;
 use crate::node::reply::Said;
@@ -16,12 +17,12 @@ use crate::wire::scripts;
 use crate::wire::transport::closed;
 
 impl Exchange<'_> {
-    /// Reads the replies that come within `patience`, and answers the requests if no time is left.
-    pub(in super::super) fn poll(&mut self, patience: Duration) {
+    /// Reads the replies that come within `patience` from `now`, and answers the requests if no time is left.
+    pub(in super::super) fn poll(&mut self, now: Timestamp, patience: Duration) {
         if self.state != State::Sent {
             return;
         }
-        if self.has_come(patience) {
+        if self.has_come(now, patience) {
             self.read();
             while self.slot.has_surplus() && !self.is_answered() {
                 self.read();
@@ -41,7 +42,7 @@ impl Exchange<'_> {
             if let [asked] = self.all {
                 self.receive_one(asked);
             } else {
-                self.poll(Duration::MAX);
+                self.poll(self.node.now(), Duration::MAX);
             }
         }
     }
@@ -50,7 +51,8 @@ impl Exchange<'_> {
     fn receive_one(&mut self, asked: &Asked<'_>) {
         let mut is_wanted = true;
         if let Some(given_up) = asked.request.given_up() {
-            while is_wanted && !self.has_come(POLL_INTERVAL) && !self.is_overdue() {
+            while is_wanted && !self.has_come(self.node.now(), POLL_INTERVAL) && !self.is_overdue()
+            {
                 is_wanted = !given_up.load(Ordering::Acquire);
             }
         }
@@ -66,8 +68,8 @@ impl Exchange<'_> {
     }
 
     /// Waits for a reply for no longer than `patience`. Returns whether it can be read without waiting.
-    fn has_come(&mut self, patience: Duration) -> bool {
-        let from = self.node.now().max(self.looked_until);
+    fn has_come(&mut self, now: Timestamp, patience: Duration) -> bool {
+        let from = now.max(self.looked_until);
         let until = from.saturating_add(patience).min(self.deadline);
         let deadline = self.step_deadline();
         let has_come = self.slot.is_ready(until, deadline);

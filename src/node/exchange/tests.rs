@@ -116,7 +116,7 @@ fn a_reply_answers_the_oldest_request_without_one_and_last_come_those_sent_again
         caller: &caller,
     });
     let mut answers = [None, None, None];
-    let pacer = Pacer::new(None, &node.clock);
+    let pacer = Pacer::new(None, &node.clock, node.now());
     let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
     one.send();
     one.receive();
@@ -189,7 +189,7 @@ fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behi
         caller: &caller,
     });
     let mut answers = [None, None, None];
-    let pacer = Pacer::new(None, &node.clock);
+    let pacer = Pacer::new(None, &node.clock, node.now());
     let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
     one.send();
     one.receive();
@@ -221,7 +221,7 @@ fn where_a_new_connection_breaks_those_with_repetitions_go_again_and_the_others_
         caller: &caller,
     });
     let mut answers = [None, None];
-    let pacer = Pacer::new(None, &node.clock);
+    let pacer = Pacer::new(None, &node.clock, node.now());
     let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
     one.send();
     one.receive();

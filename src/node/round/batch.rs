@@ -5,6 +5,7 @@ use std::mem::take;
 use std::slice;
 
 use super::drive::{Nodes, drive};
+use crate::clock::Timestamp;
 use crate::node::exchange::News;
 use crate::node::lanes::{Entry, Lane, Lanes, Others};
 use crate::node::pacer::Pacer;
@@ -30,10 +31,10 @@ pub(super) fn exchange_with_others(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<
         asked.eq(&job.asked)
     };
     if let Some((lane, others)) = lanes.try_enter(fits, room) {
-        return lead(nodes, own, Some(lane), others);
+        return lead(nodes, own, Some(lane), others, since);
     }
     let Some(request) = request.for_others() else {
-        return lead(nodes, own, None, Vec::new());
+        return lead(nodes, own, None, Vec::new(), since);
     };
     let job = Batched {
         request,
@@ -45,18 +46,19 @@ pub(super) fn exchange_with_others(lanes: &Lanes, nodes: &Nodes<'_>, own: Asked<
     let half = node.timeout.checked_div(2).unwrap_or_default();
     let end = since.saturating_add(half);
     match lanes.enter(job, room, end, &node.clock) {
-        Entry::Leads(lane, others) => lead(nodes, own, Some(lane), others),
+        Entry::Leads(lane, others) => lead(nodes, own, Some(lane), others, node.now()),
         Entry::Answered(answers) => answers,
-        Entry::Alone => lead(nodes, own, None, Vec::new()),
+        Entry::Alone => lead(nodes, own, None, Vec::new(), node.now()),
     }
 }
 
-/// Sends the own request, and those of others, and brings them their answers.
+/// Sends the own request, and those of others, and brings them their answers. The time for the nodes begins at `began`.
 pub(super) fn lead(
     nodes: &Nodes<'_>,
     own: Asked<'_>,
     lane: Option<Lane<'_>>,
     others: Others,
+    began: Timestamp,
 ) -> Answers {
     let Some(clock) = nodes.first().map(|(node, _)| &node.clock) else {
         return Answers::new();
@@ -67,7 +69,7 @@ pub(super) fn lead(
         answers: iter::repeat_with(|| None).take(room).collect(),
         others,
     };
-    let pacer = Pacer::new(lane, clock);
+    let pacer = Pacer::new(lane, clock, began);
     let Batch { answers, others } = &mut batch;
     let news = if others.is_empty() {
         drive(nodes, slice::from_ref(&own), answers, &pacer)

@@ -57,12 +57,12 @@ pub(super) fn drive<'x>(
             // each pass only the first exchange is waited for, so no reply lies unread for longer than that. That is the one
             // which was sent last: when its reply is there, so are most others.
             _ => {
-                let mut patience = PATIENCE;
+                let (now, mut patience) = (pacer.now(), PATIENCE);
                 for exchange in all.iter_mut().rev() {
                     exchange.try_slot();
                     if exchange.is_under_way() {
                         exchange.send();
-                        exchange.poll(take(&mut patience));
+                        exchange.poll(now, take(&mut patience));
                     }
                 }
                 if count_under_way(&all) < under_way {

@@ -159,11 +159,10 @@ struct Watched {
 }
 
 impl Watched {
-    /// Whether it was read by a round that had given its lane back.
+    /// Whether it was read by a round that had begun and given its lane back.
     fn was_read_without_a_lane(&self) -> bool {
         let reads = self.reads.lock();
-        let mut since = reads.iter().skip_while(|is_free| **is_free);
-        since.any(|is_free| *is_free)
+        reads.len() > 1 && reads.last() == Some(&true)
     }
 }
 

@@ -47,7 +47,7 @@ fn traces(
     let mut answers: Vec<Option<Answer>> = all.iter().map(|_| None).collect();
     let mut slot = Slot::default();
     slot.open(Box::new(server.clone()), 0, Timestamp::from_nanos(0));
-    let pacer = Pacer::new(None, &node.clock);
+    let pacer = Pacer::new(None, &node.clock, began);
     clock.advance(waited);
     let mut exchange = Exchange::begin(&node, &all, &mut answers, &pacer);
     exchange.set_slot(SlotInUse::Extra(slot), node.now());
