@@ -1,4 +1,4 @@
-//! The rows of a reply: what a node says about each key.
+//! The rows of a reply: what a node says about each key, by the verb that asks.
 
 use std::time::Duration;
 
