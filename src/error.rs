@@ -17,7 +17,7 @@ mod reports;
 pub use self::loss::LossCause;
 pub use self::node::{NodeError, QuarantineCause};
 pub use self::report::{NodeReport, Vote};
-pub(crate) use self::report::{ReadBy, Shown, one_vote_each};
+pub(crate) use self::report::{NodeReports, ReadBy, Shown, one_vote_each};
 use self::reports::{is_resting, readers, writer_waits};
 use crate::holder::Holder;
 

@@ -119,9 +119,6 @@ pub(crate) struct Ballot {
 /// The ballots of all nodes, in the canonical order.
 pub(crate) type Ballots = SmallVec<[Ballot; 5]>;
 
-/// What all nodes say, in the canonical order.
-pub(crate) type NodeReports = SmallVec<[NodeReport; 5]>;
-
 /// Lanes for nodes with pools of this size.
 pub(crate) fn lanes(pool_size: u32) -> Lanes {
     Lanes::new(usize::try_from(pool_size).unwrap_or(usize::MAX))

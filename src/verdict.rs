@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, LossCause, NodeError, NodeReport, Vote, one_vote_each};
+use crate::error::{Error, LossCause, NodeError, NodeReport, NodeReports, Vote, one_vote_each};
 use crate::holder::Holder;
 use crate::quorum;
 use crate::status::LockStatus;
@@ -58,6 +58,18 @@ pub(crate) fn confirm(
             nodes,
         }),
     }
+}
+
+/// As [`confirm`], for a release.
+pub(crate) fn released(
+    resource: &Arc<str>,
+    waited: Duration,
+    nodes: NodeReports,
+) -> Result<(), Error> {
+    if let Verdict::Confirmed = judge(&nodes, Vote::is_gone) {
+        return Ok(());
+    }
+    confirm(resource, waited, nodes.into_vec()).map(drop)
 }
 
 /// As [`confirm`], for an adoption: each node's vote comes with how long the node will have the key. Returns also the

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::NodeError;
 use crate::fencing::FencingToken;
 use crate::holder::Holder;
@@ -37,6 +39,9 @@ pub struct NodeReport {
     /// The run id of the server behind it, where that is known.
     pub(crate) server: Option<Arc<str>>,
 }
+
+/// What all nodes say, in the canonical order.
+pub(crate) type NodeReports = SmallVec<[NodeReport; 5]>;
 
 /// Leaves each server only its first vote: a server has one vote, even if several nodes are that server.
 pub(crate) fn one_vote_each(nodes: &mut [NodeReport]) {

@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::{LockGuard, Received, Takes};
 use crate::callbacks::despite_panics;
 use crate::contend::queue::{First, Turn};
-use crate::error::{Error, LossCause};
+use crate::error::{Error, LossCause, NodeReports};
 use crate::lease::Lease;
 use crate::lease::state::{Ended, Hook};
-use crate::node::NodeReports;
 use crate::node::release::Released;
 use crate::protocol::acquire::Asked;
 use crate::protocol::pass::pass;
@@ -141,7 +140,7 @@ impl LockGuard {
             .clock
             .now_for_records()
             .saturating_since(started);
-        verdict::confirm(self.lease.name(), waited, nodes.into_vec()).map(drop)
+        verdict::released(self.lease.name(), waited, nodes)
     }
 
     /// Passes the lock on, or releases it on every node that may have our key. Returns the votes of the release, and how the

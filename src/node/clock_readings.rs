@@ -73,7 +73,10 @@ fn of_a_pair(fanout: Fanout) -> u32 {
     (0..5).for_each(|_| take());
     let before = counted.readings.load(Ordering::Relaxed);
     take();
-    counted.readings.load(Ordering::Relaxed).saturating_sub(before)
+    counted
+        .readings
+        .load(Ordering::Relaxed)
+        .saturating_sub(before)
 }
 
 /// For each node, when it is sent something and when it answers; for each round, when it begins, looks and ends; and nine of the

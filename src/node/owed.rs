@@ -15,7 +15,7 @@ use crate::wire::pack::Packed;
 mod paying;
 
 /// The most releases that are kept. Beyond that, the one whose key ends first is left to the time to live of the key.
-const MOST_RELEASES: usize = 1024;
+const MOST_RELEASES: usize = 8192;
 
 /// The most connections that are kept open for their undos. Beyond that, the undos of the oldest go again on another one.
 const MOST_CONNECTIONS: usize = 16;

@@ -7,9 +7,9 @@ use super::acquire::Attempt;
 use super::reply::{Said, Verb, Woken};
 use super::request::{Answer, Kind, Request, Trace};
 use super::round::{exchange, exchange_all};
-use super::{Ballot, Node, NodeReports};
+use super::{Ballot, Node};
 use crate::clock::Timestamp;
-use crate::error::{NodeError, Vote, one_vote_each};
+use crate::error::{NodeError, NodeReports, Vote, one_vote_each};
 use crate::wire::pack::Packed;
 
 /// The result of a release.

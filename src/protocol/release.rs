@@ -75,7 +75,7 @@ pub(crate) fn release_by_token(
     let command = first.followed_by(commands.collect());
     let nodes = release_now(everywhere(), &command).nodes;
     let waited = cluster.clock.now_for_records().saturating_since(started);
-    verdict::confirm(&resource.name, waited, nodes.into_vec()).map(drop)
+    verdict::released(&resource.name, waited, nodes)
 }
 
 /// The values that a token stands for: those that the nodes have, and the token itself where a node may have another one. A whole

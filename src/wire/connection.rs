@@ -22,6 +22,8 @@ pub(crate) struct Connection<S> {
     bytes: Vec<u8>,
     /// The reply at their beginning.
     incoming: Incoming,
+    /// What `is_ready` has found. The next read returns it.
+    ready: Option<Result<Reply, NodeError>>,
     /// An error that `is_ready` has met. The next read returns it.
     failed: Option<io::Error>,
     /// The most bytes in a reply.
@@ -34,6 +36,7 @@ impl<S: Stream> Connection<S> {
             stream,
             bytes: Vec::with_capacity(CHUNK),
             incoming: Incoming::default(),
+            ready: None,
             failed: None,
             longest_reply: LONGEST_REPLY,
         }
@@ -55,6 +58,27 @@ impl<S: Stream> Connection<S> {
             }
             Err(error) if is_timeout(&error) => Err(NodeError::TimedOut),
             Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    /// The next reply, or why there is none. Nothing as long as more of it has to come.
+    fn next(&mut self) -> Option<Result<Reply, NodeError>> {
+        if self.ready.is_some() {
+            return self.ready.take();
+        }
+        match self.incoming.parse(&self.bytes) {
+            Ok(Some((reply, length))) if length <= self.longest_reply => {
+                self.bytes.drain(..length);
+                Some(Ok(reply))
+            }
+            // Exact to the byte, so that the cut into packets does not decide what is too long.
+            Ok(None) if self.bytes.len() < self.longest_reply => None,
+            Ok(_) => {
+                let kib = self.longest_reply / 1024;
+                let got = format!("a reply of more than {kib} KiB");
+                Some(Err(NodeError::protocol(got)))
+            }
+            Err(_) => Some(Err(NodeError::protocol(NO_REPLY))),
         }
     }
 
@@ -97,44 +121,36 @@ impl<S: Stream> Transport for Connection<S> {
     }
 
     fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool {
-        if self.has_surplus() || self.failed.is_some() {
-            return true;
-        }
         let mut chunk = [0; CHUNK];
-        match self.stream.poll(&mut chunk, until, deadline) {
-            // No bytes mean the end of the stream, which the next read reports.
-            Ok(Some(n)) => {
-                self.bytes
-                    .extend_from_slice(chunk.get(..n).unwrap_or_default());
+        while self.failed.is_none() {
+            self.ready = self.next();
+            if self.ready.is_some() {
+                return true;
             }
-            Ok(None) => return false,
-            Err(error) => self.failed = Some(error),
+            match self.stream.poll(&mut chunk, until, deadline) {
+                Ok(Some(0)) => self.failed = Some(io::ErrorKind::UnexpectedEof.into()),
+                Ok(Some(n)) => {
+                    self.bytes
+                        .extend_from_slice(chunk.get(..n).unwrap_or_default());
+                }
+                Ok(None) => return false,
+                Err(error) => self.failed = Some(error),
+            }
         }
         true
     }
 
     fn recv(&mut self, deadline: Timestamp) -> Result<Reply, NodeError> {
         loop {
-            match self.incoming.parse(&self.bytes) {
-                Ok(Some((reply, length))) if length <= self.longest_reply => {
-                    self.bytes.drain(..length);
-                    return Ok(reply);
-                }
-                // Exact to the byte, so that the cut into packets does not decide what is too long.
-                Ok(None) if self.bytes.len() < self.longest_reply => self.read(deadline)?,
-                Ok(_) => {
-                    let kib = self.longest_reply / 1024;
-                    return Err(NodeError::protocol(format!(
-                        "a reply of more than {kib} KiB"
-                    )));
-                }
-                Err(_) => return Err(NodeError::protocol(NO_REPLY)),
+            if let Some(next) = self.next() {
+                return next;
             }
+            self.read(deadline)?;
         }
     }
 
     fn has_surplus(&self) -> bool {
-        !self.bytes.is_empty()
+        self.ready.is_some() || !self.bytes.is_empty()
     }
 
     fn is_quiet(&mut self) -> bool {
@@ -144,5 +160,48 @@ impl<S: Stream> Transport for Connection<S> {
     fn socket(&self) -> Option<&TcpStream> {
         let is_known = !self.has_surplus() && self.failed.is_none();
         self.stream.socket().filter(|_| is_known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::{io::Write, time::Duration};
+
+    use socket2::Socket;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::wire::stream::Plain;
+
+    #[test]
+    fn a_connection_is_ready_when_a_reply_is_there_as_a_whole() {
+        let clock = Clock::system();
+        let (mut peer, ours) = UnixStream::pair().unwrap();
+        let socket = Socket::from(OwnedFd::from(ours));
+        let mut connection = Connection::over(Plain::over(socket, &clock).unwrap());
+        let deadline = clock.now().saturating_add(Duration::from_mins(1));
+        for part in ["*2\r\n", ":1\r\n:", "2"] {
+            peer.write_all(part.as_bytes()).unwrap();
+            assert!(!connection.is_ready(clock.now(), deadline), "{part}");
+        }
+        peer.write_all(b"\r\n+OK\r\n+").unwrap();
+        for reply in [
+            Reply::Array(vec![Reply::Int(1), Reply::Int(2)]),
+            Reply::Okay,
+        ] {
+            // It stays ready until it is received.
+            for _ in 0..2 {
+                assert!(connection.is_ready(clock.now(), deadline));
+            }
+            assert_eq!(connection.recv(clock.now()).unwrap(), reply);
+        }
+        assert!(connection.has_surplus());
+        assert!(!connection.is_ready(clock.now(), deadline));
+        drop(peer);
+        assert!(connection.is_ready(clock.now(), deadline));
+        let error = connection.recv(deadline).unwrap_err();
+        assert!(matches!(error, NodeError::Broken { .. }), "{error}");
     }
 }

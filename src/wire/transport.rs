@@ -30,8 +30,8 @@ pub(crate) trait Transport: Send {
     /// Sets the most bytes of the replies to come, where there is a bound.
     fn allow_replies_up_to(&mut self, _bytes: usize) {}
 
-    /// Waits until `until`, or for a little longer where that costs less, but never beyond the deadline. Returns whether there is
-    /// something to read, which may be the end of the connection.
+    /// Waits until `until`, or for a little longer where that costs less, but never beyond the deadline. Returns whether a whole reply
+    /// is there, or none will come: it can be received without waiting.
     fn is_ready(&mut self, until: Timestamp, deadline: Timestamp) -> bool;
 
     /// Reads one reply.

@@ -22,11 +22,11 @@ impl Exchange<'_> {
         if self.state != State::Sent {
             return;
         }
-        if self.has_come(now, patience) {
+        let mut is_there = self.has_come(now, patience);
+        while is_there && !self.is_answered() {
             self.read();
-            while self.slot.has_surplus() && !self.is_answered() {
-                self.read();
-            }
+            let deadline = self.step_deadline();
+            is_there = self.slot.has_surplus() && self.slot.is_ready(now, deadline);
         }
         if !self.is_answered() && self.is_overdue() {
             self.fail_rest(&NodeError::TimedOut);

@@ -83,7 +83,7 @@ fn a_lock_that_nobody_else_wants_is_taken_and_released_with_eight_allocations() 
             .node_timeout(Duration::from_secs(10))
             .build()
             .unwrap();
-        let take = || drop(manager.lock("job", TTL).unwrap());
+        let take = || manager.lock("job", TTL).unwrap().unlock().unwrap();
         // The first ones connect, teach the servers the scripts and start threads.
         (0..10).for_each(|_| take());
         // Another thread of the process may allocate in between, but not each time.
