@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use r2d2::PooledConnection;
+
 use super::*;
 use crate::node::request::Trace;
-use crate::node::slot::Slot;
+use crate::node::slot::{Slot, Slots};
 
 /// A server that takes in nothing in time, and how often it was connected to.
 #[derive(Clone, Default)]
@@ -127,4 +129,56 @@ fn requests_that_go_together_have_the_time_of_the_most_patient_one() {
             assert_eq!(deadline.saturating_since(exchange.began), expected);
         });
     }
+}
+
+/// Begins an exchange of these requests while the only slot is in use.
+fn without_slot(
+    kinds: Vec<Kind<'_>>,
+    then: impl FnOnce(&mut Exchange<'_>, PooledConnection<Slots>),
+) {
+    let node = doubles::node(Slow::default(), &FakeClock::new(), |setup| {
+        setup.timeout = Duration::from_millis(10);
+    });
+    let taken = node.pool.try_get().unwrap();
+    let (packed, caller, began) = (probe(), Caller::here(), node.now());
+    let request = |kind| Request::new(&packed, kind, Verb::Other);
+    let requests: Vec<Request<'_>> = kinds.into_iter().map(request).collect();
+    let asked = |request| Asked {
+        request,
+        since: began,
+        caller: &caller,
+    };
+    let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
+    let mut answers: Vec<Option<Answer>> = all.iter().map(|_| None).collect();
+    let pacer = Pacer::new(None, &node.clock, began);
+    let mut exchange = Exchange::begin(&node, &all, &mut answers, &pacer);
+    assert_eq!(exchange.state, State::NoSlot);
+    then(&mut exchange, taken);
+}
+
+#[test]
+fn a_slot_that_comes_free_is_taken() {
+    without_slot(vec![Kind::Brief], |exchange, taken| {
+        exchange.try_slot();
+        assert_eq!(exchange.state, State::NoSlot);
+        drop(taken);
+        exchange.try_slot();
+        assert_eq!(exchange.state, State::Idle);
+    });
+}
+
+#[test]
+fn without_a_slot_in_time_those_that_insist_get_one_beside_the_pool_and_the_others_are_answered() {
+    without_slot(vec![Kind::Brief, Kind::Extend], |exchange, _taken| {
+        exchange.wait_for_slot();
+        assert_eq!(exchange.state, State::Idle);
+        let [Some(answer), None] = exchange.answers else {
+            panic!("one is to be sent");
+        };
+        assert!(matches!(answer.result, Err(NodeError::PoolExhausted)));
+    });
+    without_slot(vec![Kind::Brief, Kind::Brief], |exchange, _taken| {
+        exchange.wait_for_slot();
+        assert_eq!(exchange.state, State::Ended);
+    });
 }
