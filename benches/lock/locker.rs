@@ -5,7 +5,7 @@ use std::time::Duration;
 use redlatch::{Error, LockManager};
 
 /// Longer than a benchmark holds any lock.
-pub(crate) const TTL: Duration = Duration::from_secs(60);
+pub(crate) const TTL: Duration = Duration::from_secs(90);
 
 pub(crate) trait Locker: Send + Sync {
     /// Takes the lock, runs the section and releases the lock; returns whether the lock was had.
