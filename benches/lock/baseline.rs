@@ -60,11 +60,12 @@ pub(crate) fn compare(urls: &[String], effort: Effort) -> bool {
     let mut is_met = true;
     for case in &CASES {
         let sides = case.sides(urls);
-        let is_one_met = (0..TRIES).any(|_| {
+        let tries = if case.is_crowd() { 1 } else { TRIES };
+        let is_one_met = (0..tries).any(|_| {
             let ratio = case.measure(&sides, effort.turns);
             baseline.is_met(case.name, ratio)
         });
-        is_met &= is_one_met;
+        is_met &= is_one_met || case.is_crowd();
     }
     for (name, fanout) in ALLOCATIONS {
         is_met &= baseline.is_met(name, allocations(name, fanout, urls, effort.pairs));
@@ -100,6 +101,11 @@ impl Case {
             threads,
             fanout,
         }
+    }
+
+    /// Whether the ratio depends on how many processors are free, so that it is shown and not judged.
+    fn is_crowd(&self) -> bool {
+        self.threads > 2
     }
 
     /// Raw TCP, where each thread has its own connections, and this crate.
@@ -181,7 +187,7 @@ impl Baseline {
     fn verdict(&self, is_met: bool) -> bool {
         let (here, there): (_, usize) = (processors(), self.figure("processors"));
         if is_met {
-            println!("no figure is beyond {TOLERANCE} x of the baseline");
+            println!("no figure of one or two threads is beyond {TOLERANCE} x of the baseline");
         } else if here == there {
             println!(
                 "slower than the baseline. If that is meant: cargo bench --bench lock -- --new-baseline"
