@@ -99,6 +99,25 @@ fn ask(node: &Node, packed: &Packed, kind: Kind<'_>) -> Result<Reply, NodeError>
         .map(Said::into_reply)
 }
 
+/// What requests come to that go together.
+fn ask_together<const N: usize>(node: &Node, kinds: [Kind<'_>; N]) -> [Answer; N] {
+    let (packed, caller) = (probe(), Caller::here());
+    let requests = kinds.map(|kind| Request::new(&packed, kind, Verb::Other));
+    let all = requests.each_ref().map(|request| Asked {
+        request,
+        since: node.now(),
+        caller: &caller,
+    });
+    let mut answers = [(); N].map(|()| None);
+    let pacer = Pacer::new(None, &node.clock, node.now());
+    let mut one = Exchange::begin(node, &all, &mut answers, &pacer);
+    one.send();
+    one.receive();
+    assert_eq!(one.state, State::Ended);
+    drop(one);
+    answers.map(Option::unwrap)
+}
+
 #[test]
 fn a_reply_answers_the_oldest_request_without_one_and_last_come_those_sent_again() {
     let (_, node) = server([
@@ -108,20 +127,8 @@ fn a_reply_answers_the_oldest_request_without_one_and_last_come_those_sent_again
         number(1),
         number(3),
     ]);
-    let (packed, caller) = (probe(), Caller::here());
-    let requests = [(); 3].map(|()| Request::new(&packed, Kind::Release, Verb::Other));
-    let all = requests.each_ref().map(|request| Asked {
-        request,
-        since: node.now(),
-        caller: &caller,
-    });
-    let mut answers = [None, None, None];
-    let pacer = Pacer::new(None, &node.clock, node.now());
-    let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
-    one.send();
-    one.receive();
-    drop(one);
-    let replies = answers.map(|answer| answer.unwrap().result.unwrap().into_reply());
+    let answers = ask_together(&node, [(); 3].map(|()| Kind::Release));
+    let replies = answers.map(|answer| answer.result.unwrap().into_reply());
     assert_eq!(replies, [1, 2, 3].map(Reply::Int));
 }
 
@@ -179,23 +186,8 @@ fn a_wait_that_is_given_up_reads_nothing_more() {
 #[test]
 fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behind_the_others() {
     let (server, node) = server([number(1), Late]);
-    let (packed, caller) = (probe(), Caller::here());
     let [first, last] = ["first", "last"].map(doubles::acquire_of);
-    let requests = [first, Kind::Extend, last];
-    let requests = requests.map(|kind| Request::new(&packed, kind, Verb::Other));
-    let all = requests.each_ref().map(|request| Asked {
-        request,
-        since: node.now(),
-        caller: &caller,
-    });
-    let mut answers = [None, None, None];
-    let pacer = Pacer::new(None, &node.clock, node.now());
-    let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
-    one.send();
-    one.receive();
-    assert_eq!(one.state, State::Ended);
-    drop(one);
-    let [first, extension, last] = answers.map(Option::unwrap);
+    let [first, extension, last] = ask_together(&node, [first, Kind::Extend, last]);
     assert_eq!(first.result.unwrap().into_reply(), Reply::Int(1));
     for (answer, trace) in [(extension, Trace::Possible), (last, Trace::Undone)] {
         assert!(matches!(answer.result, Err(NodeError::TimedOut)));
@@ -212,21 +204,8 @@ fn at_the_deadline_of_a_batch_those_without_a_reply_fail_and_each_is_undone_behi
 #[test]
 fn where_a_new_connection_breaks_those_with_repetitions_go_again_and_the_others_are_answered() {
     let (server, node) = server([Closes, number(1)]);
-    let (packed, caller) = (probe(), Caller::here());
-    let requests = [doubles::acquire_of("job"), Kind::Extend];
-    let requests = requests.map(|kind| Request::new(&packed, kind, Verb::Other));
-    let all = requests.each_ref().map(|request| Asked {
-        request,
-        since: node.now(),
-        caller: &caller,
-    });
-    let mut answers = [None, None];
-    let pacer = Pacer::new(None, &node.clock, node.now());
-    let mut one = Exchange::begin(&node, &all, &mut answers, &pacer);
-    one.send();
-    one.receive();
-    drop(one);
-    let [acquire, extension] = answers.map(Option::unwrap);
+    let kinds = [doubles::acquire_of("job"), Kind::Extend];
+    let [acquire, extension] = ask_together(&node, kinds);
     assert!(matches!(acquire.result, Err(NodeError::Closed { .. })));
     assert_eq!(acquire.trace, Trace::Possible);
     assert_eq!(extension.result.unwrap().into_reply(), Reply::Int(1));

@@ -27,17 +27,14 @@ impl Double for Slow {
     }
 }
 
-/// Checks an exchange of these requests, with an open connection, whose slot came so long after the round began. Returns what the
-/// answers say that the requests have left behind.
-fn traces(
-    server: &Slow,
+/// Checks an exchange of these requests, which began at that time. Returns what the answers say that they have left behind.
+fn check_exchange(
+    node: &Node,
     kinds: Vec<Kind<'_>>,
-    waited: Duration,
+    began: Timestamp,
     check: impl FnOnce(&mut Exchange<'_>),
 ) -> Vec<Trace> {
-    let clock = FakeClock::new();
-    let node = doubles::node(server.clone(), &clock, |_| ());
-    let (packed, caller, began) = (probe(), Caller::here(), node.now());
+    let (packed, caller) = (probe(), Caller::here());
     let request = |kind| Request::new(&packed, kind, Verb::Other);
     let requests: Vec<Request<'_>> = kinds.into_iter().map(request).collect();
     let asked = |request| Asked {
@@ -47,16 +44,29 @@ fn traces(
     };
     let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
     let mut answers: Vec<Option<Answer>> = all.iter().map(|_| None).collect();
-    let mut slot = Slot::default();
-    slot.open(Box::new(server.clone()), 0, Timestamp::from_nanos(0));
     let pacer = Pacer::new(None, &node.clock, began);
-    clock.advance(waited);
-    let mut exchange = Exchange::begin(&node, &all, &mut answers, &pacer);
-    exchange.set_slot(SlotInUse::Extra(slot), node.now());
-    check(&mut exchange);
-    drop(exchange);
+    check(&mut Exchange::begin(node, &all, &mut answers, &pacer));
     let answers = answers.into_iter().flatten();
     answers.map(|answer| answer.trace).collect()
+}
+
+/// The same with an open connection, whose slot came so long after the round began.
+fn traces(
+    server: &Slow,
+    kinds: Vec<Kind<'_>>,
+    waited: Duration,
+    check: impl FnOnce(&mut Exchange<'_>),
+) -> Vec<Trace> {
+    let clock = FakeClock::new();
+    let node = doubles::node(server.clone(), &clock, |_| ());
+    let began = node.now();
+    clock.advance(waited);
+    check_exchange(&node, kinds, began, |exchange| {
+        let mut slot = Slot::default();
+        slot.open(Box::new(server.clone()), 0, Timestamp::from_nanos(0));
+        exchange.set_slot(SlotInUse::Extra(slot), node.now());
+        check(exchange);
+    })
 }
 
 fn fail(exchange: &mut Exchange<'_>) {
@@ -140,20 +150,10 @@ fn without_slot(
         setup.timeout = Duration::from_millis(10);
     });
     let taken = node.pool.try_get().unwrap();
-    let (packed, caller, began) = (probe(), Caller::here(), node.now());
-    let request = |kind| Request::new(&packed, kind, Verb::Other);
-    let requests: Vec<Request<'_>> = kinds.into_iter().map(request).collect();
-    let asked = |request| Asked {
-        request,
-        since: began,
-        caller: &caller,
-    };
-    let all: Vec<Asked<'_>> = requests.iter().map(asked).collect();
-    let mut answers: Vec<Option<Answer>> = all.iter().map(|_| None).collect();
-    let pacer = Pacer::new(None, &node.clock, began);
-    let mut exchange = Exchange::begin(&node, &all, &mut answers, &pacer);
-    assert_eq!(exchange.state, State::NoSlot);
-    then(&mut exchange, taken);
+    check_exchange(&node, kinds, node.now(), |exchange| {
+        assert_eq!(exchange.state, State::NoSlot);
+        then(exchange, taken);
+    });
 }
 
 #[test]
