@@ -187,7 +187,7 @@
 //! The command `redlatch`, which runs a command under a lock, is the package `redlatch-cli`. In the repository there are
 //! also five programs in `examples/`. The pages in `docs/` are in this package; [`docs/README.md`] lists them by role:
 //!
-//! - For programs: [`docs/testing.md`] (a complete example of a service under test), [`docs/batch-jobs.md`] (long jobs in Rust
+//! - For programs: [`docs/testing.md`] (a complete example of a service under test), [`docs/command.md`] (long jobs in Rust
 //!   and in shell, and what happens when a lock is lost), [`docs/leader.md`] (leader election), [`docs/contention.md`] (how
 //!   threads send for each other, how waiting clients are woken, and how fair it is), [`docs/benchmarks.md`] (what it costs).
 //! - For operators: [`docs/checklist.md`] (what to see to before production), [`docs/operations.md`] (servers, ACL, changes, and
@@ -202,7 +202,7 @@
 //! [`docs/algorithm.md`]: https://docs.rs/crate/redlatch/latest/source/docs/algorithm.md
 //! [`docs/alternatives.md`]: https://docs.rs/crate/redlatch/latest/source/docs/alternatives.md
 //! [`docs/architecture.md`]: https://docs.rs/crate/redlatch/latest/source/docs/architecture.md
-//! [`docs/batch-jobs.md`]: https://docs.rs/crate/redlatch/latest/source/docs/batch-jobs.md
+//! [`docs/command.md`]: https://docs.rs/crate/redlatch/latest/source/docs/command.md
 //! [`docs/benchmarks.md`]: https://docs.rs/crate/redlatch/latest/source/docs/benchmarks.md
 //! [`docs/checklist.md`]: https://docs.rs/crate/redlatch/latest/source/docs/checklist.md
 //! [`docs/contention.md`]: https://docs.rs/crate/redlatch/latest/source/docs/contention.md
@@ -303,8 +303,8 @@ mod pages {
     #[doc = include_str!("../docs/architecture.md")]
     mod architecture {}
 
-    #[doc = include_str!("../docs/batch-jobs.md")]
-    mod batch_jobs {}
+    #[doc = include_str!("../docs/command.md")]
+    mod command {}
 
     #[doc = include_str!("../docs/benchmarks.md")]
     mod benchmarks {}

@@ -208,9 +208,9 @@ fn a_line_that_can_not_be_written_gives_the_lock_back() {
     drop(input);
 }
 
-/// The script of docs/batch-jobs.md, which is the example of the manual page with all that can go wrong.
+/// The script of docs/command.md, which is the example of the manual page with all that can go wrong.
 fn example(nodes: &Nodes) -> Command {
-    let page = include_str!("../../../docs/batch-jobs.md");
+    let page = include_str!("../../../docs/command.md");
     let (_, rest) = page.split_once("```bash\ncoproc ").unwrap();
     let (script, _) = rest.split_once("```").unwrap();
     let script = script

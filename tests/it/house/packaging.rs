@@ -87,7 +87,7 @@ fn the_command_is_packed_with_what_deploys_it_and_without_its_tests() {
 
 #[test]
 fn the_units_and_the_cron_job_are_those_of_the_page() {
-    let page = read("docs/batch-jobs.md");
+    let page = read("docs/command.md");
     for file in [
         "nightly-report.service",
         "nightly-report.timer",
@@ -97,7 +97,7 @@ fn the_units_and_the_cron_job_are_those_of_the_page() {
         let block = format!("\n{text}```\n");
         assert!(
             page.contains(&block),
-            "cli/packaging/{file} is not the block on docs/batch-jobs.md"
+            "cli/packaging/{file} is not the block on docs/command.md"
         );
     }
 }
