@@ -336,9 +336,6 @@ mod pages {
     #[doc = include_str!("../docs/models.md")]
     mod models {}
 
-    #[doc = include_str!("../docs/mutants.md")]
-    mod mutants {}
-
     #[doc = include_str!("../docs/mutation.md")]
     mod mutation {}
 
