@@ -1,4 +1,4 @@
-//! What is packed: the files of both packages, the files for deployments, and the book.
+//! What is packed: the files of both packages, and the files for deployments.
 
 use std::fs;
 use std::path::Path;
@@ -137,34 +137,4 @@ fn systemd_takes_the_units() {
     let complaints = verify(&planted).unwrap();
     fs::remove_file(&planted).unwrap();
     assert!(!faults(&complaints).is_empty(), "{complaints}");
-}
-
-#[test]
-fn the_book_has_every_page_once() {
-    let summary = read("book/src/SUMMARY.md");
-    let top = [
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "tests/README.md",
-    ];
-    let pages = files("docs", "md").into_iter().map(|(name, _)| name);
-    let pages = pages.chain(top.map(str::to_owned));
-    for page in pages {
-        let link = format!("]({page})");
-        assert_eq!(
-            summary.matches(&link).count(),
-            1,
-            "book/src/SUMMARY.md: {page}"
-        );
-        // Its title there is that of the page.
-        let text = read(&format!("book/src/{page}"));
-        let title = text.lines().next().unwrap().trim_start_matches("# ");
-        let is_short = top.contains(&&*page);
-        assert!(
-            is_short || summary.contains(&format!("[{title}]({page})")),
-            "book/src/SUMMARY.md: {page} is called {title}"
-        );
-    }
 }
