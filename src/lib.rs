@@ -327,6 +327,9 @@ mod pages {
     #[doc = include_str!("../docs/fencing.md")]
     mod fencing {}
 
+    #[doc = include_str!("../docs/guide.md")]
+    mod guide {}
+
     #[doc = include_str!("../docs/healing.md")]
     mod healing {}
 

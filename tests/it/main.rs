@@ -262,6 +262,7 @@ mod house {
     #[cfg(target_os = "linux")]
     mod dependencies;
     mod examples;
+    mod guide;
     mod links;
     mod locks;
     #[cfg(target_os = "linux")]
