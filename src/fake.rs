@@ -1,8 +1,8 @@
 //! Nodes for unit tests, in this process and without a server. They need the cargo feature `fake`.
 //!
 //! A [`FakeNode`] is asked through the same commands, connection pools and code paths as a Redis server, and can be
-//! made to fail in the ways that servers fail. With a [`FakeClock`] a test moves time itself. The guide is
-//! [`docs/testing.md`](https://docs.rs/crate/redlatch/latest/source/docs/testing.md).
+//! made to fail in the ways that servers fail. With a [`FakeClock`] a test moves time itself. `docs/guide.md` has a program with
+//! its tests.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

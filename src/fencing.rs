@@ -13,9 +13,7 @@ use crate::sync::AtomicU64;
 /// The protocol by which a manager takes locks.
 ///
 /// Both protocols use the same key with the same value, so managers of either kind, and the ports of Redlock to other
-/// languages, exclude each other. The crate's [`docs/safety.md`] tells which protocol promises what.
-///
-/// [`docs/safety.md`]: https://docs.rs/crate/redlatch/latest/source/docs/safety.md
+/// languages, exclude each other. The crate's `docs/safety.md` tells which protocol promises what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Protocol {

@@ -40,7 +40,7 @@ pub struct Finding {
     ///   `forgets`, `clock_differs`, `quarantined`, `settings_differ`, `unreadable`.
     /// - Notices: `marked`, `hidden`.
     ///
-    /// [`docs/operations.md`](https://docs.rs/crate/redlatch/latest/source/docs/operations.md) says what each of them means.
+    /// `docs/operations.md` says what each of them means.
     pub code: &'static str,
     /// How bad it is.
     pub severity: Severity,

@@ -111,10 +111,8 @@ impl Stats {
     /// format (`text/plain; version=0.0.4`) allows as well. A reader of that format sees the counters without their type,
     /// because it expects `_total` in the `# TYPE` line, where OpenMetrics forbids it; the values are the same.
     ///
-    /// The names and labels are a promise; [`docs/operations.md`] lists them. Wait times are a histogram in seconds. A wait
+    /// The names and labels are a promise; `docs/operations.md` lists them. Wait times are a histogram in seconds. A wait
     /// that is up to 1 % longer than the bound of a bucket may count in that bucket.
-    ///
-    /// [`docs/operations.md`]: https://docs.rs/crate/redlatch/latest/source/docs/operations.md
     ///
     /// ```
     /// use redlatch::{LockManager, fake::FakeNode};
