@@ -1,7 +1,7 @@
 //! Pure: fencing tokens, the proposals of a manager, and the settings that all clients of the fenced protocol have to
 //! share.
 //!
-//! The protocol is described, step by step, in `docs/fencing.md`.
+//! The protocol is described, step by step, in `docs/protocol.md`.
 
 use std::fmt;
 use std::sync::atomic::Ordering;

@@ -213,9 +213,6 @@ mod pages {
     #[doc = include_str!("../docs/README.md")]
     mod index {}
 
-    #[doc = include_str!("../docs/algorithm.md")]
-    mod algorithm {}
-
     #[doc = include_str!("../docs/alternatives.md")]
     mod alternatives {}
 
@@ -228,74 +225,35 @@ mod pages {
     #[doc = include_str!("../docs/benchmarks.md")]
     mod benchmarks {}
 
-    #[doc = include_str!("../docs/chaos.md")]
-    mod chaos {}
-
     #[doc = include_str!("../docs/checklist.md")]
     mod checklist {}
-
-    #[doc = include_str!("../docs/contention.md")]
-    mod contention {}
 
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
 
-    #[doc = include_str!("../docs/delivery.md")]
-    mod delivery {}
-
-    #[doc = include_str!("../docs/fencing.md")]
-    mod fencing {}
-
     #[doc = include_str!("../docs/guide.md")]
     mod guide {}
-
-    #[doc = include_str!("../docs/healing.md")]
-    mod healing {}
 
     #[doc = include_str!("../docs/leader.md")]
     mod leader {}
 
-    #[doc = include_str!("../docs/models.md")]
-    mod models {}
-
-    #[doc = include_str!("../docs/mutation.md")]
-    mod mutation {}
-
     #[doc = include_str!("../docs/operations.md")]
     mod operations {}
 
-    #[doc = include_str!("../docs/readers.md")]
-    mod readers {}
+    #[doc = include_str!("../docs/protocol.md")]
+    mod protocol {}
 
     #[doc = include_str!("../docs/releasing.md")]
     mod releasing {}
 
-    #[doc = include_str!("../docs/rests.md")]
-    mod rests {}
-
     #[doc = include_str!("../docs/safety.md")]
     mod safety {}
 
-    #[doc = include_str!("../docs/semaphores.md")]
-    mod semaphores {}
-
-    #[doc = include_str!("../docs/several.md")]
-    mod several {}
-
-    #[doc = include_str!("../docs/simulation.md")]
-    mod simulation {}
-
-    #[doc = include_str!("../docs/status.md")]
-    mod status {}
-
-    #[doc = include_str!("../docs/track-record.md")]
-    mod track_record {}
+    #[doc = include_str!("../docs/testing.md")]
+    mod testing {}
 
     #[doc = include_str!("../docs/versions.md")]
     mod versions {}
-
-    #[doc = include_str!("../docs/waiting.md")]
-    mod waiting {}
 
     #[doc = include_str!("../docs/wire.md")]
     mod wire {}

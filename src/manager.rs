@@ -43,7 +43,7 @@ pub use self::rw_lock::RwLock;
 /// guard are dropped.
 ///
 /// The algorithm is Redlock, from the Redis documentation page "Distributed Locks with Redis"; the crate's
-/// `docs/algorithm.md` lists each step and each deviation.
+/// `docs/protocol.md` lists each step and each deviation.
 ///
 /// A unit test needs no server: with the cargo feature `fake`, as `redlatch = { path = "../redlatch", features = ["fake"] }` in
 /// `[dev-dependencies]`, there are `redlatch::fake::FakeNode` and `Builder::fakes`.

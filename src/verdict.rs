@@ -1,7 +1,7 @@
 //! Pure: the one judge of votes. The answers of the nodes about a requested lock, a held lock and the status of a lock
 //! are judged here and nowhere else.
 //!
-//! The rules are those of the Redis documentation page "Distributed Locks with Redis"; see `docs/algorithm.md`.
+//! The rules are those of the Redis documentation page "Distributed Locks with Redis"; see `docs/protocol.md`.
 
 use std::sync::Arc;
 use std::time::Duration;

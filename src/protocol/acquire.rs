@@ -1,6 +1,6 @@
 //! One attempt to take a lock: a round over the nodes, and the verdict on it.
 //!
-//! After the Redis documentation page "Distributed Locks with Redis"; `docs/algorithm.md` says why each step is as it is.
+//! After the Redis documentation page "Distributed Locks with Redis"; `docs/protocol.md` says why each step is as it is.
 
 use std::sync::Arc;
 use std::time::Duration;

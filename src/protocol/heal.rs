@@ -1,7 +1,7 @@
 //! Heals a lock: sets its key again on nodes that have none, as where a server came back empty, or where nothing of the
 //! acquisition has arrived.
 //!
-//! `docs/healing.md` says why that is safe, and why not on a node that was sent an undo.
+//! `docs/protocol.md` says why that is safe, and why not on a node that was sent an undo.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Passes a lock from thread to thread of one manager: releases it and asks for it again for the next thread, in one round
 //! trip.
 //!
-//! To the nodes these are a release and an attempt like any other, with a token of its own; `docs/waiting.md` says why
+//! To the nodes these are a release and an attempt like any other, with a token of its own; `docs/protocol.md` says why
 //! they may go together.
 
 use super::Won;
