@@ -210,12 +210,6 @@ mod pages {
     #[doc = include_str!("../README.md")]
     mod readme {}
 
-    #[doc = include_str!("../docs/README.md")]
-    mod index {}
-
-    #[doc = include_str!("../docs/alternatives.md")]
-    mod alternatives {}
-
     #[doc = include_str!("../docs/architecture.md")]
     mod architecture {}
 
@@ -225,17 +219,11 @@ mod pages {
     #[doc = include_str!("../docs/benchmarks.md")]
     mod benchmarks {}
 
-    #[doc = include_str!("../docs/checklist.md")]
-    mod checklist {}
-
     #[doc = include_str!("../docs/correctness.md")]
     mod correctness {}
 
     #[doc = include_str!("../docs/guide.md")]
     mod guide {}
-
-    #[doc = include_str!("../docs/leader.md")]
-    mod leader {}
 
     #[doc = include_str!("../docs/operations.md")]
     mod operations {}
@@ -251,9 +239,6 @@ mod pages {
 
     #[doc = include_str!("../docs/testing.md")]
     mod testing {}
-
-    #[doc = include_str!("../docs/versions.md")]
-    mod versions {}
 
     #[doc = include_str!("../docs/wire.md")]
     mod wire {}

@@ -211,6 +211,7 @@ mod connecting {
 /// What an operator sees: health, status, figures, log lines, spans.
 #[cfg(test)]
 mod operations {
+    mod alerts;
     #[cfg(feature = "serde")]
     mod exported;
     mod foreign_text;
