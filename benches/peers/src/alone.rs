@@ -6,9 +6,11 @@ use redlatch_testing::Server;
 use crate::effort::Effort;
 use crate::link;
 use crate::own_keys::measure;
-use crate::report::{Aim, Report, short, times};
+use crate::report::{Aim, Report, short};
 use crate::samples::Samples;
 use crate::who::{RAW, Who, Workers};
+
+const SETTINGS: [&str; 4] = ["1 node", "3 nodes", "5 nodes", "5 nodes, 1 ms away"];
 
 const SIDES: [Who; 7] = [
     Who::Raw(Fanout::Sequential),
@@ -23,38 +25,19 @@ const SIDES: [Who; 7] = [
 pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let far = link::urls(servers);
-    let mut rows = Vec::new();
-    for (setting, urls) in [
-        ("1 node", &urls[..1]),
-        ("3 nodes", &urls[..3]),
-        ("5 nodes", &urls[..]),
-        ("5 nodes, 1 ms away", &far[..]),
-    ] {
+    let mut rows = SIDES.map(|who| vec![who.name().to_owned()]);
+    let nodes = [&urls[..1], &urls[..3], &urls[..], &far[..]];
+    for (setting, urls) in SETTINGS.into_iter().zip(nodes) {
         let samples = measure(SIDES, urls, 1, effort.alone).map(|pairs| pairs.times);
-        add_rows(&mut rows, setting, &samples);
+        for (row, own) in rows.iter_mut().zip(&samples) {
+            let [p50, p99] = [50, 99].map(|percent| short(micros(own, percent)));
+            row.push(format!("{p50} / {p99}"));
+        }
         aim(report, setting, &samples);
     }
-    let head = [
-        "acquire + release",
-        "p50 [µs]",
-        "p99 [µs]",
-        "of raw, sequential",
-        "of raw, overlapped",
-        "of redlock",
-        "of rslock",
-    ];
+    let mut head = vec!["p50 / p99 [µs]"];
+    head.extend(SETTINGS);
     report.table("alone", &head, &rows);
-}
-
-fn add_rows(rows: &mut Vec<Vec<String>>, setting: &str, samples: &[Samples; SIDES.len()]) {
-    let [sequential, overlapped, .., redlock, one, two] = samples;
-    for (who, own) in SIDES.into_iter().zip(samples) {
-        let mut row = vec![format!("{setting}: {}", who.name())];
-        row.extend([50, 99].map(|percent| short(micros(own, percent))));
-        let others = [sequential, overlapped, redlock, faster(one, two)];
-        row.extend(others.map(|other| times(own.against(other))));
-        rows.push(row);
-    }
 }
 
 /// On five nodes.

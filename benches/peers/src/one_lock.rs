@@ -7,9 +7,9 @@ use redlatch_testing::Server;
 
 use crate::crowd::{self, Crowd};
 use crate::effort::Effort;
-use crate::report::{Aim, Report, short, times};
+use crate::report::{Aim, Report, short};
 use crate::tasks;
-use crate::who::{RAW, Rslock, SIDES, Who, crates};
+use crate::who::{Rslock, SIDES, Who, crates};
 
 const THREADS: usize = 8;
 const PROCESSES: usize = 4;
@@ -37,9 +37,6 @@ pub(crate) fn all(report: &mut Report, servers: &[Server], effort: Effort) {
         "wait p99 [ms]",
         "wait max [ms]",
         "gave up",
-        "of raw",
-        "of redlock",
-        "of rslock",
     ];
     report.table("one-lock", &head, &rows);
 }
@@ -75,25 +72,13 @@ pub(crate) fn is_contender() -> bool {
     true
 }
 
-fn best_rate(crowds: &[(Who, Crowd)], is_wanted: impl Fn(Who) -> bool) -> Option<f64> {
-    let found = crowds.iter().filter(|(who, _)| is_wanted(*who));
-    found.map(|(_, crowd)| crowd.per_second()).reduce(f64::max)
-}
-
 fn rows(setting: &str, crowds: &[(Who, Crowd)]) -> Vec<Vec<String>> {
-    let others = [
-        best_rate(crowds, |who| who == RAW),
-        best_rate(crowds, |who| who == Who::Redlock),
-        best_rate(crowds, |who| matches!(who, Who::Rslock(_))),
-    ];
     let row = |(who, crowd): &(Who, Crowd)| {
-        let rate = crowd.per_second();
-        let mut row = vec![format!("{setting}: {}", who.name()), short(rate)];
+        let name = format!("{setting}: {}", who.name());
+        let mut row = vec![name, short(crowd.per_second())];
         let [p50, p99, max] = [50, 99, 100].map(|percent| wait_ms(crowd, percent));
         row.extend([crowd.evenness(), p50, p99, max].map(short));
         row.push(crowd.gave_up().to_string());
-        let of = |other: Option<f64>| other.map(|other| times(rate / other)).unwrap_or_default();
-        row.extend(others.map(of));
         row
     };
     crowds.iter().map(row).collect()
@@ -104,7 +89,11 @@ fn wait_ms(crowd: &Crowd, percent: usize) -> f64 {
 }
 
 fn judge(report: &mut Report, setting: &str, crowds: &[(Who, Crowd)]) {
-    let best = best_rate(crowds, |who| !matches!(who, Who::Raw(_) | Who::Redlatch(_))).unwrap();
+    let is_peer = |who: &Who| !matches!(who, Who::Raw(_) | Who::Redlatch(_));
+    let peers = crowds.iter().filter(|(who, _)| is_peer(who));
+    let best = peers
+        .map(|(_, crowd)| crowd.per_second())
+        .fold(0.0, f64::max);
     let overlapped = Who::Redlatch(Fanout::Overlapped);
     let (_, ours) = crowds.iter().find(|(who, _)| *who == overlapped).unwrap();
     let of_best = ours.per_second() / best;
