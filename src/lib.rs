@@ -219,9 +219,6 @@ mod pages {
     #[doc = include_str!("../docs/benchmarks.md")]
     mod benchmarks {}
 
-    #[doc = include_str!("../docs/correctness.md")]
-    mod correctness {}
-
     #[doc = include_str!("../docs/guide.md")]
     mod guide {}
 

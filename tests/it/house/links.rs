@@ -123,8 +123,9 @@ fn every_link_between_pages_leads_somewhere() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let pages = pages();
     assert!(
-        pages.contains_key("README.md") && pages.len() > 15,
-        "{pages:?}"
+        pages.contains_key("README.md") && pages.len() > 12,
+        "{:?}",
+        pages.keys()
     );
     assert_eq!(
         broken(&pages, |file| root.join(file).exists()),
