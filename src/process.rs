@@ -11,8 +11,8 @@ use std::sync::atomic::Ordering;
 use crate::error::Error;
 use crate::sync::AtomicU32;
 
-/// The process that has had managers, or the process that it was forked from; zero if there is none. Not behind a
-/// mutex, because another thread could hold that during the fork.
+/// The id of the process that has had managers, which a forked child inherits. Zero if no process has had one. It is an atomic,
+/// because another thread could hold a mutex during the fork.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// Marks this process as one that has managers.

@@ -37,8 +37,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     text
 }
 
-/// Whether a character is shown as itself behind a letter. Not so one that breaks a line, is invisible, or changes how others are
-/// shown, such as U+202E, behind which text runs from right to left.
+/// Whether a character is shown as itself behind a letter. One that breaks a line, is invisible, or changes how others are shown
+/// is escaped. An example is U+202E, behind which text runs from right to left.
 pub(crate) fn is_printable(c: char) -> bool {
     let shown: String = ['a', c].iter().collect();
     matches!(c, '\\' | '"' | '\'') || shown.escape_debug().nth(1) != Some('\\')
@@ -160,7 +160,7 @@ mod tests {
         #[test]
         fn any_text_is_read_or_refused(text in r"([\\xu{}0-9a-f…]|\PC){0,12}") {
             if let Ok(bytes) = bytes(&text) {
-                // What is typed otherwise may stand for the same bytes.
+                // Two texts may stand for the same bytes.
                 prop_assert_eq!(super::bytes(&super::text(&bytes)).unwrap(), bytes);
             }
         }

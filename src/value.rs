@@ -138,7 +138,7 @@ impl Content {
         }
     }
 
-    /// Whether a person names this value by that text, which is a token and nothing more.
+    /// Whether this text, as a person types it, is the token of the value and nothing more.
     pub(crate) fn is_named_by(&self, named: &Self) -> bool {
         match (self, named) {
             (Self::Held(value), Self::Held(named))
@@ -149,7 +149,7 @@ impl Content {
         }
     }
 
-    /// The token, as a person gives it to release the lock; of a value of another program, what `shown` makes.
+    /// The text by which a person releases the lock: the token, or for a value of another program its bytes as `shown` writes them.
     pub(crate) fn token(&self, shown: impl FnOnce() -> String) -> String {
         match self {
             Self::Held(value) => value.token().to_owned(),
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn a_reply_has_every_value_that_may_have_a_label_and_no_longer_one() {
         use crate::wire::scripts::{DROP, KEEP, PASS, SHOW, TAKE};
-        // Of a lock that lost its time to live, the token alone as well.
+        // Of a lock that lost its time to live, scripts also return a token without a label.
         let (token, longer) = (Token::HEX_LEN - 1, LONGEST + 1);
         let shortest = format!("(left == -1 and {token} or {})", token + 1);
         let range = format!("#value > {shortest} and #value < {longer}");

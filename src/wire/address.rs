@@ -88,7 +88,7 @@ impl Address {
         }
     }
 
-    /// Whether it has a user and no password, which somebody else then has to give.
+    /// Whether it has a user and no password. Then a callback for credentials has to give the password.
     pub(crate) fn has_user_alone(&self) -> bool {
         let login = self.info.redis_settings();
         login.username().is_some() && login.password().is_none()

@@ -115,7 +115,7 @@ impl<S: Stream> Transport for Connection<S> {
     fn allow_replies_up_to(&mut self, bytes: usize) {
         self.longest_reply = bytes;
         if self.bytes.is_empty() {
-            // What a longer reply took is not kept.
+            // The memory of a longer reply is given back.
             self.bytes.shrink_to(bytes);
         }
     }

@@ -87,8 +87,8 @@ impl Resolver {
         }
     }
 
-    /// Returns the addresses of the host, in the order in which they are tried. Known addresses are returned if a lookup takes half of the time until the
-    /// deadline, because the other half is needed for connecting.
+    /// Returns the addresses of the host, in the order in which they are tried. If the lookup takes half of the time until the
+    /// deadline, returns the addresses of an earlier one, because the other half is needed for connecting.
     pub(crate) fn resolve(&self, deadline: Timestamp) -> io::Result<Vec<SocketAddr>> {
         let now = self.clock.now();
         let half = deadline.saturating_since(now).checked_div(2);
@@ -186,7 +186,7 @@ mod tests {
             (None, "a x b y", "a x b y"),
             (worked("b"), "x y a b", "b a x y"),
             (worked("y"), "x y a b", "y x a b"),
-            // It is an address of the host no more.
+            // It is no longer an address of the host.
             (worked("c"), "x y a b", "a x b y"),
             (failed("x"), "x y a b", "a y b x"),
             (failed("a"), "a", "a"),

@@ -20,7 +20,7 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
-    /// The replies to so many commands that went out together: one stands for itself.
+    /// The replies to the commands of one write. Several are an array with a reply for each; the reply to one has no array around it.
     pub(crate) fn of_each(&self, commands: usize) -> &[Self] {
         if let Self::Array(replies) = self
             && commands != 1

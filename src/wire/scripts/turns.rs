@@ -14,12 +14,12 @@ fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
     assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "r"]), "{minute -1}");
     assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "ra"]), "{minute -1}");
     assert_eq!(node.eval(TAKE, &["a"], &[ONE, HOUR, "ra"]), "OK");
-    // A heal of one that reads on other nodes.
+    // An intent does not refuse the heal of a reader that has the lock on other nodes.
     assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "rh"]), "OK");
     assert_eq!(node.eval(DROP, &["a"], &[TWO, "0", "r"]), "1");
     assert_eq!(node.eval(LOOK, &["a"], &[HOUR, "0", "r"]), "{1 minute 1}");
     assert_eq!(node.run(&["SCARD", "a:redlatch:waiting"]), "2");
-    // Also where it is the writer itself that has the lock by now.
+    // An intent refuses readers also while its writer has the lock.
     node.run(&["SET", "w", TWO, "PX", HOUR]);
     assert_eq!(
         node.eval(TAKE, &["w"], &[ONE, HOUR, "r"]),
@@ -47,7 +47,7 @@ fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
     assert_eq!(node.run(&["SET", "a", TWO, "NX", "PX", MINUTE]), "OK");
     node.run(&["DEL", "a:redlatch:bell"]);
 
-    // The writer wakes readers, and the next one a writer.
+    // The release of the writer wakes the readers, and its next release wakes a writer.
     let release = (DROP, &["a"][..], &[TWO][..]);
     let bell = ["LLEN", "a:redlatch:bell:read"];
     let waiting = ["SMEMBERS", "a:redlatch:waiting"];
@@ -55,7 +55,7 @@ fn an_intent_keeps_new_readers_out_until_the_next_writer_gives_back() {
     node.run(&["DEL", bell[1]]);
     assert_eq!(node.keys(), ["a:redlatch:waiting"]);
 
-    // What rang before is not for one who comes now.
+    // A reader that comes now does not hear what rang before.
     node.run(&["SET", "a", TWO, "PX", MINUTE]);
     node.run(&["RPUSH", bell[1], "1"]);
     assert_eq!(node.eval(LOOK, &["a"], &["5000", "0", "r"]), "{1 minute 1}");
@@ -71,16 +71,16 @@ fn an_intent_lasts_for_a_minute_at_most_and_none_that_lasts_longer_is_heeded() {
     let intent = "a:redlatch:intent";
     node.eval(TAKE, &["a"], &[ONE, HOUR, "r"]);
     let read = (TAKE, &["a"][..], &[TWO, HOUR, "r"][..]);
-    // Another has left it, when the clock of the node was ahead.
+    // This intent was left when the clock of the node was ahead.
     node.run(&["SET", intent, "1", "PX", HOUR]);
     assert_eq!(node.eval(read.0, read.1, read.2), "OK");
     assert_eq!(node.eval(LOOK, &["a"], &["0", "0", "r"]), "{1 -2 0}");
-    // The writer who waits leaves his in its place.
+    // A writer that waits replaces it.
     assert_eq!(node.eval(LOOK, &["a"], &[HOUR, "0"]), "{1 hour 1}");
     assert_eq!(node.run(&["PTTL", intent]), "minute");
     assert_eq!(node.eval(DROP, &["a"], &[TWO, "0", "r"]), "1");
     assert_eq!(node.eval(read.0, read.1, read.2), "{minute -1}");
-    // One who has just given the lock back leaves none.
+    // A writer that has just given the lock back leaves none, and is to look again in 20 ms.
     node.run(&["DEL", intent]);
     assert_eq!(node.eval(LOOK, &["a"], &[HOUR, "1"]), "{1 20 1}");
     assert_eq!(node.run(&["EXISTS", intent]), "0");

@@ -4,7 +4,7 @@ use super::*;
 
 const ONE_WITH_NAME: &str = "1111111111111111111111111111111111111111 web-1";
 
-/// Of four readers, one has a value that begins as another one's does.
+/// Four readers. The value of one begins with that of another one.
 fn four_readers() -> Node {
     let mut node = Node::start();
     let third = "3333333333333333333333333333333333333333 web-3";
@@ -46,7 +46,7 @@ fn a_reader_is_found_by_its_token_or_by_its_whole_value() {
             "{other}"
         );
     }
-    // It no longer reads.
+    // The time of this reader is over.
     node.run(&["ZADD", "a", "1", ONE_WITH_NAME]);
     assert_eq!(node.eval(SHOW, &["a"], &[ONE, "0", "n"]), "{-2}");
 }
@@ -96,7 +96,7 @@ fn a_scan_passes_over_what_is_neither_a_lock_nor_read() {
         node.run(&[word, key, ONE]);
         node.run(&["PEXPIRE", key, MINUTE]);
     }
-    // Sorted sets that are not ours, and one that would be if it expired.
+    // Sorted sets of other programs, and a set of readers that has lost its time to live.
     for (key, member) in [("other", "x"), ("no-number", ONE), ("forever", ONE)] {
         node.run(&["ZADD", key, "5000000000000", member]);
     }
@@ -115,19 +115,19 @@ fn one_that_has_just_given_the_lock_back_leaves_readers_a_moment_without_its_int
     node.eval(TAKE, &["a"], &[ONE, HOUR, "r"]);
     assert_eq!(node.eval(LOOK, &["a"], &[MINUTE, "1"]), "{1 20 1}");
     assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "r"]), "OK");
-    // It waits all the same, so the last reader wakes it.
+    // The writer is announced all the same, so the last reader wakes it.
     assert_eq!(node.eval(DROP, &["a"], &[ONE, "0", "r"]), "1");
     assert_eq!(node.eval(DROP, &["a"], &[TWO, "0", "r"]), "2");
-    // What it looks for next is as with any other.
+    // After another look, its intent keeps readers out as that of any writer.
     node.eval(TAKE, &["b"], &[ONE, HOUR, "r"]);
     assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "1"]), "{1 20 1}");
     assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "0"]), "{1 hour 1}");
     assert_eq!(node.eval(TAKE, &["b"], &[TWO, HOUR, "r"]), "{minute -1}");
-    // Nor does one that announces nothing.
+    // A writer that announces nothing leaves no intent.
     assert_eq!(node.eval(LOOK, &["b"], &["0", "1"]), "{1 hour 0}");
 }
 
-/// Its next attempt sets the key, and undoes that.
+/// The next attempt of the writer sets the key, and undoes that.
 #[test]
 fn a_writer_that_only_leaves_its_intent_is_not_announced_and_its_undo_leaves_the_intent() {
     let mut node = Node::start();
@@ -136,7 +136,7 @@ fn a_writer_that_only_leaves_its_intent_is_not_announced_and_its_undo_leaves_the
     node.run(&["SET", "a", ONE, "PX", MINUTE]);
     assert_eq!(node.eval(DROP, &["a"], &[ONE, "0", "u"]), "1");
     assert_eq!(node.eval(TAKE, &["a"], &[TWO, HOUR, "r"]), "{minute -1}");
-    // Where readers have the lock as well.
+    // The same where readers have the lock.
     assert_eq!(node.eval(TAKE, &["b"], &[ONE, HOUR, "r"]), "OK");
     assert_eq!(node.eval(LOOK, &["b"], &[MINUTE, "2"]), "{1 hour 0}");
     assert_eq!(node.eval(TAKE, &["b"], &[TWO, HOUR, "r"]), "{minute -1}");
