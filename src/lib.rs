@@ -195,7 +195,7 @@ pub use crate::status::{ListedLock, LockStatus, SemaphoreStatus};
 
 pub use crate::health::{Finding, Health, Severity};
 
-pub use crate::stats::{NodeStats, OpenMetrics, Stats, WaitTimes};
+pub use crate::stats::{NodeStats, Stats};
 
 pub use crate::error::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
 

@@ -137,6 +137,7 @@ impl Node {
             .thread_pool(Arc::clone(setup.thread))
             .build_unchecked(Slots);
         Arc::new_cyclic(|me| Self {
+            stats: NodeRecorder::new(&setup.name),
             name: setup.name,
             pool,
             connector: setup.connector,
@@ -150,7 +151,6 @@ impl Node {
             owed: Owed::default(),
             lanes: lanes(setup.pool_size),
             common_lanes: setup.common_lanes,
-            stats: NodeRecorder::default(),
             me: Weak::clone(me),
         })
     }

@@ -1,4 +1,7 @@
 //! `Stats`: the counters of a manager, and how long its calls for locks took.
+//!
+//! `recorder` counts and has the name and the description of each figure; `facade` hands the figures on to the crate
+//! `metrics`; `serialise` makes data of a snapshot.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +9,12 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-mod open_metrics;
+mod facade;
 mod recorder;
 #[cfg(feature = "serde")]
 mod serialise;
 
-pub use self::open_metrics::OpenMetrics;
-pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
+pub(crate) use self::recorder::{NodeRecorder, Recorder};
 
 /// What a manager and its clones have done up to now. Made by [`LockManager::stats`](crate::LockManager::stats).
 ///
@@ -21,7 +23,11 @@ pub(crate) use self::recorder::{NodeRecorder, Recorder, Waits};
 /// of [`lock`](crate::LockManager::lock) and its like; one that is refused before any node is asked, such as with
 /// [`Error::Invalid`](crate::Error::Invalid), is counted nowhere.
 ///
-/// [`Display`](fmt::Display) is for people, and may change; [`open_metrics`](Self::open_metrics) is for Prometheus.
+/// Wait times are those of the calls that returned a guard, from the call to its return, including all waiting. They are
+/// kept in microseconds, to within 1 %. A time of more than one hour counts as one hour.
+///
+/// [`Display`](fmt::Display) is for people, and may change. With the cargo feature `metrics`, the recorder that the program
+/// has installed for the crate [`metrics`](https://docs.rs/metrics) gets the same figures as they happen.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -67,7 +73,8 @@ pub struct Stats {
     pub lost: u64,
     /// What each node said, in the canonical order.
     pub nodes: Vec<NodeStats>,
-    waits: WaitTimes,
+    /// In microseconds. None before the first time is recorded.
+    waits: Option<Histogram<u64>>,
 }
 
 /// What one node answered to the attempts of a manager.
@@ -88,29 +95,44 @@ pub struct NodeStats {
     pub closed: u64,
 }
 
-/// How long calls took that returned a guard, from the call to its return, including all waiting.
-///
-/// Times are kept in microseconds, to within 1 %. A time of more than one hour counts as one hour.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WaitTimes {
-    /// None before the first time is recorded.
-    histogram: Option<Histogram<u64>>,
-}
-
 impl Stats {
-    /// Returns how long calls took that returned a guard.
+    /// Returns the time within which this part of the calls, 0 to 1, got the lock: 0.5 is the median, 1 the longest time.
+    /// Zero if no call got a lock yet. A number below 0 or above 1 counts as that bound.
     ///
     /// ```
     /// # use std::time::Duration;
     /// # let nodes = redlatch::fake::FakeNode::cluster(3);
     /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// assert_eq!(manager.stats().wait_quantile(0.5), Duration::ZERO);
     /// drop(manager.lock("invoices", Duration::from_secs(10))?);
-    /// println!("{}", manager.stats().wait()); // mean …, half within …
-    /// assert_eq!(manager.stats().wait().count(), 1);
+    /// let stats = manager.stats();
+    /// assert!(stats.wait_quantile(0.5) <= stats.wait_quantile(0.99));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
-    pub fn wait(&self) -> &WaitTimes {
-        &self.waits
+    pub fn wait_quantile(&self, quantile: f64) -> Duration {
+        let micros = |waits: &Histogram<u64>| waits.value_at_quantile(quantile);
+        Duration::from_micros(self.waits.as_ref().map_or(0, micros))
+    }
+
+    /// Returns the mean of the wait times, or zero if no call got a lock yet.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
+    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
+    /// assert_eq!(manager.stats().wait_mean(), Duration::ZERO);
+    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
+    /// assert!(manager.stats().wait_mean() > Duration::ZERO);
+    /// # Ok::<(), redlatch::Error>(())
+    /// ```
+    pub fn wait_mean(&self) -> Duration {
+        let micros = self.waits.as_ref().map_or(0.0, Histogram::mean);
+        Duration::try_from_secs_f64(micros / 1e6).unwrap_or_default()
+    }
+
+    /// How many wait times there are: as many as `acquired`, but for a call that is under way.
+    fn wait_count(&self) -> u64 {
+        self.waits.as_ref().map_or(0, Histogram::len)
     }
 
     /// Returns how many guards have a lock now, as far as known: those that got a lock, less those that gave it back,
@@ -134,149 +156,56 @@ impl Stats {
     }
 }
 
-impl WaitTimes {
-    /// Returns how many calls there were.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
-    /// assert!(manager.lock("", Duration::from_secs(10)).is_err());
-    /// // The call that failed is not among them.
-    /// assert_eq!(manager.stats().wait().count(), 1);
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn count(&self) -> u64 {
-        self.histogram.as_ref().map_or(0, Histogram::len)
-    }
-
-    /// Returns the time within which this part of the calls, 0 to 1, got the lock: 0.5 is the median. Zero if there
-    /// were no calls. A number below 0 or above 1 counts as that bound.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// assert_eq!(manager.stats().wait().quantile(0.5), Duration::ZERO);
-    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
-    /// let stats = manager.stats();
-    /// assert!(stats.wait().quantile(0.5) <= stats.wait().quantile(0.99));
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn quantile(&self, quantile: f64) -> Duration {
-        let micros = |histogram: &Histogram<u64>| histogram.value_at_quantile(quantile);
-        Duration::from_micros(self.histogram.as_ref().map_or(0, micros))
-    }
-
-    /// Returns the mean, or zero if there were no calls.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// assert_eq!(manager.stats().wait().mean(), Duration::ZERO);
-    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
-    /// assert!(manager.stats().wait().mean() > Duration::ZERO);
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn mean(&self) -> Duration {
-        let micros = self.histogram.as_ref().map_or(0.0, Histogram::mean);
-        Duration::try_from_secs_f64(micros / 1e6).unwrap_or_default()
-    }
-
-    /// Returns the longest time, or zero if there were no calls.
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # let nodes = redlatch::fake::FakeNode::cluster(3);
-    /// # let manager = redlatch::LockManager::builder().fakes(&nodes).build()?;
-    /// drop(manager.lock("invoices", Duration::from_secs(10))?);
-    /// let stats = manager.stats();
-    /// assert!(stats.wait().max() >= stats.wait().quantile(0.99));
-    /// # Ok::<(), redlatch::Error>(())
-    /// ```
-    pub fn max(&self) -> Duration {
-        Duration::from_micros(self.histogram.as_ref().map_or(0, Histogram::max))
-    }
-}
-
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            attempts,
-            acquired,
-            contended,
-            queued,
-            woken,
-            failed_held,
-            failed_unavailable,
-            failed_too_slow,
-            adopted,
-            extended,
-            renewed,
-            healed,
-            failed_renewals,
-            released,
-            unconfirmed,
-            passed_on,
-            lost,
-            nodes,
-            waits,
-        } = self;
-        let held = self.held();
         writeln!(
             f,
-            "locks     {acquired} acquired, {adopted} adopted; {released} released, {unconfirmed} unconfirmed, {passed_on} passed on, {lost} lost, \
-             {held} held now"
+            "locks     {} acquired, {} adopted; {} released, {} unconfirmed, {} passed on, {} lost, {} held now",
+            self.acquired,
+            self.adopted,
+            self.released,
+            self.unconfirmed,
+            self.passed_on,
+            self.lost,
+            self.held()
         )?;
         writeln!(
             f,
-            "calls     {attempts} attempts; {contended} contended, {queued} queued, {woken} woken"
+            "calls     {} attempts; {} contended, {} queued, {} woken",
+            self.attempts, self.contended, self.queued, self.woken
         )?;
         writeln!(
             f,
-            "failures  {failed_held} held, {failed_unavailable} unavailable, {failed_too_slow} too slow"
+            "failures  {} held, {} unavailable, {} too slow",
+            self.failed_held, self.failed_unavailable, self.failed_too_slow
         )?;
         writeln!(
             f,
-            "leases    {extended} extended, {renewed} renewed, {healed} keys set again, {failed_renewals} renewals failed"
+            "leases    {} extended, {} renewed, {} keys set again, {} renewals failed",
+            self.extended, self.renewed, self.healed, self.failed_renewals
         )?;
-        write!(f, "wait      {waits}")?;
-        for node in nodes {
-            write!(f, "\nnode      {node}")?;
+        if self.wait_count() == 0 {
+            f.write_str("wait      no lock yet")?;
+        } else {
+            let [median, late, longest] = [0.5, 0.99, 1.0].map(|part| self.wait_quantile(part));
+            let mean = self.wait_mean();
+            write!(
+                f,
+                "wait      mean {mean:.1?}, half within {median:.1?}, 99 % within {late:.1?}, longest {longest:.1?}"
+            )?;
         }
-        Ok(())
-    }
-}
-
-impl fmt::Display for WaitTimes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.count() == 0 {
-            return f.write_str("no lock yet");
-        }
-        let (median, late) = (self.quantile(0.5), self.quantile(0.99));
-        let (mean, max) = (self.mean(), self.max());
-        write!(
-            f,
-            "mean {mean:.1?}, half within {median:.1?}, 99 % within {late:.1?}, longest {max:.1?}"
-        )
+        self.nodes
+            .iter()
+            .try_for_each(|node| write!(f, "\nnode      {node}"))
     }
 }
 
 impl fmt::Display for NodeStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            node,
-            granted,
-            refused,
-            failed,
-            opened,
-            closed,
-        } = self;
         write!(
             f,
-            "{node}: {granted} granted, {refused} refused, {failed} failed; left out {opened} times, back {closed} times"
+            "{}: {} granted, {} refused, {} failed; left out {} times, back {} times",
+            self.node, self.granted, self.refused, self.failed, self.opened, self.closed
         )
     }
 }

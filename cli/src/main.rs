@@ -13,6 +13,7 @@ mod config_file;
 mod durations;
 mod event;
 mod failure;
+mod figures;
 mod forever;
 mod give_back;
 mod hold;

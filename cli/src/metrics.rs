@@ -10,10 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, s
 use std::thread;
 use std::time::Duration;
 
-use redlatch::LockManager;
-
 use crate::clock;
 use crate::failure::{Failure, IO, no_system};
+use crate::figures::Figures;
 use crate::name::Name;
 use crate::output;
 use crate::record::{Record, replace};
@@ -43,15 +42,15 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Writes the file for the first time, and goes on writing it on a thread.
-    pub(crate) fn start(file: &Path, name: &Name, manager: &LockManager) -> Result<Self, Failure> {
+    pub(crate) fn start(file: &Path, name: &Name, figures: Figures) -> Result<Self, Failure> {
         if has_other_kind(file) {
             return Err(Failure::new(IO, other_kind(file)));
         }
         let record = Record::carried_over(file, name.as_str());
-        let (file, manager) = (file.to_owned(), manager.clone());
+        let file = file.to_owned();
         let write = {
             let file = file.clone();
-            move |record: &Record| replace(&file, &record.text(&manager.stats()))
+            move |record: &Record| replace(&file, &record.text(&figures))
         };
         write(&record).map_err(|error| unwritable(&file, &error))?;
         let (news, inbox) = channel();

@@ -1,15 +1,18 @@
 //! What `--metrics` says of a job, as text, and how that gets into its file.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use redlatch::Stats;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
 
 use crate::clock;
+use crate::figures::Figures;
 use crate::term::Term;
 
 /// The collector may run as any user, whatever the umask of the job.
@@ -78,38 +81,32 @@ impl Record {
     }
 
     /// The metrics of the job and those of the library, as OpenMetrics text.
-    pub(crate) fn text(&self, stats: &Stats) -> String {
-        let mut text = String::new();
-        let unit = "seconds";
-        let help = "When the command last ended with 0 under the lock.";
-        self.gauge(&mut text, SUCCESS, Some(unit), help, self.success);
-        let help = "How long the last command ran.";
-        self.gauge(&mut text, DURATION, Some(unit), help, self.duration);
-        let help = "What redlatch run last returned.";
-        let code = self.exit_code.map(f64::from);
-        self.gauge(&mut text, EXIT_CODE, None, help, code);
-        // Writing to a String can't fail.
-        write!(text, "{}", stats.open_metrics().resource(&self.resource)).ok();
-        text
-    }
-
-    fn gauge(
-        &self,
-        text: &mut String,
-        metric: &str,
-        unit: Option<&str>,
-        help: &str,
-        value: Option<f64>,
-    ) {
-        let Some(value) = value else {
-            return;
-        };
-        writeln!(text, "# TYPE {metric} gauge").ok();
-        if let Some(unit) = unit {
-            writeln!(text, "# UNIT {metric} {unit}").ok();
+    pub(crate) fn text(&self, figures: &Figures) -> String {
+        let resource = Cow::Owned(self.resource.clone());
+        let mut registry = Registry::with_labels([("resource".into(), resource)].into_iter());
+        let times = [
+            (
+                SUCCESS,
+                "When the command last ended with 0 under the lock",
+                self.success,
+            ),
+            (DURATION, "How long the last command ran", self.duration),
+        ];
+        for (name, help, seconds) in times {
+            if let Some(seconds) = seconds {
+                let name = name.trim_end_matches("_seconds");
+                registry.register_with_unit(name, help, Unit::Seconds, ConstGauge::new(seconds));
+            }
         }
-        writeln!(text, "# HELP {metric} {help}").ok();
-        writeln!(text, "{metric}{} {value}", self.labels()).ok();
+        if let Some(code) = self.exit_code {
+            let help = "What redlatch run last returned";
+            registry.register(EXIT_CODE, help, ConstGauge::new(i64::from(code)));
+        }
+        registry.register_collector(Box::new(figures.clone()));
+        let mut text = String::new();
+        // Writing to a String can't fail.
+        encode(&mut text, &registry).ok();
+        text
     }
 
     fn labels(&self) -> String {
@@ -155,9 +152,15 @@ mod tests {
 
     use super::*;
 
-    fn stats() -> Stats {
-        let manager = LockManager::builder().fakes(&FakeNode::cluster(3));
-        manager.build().unwrap().stats()
+    /// Those of a manager that has taken a lock.
+    fn figures() -> Figures {
+        let figures = Figures::default();
+        metrics::with_local_recorder(&figures, || {
+            let manager = LockManager::builder().fakes(&FakeNode::cluster(3));
+            let manager = manager.build().unwrap();
+            drop(manager.lock("job", Duration::from_secs(10)).unwrap());
+        });
+        figures
     }
 
     #[test]
@@ -170,8 +173,9 @@ mod tests {
             "\"} 1\n# EOF\n",
             "ü\r",
         ] {
+            let figures = figures();
             let mut record = Record::new(name);
-            parse(&record.text(&stats())).unwrap();
+            parse(&record.text(&figures)).unwrap();
             let now = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
             let mut end = |code, is_lost, now| {
                 let ran = Duration::from_millis(2500);
@@ -180,7 +184,7 @@ mod tests {
             end(0, false, now);
             end(0, true, now + Duration::from_mins(1));
             end(3, false, now + Duration::from_hours(1));
-            let text = record.text(&stats());
+            let text = record.text(&figures);
             let exposition = parse(&text).unwrap_or_else(|fault| panic!("{fault}\n{text}"));
             for (metric, expected) in [
                 (SUCCESS, 1_700_000_000.25),

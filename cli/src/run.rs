@@ -1,6 +1,5 @@
 //! `redlatch run`: prepares a job, and has it done once or again and again.
 
-use std::path::PathBuf;
 use std::sync::mpsc::channel;
 
 use redlatch::Protocol;
@@ -10,6 +9,7 @@ use crate::command;
 use crate::config::{self, Config};
 use crate::event;
 use crate::failure::{Failure, no_system};
+use crate::figures::Figures;
 use crate::forever;
 use crate::job::Job;
 use crate::log_lines;
@@ -22,6 +22,8 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     log_lines::start(&arguments.servers);
     let config = config::load(arguments.servers.config.as_deref())?;
     let protocol = protocol(arguments.lock.fenced, &config);
+    // Before the manager is built, because that describes its figures then.
+    let figures = arguments.metrics.as_ref().map(|_| Figures::install());
     let manager = nodes::holder(&arguments.servers, &config, (&arguments.lock, protocol))?;
     let mut request = Request::new(&arguments.lock, &config, &manager)?;
     request.at_least = arguments.at_least;
@@ -33,8 +35,10 @@ pub(crate) fn run(arguments: &Run) -> Result<u8, Failure> {
     if let Some(program) = arguments.command.first() {
         command::check(program)?;
     }
-    let start = |file: &PathBuf| Metrics::start(file, &arguments.lock.name, &manager);
-    let metrics = arguments.metrics.as_ref().map(start).transpose()?;
+    let metrics = arguments.metrics.as_ref().zip(figures);
+    let metrics = metrics
+        .map(|(file, figures)| Metrics::start(file, &arguments.lock.name, figures))
+        .transpose()?;
     let (sender, events) = channel();
     event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
     let job = Job {

@@ -4,7 +4,7 @@ use super::LockManager;
 use crate::error::Error;
 use crate::health::Health;
 use crate::protocol;
-use crate::stats::{Stats, Waits};
+use crate::stats::Stats;
 use crate::status::LockStatus;
 
 impl LockManager {
@@ -201,7 +201,7 @@ impl LockManager {
     ///
     /// let stats = manager.stats();
     /// println!("{stats}");
-    /// println!("99 % of all locks within {:?}", stats.wait().quantile(0.99));
+    /// println!("99 % of all locks within {:?}", stats.wait_quantile(0.99));
     /// assert_eq!((stats.acquired, stats.failed_held, stats.held()), (1, 1, 1));
     /// # Ok::<(), redlatch::Error>(())
     /// ```
@@ -209,7 +209,7 @@ impl LockManager {
         let cluster = self.cluster();
         let waits = if cluster.is_forked() {
             // A thread of the parent may have held their mutex at the fork, and nobody unlocks it in the child.
-            Waits::unknown()
+            None
         } else {
             self.shared.held.note_ends(cluster.clock.now_for_records());
             cluster.stats.waits.snapshot()

@@ -1,4 +1,5 @@
-//! The counters behind `Stats`: atomic numbers, and a histogram behind a mutex.
+//! The counters behind `Stats`: atomic numbers, and a histogram behind a mutex. The names and the descriptions that
+//! monitoring systems get are here, and nowhere else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,25 +8,43 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
-use super::{NodeStats, Stats, WaitTimes};
+use super::facade::{Export, Kind};
+use super::{NodeStats, Stats};
 use crate::error::Vote;
 
 /// A number that only grows.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+#[derive(Debug)]
+pub(crate) struct Counter {
+    value: AtomicU64,
+    export: Export,
+}
 
 impl Counter {
+    fn new(name: &str, help: &'static str, labels: &[(&'static str, &str)]) -> Self {
+        Self {
+            value: AtomicU64::new(0),
+            export: Export::new(Kind::Counter, name, help, labels),
+        }
+    }
+
+    /// Has a gauge change with this counter.
+    fn changing(self, gauge: &Export, by: f64) -> Self {
+        let export = self.export.changing(gauge, by);
+        Self { export, ..self }
+    }
+
     pub(crate) fn count(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.value.fetch_add(1, Ordering::Relaxed);
+        self.export.count();
     }
 
     fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.value.load(Ordering::Relaxed)
     }
 }
 
 /// The counters of a manager. [`Stats`] says what each of them is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) attempts: Counter,
     pub(crate) acquired: Counter,
@@ -47,9 +66,51 @@ pub(crate) struct Recorder {
     pub(crate) waits: Waits,
 }
 
+impl Default for Recorder {
+    fn default() -> Self {
+        let held = Export::new(Kind::Gauge, "held", "Locks that are held now.", &[]);
+        let counter = |name, help| Counter::new(name, help, &[]);
+        let begun = |name, help| counter(name, help).changing(&held, 1.0);
+        let ended = |name, help| counter(name, help).changing(&held, -1.0);
+        let failed = |reason| {
+            let help = "Calls that did not get the lock.";
+            Counter::new("failed_calls", help, &[("reason", reason)])
+        };
+        Self {
+            attempts: counter("attempts", "Rounds over the nodes for a lock."),
+            acquired: begun("acquired", "Calls that got the lock."),
+            contended: counter("contended", "Calls that met another holder."),
+            queued: counter(
+                "queued",
+                "Calls that waited for another thread of this process.",
+            ),
+            woken: counter("woken", "Waits that the release of another process ended."),
+            failed_held: failed("held"),
+            failed_unavailable: failed("unavailable"),
+            failed_too_slow: failed("too_slow"),
+            adopted: begun("adopted", "Locks that were taken over as a lease."),
+            extended: counter("extended", "Extensions by a call that succeeded."),
+            renewed: counter("renewed", "Renewals in the background that succeeded."),
+            healed: counter(
+                "healed",
+                "Keys that were set again on a node that had none.",
+            ),
+            failed_renewals: counter("failed_renewals", "Renewals in the background that failed."),
+            released: ended("released", "Locks that were given back."),
+            unconfirmed: ended(
+                "unconfirmed",
+                "Locks that were given back, without a majority to confirm it.",
+            ),
+            passed_on: ended("passed_on", "Locks that were passed on as a lease."),
+            lost: ended("lost", "Locks that were lost before their end."),
+            waits: Waits::default(),
+        }
+    }
+}
+
 impl Recorder {
     /// The counters up to now, with those of the nodes.
-    pub(crate) fn snapshot(&self, nodes: Vec<NodeStats>, waits: WaitTimes) -> Stats {
+    pub(crate) fn snapshot(&self, nodes: Vec<NodeStats>, waits: Option<Histogram<u64>>) -> Stats {
         Stats {
             attempts: self.attempts.get(),
             acquired: self.acquired.get(),
@@ -75,7 +136,7 @@ impl Recorder {
 }
 
 /// The counters of a node. [`NodeStats`] says what each of them is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct NodeRecorder {
     granted: Counter,
     refused: Counter,
@@ -85,6 +146,24 @@ pub(crate) struct NodeRecorder {
 }
 
 impl NodeRecorder {
+    pub(crate) fn new(node: &str) -> Self {
+        let counter = |name, help| Counter::new(name, help, &[("node", node)]);
+        let votes = |vote| {
+            let help = "What the node said to attempts; failed is no answer in time, or an error.";
+            Counter::new("node_votes", help, &[("node", node), ("vote", vote)])
+        };
+        Self {
+            granted: votes("granted"),
+            refused: votes("refused"),
+            failed: votes("failed"),
+            opened: counter(
+                "node_left_out",
+                "How often the node failed and was left out from then on.",
+            ),
+            closed: counter("node_back", "How often the node answered again after that."),
+        }
+    }
+
     /// Counts the node's vote on an attempt.
     pub(crate) fn voted(&self, vote: &Vote) {
         match vote {
@@ -119,30 +198,39 @@ const LONGEST_US: u64 = 3_600_000_000;
 const DIGITS: u8 = 2;
 
 /// How long calls took. The histogram is only allocated for the first.
-#[derive(Debug, Default)]
-pub(crate) struct Waits(Mutex<Option<Histogram<u64>>>);
+#[derive(Debug)]
+pub(crate) struct Waits {
+    histogram: Mutex<Option<Histogram<u64>>>,
+    export: Export,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        let help = "How long the calls took that got the lock.";
+        Self {
+            histogram: Mutex::default(),
+            export: Export::new(Kind::Times, "wait", help, &[]),
+        }
+    }
+}
 
 impl Waits {
     pub(crate) fn record(&self, wait: Duration) {
         let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        let mut histogram = self.0.lock();
-        if histogram.is_none() {
-            *histogram = Histogram::new_with_bounds(1, LONGEST_US, DIGITS).ok();
+        {
+            let mut histogram = self.histogram.lock();
+            if histogram.is_none() {
+                *histogram = Histogram::new_with_bounds(1, LONGEST_US, DIGITS).ok();
+            }
+            if let Some(histogram) = histogram.as_mut() {
+                histogram.saturating_record(micros);
+            }
         }
-        if let Some(histogram) = histogram.as_mut() {
-            histogram.saturating_record(micros);
-        }
+        self.export.record(wait);
     }
 
-    /// The wait times where they can't be read.
-    pub(crate) fn unknown() -> WaitTimes {
-        WaitTimes { histogram: None }
-    }
-
-    pub(crate) fn snapshot(&self) -> WaitTimes {
-        WaitTimes {
-            histogram: self.0.lock().clone(),
-        }
+    pub(crate) fn snapshot(&self) -> Option<Histogram<u64>> {
+        self.histogram.lock().clone()
     }
 }
 
@@ -153,15 +241,12 @@ mod tests {
     #[test]
     fn an_hour_is_the_longest_and_nothing_is_kept_before_the_first() {
         let waits = Waits::default();
-        assert!(waits.0.lock().is_none());
-        assert_eq!(waits.snapshot().count(), 0);
+        assert!(waits.histogram.lock().is_none());
         waits.record(Duration::ZERO);
         waits.record(Duration::MAX);
-        let times = waits.snapshot();
-        assert_eq!(times.count(), 2);
-        assert_eq!(times.quantile(0.0), Duration::ZERO);
-        let hour = Duration::from_hours(1);
-        assert!(times.max() >= hour && times.max() <= hour + hour / 100);
+        let times = waits.snapshot().unwrap();
+        assert_eq!((times.len(), times.min()), (2, 0));
+        assert!((LONGEST_US..=LONGEST_US / 100 * 101).contains(&times.max()));
     }
 
     #[test]
@@ -170,8 +255,13 @@ mod tests {
         while micros < LONGEST_US {
             let waits = Waits::default();
             waits.record(Duration::from_micros(micros));
+            let recorder = Recorder {
+                waits,
+                ..Recorder::default()
+            };
+            let stats = recorder.snapshot(Vec::new(), recorder.waits.snapshot());
             let wait = Duration::from_micros(micros);
-            let (kept, mean) = (waits.snapshot().max(), waits.snapshot().mean());
+            let (kept, mean) = (stats.wait_quantile(1.0), stats.wait_mean());
             assert!(
                 kept >= wait && kept <= wait + wait / 100,
                 "{wait:?} {kept:?}"

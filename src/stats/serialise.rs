@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-use super::{NodeStats, Stats, WaitTimes};
+use super::{NodeStats, Stats};
 
 impl Serialize for Stats {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -32,21 +32,25 @@ impl Serialize for Stats {
         for (name, count) in counters {
             stats.serialize_entry(name, &count)?;
         }
-        stats.serialize_entry("wait", self.wait())?;
+        stats.serialize_entry("wait", &WaitTimes(self))?;
         stats.serialize_entry("nodes", &self.nodes)?;
         stats.end()
     }
 }
 
-impl Serialize for WaitTimes {
+/// The wait times of a snapshot.
+struct WaitTimes<'a>(&'a Stats);
+
+impl Serialize for WaitTimes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let within = |part| micros(self.0.wait_quantile(part));
         let mut wait = serializer.serialize_struct("WaitTimes", 6)?;
-        wait.serialize_field("count", &self.count())?;
-        wait.serialize_field("mean_us", &micros(self.mean()))?;
-        wait.serialize_field("p50_us", &micros(self.quantile(0.5)))?;
-        wait.serialize_field("p99_us", &micros(self.quantile(0.99)))?;
-        wait.serialize_field("p999_us", &micros(self.quantile(0.999)))?;
-        wait.serialize_field("max_us", &micros(self.max()))?;
+        wait.serialize_field("count", &self.0.wait_count())?;
+        wait.serialize_field("mean_us", &micros(self.0.wait_mean()))?;
+        wait.serialize_field("p50_us", &within(0.5))?;
+        wait.serialize_field("p99_us", &within(0.99))?;
+        wait.serialize_field("p999_us", &within(0.999))?;
+        wait.serialize_field("max_us", &within(1.0))?;
         wait.end()
     }
 }

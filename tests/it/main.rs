@@ -224,9 +224,10 @@ mod operations {
     mod list_servers;
     pub(crate) mod logs;
     mod lost_ttl;
-    mod open_metrics;
     mod page;
     mod page_shared;
+    #[cfg(feature = "metrics")]
+    mod recorded;
     mod secrets;
     #[cfg(feature = "tracing")]
     mod spans;

@@ -75,10 +75,11 @@ impl LeaseState {
             return;
         }
         if take(&mut state.is_counted) {
-            self.owner.stats.lost.count();
-            // Without the mutex, because the program's logger may use this lock.
-            let resource = &self.claim.resource;
-            MutexGuard::unlocked(state, || log_lines::lost(resource, cause));
+            // Without the mutex, because the program's logger may use this lock, and its recorder of metrics may be slow.
+            MutexGuard::unlocked(state, || {
+                self.owner.stats.lost.count();
+                log_lines::lost(&self.claim.resource, cause);
+            });
         }
     }
 }
