@@ -122,6 +122,8 @@
 //! - `tls-rustls`: `rediss://` nodes, with rustls. No crypto provider has to be installed.
 //! - `serde`: `Serialize` and `Deserialize` for [`Lease`], as its text; `Serialize` for [`Health`], [`LockStatus`],
 //!   [`SemaphoreStatus`], [`Stats`] and their parts.
+//! - `metrics`: the figures of [`Stats`] for the recorder that the program has installed for the crate
+//!   [`metrics`](https://docs.rs/metrics), as they happen.
 //! - `tracing`: a span for each call for a lock, and one below it for each call of a node.
 //! - `fake`: nodes and time for unit tests. It compiles Lua with a C compiler, and belongs into `[dev-dependencies]`:
 //!   `redlatch = { version = "0.1", features = ["fake"] }`.

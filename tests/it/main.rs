@@ -226,7 +226,7 @@ mod operations {
     mod lost_ttl;
     mod page;
     mod page_shared;
-    #[cfg(feature = "metrics")]
+    #[cfg(all(feature = "metrics", feature = "serde"))]
     mod recorded;
     mod secrets;
     #[cfg(feature = "tracing")]

@@ -63,7 +63,7 @@ fn features_bring_the_crates_that_they_are_for() {
         .collect();
     assert_eq!(
         added,
-        names("mlua rustls rustls-native-certs serde tracing")
+        names("metrics mlua rustls rustls-native-certs serde tracing")
     );
 }
 
