@@ -39,7 +39,7 @@ mod chosen {
         pub(crate) fn new(
             kind: Kind,
             name: &str,
-            help: &'static str,
+            text: &'static str,
             labels: &[(&'static str, &str)],
         ) -> Self {
             let suffix = match kind {
@@ -51,18 +51,18 @@ mod chosen {
             let labels = labels.map(|(label, value)| Label::new(*label, (*value).to_owned()));
             let name = KeyName::from(format!("redlatch_{name}{suffix}"));
             let key = Key::from_parts(name.clone(), labels.collect::<Vec<_>>());
-            let help = help.into();
+            let text = text.into();
             tell(|recorder| match kind {
                 Kind::Counter => {
-                    recorder.describe_counter(name, Some(Unit::Count), help);
+                    recorder.describe_counter(name, Some(Unit::Count), text);
                     recorder.register_counter(&key, &METADATA).increment(0);
                 }
                 Kind::Gauge => {
-                    recorder.describe_gauge(name, Some(Unit::Count), help);
+                    recorder.describe_gauge(name, Some(Unit::Count), text);
                     recorder.register_gauge(&key, &METADATA).increment(0.0);
                 }
                 Kind::Times => {
-                    recorder.describe_histogram(name, Some(Unit::Seconds), help);
+                    recorder.describe_histogram(name, Some(Unit::Seconds), text);
                     drop(recorder.register_histogram(&key, &METADATA));
                 }
             });
@@ -111,7 +111,7 @@ mod chosen {
         pub(crate) fn new(
             _kind: Kind,
             _name: &str,
-            _help: &'static str,
+            _text: &'static str,
             _labels: &[(&'static str, &str)],
         ) -> Self {
             Self

@@ -20,10 +20,10 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    fn new(name: &str, help: &'static str, labels: &[(&'static str, &str)]) -> Self {
+    fn new(name: &str, text: &'static str, labels: &[(&'static str, &str)]) -> Self {
         Self {
             value: AtomicU64::new(0),
-            export: Export::new(Kind::Counter, name, help, labels),
+            export: Export::new(Kind::Counter, name, text, labels),
         }
     }
 
@@ -69,12 +69,12 @@ pub(crate) struct Recorder {
 impl Default for Recorder {
     fn default() -> Self {
         let held = Export::new(Kind::Gauge, "held", "Locks that are held now.", &[]);
-        let counter = |name, help| Counter::new(name, help, &[]);
-        let begun = |name, help| counter(name, help).changing(&held, 1.0);
-        let ended = |name, help| counter(name, help).changing(&held, -1.0);
+        let counter = |name, text| Counter::new(name, text, &[]);
+        let begun = |name, text| counter(name, text).changing(&held, 1.0);
+        let ended = |name, text| counter(name, text).changing(&held, -1.0);
         let failed = |reason| {
-            let help = "Calls that did not get the lock.";
-            Counter::new("failed_calls", help, &[("reason", reason)])
+            let text = "Calls that did not get the lock.";
+            Counter::new("failed_calls", text, &[("reason", reason)])
         };
         Self {
             attempts: counter("attempts", "Rounds over the nodes for a lock."),
@@ -147,10 +147,10 @@ pub(crate) struct NodeRecorder {
 
 impl NodeRecorder {
     pub(crate) fn new(node: &str) -> Self {
-        let counter = |name, help| Counter::new(name, help, &[("node", node)]);
+        let counter = |name, text| Counter::new(name, text, &[("node", node)]);
         let votes = |vote| {
-            let help = "What the node said to attempts; failed is no answer in time, or an error.";
-            Counter::new("node_votes", help, &[("node", node), ("vote", vote)])
+            let text = "What the node said to attempts; failed is no answer in time, or an error.";
+            Counter::new("node_votes", text, &[("node", node), ("vote", vote)])
         };
         Self {
             granted: votes("granted"),
@@ -206,10 +206,10 @@ pub(crate) struct Waits {
 
 impl Default for Waits {
     fn default() -> Self {
-        let help = "How long the calls took that got the lock.";
+        let text = "How long the calls took that got the lock.";
         Self {
             histogram: Mutex::default(),
-            export: Export::new(Kind::Times, "wait", help, &[]),
+            export: Export::new(Kind::Times, "wait", text, &[]),
         }
     }
 }

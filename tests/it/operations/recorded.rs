@@ -74,9 +74,9 @@ fn play(nodes: &[FakeNode], clock: &FakeClock) -> (LockManager, redlatch::LockGu
     nodes[2].recover();
     clock.advance(TTL);
     // Another holder, and no majority.
-    nodes
-        .iter()
-        .for_each(|node| node.hold("other", "another", TTL));
+    for node in nodes {
+        node.hold("other", "another", TTL);
+    }
     manager.try_lock("other", TTL).unwrap_err();
     nodes[..2].iter().for_each(FakeNode::refuse);
     manager.try_lock("job", TTL).unwrap_err();
