@@ -1,9 +1,11 @@
 //! The dependencies of a program that uses the library: exactly these lists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use super::rooms;
 
 /// What the library names itself, without features.
 const DIRECT: &str = "getrandom hdrhistogram humantime log parking_lot percent-encoding r2d2 redis rustix scheduled-thread-pool smallvec socket2";
@@ -90,18 +92,29 @@ fn code(folder: &Path) -> String {
     all
 }
 
+/// The folders of all packages but that of the peers.
+const PACKAGES: [&str; 9] = [
+    "",
+    "cli",
+    "examples",
+    "examples/async_caller",
+    "examples/fenced_postgres",
+    "examples/fenced_writer",
+    "testing",
+    "tests/history",
+    "tests/model",
+];
+
+const SECTIONS: [&str; 3] = [
+    "[dependencies]",
+    "[target.'cfg(unix)'.dependencies]",
+    "[dev-dependencies]",
+];
+
 #[test]
-fn each_dependency_is_named_in_the_code_of_its_package() {
-    let packages = [
-        "",
-        "cli",
-        "examples",
-        "examples/fenced_writer",
-        "testing",
-        "tests/history",
-        "tests/model",
-    ];
-    for package in packages {
+fn each_dependency_is_named_in_the_code_of_its_package_and_on_the_page() {
+    let mut named = HashSet::new();
+    for package in PACKAGES {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(package);
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         let shipped = code(&folder.join("src"));
@@ -114,17 +127,18 @@ fn each_dependency_is_named_in_the_code_of_its_package() {
         };
         let shipped = shipped + &beside;
         let all = rest.concat() + &shipped;
-        for (section, code) in [
-            ("[dependencies]", &shipped),
-            ("[target.'cfg(unix)'.dependencies]", &shipped),
-            ("[dev-dependencies]", &all),
-        ] {
+        for (section, code) in SECTIONS.into_iter().zip([&shipped, &shipped, &all]) {
             for name in listed(&manifest, section) {
                 assert!(
                     code.contains(&name),
                     "{package}: {section} has {name}, and the code does not"
                 );
+                named.insert(name);
             }
         }
     }
+    named.retain(|name| !name.starts_with("redlatch"));
+    let on_page = rooms::listed("Dependencies").into_iter();
+    let on_page: HashSet<String> = on_page.map(|name| name.replace('-', "_")).collect();
+    assert_eq!(on_page, named, "docs/architecture.md, and the manifests");
 }
