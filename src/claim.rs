@@ -94,7 +94,7 @@ impl Resource {
         self.key_at(0)
     }
 
-    /// The key at which clients wait for the resource at this place: of a slot, that of its semaphore.
+    /// The key at which clients wait for the resource at this place. For a slot it is the key of the semaphore.
     pub(crate) fn waited_for(&self, place: usize) -> &str {
         let key = self.key_at(place);
         let semaphore = self.kind.slot().and_then(|_| key.rsplit_once(SLOT));
@@ -134,7 +134,7 @@ impl Resource {
         }
     }
 
-    /// The key of the bell that rings when it is free; of several resources, when the one at this place is.
+    /// The key of the bell that rings when the resource at this place is free.
     pub(crate) fn bell(&self, place: usize) -> String {
         let readers = if self.is_read() { ":read" } else { "" };
         format!("{}{BELL}{readers}", self.key_at(place))
@@ -168,7 +168,7 @@ pub(crate) fn shown(names: &[Arc<str>]) -> Arc<str> {
 #[derive(Debug, Clone)]
 pub(crate) struct Fence {
     pub(crate) rules: Arc<Rules>,
-    /// Unknown for a reader, who has none.
+    /// [`FencingToken::UNKNOWN`] for a reader, which has no token.
     pub(crate) token: FencingToken,
 }
 
@@ -188,7 +188,7 @@ impl Claim {
         self.fence_of_keys().map(|fence| fence.token)
     }
 
-    /// What the fenced protocol adds where keys have a holder of their own. Readers are extended and released as in the classic one.
+    /// What the fenced protocol adds to an extension or a release. It adds nothing for a reader.
     pub(crate) fn fence_of_keys(&self) -> Option<&Fence> {
         self.fence.as_ref().filter(|_| !self.resource.is_read())
     }

@@ -279,7 +279,7 @@ impl FakeNode {
         }
     }
 
-    /// Replies to those who have listened for a bell for as long as they wanted.
+    /// Replies to the clients whose time of listening for a bell is over.
     fn end_listening(&self, state: &mut MutexGuard<'_, NodeState>) {
         if state.fault == Fault::Hang {
             return;

@@ -62,7 +62,7 @@ mod tests {
                 assert_eq!(delays.first(), Some(&min));
                 // With bounds in the wrong order, which the builder refuses, there is no span.
                 let (last, most) = (delays[delays.len() - 1], max.max(min));
-                // Only of centuries is the last microsecond out of reach.
+                // For delays of centuries, rounding may leave out the last microsecond.
                 assert!(last <= most, "{min:?} to {max:?}");
                 assert!(last == most || max > Duration::from_hours(1));
             }

@@ -22,7 +22,7 @@ pub(crate) use self::points::{
     AtomicBool, AtomicU32, AtomicU64, Condvar, Mutex, MutexGuard, OnceLock, while_unlocked,
 };
 
-/// Does this without the mutex, as a thread that waits on the condition variable. On virtual time, that is the whole wait.
+/// Runs `wait` while the mutex is unlocked, as a wait on the condition variable does. On virtual time, that is the whole wait.
 #[cfg(not(test))]
 pub(crate) fn while_unlocked<T>(_: &Condvar, guard: &mut MutexGuard<'_, T>, wait: impl FnOnce()) {
     MutexGuard::unlocked(guard, wait);

@@ -32,7 +32,8 @@ impl Cluster {
         Ok(Resource { name, kind, keys })
     }
 
-    /// The key of a lock that is tried to see whether nodes give locks. No name has such a key, and no other attempt this one.
+    /// The key of a lock that is tried to see whether nodes give locks. No name leads to such a key, and each attempt has a key
+    /// of its own.
     pub(crate) fn key_of_trial(&self, attempt: &Token) -> String {
         self.key(&format!("{BESIDE}try:{}", attempt.as_str()))
     }
@@ -59,7 +60,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// What the keys of all resources begin with whose names begin with `prefix`.
+    /// The beginning of the keys of all resources whose names begin with `prefix`.
     pub(crate) fn checked_prefix(&self, prefix: &str) -> Result<String, Error> {
         let prefix = self.key(prefix);
         if prefix.len() > LONGEST_KEY {
@@ -95,8 +96,8 @@ fn slot_number(text: &str) -> Option<u32> {
 }
 
 /// Part of every key that the library keeps beside the key of a lock: its waiting clients and their wake-up list, and
-/// what later versions add. A lock that is tried has it behind the prefix: it is kept beside the lock without a name, which
-/// nobody has.
+/// what later versions add. The key of a lock that is tried has it right behind the prefix, because no lock has an empty
+/// name.
 const BESIDE: &str = ":redlatch:";
 
 /// Whether no name is valid with this prefix.

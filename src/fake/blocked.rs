@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::store::Store;
 use crate::wire::resp::{self, Reply};
 
-/// Those who listen, in the order in which they came. `C` tells their connections apart.
+/// The clients that listen, in the order in which they came. `C` tells their connections apart.
 pub(crate) struct Blocked<C> {
     listeners: VecDeque<Listener<C>>,
 }
@@ -53,7 +53,7 @@ impl<C: Copy + Eq> Blocked<C> {
         taken
     }
 
-    /// Who is woken by the command that was just executed. Each bell wakes those first who have listened for longest.
+    /// The clients that the last command has woken. Each bell first wakes the client that has listened longest.
     pub(crate) fn woken(&mut self, store: &mut Store, now: Duration) -> Vec<(C, Reply)> {
         let mut woken = Vec::new();
         if store.has_rung() {
@@ -67,7 +67,7 @@ impl<C: Copy + Eq> Blocked<C> {
         woken
     }
 
-    /// Those who have listened for as long as they wanted.
+    /// The clients whose time of listening is over.
     pub(crate) fn end(&mut self, now: Duration) -> Vec<C> {
         let mut ended = Vec::new();
         self.listeners.retain(|listener| {

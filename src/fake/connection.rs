@@ -171,7 +171,7 @@ mod tests {
         connection.is_ready(now, now)
     }
 
-    /// Whether the client is woken by a release, of which one is told.
+    /// Makes one release, and says whether it wakes the client.
     fn is_woken(node: &FakeNode, listener: &mut Box<dyn Transport>) -> bool {
         let mut other = connection(node);
         send(&mut other, &["EVAL", LOOK, "1", "job", "60000", "0"]);

@@ -87,7 +87,7 @@ enum Is {
     Loading,
     Open,
     InQuarantine,
-    /// It does not say what it is.
+    /// It answers, and hides its role and everything else.
     Mute,
 }
 
@@ -155,7 +155,7 @@ fn those_that_can_vote_less_the_quorum_are_the_failures_that_are_survived() {
         each_deployment(nodes, &mut |deployment| {
             let count = |is: Is| deployment.iter().filter(|other| **other == is).count();
             let marked = count(Is::Open) + count(Is::InQuarantine);
-            // Markers are nothing to who does not fence.
+            // Markers don't matter to a manager of the classic protocol.
             let voters = count(Is::Good) + count(Is::Shared).min(1) + marked + count(Is::Mute);
             let worth = if marked > 0 {
                 Severity::Notice
@@ -163,7 +163,7 @@ fn those_that_can_vote_less_the_quorum_are_the_failures_that_are_survived() {
                 Severity::Ok
             };
             seen.insert(assert_judged(deployment, None, voters, worth));
-            // One that does takes the vote of those whose marker is open, and of no other.
+            // A manager of the fenced protocol has the votes of nodes whose marker is open, and no others.
             let rules = rules();
             let voters = count(Is::Open);
             seen.insert(assert_judged(
@@ -209,7 +209,7 @@ fn assert_judged(deployment: &[Is], own: Option<&Rules>, voters: usize, well: Se
     said.to_owned()
 }
 
-/// Those of a manager that fences.
+/// The rules of a manager of the fenced protocol.
 pub(super) fn rules() -> Rules {
     Rules::new("", 5, Duration::from_hours(1), Duration::from_secs(36))
 }

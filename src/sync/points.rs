@@ -41,7 +41,7 @@ pub(crate) trait Scheduler {
 
     fn unlocked(&self, mutex: usize);
 
-    /// The coroutine that is running waits on this condition variable, until it says that it does no more.
+    /// Notes on which condition variable the running coroutine waits: none at the end of the wait.
     fn listen(&self, condvar: Option<usize>);
 
     fn notified(&self, condvar: usize);
@@ -88,7 +88,7 @@ pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
 pub(crate) struct MutexGuard<'m, T> {
     mutex: &'m Mutex<T>,
-    /// None while it is unlocked for a time, and after its end.
+    /// None while the guard has unlocked the mutex for a time, and at the end of its drop.
     inner: Option<parking_lot::MutexGuard<'m, T>>,
     line: &'static Location<'static>,
 }

@@ -68,7 +68,7 @@ fn a_token_is_granted_only_above_the_counter_and_the_opening() {
     for (open, counter, token, expected) in [
         (OPENED, now, now, "{STALE 1700000000000000}"),
         (OPENED, before, now, "OK"),
-        // The counter that a release of the latest token leaves is none of the future.
+        // The counter that the release of the latest possible token leaves is not taken for one of the future.
         (OPENED, "1700000000000001", now, "{STALE 1700000000000001}"),
         (OPENED, "1700000000000002", now, "{FUTURE 2}"),
         (OPENED, "17000000000000000", now, "{COUNTER 1}"),

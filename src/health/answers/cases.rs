@@ -68,7 +68,7 @@ fn a_server_that_answers_everything_is_known() {
         (Question::Time, Ok(Content::Time(NOW_US + 2_000))),
     ]);
     assert!(health.answers());
-    // The shortest, of the last question.
+    // The shortest one, which is that of the last question.
     assert_eq!(health.round_trip, Some(Duration::from_micros(166)));
     assert_eq!(health.role.as_deref(), Some("master"));
     assert_eq!(health.run_id.as_deref(), Some(RUN_ID));
@@ -96,7 +96,7 @@ fn a_master_without_a_run_id_is_known_by_its_replication_id_and_a_replica_is_not
     );
     assert_eq!(of("role:slave\r\nmaster_replid:ab\r\n"), None);
     assert_eq!(of("role:master\r\nmaster_replid:0000\r\n"), None);
-    // Its run_id could not be read, so it is not known that there is none.
+    // The run_id could not be read, so the master_replid must not take its place.
     let replication = text("role:master\r\nmaster_replid:ab\r\n");
     let unread = [(SERVER, unreadable()), (REPLICATION, replication)];
     assert_eq!(answers(&unread).run_id, None);

@@ -57,7 +57,7 @@ pub(super) fn asks() -> Step {
     fenced(TAKE, &["a"], "", (now(0), "86400000"))
 }
 
-/// Again, by one who has both, and whose proposal is too old by now.
+/// A repeated acquire by a client that has both locks, and whose proposal is stale by now.
 fn asks_for_its_own() -> Vec<Step> {
     let open = Word::Marker(true, "c1", Box::new(now(0)), "opened");
     let again = fenced(TAKE, &["a", "b"], "a", (now(-5), "86400000"));

@@ -23,7 +23,7 @@ impl Rules {
         }
     }
 
-    /// Just above what it has to be larger than, or just not; or of anybody's clock.
+    /// A token that is just above one of its bounds, at it, or below it; or a token of any clock.
     fn token(&self, dice: &mut Dice<'_>, lock: &str) -> Word {
         let near = dice.pick(&[1, 0, 2, -1]);
         let latest = self.quarantine * 1000;
@@ -33,7 +33,7 @@ impl Rules {
             7 => Word::Micros(Base::Open, near),
             8 => Word::Micros(Base::Now, latest - self.idle * 1000 + near),
             9 => Word::Micros(Base::Now, latest + near),
-            // That of the holder.
+            // The token of the holder.
             10 => Word::Micros(Base::Counter(lock.to_owned()), 0),
             _ => Word::Micros(
                 Base::Now,
@@ -42,7 +42,7 @@ impl Rules {
         }
     }
 
-    /// That of a release: of a holder, or of nobody, or unknown. The counter gets one more.
+    /// The counter that a release leaves: above the token of the holder, of any other token, or unknown.
     fn released(&self, dice: &mut Dice<'_>, lock: &str) -> Word {
         let near = dice.pick(&[0, -1, 1, -2]);
         let latest = self.quarantine * 1000;
@@ -58,7 +58,7 @@ impl Rules {
         }
     }
 
-    /// Mostly that of the holder.
+    /// Mostly the token of the holder.
     fn own_token(&self, dice: &mut Dice<'_>, lock: &str) -> Word {
         if dice.below(3) > 0 {
             return Word::Micros(Base::Counter(lock.to_owned()), 0);
@@ -70,7 +70,7 @@ impl Rules {
         self.quarantine.to_string().into()
     }
 
-    /// The arguments of a script, as far as all have them.
+    /// The arguments that all scripts have in common.
     fn words(&self, of_lock: [Word; 2], how: &'static str, token: Word) -> Vec<Word> {
         let idle = self.idle.to_string().into();
         let rules = [self.quarantine(), idle, MARKER.into(), self.config.into()];
@@ -82,7 +82,7 @@ impl Rules {
     }
 }
 
-/// With one that Lua can't compare.
+/// A time to live, and now and then a word that Lua can't compare.
 fn extension(dice: &mut Dice<'_>, lock: &str) -> Word {
     if dice.seldom(20) {
         "x".into()

@@ -52,7 +52,7 @@ pub(super) fn scene(dice: &mut Dice<'_>) -> Step {
     Step::Scene(plants)
 }
 
-/// Readers as they are, two of them perhaps to the same ms, and perhaps one that has died.
+/// One to three readers. Two may end in the same ms, and one may have ended already.
 fn readers(dice: &mut Dice<'_>) -> Plant {
     let ends = [60_000, 60_000, 20, 0, -1];
     let mut members = vec![(ONE.into(), Score::Later(60_000))];

@@ -20,7 +20,7 @@ pub(super) enum Step {
     Scan(&'static str, &'static str),
     /// Names that are in the way of a scan: long ones, and one that is too long.
     LongNames,
-    /// What is seldom there at the same time.
+    /// Several plants that random steps seldom make at the same time.
     Scene(Vec<Step>),
 }
 
@@ -30,11 +30,11 @@ pub(super) enum Plant {
     Nothing,
     Hash,
     Text(Word),
-    /// With their ends, in ms from now, or as a number.
+    /// Members with their scores.
     Sorted(Vec<(Word, Score)>),
     Set(Vec<&'static str>),
     List(usize),
-    /// So many readers.
+    /// This number of readers.
     Crowd(usize),
 }
 
@@ -96,7 +96,7 @@ pub(super) fn lock(dice: &mut Dice<'_>) -> &'static str {
     ])
 }
 
-/// Mostly that of the holder, or of a client.
+/// A value: mostly of the holder, or of a client.
 pub(super) fn value(dice: &mut Dice<'_>, lock: &str) -> Word {
     let kind = dice.weighted(&[(5, 0), (3, 1), (3, 2), (1, 3), (2, 4), (1, 5), (1, 6)]);
     match kind {
@@ -110,9 +110,9 @@ pub(super) fn value(dice: &mut Dice<'_>, lock: &str) -> Word {
     }
 }
 
-/// No token, or none of this crate: a digit too many, one that is none, nothing behind the right place. Some are as long as a
-/// value may be that a reply about another's key has in it, some just shorter or longer. The last one is longer than what
-/// is told of any value, and is cut in the middle of a character.
+/// A value that is not of this crate: a digit too many, a character that is no digit, nothing behind the token. Some are as long
+/// as the longest value that a reply has in it, some just shorter or longer. The last one is longer than what a reply tells of
+/// any value, so it is cut in the middle of a character.
 pub(super) fn odd_value(dice: &mut Dice<'_>) -> String {
     let fixed = [
         "",
@@ -130,7 +130,7 @@ pub(super) fn odd_value(dice: &mut Dice<'_>) -> String {
     }
 }
 
-/// In ms: as long as the key has, a ms more or less, or of any length.
+/// A time to live in ms: what the key has left, a ms more or less, or any other.
 pub(super) fn ttl(dice: &mut Dice<'_>, lock: &str) -> Word {
     let fixed = [
         "600000", "1200000", "3600000", "60000", "1000", "20", "5", "2", "1",
@@ -142,7 +142,7 @@ pub(super) fn ttl(dice: &mut Dice<'_>, lock: &str) -> Word {
     }
 }
 
-/// With some that no server takes, and others that it takes.
+/// A time to live, and now and then a number at the bounds of what a server takes, or beyond.
 fn odd_ttl(dice: &mut Dice<'_>, lock: &str) -> Word {
     let odd = [
         "0",
@@ -160,7 +160,7 @@ fn odd_ttl(dice: &mut Dice<'_>, lock: &str) -> Word {
     }
 }
 
-/// With some that Lua alone takes for numbers.
+/// A time to live, and now and then a text that Lua takes for a number, and Redis does not.
 fn odder_ttl(dice: &mut Dice<'_>, lock: &str) -> Word {
     let odd = [
         "05",
@@ -213,7 +213,7 @@ fn of_one(dice: &mut Dice<'_>) -> Step {
         ]),
         "GET" => Step::Command(vec!["GET".into(), lock.into()]),
         "release" => eval(DROP, &key, release(dice, value)),
-        // No rest is shorter, and Redis deletes a key with such a time.
+        // A rest of zero would be a release.
         "rest" => eval(DROP, &key, vec![value, rest(dice)]),
         KEEP => eval(KEEP, &key, vec![value, ttl]),
         PASS => {
@@ -326,7 +326,7 @@ fn look(dice: &mut Dice<'_>) -> Step {
     }
 }
 
-/// To the end of a key or of a reader, a ms before, or later.
+/// Time passes: until a key or a reader ends, a ms more or less, or for any other span.
 fn later(dice: &mut Dice<'_>) -> Step {
     let lock = lock(dice);
     let keys = [lock.to_owned(), counter(lock), intent(lock), waiting(lock)];

@@ -22,7 +22,7 @@ pub(super) const TWO: &str =
     "2222222222222222222222222222222222222222 web-3 since=2026-11-22T05:52:53Z";
 pub(super) const THREE: &str = "33333333333333333333333333333333333333aF";
 
-/// Random numbers, from which a step is read; where they end, with the first of everything.
+/// Random numbers, from which a step is read. Behind the last number, all are zero.
 pub(super) struct Dice<'n> {
     numbers: std::slice::Iter<'n, u16>,
 }
@@ -42,7 +42,7 @@ impl<'n> Dice<'n> {
         list[self.below(list.len())].clone()
     }
 
-    /// Once in so many times.
+    /// True once in this number of calls.
     pub(super) fn seldom(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
@@ -63,7 +63,7 @@ impl<'n> Dice<'n> {
 #[derive(Clone)]
 pub(super) enum Word {
     Text(String),
-    /// The value under a key; where there is none, that of a client.
+    /// The value under a key; where there is no key, the value of a client.
     Value(String),
     /// The value of the reader at this place, from the one that ends first.
     Reader(String, usize),
