@@ -10,7 +10,7 @@ impl State {
             return;
         };
         if let [_, asked @ Reply::Array(_)] = items.as_slice() {
-            // That of a pass.
+            // The token of a pass.
             return self.count_answer(asked);
         }
         match items.first() {

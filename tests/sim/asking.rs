@@ -15,14 +15,14 @@ use crate::guard::LockGuard;
 use crate::quorum;
 
 impl State {
-    /// The task that is running begins to ask for a lock with this token.
+    /// The running task begins to ask for a lock with this token.
     pub(super) fn asks_with(&mut self, token: String) {
         let task = self.task();
         self.tasks[task].is_leader = false;
         self.witness.made_by.insert(token, task);
     }
 
-    /// The task that is running writes these commands, all of which or the first get through.
+    /// The running task writes these commands. All of them get through, or the first ones.
     pub(super) fn writes(&mut self, id: usize, messages: &[Message]) {
         let (client, node) = {
             let connection = &self.network.connections[id];
@@ -96,7 +96,7 @@ impl State {
             }
         }
         let is_of_a_heal = self.may_be_of_a_heal(node, message);
-        // What was undone before the lock was had is undone again where the connection broke.
+        // An undo from before the guard was returned goes again where its connection broke.
         let released = message.releases().filter(|_| message.verb != Verb::Rest);
         let told = released.map(|token| (node, token.clone()));
         let is_repeated = told.is_some_and(|told| !self.witness.undone.insert(told));
@@ -113,7 +113,7 @@ impl State {
         self.is_keeping(self.client()) && self.witness.healed.contains(&told)
     }
 
-    /// A guard is returned to whoever asked for its lock. Returns when the attempt began that got it.
+    /// A guard is returned to the task that asked for its lock. Returns when the attempt began that got it.
     pub(super) fn begins(
         &mut self,
         (client, on): (usize, &Access),
@@ -149,7 +149,7 @@ impl State {
 }
 
 impl World {
-    /// Calls for a lock, of which the witness knows meanwhile.
+    /// Calls for a lock. The witness knows of the call until it ends.
     pub(super) fn while_asking<T: Ends>(
         &self,
         on: &Access,
@@ -172,7 +172,7 @@ impl World {
         result
     }
 
-    /// Calls what may panic in the middle; none if it did.
+    /// Makes a call that may panic in the middle. None if it did.
     pub(super) fn despite_death<T>(&self, call: impl FnOnce() -> T) -> Option<T> {
         let may_die = |is_so| {
             let mut state = self.state();
@@ -192,7 +192,7 @@ impl World {
         if !state.tasks[task].may_die || state.is_over || !state.is_unlucky(chance) {
             return;
         }
-        // Not again while it unwinds.
+        // A second panic while a thread unwinds would abort.
         state.tasks[task].may_die = false;
         let client = state.client();
         state.note(|| format!("c{client} panics"));

@@ -7,7 +7,7 @@ use super::wire::Message;
 use super::world::State;
 use crate::wire::resp::Reply;
 
-/// A server that has nothing else to do looks ten times a second whose time is over.
+/// A server that is idle looks ten times a second for clients whose time is over.
 const TICK: Nanos = 100 * MILLI;
 
 impl State {
@@ -48,7 +48,7 @@ impl State {
         self.reply(id, reply);
     }
 
-    /// The node has executed a command: who is woken by that.
+    /// The node has executed a command, which may wake clients.
     pub(super) fn rings(&mut self, node: usize) {
         for (id, reply) in self.nodes[node].woken(self.now) {
             self.count("woken by the bell");
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    /// The node looks who has listened for long enough.
+    /// The node looks for clients whose time of listening is over.
     pub(super) fn unblock(&mut self, node: usize) {
         for id in self.nodes[node].no_longer_listen(self.now) {
             self.count("listened in vain");
@@ -77,7 +77,7 @@ impl State {
         }
     }
 
-    /// The client has closed its end. The node learns that later, or never, and rings for nobody until then.
+    /// The client has closed its end. Until the node learns of that, if ever, it may ring for nobody.
     pub(super) fn closes(&mut self, id: usize) {
         let connection = &mut self.network.connections[id];
         connection.is_closed = true;

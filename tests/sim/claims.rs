@@ -16,7 +16,7 @@ use crate::LossCause;
 use crate::guard::LockGuard;
 use crate::lease::LeaseWatch;
 
-/// What a guard begins with that is returned.
+/// What is known of a guard when it is returned.
 struct Beginning {
     /// Since when nobody else has had the lock.
     began: Nanos,
@@ -26,7 +26,7 @@ struct Beginning {
 /// A guard, and until which true time it says to be valid.
 pub(crate) struct Claim {
     pub(super) id: u64,
-    /// By which the judge of histories knows it.
+    /// Its number in the history.
     pub(super) hold: Call,
     pub(super) client: usize,
     pub(super) on: Access,
@@ -34,17 +34,17 @@ pub(crate) struct Claim {
     /// Since when this lock is out, by this guard or by those that it was adopted from.
     pub(super) since: Nanos,
     pub(super) until: Nanos,
-    /// What that was before it changed last.
+    /// Its value before the last change.
     pub(super) former: Nanos,
     /// The same as the guard has it: by its client's clock, and zero when the lock is lost.
     deadline: Nanos,
-    /// What that was before it was lost.
+    /// Its value before the loss.
     pub(super) last: Nanos,
-    /// By when the attempt that got it had begun, or by when it was adopted.
+    /// The latest time at which the attempt that got it may have begun, or the adoption.
     got: Nanos,
     /// When the time that it has now was asked for, or before.
     pub(super) asked: Nanos,
-    /// When more was asked for since.
+    /// When an extension was asked for since then.
     pub(super) asks: Option<Nanos>,
     /// When it has to end, whatever happens.
     limit: Option<Nanos>,
@@ -88,7 +88,7 @@ impl State {
         let may_end_sooner = claim.may_end_sooner;
         let clock = self.clients[client].clock;
         let shown = clock.shows(now);
-        // What is lost, or was given a limit that has passed, has ended before, or ends now.
+        // A lock that is lost, or has reached its limit, has ended before or ends now.
         let until = if deadline <= shown {
             old.min(now)
         } else {
@@ -189,7 +189,7 @@ impl State {
             deadline,
             last: deadline,
             got: began,
-            // What one before has had since is not known any more.
+            // Since when an earlier guard has had the lock is not known any more.
             asked: self.witness.began(guard.token()).min(began),
             asks: None,
             limit: None,
@@ -236,7 +236,7 @@ impl World {
             return;
         };
         state.witness.handed.remove(guard.token());
-        // What its former client was told is another story.
+        // What its former client was told does not concern this one.
         state.witness.told.remove(&handed.id);
         state.witness.unlocked.remove(&handed.id);
         let (on, since) = (&claim.on, claim.since);
@@ -263,7 +263,7 @@ impl World {
         result
     }
 
-    /// What was given a limit that had passed has ended, and nothing that is said of it later is too early.
+    /// The lock was given a limit that had passed, so it has ended. No loss that is told from now on is too early.
     fn has_ended_by_its_limit(&self, id: u64) {
         let watch = self.state().claim(id).map(|claim| claim.watch.clone());
         let said = watch.and_then(|watch| self.as_witness(|| watch.wait_lost(Duration::ZERO)));
@@ -308,7 +308,7 @@ impl World {
             return;
         };
         let mut state = self.state();
-        // What was renewed in the background meanwhile has been seen at the end of that step.
+        // A renewal in the background was noticed at the end of its step.
         let claim = state.witness.guards.iter().find(|claim| claim.id == id);
         let is_longer = claim.is_some_and(|c| c.watch.deadline().as_nanos() > c.deadline);
         state.require(!is_longer, || {

@@ -35,12 +35,12 @@ pub(crate) struct Worker {
     pub(super) rng: fastrand::Rng,
     /// How many locks it has.
     pub(super) depth: usize,
-    /// The locks of programs that ended without a word.
+    /// The locks that this worker has forgotten, as a program does that dies.
     abandoned: Vec<LockGuard>,
 }
 
 impl Worker {
-    /// The workers of client `id`, with a manager of theirs.
+    /// The workers of client `id`, which share a manager.
     pub(crate) fn of_client(world: &Arc<World>, plan: &Plan, id: usize) -> Vec<Self> {
         let nodes = (0..plan.nodes).map(|node| {
             let dialer: Box<dyn Connect> = Box::new(Dialer {
@@ -109,7 +109,7 @@ impl Worker {
         self.world.assemble();
         self.leaves_nothing_in_the_process();
         self.count_queued();
-        // Now nothing gets through any more.
+        // From now on no message gets through.
         self.abandoned.clear();
     }
 
@@ -186,7 +186,7 @@ impl Worker {
         }
     }
 
-    /// What others are told of this worker as a holder.
+    /// The label that others see of this worker's locks.
     fn label(&self) -> Option<String> {
         let (id, number) = (self.id, self.number);
         match self.plan.labels[id] {
@@ -202,7 +202,7 @@ impl Worker {
         self.label().filter(|_| is_named)
     }
 
-    /// Nobody else is named as the holder of what this worker was given, also where another thread has handed it over.
+    /// The holder of this worker's lock has the worker's own name, also where another thread has passed the lock on.
     fn is_named_as(&self, guard: &LockGuard) {
         let named = guard
             .watch()
@@ -225,11 +225,11 @@ impl Worker {
         self.depth += 1;
         let ttl = self.ttl();
         for _ in 0..self.rng.usize(0..=3) {
-            // When the storm is over, it goes home.
+            // When the storm is over, the worker ends its section.
             if !self.is_stormy() {
                 break;
             }
-            // A race with a loss needs one that is told.
+            // A race with a loss needs a hook.
             let hooks = if self.plan.preemption.is_some() { 2 } else { 1 };
             if self.rng.u8(0..3) < hooks {
                 self.world.hook(claim, self.id, &guard);
@@ -251,7 +251,7 @@ impl Worker {
         }
         self.depth -= 1;
         match self.rng.u8(0..10) {
-            // One that is kept would be for ever.
+            // A kept lock would never end.
             0 if !self.plan.lossless && keeping.is_none() => {
                 self.world.state().clients[self.id].abandoned += guard.names().len();
                 self.abandoned.push(guard);
@@ -315,12 +315,12 @@ impl Worker {
         result.is_ok()
     }
 
-    /// Everything has been well for a while: a free lock is to be had, and nothing is left behind.
+    /// Nothing has gone wrong for a while: this worker must get a free lock, and leave nothing behind.
     fn work_in_calm_weather(&mut self) {
         let resource = self.rng.usize(0..self.plan.resources);
         let longest = Duration::from_nanos(self.plan.longest_ttl());
         let second = Duration::from_secs(1);
-        // With the fenced protocol there is none above the longest.
+        // The fenced protocol refuses a ttl above the longest one.
         let ttl = if self.plan.rules().is_some() {
             longest
         } else {

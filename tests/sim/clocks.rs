@@ -1,6 +1,6 @@
 //! The time of a run, and clocks that go too fast or too slow by it.
 
-/// Nanoseconds: of the run's own, true time where nothing else is said.
+/// Nanoseconds. If nothing else is said, they are of the true time of the run.
 pub(crate) type Nanos = u64;
 
 pub(crate) const MICRO: Nanos = 1_000;

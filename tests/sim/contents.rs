@@ -6,7 +6,7 @@ use std::time::Duration;
 /// What is under a key, as far as it has not expired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contents {
-    /// The holder's, or those of all readers.
+    /// The entry of the holder, or the entries of all readers.
     entries: Vec<Entry>,
     /// When the key expires, by the node's clock.
     until: Duration,
@@ -34,7 +34,7 @@ pub(crate) struct Entry {
 pub(crate) struct Own<'a> {
     /// The token that it has.
     pub(crate) token: &'a str,
-    /// The token of the lock that ends with it.
+    /// The token of the lock that the command ends, too.
     pub(crate) ends: Option<&'a str>,
 }
 
@@ -72,7 +72,7 @@ impl Contents {
         self.entry(token).is_some()
     }
 
-    /// What a command has done that it must not do, when this has become of what was there before.
+    /// What a command has done that it must not do, if it has turned the content `before` into this one.
     pub(crate) fn wrong_since(&self, before: &Self, own: Own<'_>) -> Option<&'static str> {
         let is_own = |entry: &&Entry| entry.token == own.token || own.ends == Some(&*entry.token);
         let others = before.entries.iter().filter(|entry| !is_own(entry));

@@ -29,7 +29,7 @@ impl Plan {
 }
 
 impl State {
-    /// Counts what came of too few connections.
+    /// Counts the calls that found no connection.
     pub(super) fn counts_what_is_short(&mut self, error: &Error) {
         let (Error::Unavailable { nodes, .. } | Error::Held { nodes, .. }) = error else {
             return;

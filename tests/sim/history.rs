@@ -23,7 +23,7 @@ const SEMAPHORE: u32 = 0;
 pub(crate) struct Record {
     history: History,
     checker: Checker,
-    /// The call that each task waits for.
+    /// For each task, the call that it waits for.
     asking: HashMap<usize, Call>,
     violation: Option<Violation>,
 }
@@ -34,7 +34,7 @@ impl Record {
         let assumed = Assumed {
             nodes_forget: plan.nodes_forget(),
             permits: permits.map(|permits| (SEMAPHORE, permits.agreed)).collect(),
-            // By the client's own clock.
+            // As the client's own clock measures it.
             notice: NOTICE + NOTICE / 100,
             // A thread that stops after its last look at the clock returns a guard too late.
             is_exact: !plan.may_stop_after_a_look(),
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// The run has come to its end.
+    /// The run has ended.
     pub(super) fn all_calls_have_ended(&mut self) {
         let before = self.record.checker.violations().len();
         self.record.checker.ends(self.now);
@@ -173,7 +173,7 @@ impl State {
         }
     }
 
-    /// The task that is running begins to call for a lock.
+    /// The running task begins to call for a lock.
     pub(super) fn records_call(&mut self, on: &Access, ttl: Option<Nanos>, adopts: Option<&Lease>) {
         let (call, task) = (self.record.history.new_call(), self.task());
         let (who, on) = (self.who(), self.on(on));
@@ -191,7 +191,7 @@ impl State {
         });
     }
 
-    /// The task that is running has got no guard.
+    /// The running task has got no guard.
     pub(super) fn records_failure(&mut self, why: Why) {
         let task = self.task();
         if let Some(call) = self.record.asking.remove(&task) {
@@ -261,7 +261,7 @@ impl State {
         self.records(what);
     }
 
-    /// Counts those who have something together, as they may.
+    /// Counts the guards that share something, as they may.
     pub(super) fn counts_company(&mut self, id: u64) {
         let now = self.now;
         let valid = self.witness.guards.iter().filter(|claim| claim.until > now);

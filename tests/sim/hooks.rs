@@ -11,7 +11,7 @@ use crate::guard::LockGuard;
 /// What is to be called when a lock is lost.
 pub(crate) struct Hook {
     client: usize,
-    /// The number of the claim.
+    /// The number of the guard's claim.
     claim: u64,
     /// When it was registered.
     since: Nanos,
@@ -65,7 +65,7 @@ impl State {
         hook.was_called = true;
         self.is_told(claim, name(cause));
         self.note(|| format!("c{client} is told of its loss: {cause}"));
-        // A thread that stops with a hook in its hands calls it later.
+        // A thread that has taken a hook out and then stops calls it later.
         if is_over && self.plan.preemption.is_none() {
             self.fail(format!(
                 "c{client} was told of the loss of a lock that it had given back: {cause}"
@@ -145,7 +145,7 @@ impl State {
     }
 }
 
-/// What the tally calls a loss.
+/// The name of a loss in the tally.
 pub(super) fn name(cause: &LossCause) -> &'static str {
     match cause {
         LossCause::Expired { .. } => "lost: expired",

@@ -37,7 +37,7 @@ impl Plan {
         plan.weather.tail = 0;
         (plan.weather.lost_request, plan.weather.lost_reply) = (0, 0);
         (plan.weather.stuck, plan.weather.stumble, plan.weather.pause) = (0, 0, 0);
-        // Over days, rates would take the clocks apart.
+        // Over days, different rates would drive the clocks apart.
         plan.node_rates.fill(0);
         plan.client_rates.fill(0);
         let (longest, idle) = (plan.longest_ttl(), nanos(FENCE_IDLE));
@@ -102,7 +102,7 @@ impl Worker {
 }
 
 impl State {
-    /// All that is under way, and all who wait for it, are later by this.
+    /// Puts off by this span all that is under way, and all waits.
     pub(super) fn stands_still_for(&mut self, by: Nanos) {
         let began = self.now;
         self.now += by;

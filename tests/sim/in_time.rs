@@ -21,7 +21,7 @@ impl Plan {
 }
 
 impl World {
-    /// Calls for a lock, of which the witness knows meanwhile, and which takes so long at most.
+    /// Calls for a lock. The witness demands that the call ends within this time.
     pub(super) fn while_asking_for<T: Ends>(
         &self,
         on: &Access,

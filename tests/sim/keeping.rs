@@ -107,7 +107,7 @@ impl Worker {
         self.world.says_the_same(self.id, guard);
     }
 
-    /// A lock of which that was told is not held any more, by any word.
+    /// After a loss was told, nothing may say that the lock is held.
     fn is_lost(&self, claim: u64, guard: &LockGuard) {
         let left = self.world.as_witness(|| guard.remaining());
         self.world.look_now();
@@ -119,7 +119,7 @@ impl Worker {
         }
     }
 
-    /// The guard of a claim has been given back, and whoever watches it can see that.
+    /// The guard of a claim has been given back, and each watch of it says so.
     pub(super) fn is_over(&self, returned: &mut Returned, watch: &LeaseWatch) {
         self.world.has_given_back(returned);
         let left = self.world.as_witness(|| watch.remaining());

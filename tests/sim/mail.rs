@@ -67,7 +67,7 @@ impl Worker {
         state.mail.push(Mail { text, handed, from });
     }
 
-    /// As an operator does it. The token stands for the value, whatever label that has.
+    /// Releases a lock by its token alone, as an operator does.
     fn release_by_token(&self, lease: &Lease) {
         let began = self.world.state().now;
         let result = self.manager.release(lease.resource(), lease.token());
@@ -160,7 +160,7 @@ impl Worker {
         }
     }
 
-    /// Mostly the one that came last.
+    /// Takes a lease out of the mail, mostly the last one.
     fn take_mail(&mut self) -> Option<Mail> {
         let mail = &mut self.world.state().mail;
         let last = mail.len().checked_sub(1)?;

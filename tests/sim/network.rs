@@ -201,7 +201,7 @@ impl State {
         let connection = &self.network.connections[id];
         let node = &mut self.nodes[connection.node];
         if node.is_down() || node.life != connection.life {
-            // The node's machine knows no such connection, and says so.
+            // The node's machine does not know the connection, and answers with a reset.
             let (client, node) = (connection.client, connection.node);
             if self.partition(client, node).is_none() {
                 let at = self.now + self.delay();
@@ -268,7 +268,7 @@ impl State {
         }
     }
 
-    /// All connections of a node end, and its machine says so to whom it can.
+    /// All connections of a node end. Clients that it can reach are told.
     pub(crate) fn disconnect(&mut self, node: usize) {
         for id in std::mem::take(&mut self.network.open[node]) {
             let client = self.network.connections[id].client;
@@ -278,7 +278,7 @@ impl State {
                 None => self.now,
             };
             let mut at = at + self.delay();
-            // Behind what the node has sent before, or in its place.
+            // The end comes behind what the node has sent, or in place of it.
             if self.rng.bool() {
                 at = at.max(self.network.connections[id].back.arrival + 1);
             }

@@ -186,13 +186,13 @@ impl Node {
         (reply, self.clock.when(nanos(until)))
     }
 
-    /// Whose connections are woken by the command that was just executed.
+    /// The connections of the clients that the last command has woken.
     pub(super) fn woken(&mut self, now: Nanos) -> Vec<(usize, Reply)> {
         let time = self.time(now);
         self.blocked.woken(&mut self.store, time)
     }
 
-    /// Whose time is over, if the process runs.
+    /// The clients whose time of listening is over, if the process runs.
     pub(super) fn no_longer_listen(&mut self, now: Nanos) -> Vec<usize> {
         if self.is_hung() {
             return Vec::new();

@@ -60,7 +60,7 @@ pub(crate) enum Labels {
     Thread,
 }
 
-/// How messages fare while there is trouble.
+/// What happens to messages while there is trouble.
 #[derive(Clone, Debug)]
 pub(crate) struct Weather {
     /// The usual time of a message on its way.
@@ -97,16 +97,16 @@ pub(crate) struct Plan {
     pub(crate) fenced: Vec<bool>,
     /// Whether the nodes are new, so that clients open them.
     pub(crate) is_new: bool,
-    /// Of the pools of connections, if there is less room than the threads need.
+    /// The size of the pools, if they are smaller than the threads need.
     pub(crate) pool_size: Option<u32>,
     /// How likely a connection behaves at a moment as only one with TLS does, in a million; never if it is zero.
     pub(crate) sealed: u32,
     /// Whose labels the locks of each client have.
     pub(crate) labels: Vec<Labels>,
     pub(crate) resources: usize,
-    /// If they are the slots of a semaphore.
+    /// Set if the resources are the slots of a semaphore.
     pub(crate) permits: Option<Permits>,
-    /// If they are not only locked.
+    /// Set if the resources are also read, or wanted together.
     pub(crate) sharing: Option<Sharing>,
     pub(crate) workload: Workload,
     pub(crate) ttls: Vec<Duration>,

@@ -44,7 +44,7 @@ pub(crate) struct Client {
 struct Thread {
     /// The task that is this thread.
     task: usize,
-    /// What is due on it.
+    /// The jobs that are due on it.
     jobs: VecDeque<Job>,
     is_idle: bool,
 }
@@ -67,13 +67,13 @@ impl Client {
         }
     }
 
-    /// It or one of its threads stands still for this time.
+    /// The process, or one of its threads, stands still for this time.
     pub(super) fn stands_still(&mut self, span: Range<Nanos>) {
         self.stood += span.end.saturating_sub(span.start);
         self.stills.push(span);
     }
 
-    /// What stands still goes on earlier than was planned.
+    /// A thread that stands still goes on earlier than was planned.
     fn goes_on(&mut self, planned: &Range<Nanos>, now: Nanos) {
         let still = self.stills.iter_mut().rev().find(|still| *still == planned);
         if let Some(still) = still.filter(|still| now < still.end) {
@@ -258,7 +258,7 @@ pub(super) struct Nap {
 pub(crate) struct ClientTime {
     pub(crate) world: Arc<World>,
     pub(crate) client: usize,
-    /// Where what is scheduled runs.
+    /// Which background thread runs scheduled jobs.
     pub(crate) thread: usize,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Rest {
     until: Nanos,
     /// When the validity of the guard would have ended.
     valid_until: Nanos,
-    /// Where it has begun: the place of each resource among those of the guard, and the node.
+    /// Where the rest has begun: the place of the resource among those of the guard, and the node.
     begun: HashSet<(usize, usize)>,
 }
 
@@ -156,7 +156,7 @@ impl State {
             return;
         }
         if is_of_a_heal {
-            // The rest is on the other nodes.
+            // The lock rests on the other nodes.
             return;
         }
         // A thread may stop within the release, until the lock is lost. It is lost a notice before its end, for hooks.

@@ -10,7 +10,7 @@ use super::world::World;
 pub(crate) struct Returned {
     pub(super) id: u64,
     pub(super) claim: Option<Last>,
-    /// By which the judge knows it.
+    /// Its number in the history.
     hold: Option<Call>,
 }
 
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// This was said of a guard that has ended.
+    /// A guard has ended, and `says` is what its end has said.
     pub(crate) fn ends(&self, returned: &Returned, says: Says) {
         if let Some(hold) = returned.hold {
             self.state().records(What::Released { hold, says });

@@ -21,7 +21,7 @@ const LONGEST_WAIT_TO_WRITE: Duration = Duration::from_millis(300);
 /// of a run may be as late as a turn is long, and that more than once.
 const LONGEST_WAIT_TO_READ: Duration = Duration::from_secs(1);
 
-/// Of the resource that all want. A writer of several resources wants others before it.
+/// The number of the resource that all want. A writer of several resources also wants those before it.
 fn stream(plan: &Plan) -> usize {
     plan.resources - 1
 }
@@ -29,7 +29,7 @@ fn stream(plan: &Plan) -> usize {
 /// What clients do while the storm lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workload {
-    /// What each worker draws.
+    /// Each worker draws what it does.
     Drawn,
     /// One writes now and then, and all others read without a pause.
     Stream,

@@ -11,7 +11,7 @@ pub(crate) struct Message {
     pub(crate) verb: Verb,
     pub(crate) keys: Vec<String>,
     pub(crate) token: String,
-    /// Of the lock that is given back with it, if it is a pass.
+    /// The token of the lock that a pass gives back.
     pub(crate) released: Option<String>,
     pub(crate) ttl: String,
 }
@@ -27,7 +27,7 @@ pub(crate) enum Verb {
     /// A release, and the acquire of the next thread.
     Pass,
     Inspect,
-    /// A look of one who waits.
+    /// A look of a client that waits.
     Look,
     /// Waits until a bell rings.
     Listen,

@@ -19,9 +19,9 @@ pub(crate) struct Witness {
     /// The guards that are out, whether their leases have ended or not.
     pub(super) guards: Vec<Claim>,
     pub(super) next: u64,
-    /// What is to be called when a lock is lost.
+    /// The hooks for losses.
     pub(super) hooks: Vec<Hook>,
-    /// Of which claims their clients were told a loss, and what `unlock` said of them.
+    /// The claims whose clients were told of a loss, and what `unlock` said of them.
     pub(super) told: HashMap<u64, &'static str>,
     pub(super) unlocked: HashMap<u64, &'static str>,
     /// The tokens of the leases that nobody has adopted.
@@ -60,13 +60,13 @@ pub(crate) type Tally = BTreeMap<&'static str, u64>;
 
 pub(super) struct Token {
     number: usize,
-    /// Who made it, or had its lock last.
+    /// The task that made the attempt, or had its lock last.
     pub(super) task: usize,
     /// Whether a guard with it was returned.
     pub(super) is_returned: bool,
     /// Whether its lock was extended, perhaps before a thread that stops returned its guard.
     pub(super) is_extended: bool,
-    /// Whether another thread has asked for the one that is to have it.
+    /// Whether another thread has made the attempt, for the thread that gets the lock.
     is_passed: bool,
     /// When it was first sent.
     since: Nanos,
@@ -75,7 +75,7 @@ pub(super) struct Token {
     asked: u32,
 }
 
-/// No reply comes sooner.
+/// The shortest time from a command to its reply.
 const SHORTEST_ROUND_TRIP: Nanos = 2 * SHORTEST_DELAY;
 
 /// The name of a resource, and its key.

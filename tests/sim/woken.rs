@@ -20,10 +20,10 @@ const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 /// A lock is free for longer only where nobody is woken: who has been woken three times in vain does not listen for a while.
 const LONGEST_FREE: Nanos = 200 * MILLI;
 
-/// What is counted then.
+/// The name of such a case in the tally.
 const BY_TIMER: &str = "a free lock that somebody got by its timer alone";
 
-/// Of the resource that all want.
+/// The number of the resource that all want.
 const WANTED: usize = 0;
 
 impl Plan {

@@ -19,7 +19,7 @@ use super::queue::{Event, Queue};
 use super::trace::Trace;
 use super::witness::Witness;
 
-/// No run needs near as many.
+/// More events than any run has.
 const MOST_EVENTS: u64 = 20_000_000;
 
 pub(crate) struct World {
@@ -47,7 +47,7 @@ pub(crate) struct State {
     queue: Queue,
     pub(super) tasks: Vec<Task>,
     current: usize,
-    /// The tasks that wait for all workers to have come as far.
+    /// The tasks that wait for the other workers to come to the same phase.
     assembled: Vec<usize>,
     phase: Phase,
 }
@@ -124,7 +124,7 @@ impl World {
         self.state.try_lock()
     }
 
-    /// Goes on until a task has to run, and returns it; none when the run has ended.
+    /// Plays events until a task has to run, and returns the task. None when the run has ended.
     pub(crate) fn advance(&self) -> Option<usize> {
         let mut state = self.state.lock();
         state.look_at_claims();
@@ -206,7 +206,7 @@ impl World {
         self.block(until, None);
     }
 
-    /// Looks at something without any time passing.
+    /// Looks at something while no time passes.
     pub(crate) fn as_witness<T>(&self, look: impl FnOnce() -> T) -> T {
         self.state.lock().is_witness = true;
         let seen = look();
@@ -214,7 +214,7 @@ impl World {
         seen
     }
 
-    /// Waits until all workers have come as far.
+    /// Waits until all workers have come to this phase.
     pub(crate) fn assemble(&self) {
         let mut state = self.state.lock();
         let task = state.current;
