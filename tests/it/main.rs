@@ -269,6 +269,7 @@ mod house {
     mod locks;
     #[cfg(target_os = "linux")]
     mod packaging;
+    mod pages;
     mod paths;
     mod rooms;
     pub(crate) mod tidy;
