@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::claim::{Fence, Resource};
 use crate::clock::{Clock, Timestamp};
 use crate::error::Error;
@@ -19,6 +21,16 @@ mod owner;
 
 pub(crate) use self::options::Options;
 pub(crate) use self::owner::Owner;
+
+/// Some of the nodes, by their places in the canonical order.
+pub(crate) type Places = SmallVec<[usize; 5]>;
+
+/// The places of the nodes of which that is true. There is one item for each node, in the canonical order.
+pub(crate) fn places<T>(nodes: &[T], is_meant: impl Fn(&T) -> bool) -> Places {
+    let nodes = nodes.iter().enumerate();
+    let meant = nodes.filter(|(_, node)| is_meant(node));
+    meant.map(|(place, _)| place).collect()
+}
 
 /// The nodes that vote together.
 pub(crate) struct Cluster {
@@ -55,6 +67,21 @@ impl Cluster {
         &self,
     ) -> impl DoubleEndedIterator<Item = &Node> + ExactSizeIterator + Clone {
         self.nodes.iter().map(AsRef::as_ref)
+    }
+
+    /// All nodes, and whether each is one of these.
+    pub(crate) fn asking<'c>(
+        &'c self,
+        places: &'c [usize],
+    ) -> impl Iterator<Item = (&'c Node, bool)> + Clone {
+        let nodes = self.each().enumerate();
+        nodes.map(|(place, node)| (node, places.contains(&place)))
+    }
+
+    /// Those of these nodes of which that is true.
+    pub(crate) fn only(&self, of: &[usize], is_meant: impl Fn(&Node) -> bool) -> Places {
+        let meant = |place: &usize| self.nodes.get(*place).is_some_and(|node| is_meant(node));
+        of.iter().copied().filter(meant).collect()
     }
 
     /// Whether this is the child of a fork, where no mutex may be taken.

@@ -3,20 +3,22 @@
 use std::time::{Duration, SystemTime};
 
 #[cfg(test)]
+mod heals;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod sequences;
-#[cfg(test)]
-mod standings;
 pub(crate) mod state;
 mod text;
 pub(crate) mod votes;
 mod watch;
 
+use self::state::nodes::NodeState;
 pub use self::watch::LeaseWatch;
 use crate::claim::{Claim, Kind};
 use crate::clock::{Clock, Timestamp};
 use crate::fencing::FencingToken;
+use crate::node::Trace;
 use crate::sync::{self, Condvar, MutexGuard};
 use crate::value::Value;
 
@@ -53,9 +55,9 @@ pub struct Lease {
     kind: Kind,
     value: Value,
     fencing: Option<FencingToken>,
-    /// For each node in the canonical order, whether it may have the key of this lock. A release may be on its way to
-    /// the other nodes, so their answers don't count.
-    may_have_key: Box<[bool]>,
+    /// What the lock may have left on each node, in the canonical order: the key, or an undo, which may be on its way, so the node
+    /// does not count.
+    traces: Box<[Trace]>,
     /// When the validity ends by the wall clock, in milliseconds since the Unix epoch.
     expires_ms: u64,
     /// Until when the lock has to rest if it is given back before, by the wall clock in milliseconds.
@@ -67,17 +69,25 @@ impl Lease {
     /// after it if it is given back before.
     pub(crate) fn of(
         claim: &Claim,
-        may_have_key: Box<[bool]>,
+        nodes: &[NodeState],
         expires: Duration,
         rests_until: Option<Duration>,
     ) -> Self {
+        // A node that is being healed does not count: the heal is undone when its reply comes.
+        let trace = |node: &NodeState| {
+            if node.counts() {
+                Trace::Possible
+            } else {
+                Trace::Undone
+            }
+        };
         let whole_ms = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         Self {
             resource: String::from(&*claim.resource.name),
             kind: claim.resource.kind.clone(),
             value: claim.value.clone(),
             fencing: claim.token(),
-            may_have_key,
+            traces: nodes.iter().map(trace).collect(),
             expires_ms: whole_ms(expires),
             // Rounded up, so that the rest is not too short.
             rests_until_ms: rests_until.map(|until| whole_ms(until).saturating_add(1)),
@@ -211,8 +221,8 @@ impl Lease {
         &self.value
     }
 
-    pub(crate) fn may_have_key(&self) -> &[bool] {
-        &self.may_have_key
+    pub(crate) fn traces(&self) -> &[Trace] {
+        &self.traces
     }
 }
 

@@ -23,3 +23,9 @@ pub(crate) struct Won {
     /// Until when the lock has to rest if it is given back before, if it has a minimum.
     pub(crate) rests_until: Option<Timestamp>,
 }
+
+/// The answers of the nodes that were asked, each with the place of its node.
+fn answered<T>(answers: impl IntoIterator<Item = Option<T>>) -> impl Iterator<Item = (usize, T)> {
+    let answers = answers.into_iter().enumerate();
+    answers.filter_map(|(place, answer)| Some((place, answer?)))
+}

@@ -34,11 +34,11 @@ pub(crate) fn is_ruled_out(nodes: usize, against: usize) -> bool {
     nodes.saturating_sub(against) < quorum(nodes)
 }
 
-/// For how long a majority of `nodes` nodes will have a key, if some nodes have it for these times: until the quorum-th
-/// longest time ends. None if they are no majority.
-pub(crate) fn time_of_a_majority(nodes: usize, mut times: Vec<Duration>) -> Option<Duration> {
-    times.sort_unstable_by(|a, b| b.cmp(a));
-    times.get(quorum(nodes).checked_sub(1)?).copied()
+/// What a majority of `nodes` nodes reaches, if some nodes have these: the quorum-th largest. Of times to live, it is for how long
+/// a majority will have a key. None if they are no majority.
+pub(crate) fn of_a_majority<T: Ord + Copy>(nodes: usize, mut each: Vec<T>) -> Option<T> {
+    each.sort_unstable_by(|a, b| b.cmp(a));
+    each.get(quorum(nodes).checked_sub(1)?).copied()
 }
 
 /// How long until keys with these times to live leave a majority of `nodes` nodes without one.

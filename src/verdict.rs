@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::error::{Error, LossCause, NodeError, NodeReport, NodeReports, Vote, one_vote_each};
+use crate::error::{Error, LossCause, NodeError, NodeReport, NodeReports, Vote};
 use crate::holder::Holder;
 use crate::quorum;
 use crate::status::LockStatus;
@@ -72,22 +72,18 @@ pub(crate) fn released(
     confirm(resource, waited, nodes.into_vec()).map(drop)
 }
 
-/// As [`confirm`], for an adoption: each node's vote comes with how long the node will have the key. Returns also the
-/// validity: how long a majority will have the key, less the drift of that time.
-pub(crate) fn adopt(
-    resource: &Arc<str>,
-    waited: Duration,
-    nodes: Vec<(NodeReport, Duration)>,
-    drift: impl Fn(Duration) -> Duration,
-) -> Result<(Vec<NodeReport>, Duration), Error> {
-    let (mut nodes, times): (Vec<_>, Vec<_>) = nodes.into_iter().unzip();
-    one_vote_each(&mut nodes);
-    let own = nodes.iter().zip(times);
-    let own = own.filter(|(report, _)| report.vote.is_granted());
-    let left = quorum::time_of_a_majority(nodes.len(), own.map(|(_, time)| time).collect());
-    let left = left.unwrap_or_default();
-    let validity = quorum::validity(left, Duration::ZERO, drift(left));
-    Ok((confirm(resource, waited, nodes)?, validity))
+/// What a node says of a lock that is taken over, and for how long it will have all keys of the lock.
+pub(crate) struct Kept {
+    pub(crate) report: NodeReport,
+    pub(crate) left: Duration,
+}
+
+/// The validity of a lock that is taken over: how long a majority will have its keys, less the drift of that time.
+pub(crate) fn validity(nodes: &[Kept], drift: impl Fn(Duration) -> Duration) -> Duration {
+    let own = nodes.iter().filter(|node| node.report.vote.is_granted());
+    let times = own.map(|node| node.left).collect();
+    let left = quorum::of_a_majority(nodes.len(), times).unwrap_or_default();
+    quorum::validity(left, Duration::ZERO, drift(left))
 }
 
 /// The cause of a loss that the votes show.
@@ -166,33 +162,18 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn of<'v>(votes: impl Iterator<Item = &'v Vote>) -> Self {
-        let mut tally = Self::default();
-        for vote in votes {
-            tally.nodes = tally.nodes.saturating_add(1);
-            let counts = match vote {
-                Vote::Granted | Vote::Released => &mut tally.granted,
-                Vote::NotAsked => continue,
-                Vote::Failed(error) if error.is_left_out() => continue,
-                Vote::Held { .. }
-                | Vote::Read { .. }
-                | Vote::WriterWaits { .. }
-                | Vote::Stale { .. }
-                | Vote::Missing
-                | Vote::Failed(_) => &mut tally.against,
-            };
-            *counts = counts.saturating_add(1);
-            if vote.is_refusal() || matches!(vote, Vote::Stale { .. }) {
-                tally.refused = tally.refused.saturating_add(1);
-            }
-            if matches!(vote, Vote::WriterWaits { .. }) {
-                tally.for_a_writer = tally.for_a_writer.saturating_add(1);
-            }
-            if matches!(vote, Vote::Failed(NodeError::Quarantined { .. })) {
-                tally.abstaining = tally.abstaining.saturating_add(1);
-            }
+    pub(crate) fn of<'v>(votes: &(impl Iterator<Item = &'v Vote> + Clone)) -> Self {
+        let count = |kind: fn(&Vote) -> bool| votes.clone().filter(|vote| kind(vote)).count();
+        let asked = count(|vote| !matches!(vote, Vote::NotAsked) && !vote.is_left_out());
+        let granted = count(Vote::is_granted);
+        Self {
+            nodes: count(|_| true),
+            granted,
+            against: asked.saturating_sub(granted),
+            refused: count(|vote| vote.is_refusal() || matches!(vote, Vote::Stale { .. })),
+            abstaining: count(|vote| matches!(vote.failure(), Some(NodeError::Quarantined { .. }))),
+            for_a_writer: count(|vote| matches!(vote, Vote::WriterWaits { .. })),
         }
-        tally
     }
 
     /// Whether a majority has granted it. A reader lets a writer that waits have it first, whatever the other nodes say.
@@ -228,43 +209,53 @@ impl Tally {
 
 /// Judges what the nodes have under a key; `drift` gives the drift of a time to live.
 pub(crate) fn of_keys(nodes: Vec<NodeReport>, drift: impl Fn(Duration) -> Duration) -> LockStatus {
-    let count = |kind: fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
-    if let Some((key, left)) = holder(&nodes) {
-        if key.resting {
-            let times = times(&nodes, key);
+    let (all, votes) = (nodes.len(), nodes.iter().map(|node| &node.vote));
+    let keys: Vec<Key<'_>> = votes.clone().filter_map(Key::of).collect();
+    let times = |of: &Key<'_>| {
+        let same = keys.iter().filter(|key| key.is_same(of));
+        same.map(|key| key.left).collect::<Vec<_>>()
+    };
+    let is_majority = |count| quorum::is_reached(all, count);
+    if let Some(key) = keys.iter().find(|key| is_majority(times(key).len())) {
+        let (token, holder) = (key.token.to_owned(), key.holder.cloned());
+        if key.rests {
             return LockStatus::Resting {
-                token: key.token.to_owned(),
-                remaining: quorum::time_until_no_obstacle(nodes.len(), times),
-                holder: key.holder.cloned(),
+                token,
+                remaining: quorum::time_until_no_obstacle(all, times(key)),
+                holder,
                 nodes,
             };
         }
+        let left = quorum::of_a_majority(all, times(key)).unwrap_or_default();
         return LockStatus::Held {
-            token: key.token.to_owned(),
+            token,
             remaining: left.saturating_sub(drift(left)),
-            holder: key.holder.cloned(),
+            holder,
             nodes,
         };
     }
-    let readers = readers(&nodes);
-    if let Some((count, first)) = of_a_majority(nodes.len(), &readers) {
-        let last = readers.iter().map(|of_node| of_node.2).collect();
+    let readers: Vec<Readers> = votes.clone().filter_map(Readers::of).collect();
+    if is_majority(readers.len()) {
+        let counts = readers.iter().map(|of_node| of_node.count).collect();
+        let first = readers.iter().map(|of_node| of_node.first).collect();
+        let first = quorum::of_a_majority(all, first).unwrap_or_default();
+        let last = readers.iter().map(|of_node| of_node.last).collect();
         return LockStatus::Read {
-            readers: count,
+            readers: quorum::of_a_majority(all, counts).unwrap_or_default(),
             remaining: first.saturating_sub(drift(first)),
-            last: quorum::time_until_no_obstacle(nodes.len(), last),
+            last: quorum::time_until_no_obstacle(all, last),
             nodes,
         };
     }
-    if quorum::is_reached(nodes.len(), count(|vote| matches!(vote, Vote::Missing))) {
+    let count = |kind: fn(&Vote) -> bool| votes.clone().filter(|vote| kind(vote)).count();
+    if is_majority(count(|vote| matches!(vote, Vote::Missing))) {
         return LockStatus::Free { nodes };
     }
     // In the best case, all silent nodes have the value that most other nodes have, or readers as most of them do; and so have
     // those where the key lost its time to live.
-    let most = keys(&nodes).map(|(key, _)| times(&nodes, key).len());
-    let most = most.max().unwrap_or_default().max(readers.len());
-    let best_case = count(may_have_it).saturating_add(most);
-    if quorum::is_reached(nodes.len(), best_case) {
+    let most = keys.iter().map(|key| times(key).len()).max();
+    let most = most.unwrap_or_default().max(readers.len());
+    if is_majority(count(may_have_it).saturating_add(most)) {
         LockStatus::Unknown { nodes }
     } else {
         LockStatus::Blocked { nodes }
@@ -277,74 +268,61 @@ fn may_have_it(vote: &Vote) -> bool {
     vote.is_silent() || error.is_some_and(NodeError::is_a_lock_without_ttl)
 }
 
-/// What identifies the value of a key.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The key of one node that is a lock. All but its time to live says whose it is.
 struct Key<'v> {
     token: &'v str,
     holder: Option<&'v Holder>,
-    resting: bool,
+    rests: bool,
+    left: Duration,
 }
 
-/// The value that a majority has, and for how long a majority will have it.
-fn holder(nodes: &[NodeReport]) -> Option<(Key<'_>, Duration)> {
-    let of = |key| quorum::time_of_a_majority(nodes.len(), times(nodes, key));
-    keys(nodes).find_map(|(key, _)| Some((key, of(key)?)))
-}
-
-/// The values of the keys that are locks, with their times to live.
-fn keys(nodes: &[NodeReport]) -> impl Iterator<Item = (Key<'_>, Duration)> {
-    nodes.iter().filter_map(|node| {
+impl<'v> Key<'v> {
+    fn of(vote: &'v Vote) -> Option<Self> {
         if let Vote::Held {
             token: Some(token),
-            remaining: Some(remaining),
+            remaining: Some(left),
             holder,
             resting,
             ..
-        } = &node.vote
+        } = vote
         {
-            let key = Key {
+            Some(Self {
                 token,
                 holder: holder.as_ref(),
-                resting: *resting,
-            };
-            Some((key, *remaining))
+                rests: *resting,
+                left: *left,
+            })
         } else {
             None
         }
-    })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.token, self.holder, self.rests) == (other.token, other.holder, other.rests)
+    }
 }
 
-/// The times to live of the keys with this value.
-fn times(nodes: &[NodeReport], key: Key<'_>) -> Vec<Duration> {
-    let own = keys(nodes).filter(|(other, _)| *other == key);
-    own.map(|(_, remaining)| remaining).collect()
+/// The readers of one node, and for how long the first and the last of them have the lock there.
+struct Readers {
+    count: u64,
+    first: Duration,
+    last: Duration,
 }
 
-/// Of each node that has readers: how many, for how long the first of them, and for how long the last.
-fn readers(nodes: &[NodeReport]) -> Vec<(u64, Duration, Duration)> {
-    let of_node = |node: &NodeReport| {
+impl Readers {
+    fn of(vote: &Vote) -> Option<Self> {
         if let Vote::Read {
-            readers,
+            readers: count,
             first: Some(first),
             last,
             ..
-        } = node.vote
+        } = *vote
         {
-            Some((readers, first, last))
+            Some(Self { count, first, last })
         } else {
             None
         }
-    };
-    nodes.iter().filter_map(of_node).collect()
-}
-
-/// How many readers a majority of so many nodes reaches, and for how long a majority has all that it has.
-fn of_a_majority(nodes: usize, readers: &[(u64, Duration, Duration)]) -> Option<(u64, Duration)> {
-    let mut counts: Vec<u64> = readers.iter().map(|(count, ..)| *count).collect();
-    counts.sort_unstable_by(|a, b| b.cmp(a));
-    let count = counts.get(quorum::quorum(nodes).checked_sub(1)?).copied()?;
-    let first = readers.iter().map(|(_, first, _)| *first).collect();
-    Some((count, quorum::time_of_a_majority(nodes, first)?))
+    }
 }
 
 #[cfg(test)]

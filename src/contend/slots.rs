@@ -123,7 +123,7 @@ pub(super) mod tests {
     use crate::claim::{Claim, Kind};
     use crate::clock::{Clock, FakeClock};
     use crate::cluster::Owner;
-    use crate::lease::state::standing::Standing;
+    use crate::node::Trace;
 
     fn at(ms: u64) -> Timestamp {
         Timestamp::from_nanos(0).saturating_add(Duration::from_millis(ms))
@@ -133,9 +133,9 @@ pub(super) mod tests {
     pub(in crate::contend) fn lease(slot: u32, until: Timestamp) -> Arc<LeaseState> {
         let clock = Clock::from(FakeClock::new());
         let claim = Claim::of_kind("exports", Kind::Slot(slot));
-        let owed = [Standing::MayHaveKey; 3].into_iter().collect();
+        let nodes = [Trace::Possible.into(); 3].into_iter().collect();
         let owner = Owner::new(&clock);
-        Arc::new(LeaseState::new(&owner, claim, owed, (at(0), until)))
+        Arc::new(LeaseState::new(&owner, claim, nodes, at(0)..until))
     }
 
     #[test]

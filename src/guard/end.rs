@@ -8,7 +8,9 @@ use crate::callbacks::despite_panics;
 use crate::contend::queue::{First, Turn};
 use crate::error::{Error, LossCause, NodeReports};
 use crate::lease::Lease;
+use crate::lease::state::nodes::NodeStates;
 use crate::lease::state::{Ended, Hook};
+use crate::node::Trace;
 use crate::node::release::Released;
 use crate::protocol::acquire::Asked;
 use crate::protocol::pass::pass;
@@ -101,8 +103,9 @@ impl LockGuard {
         self.must_release = false;
         if self.shared.cluster().is_forked() {
             // The lock is the parent's, and stays with it.
-            let nowhere = self.shared.cluster().each().map(|_| false).collect();
-            return Lease::of(&self.lease.claim, nowhere, now, None);
+            let nodes = self.shared.cluster().each();
+            let nodes: NodeStates = nodes.map(|_| Trace::Undone.into()).collect();
+            return Lease::of(&self.lease.claim, &nodes, now, None);
         }
         // The same order as in a release: first no renewal may begin any more.
         let ended = self.lease.end();
@@ -116,14 +119,8 @@ impl LockGuard {
             let now = Duration::from_micros(clock.wall_micros());
             (!left.is_zero()).then(|| now.saturating_add(left))
         });
-        // A node that is being healed is not among them: the heal is undone when its reply comes.
-        let may_have_key = ended.standings.iter().map(|standing| standing.counts());
-        Lease::of(
-            &self.lease.claim,
-            may_have_key.collect(),
-            now.saturating_add(remaining),
-            rest,
-        )
+        let expires = now.saturating_add(remaining);
+        Lease::of(&self.lease.claim, &ended.nodes, expires, rest)
     }
 
     fn end(mut self, ending: Ending) -> Result<(), Error> {
@@ -185,8 +182,7 @@ impl LockGuard {
             term: demand.term,
             label: demand.label.as_ref(),
         };
-        let held = (&self.lease.claim, &*ended.standings);
-        let result = pass(cluster, held, asked).ok()?;
+        let result = pass(cluster, &self.lease.claim, &ended.nodes, asked).ok()?;
         self.shared.note_release(key, result.released.woken.any());
         let received = match result.next {
             Some(next) => Received::Passed(next.map(|won| {
@@ -204,7 +200,7 @@ impl LockGuard {
     fn release(&self, ended: &Ended, rest: Option<Duration>) -> Released {
         let cluster = self.shared.cluster();
         let claim = &self.lease.claim;
-        let released = release(cluster, claim, &ended.standings, rest);
+        let released = release(cluster, claim, &ended.nodes, rest);
         // That a reader wakes nobody does not say that nobody waits: there may be further readers.
         if rest.is_none() && (released.woken.any() || !self.is_read()) {
             for place in 0..self.names().len() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loom::thread;
 
-use self::state::standing::Standing;
+use self::state::nodes::NodeState;
 use self::state::{LeaseState, Renewal};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp};
@@ -34,12 +34,12 @@ const TTL: Duration = Duration::from_secs(10);
 
 fn lease() -> Arc<LeaseState> {
     let owner = Owner::new(&Clock::from(FakeClock::new()));
-    let times = (at(0), at(0).saturating_add(TTL));
+    let valid = at(0)..at(0).saturating_add(TTL);
     Arc::new(LeaseState::new(
         &owner,
         Claim::of_key("job"),
-        [Standing::MayHaveKey; 3].into_iter().collect(),
-        times,
+        [NodeState::from(Trace::Possible); 3].into_iter().collect(),
+        valid,
     ))
 }
 
@@ -144,21 +144,16 @@ fn a_node_that_is_healed_while_the_guard_ends_is_passed_on_or_released_and_never
             let lease = Arc::clone(&lease);
             move || {
                 let healer = lease.healer().unwrap();
-                let heal = healer.begin(&[false, false, true])?;
-                heal.end(&[None, None, Some(Trace::Possible)])
+                let begins = healer.begin(&[2]);
+                begins.then(|| healer.end([(2, Trace::Possible)].into_iter()))
             }
         });
         let ended = lease.end();
-        let left_behind = heal.join().unwrap();
-        let standing = ended.standings[2];
-        // The guard ended it before the heal began, or after it.
-        let is_passed_on = standing == Standing::MayHaveKey;
-        assert!(is_passed_on || standing == Standing::Healing);
-        let released = (!is_passed_on).then_some([false, false, true]);
-        assert_eq!(
-            left_behind.as_deref(),
-            released.as_ref().map(|one| &one[..])
-        );
+        let has_ended = heal.join().unwrap();
+        // The guard ended it before the heal began, or after the heal, or meanwhile: then the heal releases the node.
+        let node = ended.nodes[2];
+        assert!(node.has_to_be_released());
+        assert_eq!(node.counts(), has_ended != Some(true), "{node:?}");
     });
 }
 

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::state::standing::Standing;
+use super::state::nodes::NodeState;
 use super::state::{LeaseState, Renewal};
 use crate::claim::Claim;
 use crate::clock::{Clock, FakeClock, Timestamp};
 use crate::cluster::Owner;
 use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
+use crate::node::Trace;
 use crate::quorum::Term;
 
 const TTL_MS: u64 = 100;
@@ -185,13 +186,13 @@ impl Compared {
     fn new() -> Self {
         let clock = FakeClock::new();
         let owner = Owner::new(&Clock::from(clock.clone()));
-        let standings = [Standing::MayHaveKey; 3].into_iter().collect();
-        let times = (at(0), at(TTL_MS));
+        let nodes = [NodeState::from(Trace::Possible); 3].into_iter().collect();
+        let times = at(0)..at(TTL_MS);
         let expected = Expected {
             end: TTL_MS,
             ..Expected::default()
         };
-        let lease = LeaseState::new(&owner, Claim::of_key("job"), standings, times);
+        let lease = LeaseState::new(&owner, Claim::of_key("job"), nodes, times);
         Self {
             clock,
             lease,

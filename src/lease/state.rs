@@ -1,31 +1,31 @@
 //! The state of one held lock, which its guard, its watches and the background threads share: until when it is valid,
 //! and how it was lost.
+//!
+//! `nodes` is what each node may have of the lock, and `healer` who may set the key again. `votes` applies what the nodes say of
+//! an extension or a release.
 
+use std::mem::take;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 // With a path, because the model includes this file under another name.
-#[path = "state/extended.rs"]
-mod extended;
 #[path = "state/healer.rs"]
 pub(crate) mod healer;
-#[path = "state/inner.rs"]
-mod inner;
-#[path = "state/record.rs"]
-mod record;
-#[path = "state/standing.rs"]
-pub(crate) mod standing;
+#[path = "state/nodes.rs"]
+pub(crate) mod nodes;
+#[path = "state/votes.rs"]
+mod votes;
 
-use self::inner::Inner;
-pub(crate) use self::inner::{Hook, Renewal};
-use self::standing::Standings;
+use self::nodes::NodeStates;
 use super::nap;
-use super::sync::{AtomicU64, Mutex, MutexGuard};
+use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
 use crate::claim::Claim;
 use crate::clock::Timestamp;
 use crate::cluster::Owner;
-use crate::error::{Error, LossCause};
+use crate::error::{Error, LossCause, NodeReport};
+use crate::log_lines;
 
 /// How long before the end of the validity a loss is reported, so that the program knows in time.
 const NOTICE: Duration = Duration::from_millis(1);
@@ -41,7 +41,39 @@ pub(crate) struct LeaseState {
     since: Timestamp,
     /// When the validity ends, in nanoseconds; zero once the lock is known to be lost.
     deadline: AtomicU64,
-    state: Mutex<Inner>,
+    state: Mutex<State>,
+    /// Where threads wait for a loss.
+    changed: Condvar,
+}
+
+/// What changes while a lock is held.
+struct State {
+    /// What each node may have of the lock, in the canonical order.
+    nodes: NodeStates,
+    /// Whether an extension has the right to heal the lock.
+    has_healer: bool,
+    /// How the lock ended, if it has. It is never reset.
+    loss: Option<LossCause>,
+    /// Whether the guard has ended the lock, which may have been lost before.
+    has_ended: bool,
+    /// Whether the end of the lock is to be counted: from when a program has it until that is done.
+    is_counted: bool,
+    renewal: Option<Renewal>,
+    /// The votes on the last renewal, if it failed.
+    failed_renewal: Box<[NodeReport]>,
+    hooks: Vec<Hook>,
+}
+
+/// Called when a lock is lost.
+pub(crate) type Hook = Box<dyn FnOnce(LossCause) + Send>;
+
+/// How a lock is kept alive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Renewal {
+    /// The ttl of each renewal.
+    pub(crate) ttl: Duration,
+    /// The end that `max_hold` sets.
+    pub(crate) until: Option<Timestamp>,
 }
 
 /// A lock at the moment when its guard ended it.
@@ -53,24 +85,35 @@ pub(crate) struct Ended {
     /// How the lock is lost if its validity ends before a majority has released it.
     pub(crate) expiry: LossCause,
     /// What each node may have of the lock, in the canonical order.
-    pub(crate) standings: Standings,
+    pub(crate) nodes: NodeStates,
     /// The caller drops them last: the drop of what they own may take time, or panic.
     pub(crate) hooks: Vec<Hook>,
 }
 
 impl LeaseState {
+    /// A lock that is valid for this time, from before the first send of the attempt that got it.
     pub(crate) fn new(
         owner: &Arc<Owner>,
         claim: Claim,
-        standings: Standings,
-        (since, deadline): (Timestamp, Timestamp),
+        nodes: NodeStates,
+        valid: Range<Timestamp>,
     ) -> Self {
         Self {
             claim,
             owner: Arc::clone(owner),
-            since,
-            deadline: AtomicU64::new(deadline.as_nanos()),
-            state: Mutex::new(Inner::new(standings)),
+            since: valid.start,
+            deadline: AtomicU64::new(valid.end.as_nanos()),
+            state: Mutex::new(State {
+                nodes,
+                has_healer: false,
+                loss: None,
+                has_ended: false,
+                is_counted: false,
+                renewal: None,
+                failed_renewal: Box::default(),
+                hooks: Vec::new(),
+            }),
+            changed: Condvar::new(),
         }
     }
 
@@ -84,6 +127,11 @@ impl LeaseState {
         self.since
     }
 
+    /// When the validity ends; long ago once the lock is known to be lost.
+    pub(crate) fn deadline(&self) -> Timestamp {
+        Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
     pub(crate) fn remaining(&self) -> Duration {
         self.deadline().saturating_since(self.owner.clock.now())
     }
@@ -93,11 +141,9 @@ impl LeaseState {
         if now < self.deadline() {
             return Ok(());
         }
-        match self.loss_at(now) {
-            Some(cause) => Err(self.lost_error(cause)),
-            // It was extended since the deadline was read.
-            None => Ok(()),
-        }
+        // If there is no loss, it was extended since the deadline was read.
+        let loss = self.loss_at(now);
+        loss.map_or(Ok(()), |cause| Err(self.lost_error(cause)))
     }
 
     /// Waits for `timeout` at most; returns how the lock was lost, if it was.
@@ -117,11 +163,10 @@ impl LeaseState {
                 continue;
             }
             let mut state = self.state.lock();
-            if !state.is_lost() {
+            if state.loss.is_none() {
                 let notice = self.loss_notice_at();
                 let until = end.map_or(notice, |end| end.min(notice));
-                let changed = state.changed();
-                nap(clock, &changed, &mut state, until);
+                nap(clock, &self.changed, &mut state, until);
             }
         }
     }
@@ -137,48 +182,45 @@ impl LeaseState {
     }
 
     /// With `max_hold`, the validity ends no later than that.
-    fn renew_as(&self, state: &mut MutexGuard<'_, Inner>, renewal: Renewal) {
-        state.make_rare().renewal = Some(renewal);
+    fn renew_as(&self, state: &mut State, renewal: Renewal) {
+        state.renewal = Some(renewal);
         if let Some(until) = renewal.until {
             self.deadline.fetch_min(until.as_nanos(), Ordering::AcqRel);
         }
         // The end may have changed, so threads that wait for it look again.
-        state.notify_all();
+        self.changed.notify_all();
     }
 
     /// When `max_hold` is reached, if there is one.
     pub(crate) fn limit(&self) -> Option<Timestamp> {
-        let renewal = self.state.lock().renewal();
-        renewal.and_then(|renewal| renewal.until)
+        self.state.lock().renewal?.until
     }
 
     /// The keep-alive of the lock, if it has one and `max_hold` leaves time for a renewal.
     pub(crate) fn renewal(&self) -> Option<Renewal> {
-        let renewal = self.state.lock().renewal()?;
+        let renewal = self.state.lock().renewal?;
         let is_at_the_limit = renewal.until.is_some_and(|until| self.deadline() >= until);
         (!is_at_the_limit).then_some(renewal)
     }
 
     /// Whether there are hooks to call on a loss.
     pub(crate) fn has_hooks(&self) -> bool {
-        let state = self.state.lock();
-        state.rare().is_some_and(|rare| !rare.hooks.is_empty())
+        !self.state.lock().hooks.is_empty()
     }
 
     /// Whether a loss is known.
     pub(crate) fn is_lost(&self) -> bool {
-        self.state.lock().is_lost()
+        self.state.lock().loss.is_some()
     }
 
     /// Adds a hook to call when the lock is lost.
     pub(crate) fn on_lost(&self, hook: Hook) {
-        self.state.lock().make_rare().hooks.push(hook);
+        self.state.lock().hooks.push(hook);
     }
 
     /// Takes the next hook to call. After the guard has ended the lock, there is none.
     pub(crate) fn next_hook(&self) -> Option<Hook> {
-        let mut state = self.state.lock();
-        let hooks = &mut state.rare_mut()?.hooks;
+        let hooks = &mut self.state.lock().hooks;
         (!hooks.is_empty()).then(|| hooks.remove(0))
     }
 
@@ -187,45 +229,40 @@ impl LeaseState {
         self.deadline().saturating_sub(NOTICE)
     }
 
+    /// Counts and logs the end of the lock from now on, because a program has it.
+    pub(crate) fn count(&self) {
+        let mut state = self.state.lock();
+        state.is_counted = true;
+        // It may have been lost before.
+        if let Some(cause) = state.loss.clone() {
+            self.tell_loss(&mut state, &cause);
+        }
+    }
+
     /// Ends the lock, because its guard releases it or turns it into a lease.
     pub(crate) fn end(&self) -> Ended {
         let now = self.owner.clock.now();
         // All in one step under the mutex. A loss that a renewal finds before is seen here; a loss found later concerns
         // no guard any more.
         let mut state = self.state.lock();
-        self.note_end(&mut state, now, Duration::ZERO);
-        let (loss, deadline) = (state.loss(), self.deadline());
-        let expiry = self.end_cause(&mut state);
+        self.note_end(&mut state, now);
+        let ended = Ended {
+            loss: state.loss.clone(),
+            deadline: self.deadline(),
+            expiry: self.end_cause(&mut state),
+            nodes: state.nodes.clone(),
+            hooks: take(&mut state.hooks),
+        };
         state.has_ended = true;
+        state.loss.get_or_insert(LossCause::Released);
         self.close(&mut state);
-        Ended {
-            loss,
-            deadline,
-            expiry,
-            standings: state.standings.clone(),
-            hooks: state.take_hooks(),
-        }
-    }
-
-    pub(crate) fn deadline(&self) -> Timestamp {
-        Timestamp::from_nanos(self.deadline.load(Ordering::Acquire))
+        ended
     }
 
     /// How the lock was lost, if it was by `now`.
     pub(crate) fn loss_at(&self, now: Timestamp) -> Option<LossCause> {
-        self.loss_by(now, Duration::ZERO)
-    }
-
-    /// As [`Self::loss_at`], but shortly before the end of the validity already: for waits and hooks.
-    pub(crate) fn loss_soon(&self, now: Timestamp) -> Option<LossCause> {
-        self.loss_by(now, NOTICE)
-    }
-
-    /// How the lock was lost. It counts as lost, from then on, as soon as no more than `notice` of the validity is
-    /// left.
-    fn loss_by(&self, now: Timestamp, notice: Duration) -> Option<LossCause> {
         if self.owner.is_forked() {
-            let is_over = self.deadline().saturating_since(now) <= notice;
+            let is_over = self.deadline() <= now;
             if is_over {
                 // Once lost, a lock stays lost, as in the parent.
                 self.deadline.store(0, Ordering::Release);
@@ -233,23 +270,28 @@ impl LeaseState {
             return is_over.then(|| LossCause::Expired { nodes: Vec::new() });
         }
         let mut state = self.state.lock();
-        self.note_end(&mut state, now, notice);
-        state.loss()
+        self.note_end(&mut state, now);
+        state.loss.clone()
     }
 
-    /// Loses the lock if no more than `notice` of the validity is left.
-    fn note_end(&self, state: &mut MutexGuard<'_, Inner>, now: Timestamp, notice: Duration) {
-        if !state.is_lost() && self.deadline().saturating_since(now) <= notice {
+    /// As [`Self::loss_at`], but shortly before the end of the validity already: for waits and hooks. The lock counts as lost from
+    /// then on.
+    pub(crate) fn loss_soon(&self, now: Timestamp) -> Option<LossCause> {
+        self.loss_at(now.saturating_add(NOTICE))
+    }
+
+    /// Loses the lock if its validity ends by then.
+    fn note_end(&self, state: &mut MutexGuard<'_, State>, now: Timestamp) {
+        if state.loss.is_none() && self.deadline() <= now {
             let cause = self.end_cause(state);
-            // Nobody here needs the error; the next call returns the cause.
-            let _told = self.lose(state, cause);
+            self.lose(state, &cause);
         }
     }
 
     /// Why the validity has ended.
-    fn end_cause(&self, state: &mut MutexGuard<'_, Inner>) -> LossCause {
-        let nodes = state.take_failed().into_vec();
-        let until = state.renewal().and_then(|renewal| renewal.until);
+    fn end_cause(&self, state: &mut State) -> LossCause {
+        let nodes = take(&mut state.failed_renewal).into_vec();
+        let until = state.renewal.and_then(|renewal| renewal.until);
         if until.is_some_and(|until| self.deadline() >= until) {
             LossCause::MaxHold { nodes }
         } else if nodes.is_empty() {
@@ -259,20 +301,29 @@ impl LeaseState {
         }
     }
 
-    fn lose(&self, state: &mut MutexGuard<'_, Inner>, cause: LossCause) -> Error {
-        state.make_rare().loss = Some(cause.clone());
+    fn lose(&self, state: &mut MutexGuard<'_, State>, cause: &LossCause) {
+        state.loss = Some(cause.clone());
         self.close(state);
-        self.tell_loss(state, &cause);
-        self.lost_error(cause)
+        self.tell_loss(state, cause);
     }
 
     /// From now on the lock is not held. The cause is known already.
-    fn close(&self, state: &mut MutexGuard<'_, Inner>) {
-        if let Some(rare) = state.rare_mut() {
-            rare.renewal = None;
-        }
+    fn close(&self, state: &mut State) {
+        state.renewal = None;
         self.deadline.store(0, Ordering::Release);
-        state.notify_all();
+        self.changed.notify_all();
+    }
+
+    /// Counts and logs a loss, once.
+    fn tell_loss(&self, state: &mut MutexGuard<'_, State>, cause: &LossCause) {
+        // A release is told later, when the nodes have answered.
+        if !matches!(cause, LossCause::Released) && take(&mut state.is_counted) {
+            // Without the mutex, because the program's logger may use this lock, and its recorder of metrics may be slow.
+            MutexGuard::unlocked(state, || {
+                self.owner.stats.lost.count();
+                log_lines::lost(&self.claim.resource, cause);
+            });
+        }
     }
 
     /// The error for a caller.

@@ -5,12 +5,13 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use super::Lease;
 use crate::claim::{Kind, MOST_RESOURCES, Names, shown};
 use crate::error::Error;
 use crate::fencing::FencingToken;
+use crate::node::Trace;
 use crate::value::Value;
 
 /// The beginning of a text, and of one with a label or a time until which the lock has to rest. The first is read by all
@@ -32,31 +33,18 @@ const READ: &str = "read";
 /// Versions that know slots alone take what follows the first mark for a slot that is damaged, also where a name is a number.
 const AND: &str = "~~";
 
-/// Characters that a shell, a line of text or a log could change or misread.
-const ESCAPED: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'#')
-    .add(b'$')
-    .add(b'%')
-    .add(b'&')
-    .add(b'\'')
-    .add(b'(')
-    .add(b')')
-    .add(b'*')
-    .add(b';')
-    .add(b'<')
-    .add(b'>')
-    .add(b'?')
-    .add(b'[')
-    .add(b'\\')
-    .add(b']')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}')
-    .add(b'~')
-    .add(b'!');
+/// Characters that a shell, a line of text or a log could change or misread: all but these.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'+')
+    .remove(b',')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'/')
+    .remove(b':')
+    .remove(b'=')
+    .remove(b'@')
+    .remove(b'^')
+    .remove(b'_');
 
 /// In a value also what stands between two parts of the text.
 const ESCAPED_IN_VALUE: &AsciiSet = &ESCAPED.add(b':');
@@ -76,8 +64,9 @@ impl fmt::Display for Lease {
             write!(f, "{REST_MARK}{until}")?;
         }
         f.write_str(":")?;
-        for flag in &self.may_have_key {
-            f.write_str(if *flag { "1" } else { "0" })?;
+        for trace in &self.traces {
+            let may_have_key = *trace == Trace::Possible;
+            f.write_str(if may_have_key { "1" } else { "0" })?;
         }
         if let Kind::Several(names) = &self.kind {
             write!(f, ":{}", names.len())?;
@@ -103,10 +92,11 @@ impl FromStr for Lease {
     ///
     /// [`Error::Invalid`] for any other text.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let invalid = |what: &str| {
-            let reason = format!("{what}; pass the text on as into_lease() gave it");
+        let invalid = |objection: &str| {
+            let reason = format!("{objection}; pass the text on as into_lease() gave it");
             Error::invalid("lease", reason)
         };
+        let damaged = |part: &str| invalid(&format!("its {part} is damaged"));
         let mut parts = text.splitn(6, ':');
         let mut next = || parts.next().unwrap_or_default();
         if !matches!(next(), FORM | LATER_FORM) {
@@ -114,40 +104,28 @@ impl FromStr for Lease {
                 "it begins with neither `redlatch1:` nor `redlatch2:`, so it is no lease of this version",
             ));
         }
-        let value = percent_decode_str(next()).decode_utf8();
-        let value = value.ok().and_then(|value| Value::parse(&value));
-        let value = value.ok_or_else(|| invalid("its token is damaged"))?;
+        let value = decoded(next()).and_then(|value| Value::parse(&value));
+        let value = value.ok_or_else(|| damaged("token"))?;
         let fencing = match next() {
             "-" => None,
-            number => {
-                let number = decimal(number);
-                // Zero stands for an unknown token, so no lock has it.
-                let number = number.filter(|n| (1..=FencingToken::LARGEST).contains(n));
-                let number = number.ok_or_else(|| invalid("its fencing token is damaged"))?;
-                Some(FencingToken::new(number))
-            }
+            number => Some(fencing_token(number).ok_or_else(|| damaged("fencing token"))?),
         };
-        let (expires, rests_until) = expiry_and_rest(next());
-        let expires_ms = decimal(expires).ok_or_else(|| invalid("its end is damaged"))?;
-        let rests_until_ms = match rests_until {
-            Some(until) => Some(decimal(until).ok_or_else(|| invalid("its minimum is damaged"))?),
-            None => None,
+        let times = next();
+        let (expires, rests_until) = match times.split_once(REST_MARK) {
+            Some((expires, until)) => (expires, Some(until)),
+            None => (times, None),
         };
-        let may_have_key = next().bytes().map(|byte| match byte {
-            b'1' => Some(true),
-            b'0' => Some(false),
-            _ => None,
-        });
-        let may_have_key: Option<Box<[bool]>> = may_have_key.collect();
-        let may_have_key = may_have_key.filter(|flags| !flags.is_empty());
-        let may_have_key = may_have_key.ok_or_else(|| invalid("its list of nodes is damaged"))?;
-        let (resource, kind) = named(next()).map_err(invalid)?;
+        let expires_ms = expires.parse().map_err(|_| damaged("end"))?;
+        let rests_until_ms = rests_until.map(str::parse).transpose();
+        let rests_until_ms = rests_until_ms.map_err(|_| damaged("minimum"))?;
+        let traces: Box<[Trace]> = next().bytes().map(trace).collect();
+        let (resource, kind) = named(next()).ok_or_else(|| damaged("resource"))?;
         let lease = Self {
             resource,
             kind,
             value,
             fencing,
-            may_have_key,
+            traces,
             expires_ms,
             rests_until_ms,
         };
@@ -157,53 +135,50 @@ impl FromStr for Lease {
             ));
         }
         // Each lease has exactly one text. Any other text was changed on the way, and is refused.
-        if lease.resource.is_empty() || lease.to_string() != text {
-            return Err(invalid("its resource is damaged"));
+        if lease.traces.is_empty() || lease.to_string() != text {
+            return Err(invalid("it is damaged"));
         }
         Ok(lease)
     }
 }
 
-/// The name in messages, and what the lock is on.
-fn named(text: &str) -> Result<(String, Kind), &'static str> {
-    let decode = |name: &str| {
-        let name = percent_decode_str(name).decode_utf8();
-        name.map(Cow::into_owned)
-            .map_err(|_| "its resource is damaged")
-    };
-    if let Some((count, names)) = text.split_once(AND) {
-        let names = names.split(AND).map(|name| decode(name).map(Arc::from));
-        let names = names.collect::<Result<Names, _>>()?;
-        let is_whole = decimal(count) == u64::try_from(names.len()).ok();
-        let is_sound = (2..=MOST_RESOURCES).contains(&names.len());
-        let is_sound = is_sound && names.iter().all(|name| !name.is_empty());
+/// What the lock may have left on a node. The text does not say whether a node without the key was sent an undo, so it may have been.
+fn trace(flag: u8) -> Trace {
+    if flag == b'1' {
+        Trace::Possible
+    } else {
+        Trace::Undone
+    }
+}
+
+fn fencing_token(number: &str) -> Option<FencingToken> {
+    let number = number.parse().ok()?;
+    // Zero stands for an unknown token, so no lock has it.
+    let is_possible = (1..=FencingToken::LARGEST).contains(&number);
+    is_possible.then(|| FencingToken::new(number))
+}
+
+/// The name in messages, and the kind of the lock.
+fn named(text: &str) -> Option<(String, Kind)> {
+    let name = |text: &str| decoded(text).filter(|name| !name.is_empty());
+    if let Some((_, names)) = text.split_once(AND) {
+        let names = names.split(AND).map(|text| name(text).map(Arc::from));
+        let names = names.collect::<Option<Names>>()?;
         // In the order of every lease, and none twice.
-        if !is_whole || !is_sound || !names.is_sorted_by(|a, b| a < b) {
-            return Err("its resources are damaged");
-        }
-        return Ok((String::from(&*shown(&names)), Kind::Several(names)));
+        let is_sound = (2..=MOST_RESOURCES).contains(&names.len());
+        let is_sound = is_sound && names.is_sorted_by(|a, b| a < b);
+        return is_sound.then(|| (String::from(&*shown(&names)), Kind::Several(names)));
     }
-    let Some((name, what)) = text.split_once(MARK) else {
-        return Ok((decode(text)?, Kind::Lock));
-    };
-    if what == READ {
-        return Ok((decode(name)?, Kind::Read));
+    match text.split_once(MARK) {
+        None => Some((name(text)?, Kind::Lock)),
+        Some((text, READ)) => Some((name(text)?, Kind::Read)),
+        Some((text, slot)) => Some((name(text)?, Kind::Slot(slot.parse().ok()?))),
     }
-    let slot = decimal(what).and_then(|number| u32::try_from(number).ok());
-    let slot = slot.ok_or("its slot is damaged")?;
-    Ok((decode(name)?, Kind::Slot(slot)))
 }
 
-/// The end of the validity, and that of the rest if the lease has one.
-fn expiry_and_rest(text: &str) -> (&str, Option<&str>) {
-    let both = text.split_once(REST_MARK);
-    both.map_or((text, None), |(expires, until)| (expires, Some(until)))
-}
-
-/// A number that consists of digits only.
-fn decimal(text: &str) -> Option<u64> {
-    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
-    is_decimal.then(|| text.parse().ok()).flatten()
+fn decoded(text: &str) -> Option<String> {
+    let text = percent_decode_str(text).decode_utf8();
+    text.ok().map(Cow::into_owned)
 }
 
 #[cfg(feature = "serde")]

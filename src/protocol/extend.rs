@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Places};
 use crate::error::{Error, NodeError, NodeReport, Vote};
 use crate::lease::state::healer::Healer;
 use crate::lease::state::{LeaseState, Renewal};
@@ -19,8 +19,8 @@ pub(crate) struct Extension {
     pub(crate) term: Term,
     /// Before the first send.
     pub(crate) started: Timestamp,
-    /// For each node in the canonical order, whether its vote counts.
-    pub(crate) counted: Box<[bool]>,
+    /// The nodes whose votes count.
+    pub(crate) counted: Places,
     /// What each node has said, in the canonical order.
     pub(crate) nodes: Vec<NodeReport>,
     /// The right to heal the lock, where that is possible and was not done yet.
@@ -59,7 +59,7 @@ impl Extension {
 }
 
 /// Asks these nodes, with one write to each node for all locks.
-pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[bool]) {
+pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[usize]) {
     let mut commands = extensions
         .iter()
         .map(|extension| command::keep(&extension.lease.claim, extension.term.ttl));
@@ -67,18 +67,13 @@ pub(crate) fn ask(cluster: &Cluster, extensions: &mut [Extension], asked: &[bool
         return;
     };
     let command: Packed = first.followed_by(commands.collect());
-    let nodes = cluster.each().zip(asked.iter().copied());
-    let answers = extend_all(nodes.clone(), &command, extensions.len());
+    let answers = extend_all(cluster.asking(asked), &command, extensions.len());
     for (extension, answers) in extensions.iter_mut().zip(answers) {
         extension.nodes = answers;
-        let reports = extension
-            .nodes
-            .iter_mut()
-            .zip(nodes.clone())
-            .zip(&extension.counted);
-        for ((report, (node, asked)), counted) in reports {
-            // A node that was left out may still have the key, so its vote is unknown and not against us.
-            if *counted && !asked {
+        // A node that was left out may still have the key, so its vote is unknown and not against us.
+        for place in extension.counted.iter().filter(|it| !asked.contains(it)) {
+            let node = cluster.nodes().get(*place);
+            if let (Some(node), Some(report)) = (node, extension.nodes.get_mut(*place)) {
                 let failure = node.recent_failure().unwrap_or_default();
                 report.vote = Vote::Failed(NodeError::BreakerOpen { failure });
             }

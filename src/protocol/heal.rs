@@ -3,80 +3,68 @@
 //!
 //! `docs/protocol.md` says why that is safe, and why not on a node that was sent an undo.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::answered;
 use super::extend::Extension;
-use crate::cluster::{Cluster, Options};
+use crate::cluster::{Cluster, Options, Places, places};
 use crate::error::one_vote_each;
 use crate::log_lines;
 use crate::node::acquire::{Attempt, acquire_all};
 use crate::node::release::release_all;
-use crate::node::{Node, command};
+use crate::node::{Ballot, Node, command};
 use crate::quorum::Term;
 
 /// Whether there are nodes to heal.
 pub(crate) fn is_wanted(cluster: &Cluster, extension: &Extension) -> bool {
-    wanted(cluster, extension).is_some()
+    !wanted(cluster, extension).is_empty()
 }
 
 /// Sets the key on the nodes that have none, and adds their votes to those of the extension. An extension heals once.
 ///
 /// A node that failed lately is not asked, so a node that hangs delays one heal at most.
 pub(crate) fn heal(cluster: &Cluster, extension: &mut Extension) {
-    let Some(asked) = wanted(cluster, extension) else {
-        return;
-    };
-    let Some(healer) = extension.healer.take() else {
-        return;
-    };
-    let Some(heal) = healer.begin(&asked) else {
-        return;
-    };
-    let lease = Arc::clone(&extension.lease);
-    let attempt = Attempt::healing(&lease.claim, ttl(cluster, extension));
-    let nodes = cluster.each().zip(asked.iter().copied());
-    let ballots = acquire_all(nodes, &attempt);
-    let traces: Vec<_> = ballots
-        .iter()
-        .map(|ballot| ballot.as_ref().map(|ballot| ballot.trace))
-        .collect();
-    if let Some(left_behind) = heal.end(&traces) {
-        // The guard has ended meanwhile, and has not passed these nodes on.
-        release_all(
-            cluster.each().zip(left_behind.iter().copied()),
-            &command::release(&lease.claim),
-            cluster.options.max_ttl,
-        );
+    let asked = wanted(cluster, extension);
+    if asked.is_empty() {
         return;
     }
-    for (report, ballot) in extension.nodes.iter_mut().zip(ballots) {
-        if let Some(ballot) = ballot {
+    let healer = extension.healer.take();
+    let Some(healer) = healer.filter(|healer| healer.begin(&asked)) else {
+        return;
+    };
+    let claim = &extension.lease.claim;
+    let attempt = Attempt::healing(claim, ttl(cluster, extension));
+    let ballots = acquire_all(cluster.asking(&asked), &attempt);
+    let traces = answered(ballots.iter().map(|ballot| Some(ballot.as_ref()?.trace)));
+    if healer.end(traces) {
+        // The guard has ended meanwhile, and has not passed these nodes on.
+        let left_behind = places(&ballots, |ballot| {
+            ballot.as_ref().is_some_and(Ballot::may_have_key)
+        });
+        let nodes = cluster.asking(&left_behind);
+        release_all(nodes, &command::release(claim), cluster.options.max_ttl);
+        return;
+    }
+    for (place, ballot) in answered(ballots) {
+        if let Some(report) = extension.nodes.get_mut(place) {
             *report = ballot.report;
         }
     }
     one_vote_each(&mut extension.nodes);
-    for (report, _) in extension
-        .nodes
-        .iter()
-        .zip(&asked)
-        .filter(|(report, asked)| **asked && report.vote.is_granted())
-    {
-        cluster.stats.healed.count();
-        log_lines::healed(&lease.claim.resource, &report.node);
+    for report in asked.iter().filter_map(|place| extension.nodes.get(*place)) {
+        if report.vote.is_granted() {
+            cluster.stats.healed.count();
+            log_lines::healed(&claim.resource, &report.node);
+        }
     }
 }
 
-/// The nodes to heal, if any: those that have no key, and did not fail lately.
-fn wanted(cluster: &Cluster, extension: &Extension) -> Option<Box<[bool]>> {
-    let wanted = extension.healer.as_ref()?.wanted(&extension.nodes)?;
-    let closed = cluster.each().map(Node::is_closed);
-    let asked: Box<[bool]> = wanted
-        .iter()
-        .zip(closed)
-        .map(|(wanted, closed)| *wanted && closed)
-        .collect();
-    asked.contains(&true).then_some(asked)
+/// The nodes to heal: those that have no key, and did not fail lately.
+fn wanted(cluster: &Cluster, extension: &Extension) -> Places {
+    let healer = extension.healer.as_ref();
+    healer.map_or_else(Places::new, |healer| {
+        cluster.only(&healer.wanted(&extension.nodes), Node::is_closed)
+    })
 }
 
 /// The time to live of the key: that of the extension, or what is left of the lock if that is more.
@@ -90,7 +78,7 @@ fn ttl(cluster: &Cluster, extension: &Extension) -> Duration {
 
 /// The time to live of a key that is there for this term, and for what is left of the lock. A key that ends before the lock would
 /// leave it as it was.
-pub(crate) fn covering(options: &Options, term: Term, left: Duration) -> Duration {
+fn covering(options: &Options, term: Term, left: Duration) -> Duration {
     if left <= term.validity {
         return term.ttl;
     }

@@ -1,12 +1,13 @@
 //! Reads the status of locks without changing them.
 
 use super::acquire::unasked;
+use super::answered;
 use crate::claim::slot_key;
-use crate::cluster::Cluster;
-use crate::error::{Error, NodeReport};
+use crate::cluster::{Cluster, places};
+use crate::error::{Error, NodeReport, Vote};
 use crate::holder::Holder;
 use crate::node::command;
-use crate::node::show::{Sight, show_all};
+use crate::node::show::show_all;
 use crate::status::LockStatus;
 use crate::verdict;
 use crate::wire::pack::Packed;
@@ -64,7 +65,7 @@ fn look(cluster: &Cluster, keys: &[String]) -> Vec<LockStatus> {
     if status.iter().all(LockStatus::is_decided) {
         return status;
     }
-    look_again(cluster, &command, &mut nodes);
+    ask(cluster, &command, &mut nodes, Vote::is_left_out);
     judge(cluster, &nodes)
 }
 
@@ -82,33 +83,27 @@ pub(super) fn judge(cluster: &Cluster, nodes: &[Vec<NodeReport>]) -> Vec<LockSta
 /// lock.
 pub(super) fn look_at_closed(cluster: &Cluster, command: &Packed) -> Vec<Vec<NodeReport>> {
     // Read once, because a breaker may close during the round.
-    let unasked: Vec<NodeReport> = unasked(cluster)
-        .into_iter()
-        .map(|ballot| ballot.report)
-        .collect();
-    let asked = unasked.iter().map(|report| !report.vote.is_left_out());
-    let answers = show_all(cluster.each().zip(asked), command);
-    let nodes = answers.into_iter().zip(unasked);
+    let unasked = unasked(cluster).into_iter();
+    let unasked = unasked.map(|ballot| vec![ballot.report; command.keys()]);
+    let mut nodes: Vec<_> = unasked.collect();
+    ask(cluster, command, &mut nodes, |vote| !vote.is_left_out());
     nodes
-        .map(|(answer, unasked)| answer.map_or_else(|| vec![unasked; command.keys()], reports))
-        .collect()
 }
 
-fn reports(sights: Vec<Sight>) -> Vec<NodeReport> {
-    sights.into_iter().map(|sight| sight.report).collect()
-}
-
-/// Asks the nodes that were left out.
-fn look_again(cluster: &Cluster, command: &Packed, nodes: &mut [Vec<NodeReport>]) {
-    let is_left_out = |report: &NodeReport| report.vote.is_left_out();
-    let asked: Vec<bool> = nodes
-        .iter()
-        .map(|locks| locks.first().is_some_and(is_left_out))
-        .collect();
-    let answers = show_all(cluster.each().zip(asked), command);
-    for (node, answer) in nodes.iter_mut().zip(answers) {
-        if let Some(answer) = answer {
-            *node = reports(answer);
+/// Asks the nodes whose votes so far are such.
+fn ask(
+    cluster: &Cluster,
+    command: &Packed,
+    nodes: &mut [Vec<NodeReport>],
+    is_asked: impl Fn(&Vote) -> bool,
+) {
+    let asked = places(nodes, |locks| {
+        locks.first().is_some_and(|report| is_asked(&report.vote))
+    });
+    let answers = show_all(cluster.asking(&asked), command);
+    for (place, sights) in answered(answers) {
+        if let Some(locks) = nodes.get_mut(place) {
+            *locks = sights.into_iter().map(|sight| sight.report).collect();
         }
     }
 }

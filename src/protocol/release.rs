@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::claim::{Claim, Fence, Kind};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, places};
 use crate::error::{Error, Vote};
 use crate::fencing::FencingToken;
-use crate::lease::state::standing::Standing;
+use crate::lease::state::nodes::NodeState;
 use crate::node::command;
 use crate::node::release::{Released, release_all, release_now, rest_all};
 use crate::node::show::{Sight, show_all};
@@ -19,12 +19,12 @@ use crate::verdict;
 pub(crate) fn release(
     cluster: &Cluster,
     claim: &Claim,
-    ended: &[Standing],
+    ended: &[NodeState],
     rest: Option<Duration>,
 ) -> Released {
     let release = command::release(claim);
-    let asked = ended.iter().map(|standing| standing.has_to_be_released());
-    let nodes = cluster.each().zip(asked);
+    let owed = places(ended, |node| node.has_to_be_released());
+    let nodes = cluster.asking(&owed);
     // An extension without a reply may have given the key this much.
     let life = cluster.options.max_ttl;
     let Some(left) = rest else {

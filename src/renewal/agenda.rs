@@ -213,22 +213,23 @@ pub(super) mod tests {
     use crate::claim::Claim;
     use crate::clock::FakeClock;
     use crate::cluster::Owner;
-    use crate::lease::state::standing::Standing;
+    use crate::node::Trace;
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_nanos(0).saturating_add(Duration::from_millis(millis))
     }
 
     /// A lock on three nodes that is valid until `end`, in milliseconds.
-    pub(in crate::renewal) fn lease(name: &str, end: u64, owed: [Standing; 3]) -> LeaseState {
+    pub(in crate::renewal) fn lease(name: &str, end: u64, traces: [Trace; 3]) -> LeaseState {
         let clock = Clock::from(FakeClock::new());
-        let (claim, times) = (Claim::of_key(name), (at(0), at(end)));
+        let (claim, valid) = (Claim::of_key(name), at(0)..at(end));
         let owner = Owner::new(&clock);
-        LeaseState::new(&owner, claim, owed.into_iter().collect(), times)
+        let nodes = traces.map(Into::into).into_iter().collect();
+        LeaseState::new(&owner, claim, nodes, valid)
     }
 
     fn job() -> Arc<LeaseState> {
-        Arc::new(lease("job", 1_000, [Standing::MayHaveKey; 3]))
+        Arc::new(lease("job", 1_000, [Trace::Possible; 3]))
     }
 
     #[test]
@@ -252,7 +253,7 @@ pub(super) mod tests {
         let agenda = Agenda::new("test", |_| true);
         let ends = [(10, 0), (11, 0), (15, 5), (16, 5), (20, 10)];
         for (due, head_start) in ends {
-            let lease = lease("job", head_start, [Standing::MayHaveKey; 3]);
+            let lease = lease("job", head_start, [Trace::Possible; 3]);
             agenda.put(&Arc::new(lease), |_| at(due));
         }
         // In this test, a lock has a head start for as long as it is valid.

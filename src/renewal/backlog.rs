@@ -63,12 +63,12 @@ fn take_first(heals: &mut Vec<Extension>) -> Option<Extension> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::state::standing::Standing;
+    use crate::node::Trace;
     use crate::renewal::agenda::tests::lease;
 
     #[test]
     fn a_lock_that_is_undecided_waits_and_no_other() {
-        let [one, other] = ["job"; 2].map(|name| lease(name, 1, [Standing::MayHaveKey; 3]).into());
+        let [one, other] = ["job"; 2].map(|name| lease(name, 1, [Trace::Possible; 3]).into());
         let mut backlog = Backlog::default();
         assert!(backlog.is_empty() && !backlog.has(&one));
         backlog.undecided.push(Arc::clone(&one));

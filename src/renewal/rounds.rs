@@ -89,11 +89,8 @@ impl Background {
         };
         // A call of `extend` may have healed one of them just now. That lock is planned again.
         rounds.retain(|round| round.counted == counted);
-        let nodes = self.cluster.each().zip(&counted);
-        let asked: Box<[bool]> = nodes
-            .map(|(node, counted)| *counted && is_asked(node))
-            .collect();
-        if counted.contains(&true) && !asked.contains(&true) {
+        let asked = self.cluster.only(&counted, is_asked);
+        if asked.is_empty() && !counted.is_empty() {
             let locks = rounds.into_iter().map(|round| round.lease);
             backlog.undecided.extend(locks);
             return;
@@ -219,11 +216,11 @@ mod tests {
     use crate::clock::{Clock, FakeClock};
     use crate::cluster::{Cluster, Options};
     use crate::lease::state::Renewal;
-    use crate::lease::state::standing::Standing;
+    use crate::node::Trace;
     use crate::renewal::Keeper;
     use crate::renewal::agenda::tests::lease;
 
-    const ALL: [Standing; 3] = [Standing::MayHaveKey; 3];
+    const ALL: [Trace; 3] = [Trace::Possible; 3];
 
     /// The names of the locks of each chunk.
     fn chunks(locks: impl IntoIterator<Item = LeaseState>) -> Vec<Vec<String>> {
@@ -243,7 +240,7 @@ mod tests {
     #[test]
     fn the_most_urgent_locks_go_first_and_with_those_on_the_same_nodes() {
         let [a, b, c] = ALL;
-        let others = [a, b, Standing::Undone];
+        let others = [a, b, Trace::Undone];
         let locks = [
             lease("third", 3, [a, b, c]),
             lease("first", 1, others),

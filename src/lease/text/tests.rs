@@ -6,7 +6,8 @@ use super::*;
 use crate::holder::Label;
 use crate::token::Token;
 
-fn lease(resource: &str, fencing: Option<u64>, may_have_key: &[bool], expires_ms: u64) -> Lease {
+/// The flags stand for the nodes, as in the text.
+fn lease(resource: &str, fencing: Option<u64>, flags: &str, expires_ms: u64) -> Lease {
     Lease {
         resource: resource.to_owned(),
         kind: Kind::Lock,
@@ -14,7 +15,7 @@ fn lease(resource: &str, fencing: Option<u64>, may_have_key: &[bool], expires_ms
             .unwrap()
             .into(),
         fencing: fencing.map(FencingToken::new),
-        may_have_key: may_have_key.into(),
+        traces: flags.bytes().map(trace).collect(),
         expires_ms,
         rests_until_ms: None,
     }
@@ -27,7 +28,7 @@ fn with_rest(mut lease: Lease, until_ms: Option<u64>) -> Lease {
 
 #[test]
 fn a_fencing_token_that_no_attempt_has_is_an_error() {
-    let good = lease("job", Some(1), &[true], 5).to_string();
+    let good = lease("job", Some(1), "1", 5).to_string();
     assert!(good.parse::<Lease>().is_ok());
     for number in ["0", "10000000000000000"] {
         let bad = good.replace(":1:5:", &format!(":{number}:5:"));
@@ -42,14 +43,13 @@ fn the_text_of_this_form_stays_as_it_is() {
     let same = lease(
         "a b:é",
         Some(1_700_000_000_000_001),
-        &[true, true, false, true, true],
+        "11011",
         1_700_000_000_000,
     );
     assert_eq!(same.to_string(), text);
     assert_eq!(text.parse::<Lease>().unwrap(), same);
     let text = "redlatch2:00112233445566778899aabbccddeeff00112233:-:1700000000000/1700000600001:11011:a%20b:%C3%A9";
-    let flags = [true, true, false, true, true];
-    let same = lease("a b:é", None, &flags, 1_700_000_000_000);
+    let same = lease("a b:é", None, "11011", 1_700_000_000_000);
     let same = with_rest(same, Some(1_700_000_600_001));
     assert_eq!(same.to_string(), text);
     assert_eq!(text.parse::<Lease>().unwrap(), same);
@@ -57,7 +57,7 @@ fn the_text_of_this_form_stays_as_it_is() {
 
 #[test]
 fn a_minimum_that_is_damaged_is_an_error() {
-    let good = with_rest(lease("job", None, &[true], 5), Some(7)).to_string();
+    let good = with_rest(lease("job", None, "1", 5), Some(7)).to_string();
     assert!(good.parse::<Lease>().is_ok());
     for (part, bad) in [
         ("/7:", "/-:"),
@@ -75,7 +75,7 @@ fn a_minimum_that_is_damaged_is_an_error() {
 fn the_text_of_a_lease_with_a_label_has_the_label_and_stays_as_it_is() {
     let text = "redlatch2:00112233445566778899aabbccddeeff00112233%20web-3%20%C3%A9%3A1%20since=2026-11-22T05%3A52%3A53Z:\
                 -:1700000000000:111:job";
-    let mut same = lease("job", None, &[true; 3], 1_700_000_000_000);
+    let mut same = lease("job", None, "111", 1_700_000_000_000);
     same.value = labelled("web-3 \u{e9}:1");
     assert_eq!(same.to_string(), text);
     assert_eq!(text.parse::<Lease>().unwrap(), same);
@@ -87,7 +87,7 @@ fn the_text_of_a_lease_with_a_label_has_the_label_and_stays_as_it_is() {
         text.replace("%20web-3", "%0Aweb-3"),
         text.replace("%20web-3", "%20%20web-3"),
         text.replace("%20since", " since"),
-        lease("job", None, &[true], 5)
+        lease("job", None, "1", 5)
             .to_string()
             .replace("redlatch1", "redlatch2"),
     ] {
@@ -102,7 +102,7 @@ fn labelled(label: &str) -> Value {
 
 /// A lease of a lock of this kind. With several resources, their text stands for the name.
 fn on(kind: Kind) -> Lease {
-    let mut lease = lease("job", None, &[true; 3], 1_700_000_000_000);
+    let mut lease = lease("job", None, "111", 1_700_000_000_000);
     if let Kind::Several(names) = &kind {
         lease.resource = String::from(&*shown(names));
     }
@@ -258,12 +258,12 @@ proptest! {
     fn every_lease_is_read_back_from_one_printable_word(
         (resource, kind) in (any_name(), any_kind()),
         fencing in proptest::option::of(1..=FencingToken::LARGEST),
-        may_have_key in proptest::collection::vec(any::<bool>(), 1..8),
+        flags in "[01]{1,7}",
         expires_ms in any::<u64>(),
         rests_until_ms in proptest::option::of(any::<u64>()),
         label in "\\PC{0,20}",
     ) {
-        let lease = lease(&resource, fencing, &may_have_key, expires_ms);
+        let lease = lease(&resource, fencing, &flags, expires_ms);
         let mut lease = with_rest(lease, rests_until_ms);
         match &kind {
             Kind::Several(names) => lease.resource = String::from(&*shown(names)),
@@ -281,7 +281,7 @@ proptest! {
 
     #[test]
     fn a_text_with_a_change_is_an_error_or_another_lease(at in 0..100_usize, byte in 0..128_u8) {
-        let of_one = lease("the invoices", Some(5), &[true; 5], 1_700_000_000_000);
+        let of_one = lease("the invoices", Some(5), "11111", 1_700_000_000_000);
         for lease in [of_one, several(&["the first", "the last"]), on(Kind::Read)] {
             assert_change(&lease.to_string(), at, byte)?;
         }

@@ -49,11 +49,7 @@ fn of_each_server_the_name_that_was_asked_first_votes_whatever_the_order() {
         let mut ballots: Vec<Ballot> = unasked.collect();
         for place in &order {
             let server = Some(SERVERS[*place].into());
-            cast(
-                &mut ballots,
-                *place,
-                Some(ballot(*place, Vote::Granted, server)),
-            );
+            cast(&mut ballots, *place, ballot(*place, Vote::Granted, server));
         }
         for place in 0..SERVERS.len() {
             let first = order

@@ -1,0 +1,49 @@
+//! What each node may have of a lock before and after a heal: each line of the table in `state/nodes.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::state::LeaseState;
+use super::state::nodes::NodeState;
+use crate::claim::Claim;
+use crate::clock::{Clock, FakeClock};
+use crate::cluster::Owner;
+use crate::node::Trace::{self, None, Possible, Undone};
+
+/// A lock whose node in the middle has this.
+fn lease(trace: Trace) -> Arc<LeaseState> {
+    let clock = Clock::from(FakeClock::new());
+    let now = clock.now();
+    let valid = now..now.saturating_add(Duration::from_secs(10));
+    let nodes = [Possible, trace, Undone].map(NodeState::from);
+    let (owner, nodes) = (Owner::new(&clock), nodes.into_iter().collect());
+    Arc::new(LeaseState::new(&owner, Claim::of_key("job"), nodes, valid))
+}
+
+#[test]
+fn a_heal_leaves_what_it_has_sent_and_nothing_where_it_has_sent_nothing() {
+    for before in [None, Possible] {
+        for (sent, after) in [(None, before), (Possible, Possible), (Undone, Undone)] {
+            let lease = lease(before);
+            let healer = lease.healer().expect("nobody else heals");
+            assert!(lease.healer().is_none());
+            assert!(healer.begin(&[1]), "it is held");
+            assert_eq!(*lease.counted(), [0]);
+            assert!(!healer.end([(1, sent)].into_iter()));
+            let counted: &[usize] = if after == Possible { &[0, 1] } else { &[0] };
+            assert_eq!(*lease.counted(), *counted, "{before:?}, {sent:?}");
+            let expected = [Possible, after, Undone].map(NodeState::from);
+            assert_eq!(*lease.end().nodes, expected, "{before:?}, {sent:?}");
+        }
+    }
+}
+
+#[test]
+fn a_heal_that_ends_after_its_guard_releases_its_nodes_as_the_guard_does() {
+    let lease = lease(None);
+    let healer = lease.healer().expect("nobody else heals");
+    assert!(healer.begin(&[1]), "it is held");
+    let node = lease.end().nodes[1];
+    assert!(node.has_to_be_released() && !node.counts());
+    assert!(healer.end([(1, Possible)].into_iter()));
+}

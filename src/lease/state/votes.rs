@@ -1,0 +1,121 @@
+//! What the nodes say of an extension of a lock, or of its release, changes its state.
+
+use std::mem::take;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Ended, LeaseState, Renewal, State};
+use crate::clock::Timestamp;
+use crate::error::{Error, LossCause, NodeError, NodeReport, Vote};
+use crate::log_lines;
+use crate::quorum::Term;
+use crate::verdict::{self, Verdict};
+
+impl LeaseState {
+    /// Applies the votes on an extension by this term, which began at `started` and got its last reply by `now`. If it
+    /// succeeds, `renewal` replaces the keep-alive of the lock, if there is one; if not, the votes go to the error.
+    pub(crate) fn extended(
+        &self,
+        started: Timestamp,
+        term: Term,
+        renewal: Option<Renewal>,
+        nodes: &mut Vec<NodeReport>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        for (node, report) in state.nodes.iter().zip(&mut *nodes) {
+            if node.is_worthless(&report.vote) {
+                report.vote = Vote::Failed(NodeError::TimedOut);
+            }
+        }
+        self.ensure_held(&state)?;
+        let verdict = verdict::of_held(nodes);
+        if now >= self.deadline() {
+            // The nodes may have extended keys, but the lock may have been another holder's in between.
+            let cause = self.end_cause(&mut state).with(take(nodes));
+            self.lose(&mut state, &cause);
+        } else if verdict == Verdict::Lost {
+            self.lose(&mut state, &verdict::loss(take(nodes)));
+        }
+        self.ensure_held(&state)?;
+        let waited = now.saturating_since(started);
+        if verdict == Verdict::Unknown {
+            return Err(Error::Unavailable {
+                resource: Arc::clone(self.name()),
+                waited,
+                nodes: take(nodes),
+            });
+        }
+        let deadline = started.saturating_add(term.validity);
+        if deadline <= now {
+            return Err(Error::TooSlow {
+                resource: Arc::clone(self.name()),
+                waited,
+                elapsed: waited,
+                nodes: take(nodes),
+            });
+        }
+        let limit = renewal.or(state.renewal).and_then(|renewal| renewal.until);
+        let deadline = limit.map_or(deadline, |limit| deadline.min(limit));
+        self.deadline
+            .fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+        state.failed_renewal = Box::default();
+        for (node, report) in state.nodes.iter_mut().zip(&*nodes) {
+            node.is_relied_on |= report.vote.is_granted();
+        }
+        if let Some(renewal) = renewal {
+            self.renew_as(&mut state, renewal);
+        }
+        Ok(())
+    }
+
+    fn ensure_held(&self, state: &State) -> Result<(), Error> {
+        let loss = state.loss.clone();
+        loss.map_or(Ok(()), |cause| Err(self.lost_error(cause)))
+    }
+
+    /// Keeps the votes on a renewal that failed, for the cause of a later loss.
+    pub(crate) fn note_failed_renewal(&self, nodes: &[NodeReport]) {
+        self.state.lock().failed_renewal = nodes.into();
+    }
+
+    /// Counts and logs what came of the release by the guard, unless that was done for a loss before. Returns how the lock was lost,
+    /// if it was.
+    pub(crate) fn given_back(&self, ended: &Ended, nodes: &[NodeReport]) -> Option<LossCause> {
+        let verdict = verdict::of_held(nodes);
+        let loss = ended.loss.clone().or_else(|| {
+            if verdict == Verdict::Confirmed {
+                return None;
+            }
+            if self.owner.clock.now() >= ended.deadline {
+                // Nodes that answer after the end have no key of the lock, and that says nothing of the time before.
+                return Some(ended.expiry.clone().with(nodes.to_vec()));
+            }
+            (verdict == Verdict::Lost).then(|| verdict::loss(nodes.to_vec()))
+        });
+        let mut state = self.state.lock();
+        if let Some(cause) = &loss {
+            self.tell_loss(&mut state, cause);
+            return loss;
+        }
+        let is_counted = take(&mut state.is_counted);
+        // Without the mutex, because the program's logger may use this lock.
+        drop(state);
+        if is_counted && verdict == Verdict::Confirmed {
+            self.owner.stats.released.count();
+            let now = self.owner.clock.now_for_records();
+            log_lines::released(&self.claim.resource, now.saturating_since(self.since));
+        } else if is_counted {
+            self.owner.stats.unconfirmed.count();
+            log_lines::unconfirmed(&self.claim.resource);
+        }
+        None
+    }
+
+    /// Counts that the guard was turned into a lease, unless a loss was counted before.
+    pub(crate) fn passed_on(&self) {
+        if take(&mut self.state.lock().is_counted) {
+            self.owner.stats.passed_on.count();
+        }
+    }
+}
