@@ -1,118 +1,74 @@
 //! The command line: one definition for the parser, the help, the manual page and the completions.
-//!
-//! Each subcommand has a file of its own, with its help and its exit codes.
 
 #![expect(
     clippy::doc_markdown,
     reason = "these comments are shown on a terminal as they are"
 )]
 
+mod asking;
 mod dashes;
 mod fault;
-mod health;
 mod hold;
-mod list;
 mod lock;
-mod open_nodes;
 pub(crate) mod page;
 mod run;
 mod servers;
-mod status;
-mod unlock;
 
 use std::ffi::OsString;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 
-pub(crate) use self::health::Health;
+pub(crate) use self::asking::{Health, List, OpenNodes, Status, Unlock, Watch};
 pub(crate) use self::hold::Hold;
-pub(crate) use self::list::List;
 pub(crate) use self::lock::Lock;
-pub(crate) use self::open_nodes::OpenNodes;
-use self::page::Entry;
 pub(crate) use self::run::{OnLoss, Run};
-pub(crate) use self::servers::Servers;
-pub(crate) use self::status::Status;
-pub(crate) use self::unlock::Unlock;
+pub(crate) use self::servers::{Servers, TlsFiles};
 use crate::failure::Failure;
 use crate::name::Name;
 use crate::output;
+use crate::text;
 
-/// What belongs to a subcommand and is not part of its definition for the parser.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Page {
-    pub(crate) subcommand: &'static str,
-    /// Beside those that all have.
-    pub(crate) exit_codes: &'static [Entry],
-    pub(crate) examples: &'static [Entry],
-}
-
-/// The pages of all subcommands.
-pub(crate) const PAGES: [Page; 9] = [
-    Page {
-        subcommand: "run",
-        exit_codes: &run::EXIT_CODES,
-        examples: &run::EXAMPLES,
-    },
-    Page {
-        subcommand: "hold",
-        exit_codes: &hold::EXIT_CODES,
-        examples: &hold::EXAMPLES,
-    },
-    Page {
-        subcommand: "status",
-        exit_codes: &status::EXIT_CODES,
-        examples: &status::EXAMPLES,
-    },
-    Page {
-        subcommand: "list",
-        exit_codes: &list::EXIT_CODES,
-        examples: &list::EXAMPLES,
-    },
-    Page {
-        subcommand: "health",
-        exit_codes: &health::EXIT_CODES,
-        examples: &health::EXAMPLES,
-    },
-    Page {
-        subcommand: "unlock",
-        exit_codes: &unlock::EXIT_CODES,
-        examples: &unlock::EXAMPLES,
-    },
-    Page {
-        subcommand: "open-nodes",
-        exit_codes: &open_nodes::EXIT_CODES,
-        examples: &open_nodes::EXAMPLES,
-    },
-    Page {
-        subcommand: "completions",
-        exit_codes: &PRINTS,
-        examples: &[(
-            "redlatch completions bash > /etc/bash_completion.d/redlatch",
-            "Lets the shell complete subcommands and options.",
-        )],
-    },
-    Page {
-        subcommand: "man",
-        exit_codes: &PRINTS,
-        examples: &[("redlatch man | man -l -", "Shows this page.")],
-    },
-];
-
-const PRINTS: [Entry; 1] = [("0", "It is printed.")];
+const SHORT_WORDS: &str = "\
+'redlatch SUBCOMMAND -h' has the usual options; --help has all, with examples.";
 
 const CLOSING_WORDS: &str = "\
-'redlatch SUBCOMMAND --help' has the options, the exit status, the environment and the files of a subcommand. 'redlatch \
-man | man -l -' shows all of it on one page, with examples.";
+'redlatch SUBCOMMAND -h' has the usual options on one screen; --help has all of them, with examples, the exit status, the \
+environment and the files. 'redlatch man | man -l -' shows all of it on one page.
+
+The first steps:
+  export REDLATCH_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
+  redlatch health
+  redlatch run nightly-report -- /usr/local/bin/report
+  redlatch status nightly-report";
 
 /// Runs a command under a lock that a majority of independent Redis servers agree on (Redlock), and looks at locks and
 /// servers.
 #[derive(Debug, Parser)]
-#[command(name = "redlatch", version, after_long_help = CLOSING_WORDS)]
+#[command(name = "redlatch", version, after_help = SHORT_WORDS, after_long_help = CLOSING_WORDS)]
 struct Arguments {
     #[command(subcommand)]
     subcommand: Subcommand,
+
+    /// Whether to colour
+    ///
+    /// auto: on a terminal, unless NO_COLOR is set.
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        global = true,
+        help_heading = None,
+        hide_short_help = true
+    )]
+    color: Color,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -121,6 +77,7 @@ pub(crate) enum Subcommand {
     Hold(Box<Hold>),
     Status(Status),
     List(List),
+    Watch(Watch),
     Health(Health),
     Unlock(Unlock),
     OpenNodes(OpenNodes),
@@ -136,14 +93,17 @@ pub(crate) enum Subcommand {
 pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
     match parse_words(&words) {
-        Ok(arguments) => Ok(Some(arguments.subcommand)),
+        Ok(arguments) => {
+            output::choose_color(arguments.color);
+            Ok(Some(arguments.subcommand))
+        }
         Err(error)
             if matches!(
                 error.kind(),
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
             ) =>
         {
-            output::print(&error.render().to_string())?;
+            output::print(&error.render().ansi().to_string())?;
             Ok(None)
         }
         // For this error, clap would show the whole help.
@@ -156,10 +116,13 @@ pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
 
 /// Parses a command line. The name of `run` may stand behind two dashes.
 fn parse_words(words: &[OsString]) -> Result<Arguments, clap::Error> {
-    let result = Arguments::try_parse_from(words);
-    match (result, dashes::split(words)) {
+    let parse = |words: &[OsString]| {
+        let definition = page::complete(definition(), text::width());
+        Arguments::from_arg_matches(&definition.try_get_matches_from(words)?)
+    };
+    match (parse(words), dashes::split(words)) {
         (Err(error), Some((rest, name))) if error.kind() == ErrorKind::MissingRequiredArgument => {
-            let mut arguments = Arguments::try_parse_from(rest)?;
+            let mut arguments = parse(&rest)?;
             if let Subcommand::Run(run) = &mut arguments.subcommand {
                 let name = name.to_str().ok_or("a name is text in UTF-8".to_owned());
                 let refused = |reason| {
@@ -175,7 +138,7 @@ fn parse_words(words: &[OsString]) -> Result<Arguments, clap::Error> {
 }
 
 pub(crate) fn definition() -> clap::Command {
-    <Arguments as clap::CommandFactory>::command()
+    Arguments::command()
 }
 
 #[cfg(test)]
@@ -184,6 +147,23 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        definition().debug_assert();
+        page::complete(definition(), 80).debug_assert();
+    }
+
+    #[test]
+    fn the_short_help_of_each_subcommand_is_one_screen() {
+        let subcommands = page::PAGES.map(|page| page.subcommand);
+        for words in subcommands
+            .iter()
+            .map(|subcommand| vec!["redlatch", subcommand, "-h"])
+        {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let help = parse_words(&words).unwrap_err().to_string();
+            let lines: Vec<&str> = help.lines().collect();
+            assert!(lines.len() <= 24, "{} lines: {help}", lines.len());
+            for line in lines {
+                assert!(line.chars().count() <= 80, "{line}: {help}");
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ use rustix::process::Pid;
 
 use crate::children;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
+use crate::nested;
 use crate::nodes;
 use crate::wanted::{Kind, Wanted};
 
@@ -71,11 +72,11 @@ pub(crate) fn spawn(
     command
         .args(arguments)
         .process_group(group.as_raw_nonzero().get())
-        .env("REDLATCH_RESOURCE", wanted.name.as_str())
+        .env(nested::RESOURCE, wanted.name.as_str())
         .env("REDLATCH_TOKEN", held.token())
         .env_remove("REDLATCH_FENCING_TOKEN")
         .env_remove("REDLATCH_SLOT")
-        .env_remove("REDLATCH_RESOURCES")
+        .env_remove(nested::RESOURCES)
         .env_remove(nodes::PASSWORD);
     if let Some(token) = held.fencing_token() {
         command.env("REDLATCH_FENCING_TOKEN", token.to_string());
@@ -84,7 +85,7 @@ pub(crate) fn spawn(
         command.env("REDLATCH_SLOT", slot.to_string());
     }
     if let Kind::Also(_) = wanted.kind {
-        command.env("REDLATCH_RESOURCES", held.resources().join("\n"));
+        command.env(nested::RESOURCES, held.resources().join("\n"));
     }
     for variable in hidden {
         command.env_remove(variable);

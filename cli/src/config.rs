@@ -6,12 +6,13 @@ use std::time::Duration;
 use redlatch::Protocol;
 use toml::de::{DeTable, DeValue};
 
+use crate::arguments::TlsFiles;
 use crate::config_file::{self, ConfigFile};
 use crate::durations;
 use crate::failure::Failure;
 
 const KEYS: &str = "nodes, username, password_file, key_prefix, node_timeout, ttl, wait, max_hold, protocol, max_ttl, \
-                    drift_factor";
+                    drift_factor, tls_ca, tls_cert, tls_key, tls_name";
 
 /// What a configuration file says.
 #[derive(Debug, Default, PartialEq)]
@@ -28,6 +29,8 @@ pub(crate) struct Config {
     pub(crate) protocol: Option<Protocol>,
     pub(crate) max_ttl: Option<Duration>,
     pub(crate) drift_factor: Option<f64>,
+    /// The files relative to the folder of the configuration file.
+    pub(crate) tls: TlsFiles,
 }
 
 /// Reads the file that is named, or found where a configuration may be.
@@ -37,7 +40,15 @@ pub(crate) fn load(named: Option<&Path>) -> Result<Config, Failure> {
     };
     let mut config =
         parse(&text).map_err(|reason| Failure::usage(format!("{}: {reason}", path.display())))?;
-    config.password_file = config.password_file.map(|file| beside(&path, &file));
+    let tls = &mut config.tls;
+    for file in [
+        &mut config.password_file,
+        &mut tls.tls_ca,
+        &mut tls.tls_cert,
+        &mut tls.tls_key,
+    ] {
+        *file = file.take().map(|file| beside(&path, &file));
+    }
     Ok(config)
 }
 
@@ -81,6 +92,10 @@ fn set(config: &mut Config, key: &str, value: &DeValue<'_>) -> Result<(), String
         "nodes" => config.nodes = nodes(value).ok_or_else(|| expect("a list of URLs in quotes"))?,
         "username" => config.username = Some(text()?.to_owned()),
         "password_file" => config.password_file = Some(PathBuf::from(text()?)),
+        "tls_ca" => config.tls.tls_ca = Some(PathBuf::from(text()?)),
+        "tls_cert" => config.tls.tls_cert = Some(PathBuf::from(text()?)),
+        "tls_key" => config.tls.tls_key = Some(PathBuf::from(text()?)),
+        "tls_name" => config.tls.tls_name = Some(text()?.to_owned()),
         "key_prefix" => config.key_prefix = Some(text()?.to_owned()),
         "node_timeout" => config.node_timeout = Some(duration(durations::parse_some)?),
         "ttl" => config.ttl = Some(duration(durations::parse_some)?),
@@ -129,6 +144,10 @@ mod tests {
             protocol = "fenced"
             max_ttl = "30m"
             drift_factor = 0.02
+            tls_ca = "ca.pem"
+            tls_cert = "client.pem"
+            tls_key = "client.key"
+            tls_name = "locks.internal"
         "#;
         let config = parse(text).unwrap();
         assert_eq!(config.nodes, ["redis://a", "redis://b"]);

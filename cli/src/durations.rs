@@ -53,6 +53,25 @@ pub(crate) fn rough(span: Duration) -> String {
     exact(Duration::from_secs(span.as_secs()).saturating_sub(beyond))
 }
 
+/// Formats a time that a server took.
+pub(crate) fn milliseconds(microseconds: u64) -> String {
+    if microseconds < 1000 {
+        return format!("{microseconds} µs");
+    }
+    let tenths = microseconds.checked_div(100).unwrap_or(0);
+    let (whole, tenth) = (
+        tenths.checked_div(10).unwrap_or(0),
+        tenths.checked_rem(10).unwrap_or(0),
+    );
+    format!("{whole}.{tenth} ms")
+}
+
+/// Formats for how many seconds something has been there, by its two largest units.
+pub(crate) fn age(seconds: u64) -> String {
+    let all = exact(Duration::from_secs(seconds));
+    all.split(' ').take(2).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,10 @@
 //! A failure of the program: one line for people, and an exit code for programs.
 
-use redlatch::Error;
+use std::time::Duration;
+
+use redlatch::{Error, LossCause, NodeError, NodeReport, QuarantineCause, Vote};
+
+use crate::durations;
 
 /// The command line, the environment or the configuration can't be used (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -44,6 +48,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, advice) = match &error {
             Error::Held { .. } => (HELD, "wait longer with --wait"),
+            Error::Unavailable { nodes, .. } if are_unopened(nodes) => (UNAVAILABLE, OPEN_NODES),
             Error::Unavailable { .. } | Error::TooSlow { .. } | Error::Incomplete { .. } => {
                 (UNAVAILABLE, "see 'redlatch health'")
             }
@@ -55,8 +60,99 @@ impl From<Error> for Failure {
         };
         let source = std::error::Error::source(&error);
         let source = source.map_or(String::new(), |source| format!(": {source}"));
-        Self::new(code, format!("{error}{source}; {advice}"))
+        Self::new(code, format!("{}{source}; {advice}", told(&error)))
     }
+}
+
+/// The message of an error, in which what several nodes say alike is said once.
+pub(crate) fn told(error: &Error) -> String {
+    let nodes = match error {
+        Error::Held { nodes, .. }
+        | Error::Unavailable { nodes, .. }
+        | Error::TooSlow { nodes, .. }
+        | Error::Incomplete { nodes, .. } => nodes,
+        Error::Lost { cause, .. } => cause.nodes(),
+        Error::Cancelled { .. }
+        | Error::NotOpened { .. }
+        | Error::Invalid { .. }
+        | Error::Forked
+        | Error::NoThread { .. }
+        | Error::NoRandomness { .. }
+        | _ => &[],
+    };
+    once_each(&error.to_string(), nodes)
+}
+
+/// How a lock was lost, as far as that can be known.
+pub(crate) fn told_of_loss(cause: &LossCause) -> String {
+    let told = once_each(&cause.to_string(), cause.nodes());
+    if let LossCause::Vanished { .. } = cause {
+        // A key that is gone does not tell who has deleted it.
+        return format!(
+            "{told} (an operator may have released it, or the servers were flushed or restarted: they don't say)"
+        );
+    }
+    told
+}
+
+/// A message that ends with what each node says, with what several nodes say alike said once, behind their names.
+pub(crate) fn once_each(message: &str, nodes: &[NodeReport]) -> String {
+    let each: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    match message.strip_suffix(&each.join("; ")) {
+        Some(before) if nodes.len() > 1 => format!("{before}{}", by_cause(nodes)),
+        _ => message.to_owned(),
+    }
+}
+
+/// What the nodes say, each thing once.
+pub(crate) fn by_cause<'a>(nodes: impl IntoIterator<Item = &'a NodeReport>) -> String {
+    let mut causes: Vec<(String, Vec<&str>)> = Vec::new();
+    for report in nodes {
+        let cause = cause(&report.vote);
+        match causes.iter_mut().find(|(other, _)| *other == cause) {
+            Some((_, nodes)) => nodes.push(&report.node),
+            None => causes.push((cause, vec![&report.node])),
+        }
+    }
+    let causes = causes
+        .into_iter()
+        .map(|(cause, nodes)| format!("{}: {cause}", nodes.join(", ")));
+    causes.collect::<Vec<_>>().join("; ")
+}
+
+/// What a node says, in words that are the same for all nodes with the same fault.
+fn cause(vote: &Vote) -> String {
+    if let Vote::Failed(NodeError::BreakerOpen { failure, .. }) = vote {
+        return failure.to_string();
+    }
+    match unopened_for(vote) {
+        Some(remaining) => {
+            let remaining = durations::rough(remaining);
+            format!("not opened for the fenced protocol, and abstains for another {remaining}")
+        }
+        None => vote.to_string(),
+    }
+}
+
+/// What to do where the servers are new to the fenced protocol.
+const OPEN_NODES: &str = "if these servers are new, run 'redlatch open-nodes' once with the same settings; if they were \
+                          flushed or restarted, wait";
+
+/// Whether nodes are new to the fenced protocol.
+fn are_unopened(nodes: &[NodeReport]) -> bool {
+    let mut votes = nodes.iter().map(|report| &report.vote);
+    votes.any(|vote| unopened_for(vote).is_some())
+}
+
+/// For how long a node without a marker of the fenced protocol abstains.
+fn unopened_for(vote: &Vote) -> Option<Duration> {
+    let Vote::Failed(NodeError::Quarantined {
+        remaining, cause, ..
+    }) = vote
+    else {
+        return None;
+    };
+    (*cause == QuarantineCause::Unmarked).then_some(*remaining)
 }
 
 fn advice_on(field: &str) -> &'static str {

@@ -3,6 +3,7 @@
 use log::info;
 use redlatch::{Error, LockGuard};
 
+use crate::failure::{told, told_of_loss};
 use crate::output;
 use crate::wanted::Wanted;
 
@@ -43,8 +44,8 @@ pub(crate) fn give_back(name: &Wanted<'_>, held: LockGuard, ending: Ending) -> G
         }
         Err(Error::Lost { cause, .. }) => {
             output::complain(&format!(
-                "lost the lock {name}, and noticed it when giving it back: {cause}; look whether another one has run \
-                 beside it"
+                "lost the lock {name}, and noticed it when giving it back: {}; look whether another one has run beside it",
+                told_of_loss(&cause)
             ));
             GivenBack::Lost
         }
@@ -54,7 +55,8 @@ pub(crate) fn give_back(name: &Wanted<'_>, held: LockGuard, ending: Ending) -> G
                 Ending::AtOnce => "its time to live",
             };
             output::complain(&format!(
-                "the lock {name} may stay until {end} is over, and no longer: {error}; see 'redlatch health'"
+                "the lock {name} may stay until {end} is over, and no longer: {}; see 'redlatch health'",
+                told(&error)
             ));
             GivenBack::Ours
         }

@@ -1,7 +1,7 @@
 //! `redlatch hold`: takes the lock, prints its token, and holds it until standard input ends or a signal comes.
 
 use std::io::{IsTerminal, stdin};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -11,28 +11,23 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use crate::arguments::Hold;
-use crate::config;
-use crate::event::{self, Event};
-use crate::failure::{Failure, LOST, no_system};
+use crate::event::Event;
+use crate::failure::{Failure, LOST, no_system, told_of_loss};
 use crate::give_back::{Ending, GivenBack, give_back};
 use crate::json;
-use crate::log_lines;
 use crate::nodes;
 use crate::output;
 use crate::request::Request;
-use crate::run::protocol;
+use crate::session::Session;
 use crate::terminal;
-use crate::waiting::{self, Acquired};
+use crate::waiting::Acquired;
 
 /// How often a process in the background looks whether it is in the foreground of its terminal again.
 const IN_BACKGROUND: Duration = Duration::from_millis(200);
 
 /// Returns the exit code.
 pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
-    log_lines::start(&arguments.servers);
-    let config = config::load(arguments.servers.config.as_deref())?;
-    let protocol = protocol(arguments.lock.fenced, &config);
-    let manager = nodes::holder(&arguments.servers, &config, (&arguments.lock, protocol))?;
+    let (manager, config) = nodes::taking(&arguments.servers, &arguments.lock)?;
     let request = Request::new(&arguments.lock, &config, &manager)?;
     if input_has_ended() {
         return Err(Failure::usage(
@@ -40,24 +35,21 @@ pub(crate) fn hold(arguments: &Hold) -> Result<u8, Failure> {
              'redlatch run NAME -- sleep infinity'",
         ));
     }
-    let (sender, events) = channel();
-    event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
-    read_input(sender.clone()).map_err(|error| no_system("thread", &error))?;
-    let held = match waiting::acquire(&request, &events, sender.clone())? {
+    let session = Session::new(request)?;
+    read_input(session.sender.clone()).map_err(|error| no_system("thread", &error))?;
+    let held = match session.acquire()? {
         Acquired::Held(held) => held,
         Acquired::Not(code) => return Ok(code),
     };
-    held.on_lost(move |cause| {
-        // Once the lock is given back, nobody receives events.
-        sender.send(Event::Lost(cause)).ok();
-    });
+    session.watch(&held);
     // This process may have been stopped up to now.
     held.check()?;
     let printed = output::print(&announcement(arguments, &held));
     let name = request.wanted;
     if printed.is_ok()
-        && let Some(cause) = until_the_end(&events)
+        && let Some(cause) = until_the_end(&session.events)
     {
+        let cause = told_of_loss(&cause);
         output::complain(&format!(
             "lost the lock {name}: {cause}; end what relies on it"
         ));

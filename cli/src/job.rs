@@ -1,6 +1,5 @@
 //! A command that runs under a lock: from the acquisition to the release.
 
-use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use redlatch::LockGuard;
@@ -8,49 +7,45 @@ use redlatch::LockGuard;
 use crate::arguments::{OnLoss, Run};
 use crate::clock;
 use crate::command;
-use crate::event::{self, Event};
+use crate::event;
 use crate::failure::{Failure, LOST, no_system};
 use crate::give_back::{Ending, GivenBack, give_back};
 use crate::metrics::Metrics;
-use crate::notify;
+use crate::notify::{self, Notifier};
 use crate::plan::LossPolicy;
-use crate::request::Request;
+use crate::session::Session;
 use crate::supervise::{End, Supervisor, Task};
 use crate::term::Term;
 use crate::terminal::Terminal;
-use crate::waiting::{self, Acquired};
+use crate::waiting::Acquired;
 use crate::watchdog::Watchdog;
 
 /// What to run under which lock.
 pub(crate) struct Job<'a> {
     pub(crate) arguments: &'a Run,
-    pub(crate) request: Request<'a>,
-    pub(crate) events: Receiver<Event>,
-    pub(crate) sender: Sender<Event>,
+    pub(crate) session: Session<'a>,
+    pub(crate) notifier: Notifier,
     pub(crate) metrics: Option<Metrics>,
 }
 
 impl Job<'_> {
     /// Returns the exit code.
     pub(crate) fn once(&self) -> Result<u8, Failure> {
-        match waiting::acquire(&self.request, &self.events, self.sender.clone())? {
-            Acquired::Held(held) => Ok(self.work(held, &|_| ())?.code),
+        match self.session.acquire()? {
+            Acquired::Held(held) => Ok(self.work(held)?.0.code),
             Acquired::Not(code) => Ok(code),
         }
     }
 
     /// Runs the command under this lock, and gives the lock back.
-    pub(crate) fn work(&self, held: LockGuard, on_signal: &dyn Fn(i32)) -> Result<Term, Failure> {
-        let lost = self.sender.clone();
-        held.on_lost(move |cause| {
-            // Once the program ends, nobody receives events.
-            lost.send(Event::Lost(cause)).ok();
-        });
+    /// Returns how it ended, and the signal that was to end the command.
+    pub(crate) fn work(&self, held: LockGuard) -> Result<(Term, Option<i32>), Failure> {
+        self.session.watch(&held);
         if let Some(metrics) = &self.metrics {
             metrics.held();
         }
         let started = clock::now();
-        let end = match self.under_lock(&held, on_signal) {
+        let end = match self.under_lock(&held) {
             Ok(end) => end,
             Err(failure) => {
                 // The command did not run, so its failure matters more than one of the release, and another may try.
@@ -63,26 +58,26 @@ impl Job<'_> {
         if let Some(metrics) = &self.metrics {
             metrics.ended(term);
         }
-        Ok(term)
+        Ok((term, end.signal))
     }
 
     /// Runs the command, from its start to its end.
-    fn under_lock(&self, held: &LockGuard, on_signal: &dyn Fn(i32)) -> Result<End, Failure> {
-        let arguments = self.arguments;
+    fn under_lock(&self, held: &LockGuard) -> Result<End, Failure> {
+        let (arguments, request) = (self.arguments, &self.session.request);
         let mut group = Watchdog::start().map_err(|error| no_system("process", &error))?;
         let terminal = Terminal::find();
         if let Some(terminal) = &terminal {
             terminal.hand_to(group.group());
         }
         let task = Task {
-            wanted: self.request.wanted,
+            wanted: request.wanted,
             held,
             loss_policy: LossPolicy {
                 on_loss: arguments.on_loss,
                 grace: arguments.grace,
-                ttl: self.request.hold_time.ttl,
+                ttl: request.hold_time.ttl,
             },
-            on_signal,
+            notifier: &self.notifier,
         };
         // The supervisor starts before the command. Otherwise the command could outlive the lock unwatched.
         let supervisor = Supervisor::new(task, &mut group, terminal);
@@ -90,7 +85,7 @@ impl Job<'_> {
         let started = held.check().map_err(Failure::from).and_then(|()| {
             command::spawn(
                 &arguments.command,
-                self.request.wanted,
+                request.wanted,
                 held,
                 supervisor.group(),
                 if arguments.forever {
@@ -108,8 +103,9 @@ impl Job<'_> {
             }
         };
         // If no thread can be started for it, the watchdog is dropped without a goodbye, and kills the command.
-        event::watch(command, self.sender.clone()).map_err(|error| no_system("thread", &error))?;
-        let end = supervisor.wait(&self.events, command);
+        event::watch(command, self.session.sender.clone())
+            .map_err(|error| no_system("thread", &error))?;
+        let end = supervisor.wait(&self.session.events, command);
         group.dismiss();
         Ok(end)
     }
@@ -126,22 +122,18 @@ impl Job<'_> {
     }
 
     fn give_back(&self, held: LockGuard, end: End, ran: Duration) -> Term {
-        let (code, is_lost) = match end {
-            End::Guarded(code) => {
-                let ending = self.ending(code);
-                let given_back = give_back(&self.request.wanted, held, ending);
-                (code, given_back == GivenBack::Lost)
-            }
-            End::Unguarded(code) => {
-                // The loss was told when it was found. This removes what the servers still have: a minority, or all of
-                // them where this process stood still, and the command was ended in time.
-                self.ending(LOST).of(held).ok();
-                (code, true)
-            }
+        let is_lost = if end.is_lost {
+            // The loss was told when it was found. This removes what the servers still have: a minority, or all of
+            // them where this process stood still, and the command was ended in time.
+            self.ending(LOST).of(held).ok();
+            true
+        } else {
+            let given_back = give_back(&self.session.request.wanted, held, self.ending(end.code));
+            given_back == GivenBack::Lost
         };
         let is_told = is_lost && self.arguments.on_loss != OnLoss::Ignore;
         Term {
-            code: if is_told { LOST } else { code },
+            code: if is_told { LOST } else { end.code },
             ran,
             is_lost,
         }

@@ -10,6 +10,7 @@ struct Lines;
 /// Starts the output of log lines if `--verbose` was given.
 pub(crate) fn start(arguments: &Servers) {
     if arguments.verbose && log::set_logger(&Lines).is_ok() {
+        output::tell_times();
         log::set_max_level(LevelFilter::Info);
     }
 }

@@ -5,6 +5,7 @@
 //! All events come through one channel, without polling: see `event.rs` and `supervise.rs`.
 
 mod arguments;
+mod certificates;
 mod children;
 mod clock;
 mod command;
@@ -16,17 +17,17 @@ mod failure;
 mod figures;
 mod forever;
 mod give_back;
+mod health;
 mod hold;
-mod hold_time;
 mod job;
 mod json;
 mod label;
 mod list;
 mod log_lines;
-mod look;
 mod manual;
 mod metrics;
 mod name;
+mod nested;
 mod nodes;
 mod notify;
 mod open_nodes;
@@ -39,11 +40,19 @@ mod record;
 mod refusal;
 mod request;
 mod run;
+mod screen;
+mod session;
+mod state;
+mod status;
 mod supervise;
+mod table;
 mod term;
 mod terminal;
+mod text;
+mod unlock;
 mod waiting;
 mod wanted;
+mod watch;
 mod watchdog;
 
 #[cfg(not(unix))]
@@ -77,10 +86,11 @@ fn perform(subcommand: &Subcommand) -> Result<u8, Failure> {
     match subcommand {
         Subcommand::Run(run) => run::run(run),
         Subcommand::Hold(hold) => hold::hold(hold),
-        Subcommand::Status(status) => look::status(status),
+        Subcommand::Status(status) => status::status(status),
         Subcommand::List(list) => list::list(list),
-        Subcommand::Health(health) => look::health(health),
-        Subcommand::Unlock(unlock) => look::unlock(unlock),
+        Subcommand::Watch(watch) => watch::watch(watch),
+        Subcommand::Health(health) => health::health(health),
+        Subcommand::Unlock(unlock) => unlock::unlock(unlock),
         Subcommand::OpenNodes(open) => open_nodes::open_nodes(open),
         Subcommand::Completions { shell } => manual::completions(*shell),
         Subcommand::Man => manual::man(),

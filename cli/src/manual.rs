@@ -3,8 +3,8 @@
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::arguments::page::{COMMON_CODES, ENVIRONMENT, Entry, FILES};
-use crate::arguments::{self, PAGES};
+use crate::arguments;
+use crate::arguments::page::{Entry, PAGES, common_codes, environment, files};
 use crate::failure::{Failure, IO};
 use crate::output;
 
@@ -35,7 +35,9 @@ fn page() -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
     whole.render_title(&mut page)?;
     whole.render_name_section(&mut page)?;
-    whole.render_synopsis_section(&mut page)?;
+    let mut usages = Roff::new();
+    synopsis(&mut usages, &definition);
+    usages.to_writer(&mut page)?;
     whole.render_description_section(&mut page)?;
     for subcommand in definition
         .get_subcommands()
@@ -52,8 +54,6 @@ fn page() -> std::io::Result<Vec<u8>> {
         part.render_options_section(&mut sections)?;
         // Within the section of the subcommand.
         let sections = String::from_utf8_lossy(&sections).replace("\n.SH ", "\n.SS ");
-        // The synopsis leaves out the dashes that have to stand before the command.
-        let sections = sections.replace(" <\\fICOMMAND\\fR>", " \\-\\- <\\fICOMMAND\\fR>...");
         page.extend_from_slice(sections.as_bytes());
     }
     closing_sections().to_writer(&mut page)?;
@@ -62,29 +62,44 @@ fn page() -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
+/// What can be typed after the name of the program.
+fn synopsis(roff: &mut Roff, definition: &clap::Command) {
+    roff.control("SH", ["SYNOPSIS"]);
+    for subcommand in definition
+        .get_subcommands()
+        .filter(|s| s.get_name() != "help")
+    {
+        let mut subcommand = subcommand.clone();
+        let usage = subcommand.render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage: ").to_owned();
+        roff.text([bold(usage)]);
+        roff.control("br", []);
+    }
+}
+
 /// The exit codes, variables, files and examples.
 fn closing_sections() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
     for page in &PAGES {
         roff.control("SS", [format!("redlatch {}", page.subcommand).as_str()]);
-        list(&mut roff, page.exit_codes);
+        list(&mut roff, &page.exit_codes());
     }
     roff.control("SS", ["all subcommands"]);
-    list(&mut roff, &COMMON_CODES);
+    list(&mut roff, &common_codes());
     roff.control("SH", ["ENVIRONMENT"]);
-    list(&mut roff, &ENVIRONMENT);
+    list(&mut roff, &environment());
     roff.control("SH", ["FILES"]);
-    list(&mut roff, &FILES);
+    list(&mut roff, &files());
     roff.control("SH", ["EXAMPLES"]);
     for page in &PAGES {
-        list(&mut roff, page.examples);
+        list(&mut roff, &page.examples());
     }
     roff
 }
 
 fn list(roff: &mut Roff, entries: &[Entry]) {
-    for (term, meaning) in entries {
+    for Entry { term, meaning } in entries {
         roff.control("TP", []);
         // Each line of a term is a line of the page.
         for (i, line) in term.lines().enumerate() {
@@ -93,7 +108,7 @@ fn list(roff: &mut Roff, entries: &[Entry]) {
             }
             roff.text([bold(line)]);
         }
-        roff.text([roman(*meaning)]);
+        roff.text([roman(meaning)]);
     }
 }
 
@@ -134,7 +149,9 @@ mod tests {
             let [of_it] = of_it.collect::<Vec<_>>()[..] else {
                 panic!("{name} is not in PAGES");
             };
-            assert!(!of_it.exit_codes.is_empty() && !of_it.examples.is_empty());
+            assert!(!of_it.exit_codes().is_empty() && !of_it.examples().is_empty());
+            let usage = format!("redlatch {}", name.replace('-', "\\-"));
+            assert!(page.contains(&usage), "{usage}");
         }
         let sections = ["EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES", "VERSION"];
         let places = sections.map(|title| {
@@ -145,11 +162,11 @@ mod tests {
             places.is_sorted() && places[0].is_some(),
             "{places:?}: {page}"
         );
-        for entry in [&ENVIRONMENT[..], &FILES].concat() {
-            let term = entry.0.replace('-', "\\-").replace('.', "\\&.");
-            assert!(page.contains(entry.0) || page.contains(&term), "{term}");
+        for Entry { term, .. } in [environment(), files()].concat() {
+            let escaped = term.replace('-', "\\-").replace('.', "\\&.");
+            assert!(page.contains(&term) || page.contains(&escaped), "{term}");
         }
-        assert!(page.contains("<\\fINAME\\fR> \\-\\- <\\fICOMMAND\\fR>..."));
+        assert!(page.contains("<NAME> \\-\\- <COMMAND>..."));
     }
 
     #[test]

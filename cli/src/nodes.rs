@@ -2,15 +2,20 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use redlatch::{Builder, Credentials, LockManager, Protocol};
 
 use crate::arguments::{Lock, Servers};
-use crate::config::Config;
+use crate::certificates;
+use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::label;
+use crate::log_lines;
+use crate::output;
 
 /// The variables that may hold passwords.
 pub(crate) const PASSWORD: &str = "REDLATCH_PASSWORD";
@@ -19,33 +24,49 @@ pub(crate) const NODES: &str = "REDLATCH_NODES";
 /// One thread waits for the lock or reads its status, and one renews it.
 const CONNECTIONS: u32 = 2;
 
-/// Makes a manager that looks at locks. It connects to nothing yet.
-pub(crate) fn manager(
-    servers: &Servers,
-    config: &Config,
-    protocol: Protocol,
-) -> Result<LockManager, Failure> {
-    Ok(builder(servers, config, protocol)?.build()?)
+/// How long a node may take to answer who only asks: a person waits for a slow server rather than be told that it is silent.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A manager that asks about locks. It connects to nothing yet.
+pub(crate) fn asking(servers: &Servers, is_fenced: bool) -> Result<LockManager, Failure> {
+    let config = load(servers)?;
+    let timeout = config
+        .node_timeout
+        .map_or(PATIENCE, |timeout| timeout.max(PATIENCE));
+    let builder = builder(servers, &config, is_fenced)?;
+    Ok(builder
+        .node_timeout(servers.node_timeout.unwrap_or(timeout))
+        .build()?)
 }
 
-/// Makes a manager that takes this lock, with the label of the holder. It connects to nothing yet.
-pub(crate) fn holder(
-    servers: &Servers,
-    config: &Config,
-    (lock, protocol): (&Lock, Protocol),
-) -> Result<LockManager, Failure> {
-    let builder = builder(servers, config, protocol)?;
-    let builder = if lock.told.no_label {
-        builder
-    } else {
-        builder.holder(label::of_this_process(lock.told.label.as_deref()))
-    };
-    Ok(builder.build()?)
+/// A manager that takes this lock, with the label of the holder, and the configuration. It connects to nothing yet.
+pub(crate) fn taking(servers: &Servers, lock: &Lock) -> Result<(LockManager, Config), Failure> {
+    let config = load(servers)?;
+    let mut builder = builder(servers, &config, lock.fenced)?;
+    if !lock.told.no_label {
+        builder = builder.holder(label::of_this_process(lock.told.label.as_deref()));
+    }
+    if let Some(timeout) = servers.node_timeout.or(config.node_timeout) {
+        builder = builder.node_timeout(timeout);
+    }
+    Ok((builder.build()?, config))
 }
 
-fn builder(servers: &Servers, config: &Config, protocol: Protocol) -> Result<Builder, Failure> {
+/// Starts the output of `--verbose`, and reads the configuration.
+fn load(servers: &Servers) -> Result<Config, Failure> {
+    log_lines::start(servers);
+    config::load(servers.config.as_deref())
+}
+
+fn builder(servers: &Servers, config: &Config, is_fenced: bool) -> Result<Builder, Failure> {
     let urls = urls(servers, config)?;
     let password = password(servers, config)?;
+    let protocol = config.protocol.filter(|_| !is_fenced);
+    let protocol = protocol.unwrap_or(if is_fenced {
+        Protocol::Fenced
+    } else {
+        Protocol::Classic
+    });
     let mut builder = LockManager::builder()
         .pool_size(CONNECTIONS)
         .protocol(protocol);
@@ -59,16 +80,13 @@ fn builder(servers: &Servers, config: &Config, protocol: Protocol) -> Result<Bui
     if let Some(prefix) = servers.key_prefix.as_ref().or(config.key_prefix.as_ref()) {
         builder = builder.key_prefix(prefix);
     }
-    if let Some(timeout) = servers.node_timeout.or(config.node_timeout) {
-        builder = builder.node_timeout(timeout);
-    }
     if let Some(ttl) = config.max_ttl {
         builder = builder.max_ttl(ttl);
     }
     if let Some(factor) = config.drift_factor {
         builder = builder.drift_factor(factor);
     }
-    Ok(builder)
+    certificates::with_tls(builder, &servers.tls.or(&config.tls))
 }
 
 /// Whether one of the URLs in the environment has a password, so that the command must not inherit them.
@@ -78,13 +96,19 @@ pub(crate) fn environment_has_password() -> bool {
 
 fn urls(servers: &Servers, config: &Config) -> Result<Vec<String>, Failure> {
     if !servers.nodes.is_empty() {
-        if servers.nodes.iter().any(|url| has_password(url)) {
+        if servers
+            .nodes
+            .iter()
+            .flat_map(|urls| split(urls))
+            .any(has_password)
+        {
             return Err(Failure::usage(format!(
                 "--node with a password, which every user of this machine can see; give it with --password-file or \
                  {PASSWORD}, or the URL in {NODES}"
             )));
         }
-        return Ok(servers.nodes.clone());
+        let urls = servers.nodes.iter().flat_map(|urls| split(urls));
+        return Ok(urls.map(str::to_owned).collect());
     }
     let from_environment = match std::env::var(NODES) {
         Ok(urls) => split(&urls).map(str::to_owned).collect(),
@@ -135,6 +159,7 @@ enum Password {
 impl Password {
     fn in_file(file: &Path) -> Result<Self, Failure> {
         let password = first_line(file).map_err(Failure::usage)?;
+        warn_if_readable(file, "the password");
         // A pipe, such as that of <(…), can be read only once.
         Ok(if file.is_file() {
             Self::InFile(file.to_owned())
@@ -169,6 +194,19 @@ fn password(servers: &Servers, config: &Config) -> Result<Option<Password>, Fail
     }
     let file = config.password_file.as_deref();
     file.map(Password::in_file).transpose()
+}
+
+/// Says so if every user of the machine can read a secret.
+pub(crate) fn warn_if_readable(file: &Path, secret: &str) {
+    let Ok(metadata) = fs::metadata(file) else {
+        return;
+    };
+    if metadata.is_file() && metadata.mode() & 0o004 != 0 {
+        let (file, mode) = (file.display(), metadata.mode() & 0o7777);
+        output::complain(&format!(
+            "{file}: every user of this machine can read {secret} (mode {mode:04o}); forbid it with 'chmod o-r {file}'"
+        ));
+    }
 }
 
 /// The password in a file, or why there is none.

@@ -1,11 +1,9 @@
 //! `redlatch open-nodes`.
 
-use redlatch::{Error, NodeError, NodeReport, Protocol, Vote};
+use redlatch::{Error, NodeError, NodeReport, Vote};
 
 use crate::arguments::OpenNodes;
-use crate::config;
-use crate::failure::{Failure, UNAVAILABLE};
-use crate::log_lines;
+use crate::failure::{Failure, UNAVAILABLE, by_cause};
 use crate::nodes;
 use crate::output;
 
@@ -14,10 +12,8 @@ const NOT_NEW: u8 = 1;
 
 /// Returns 0 if all servers are opened.
 pub(crate) fn open_nodes(arguments: &OpenNodes) -> Result<u8, Failure> {
-    log_lines::start(&arguments.servers);
-    let config = config::load(arguments.servers.config.as_deref())?;
     // Only the fenced protocol has something to open, whatever the configuration says.
-    let manager = nodes::manager(&arguments.servers, &config, Protocol::Fenced)?;
+    let manager = nodes::asking(&arguments.servers, true)?;
     match manager.open_nodes() {
         Ok(()) => {
             output::print("opened: all servers vote from now on\n")?;
@@ -49,10 +45,9 @@ fn refusal(nodes: &[NodeReport]) -> Failure {
             "see 'redlatch health --fenced', and call it again when all servers answer",
         )
     };
-    let refusing: Vec<String> = refusing.map(ToString::to_string).collect();
     let message = format!(
         "nothing was opened, because not all servers are new: {}; {advice}",
-        refusing.join("; ")
+        by_cause(refusing)
     );
     Failure::new(code, message)
 }

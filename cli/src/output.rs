@@ -1,10 +1,34 @@
-//! All output: results to standard output, messages to standard error as single lines.
+//! All output: results to standard output, messages to standard error as single lines, and a line that is written over.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use anstream::ColorChoice;
+
+use crate::arguments::Color;
 use crate::clock;
 use crate::failure::{Failure, IO};
+use crate::text;
+
+/// Whether each message has the time.
+static HAS_TIME: AtomicBool = AtomicBool::new(false);
+
+/// Whether there is a line on the terminal that is to be written over.
+static HAS_LINE: AtomicBool = AtomicBool::new(false);
+
+/// Back to the beginning of the line, and what stands there away.
+const CLEAR: &str = "\r\u{1b}[2K";
+
+/// What the user has said of colours. Else, a terminal has them, unless the environment forbids it.
+pub(crate) fn choose_color(color: Color) {
+    match color {
+        Color::Auto => ColorChoice::Auto,
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+    }
+    .write_global();
+}
 
 /// Prints a text to standard output. It is no failure if the reader has gone, as `head` does.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -20,7 +44,8 @@ pub(crate) enum Reader {
 
 /// As [`print`], and tells whether to go on.
 pub(crate) fn print_more(text: &str) -> Result<Reader, Failure> {
-    let mut out = io::stdout().lock();
+    clear_line();
+    let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(Reader::There),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
@@ -31,40 +56,68 @@ pub(crate) fn print_more(text: &str) -> Result<Reader, Failure> {
     }
 }
 
+/// Sends a control sequence to the terminal that standard output is.
+pub(crate) fn control(sequence: &str) {
+    let mut out = io::stdout().lock();
+    out.write_all(sequence.as_bytes())
+        .and_then(|()| out.flush())
+        .ok();
+}
+
+/// From now on, each message has the time: what happens later is told when nobody looks.
+pub(crate) fn tell_times() {
+    HAS_TIME.store(true, Ordering::Relaxed);
+}
+
 /// Writes one line to standard error, whatever the text contains. If standard error is closed, the line is lost.
-///
-/// With `--verbose` it has the time, so that all lines of a log have it.
 pub(crate) fn complain(message: &str) {
+    clear_line();
     let message = presentable(message);
-    let line = if log::max_level() == log::LevelFilter::Off {
-        format!("redlatch: {message}\n")
-    } else {
+    let line = if HAS_TIME.load(Ordering::Relaxed) {
         let time = humantime::format_rfc3339_millis(clock::wall());
         format!("redlatch: {time} {message}\n")
+    } else {
+        format!("redlatch: {message}\n")
     };
     io::stderr().lock().write_all(line.as_bytes()).ok();
+}
+
+/// Whether a person looks at standard error, on a terminal on which a line can be written over.
+pub(crate) fn is_watched() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Writes a line to standard error that the next one, or the next message, is written over. It is cut behind a word.
+pub(crate) fn show_line(text: &str) {
+    let width = text::width_of_messages().saturating_sub(1);
+    let line = text::cut(&presentable(text), width);
+    HAS_LINE.store(true, Ordering::Relaxed);
+    let mut out = io::stderr().lock();
+    out.write_all(format!("{CLEAR}{line}").as_bytes())
+        .and_then(|()| out.flush())
+        .ok();
+}
+
+/// Removes that line from the terminal.
+pub(crate) fn clear_line() {
+    if HAS_LINE.swap(false, Ordering::Relaxed) {
+        io::stderr().lock().write_all(CLEAR.as_bytes()).ok();
+    }
 }
 
 /// One line without characters that change how others are shown, and without the login of any URL.
 pub(crate) fn presentable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in without_logins(text).chars() {
-        if is_escaped(character) {
+        if text::is_printable(character) {
+            shown.push(character);
+        } else {
             // Writing to a String can't fail.
             write!(shown, "{}", character.escape_default()).ok();
-        } else {
-            shown.push(character);
         }
     }
     shown
 }
-
-/// Whether a character can't be shown as itself behind a letter: it breaks a line, is invisible, or turns the direction.
-fn is_escaped(character: char) -> bool {
-    let shown: String = ['a', character].iter().collect();
-    !matches!(character, '\\' | '"' | '\'') && shown.escape_debug().nth(1) == Some('\\')
-}
-
 /// The login in the library's description of a URL's form, which is no secret. Its bracket is closed after the `@`.
 const SYNTAX: &str = "[user:password";
 

@@ -1,161 +1,109 @@
-//! The progress line for a person who waits for a lock: the holder, on how many nodes, for how much longer, and the
-//! time waited. If standard error is no terminal, there is only one line, with `--verbose`.
+//! What a person is told who waits for a lock: on a terminal a line that is written over, elsewhere one line after a second.
 
-use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use log::info;
-use redlatch::{Error, LockManager, LockStatus, NodeError, Vote};
+use redlatch::LockManager;
 
 use crate::clock;
 use crate::durations;
-use crate::name::Name;
+use crate::failure::{by_cause, told};
 use crate::output;
+use crate::request::Request;
+use crate::state::{self, State};
 use crate::wanted::Wanted;
 
-/// How often the nodes are asked for the display.
+/// How often the nodes are asked for the display, and when a wait is worth a word.
 const FRESH: Duration = Duration::from_secs(1);
 
 pub(crate) struct Progress<'a> {
     wanted: Wanted<'a>,
     started: Instant,
-    /// Only on a terminal, from the first display on.
-    bar: Option<ProgressBar>,
+    /// The longest wait.
+    wait: Duration,
+    /// Whether a line is written over, in place of a message.
+    is_live: bool,
     /// What the nodes said, and when.
     last: Option<(String, Instant)>,
 }
 
 impl<'a> Progress<'a> {
-    pub(crate) fn new(wanted: Wanted<'a>, started: Instant) -> Self {
+    pub(crate) fn new(request: &Request<'a>, started: Instant) -> Self {
         Self {
-            wanted,
+            wanted: request.wanted,
             started,
-            bar: None,
+            wait: request.wait.unwrap_or_default(),
+            is_live: output::is_watched(),
             last: None,
         }
     }
 
     /// Shows or updates the line.
     pub(crate) fn show(&mut self, manager: &LockManager) {
-        if !stderr().is_terminal() {
-            if self.last.is_none() && log::log_enabled!(log::Level::Info) {
-                let text = self.describe(manager);
-                info!("waiting: {text}");
-                self.last = Some((text, clock::now()));
-            }
+        let now = clock::now();
+        let waited = now.saturating_duration_since(self.started);
+        let is_due = waited >= FRESH || log::log_enabled!(log::Level::Info);
+        if !self.is_live && (self.last.is_some() || !is_due) {
             return;
         }
-        let now = clock::now();
-        let is_fresh = |since: Instant| now.saturating_duration_since(since) < FRESH;
-        if !self
-            .last
-            .as_ref()
-            .is_some_and(|(_, since)| is_fresh(*since))
-        {
-            self.last = Some((self.describe(manager), now));
+        let is_fresh = |since: &Instant| now.saturating_duration_since(*since) < FRESH;
+        if !self.last.as_ref().is_some_and(|(_, since)| is_fresh(since)) {
+            self.last = Some((describe(&self.wanted, manager), now));
         }
         let text = self.last.as_ref().map_or("", |(text, _)| text);
-        let waited = durations::rough(now.saturating_duration_since(self.started));
-        let bar = self.bar.get_or_insert_with(bar);
-        bar.set_message(format!("{text}, waited {waited}"));
-        bar.tick();
+        let wait = durations::rough(self.wait);
+        if self.is_live {
+            let waited = durations::rough(waited);
+            output::show_line(&format!("waited {waited} of {wait}: {text}"));
+        } else {
+            output::tell_times();
+            output::complain(&format!("waiting: {text}; for up to {wait}"));
+        }
     }
 
-    /// The line without the time waited.
-    fn describe(&self, manager: &LockManager) -> String {
-        let Some(permits) = self.wanted.permits() else {
-            let (name, status) = self.wanted.status(manager);
-            return describe(name, &status);
-        };
-        let name = self.wanted.name;
-        match manager.semaphore_status(name.as_str(), permits) {
+    /// Tells that the lock is there.
+    pub(crate) fn got(&self) {
+        let waited = durations::rough(clock::now().saturating_duration_since(self.started));
+        let (lock, purpose) = (self.wanted, self.wanted.purpose());
+        let message = format!("got the lock {lock}{purpose} after {waited}");
+        if self.last.is_some() {
+            output::complain(&message);
+        } else {
+            info!("{message}");
+        }
+    }
+}
+
+/// Who has what is wanted.
+fn describe(wanted: &Wanted<'_>, manager: &LockManager) -> String {
+    let name = wanted.name;
+    if let Some(permits) = wanted.permits() {
+        return match manager.semaphore_status(name.as_str(), permits) {
             Ok(status) => format!("{} of {permits} permits of {name} are held", status.held()),
-            Err(error) => unseen(name, &error),
-        }
+            Err(error) => format!("{name} can't be looked at: {error}"),
+        };
     }
-
-    /// Removes the line from the screen.
-    pub(crate) fn clear(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-pub(crate) fn bar() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    // The text is cut to the width of the terminal. The template is sound, so the default never shows.
-    match ProgressStyle::with_template("{spinner} {wide_msg}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-/// The line for a lock.
-fn describe(name: &Name, status: &Result<LockStatus, Error>) -> String {
-    let status = match status {
-        Ok(status) => status,
-        Err(error) => return unseen(name, error),
-    };
-    let nodes = status.nodes();
-    let count = |kind: &dyn Fn(&Vote) -> bool| nodes.iter().filter(|node| kind(&node.vote)).count();
-    let of = nodes.len();
-    match status {
-        LockStatus::Held {
-            token,
-            remaining,
-            holder,
-            ..
-        } => {
-            let has = |vote: &Vote| matches!(vote, Vote::Held { token: other, .. } if other.as_ref() == Some(token));
-            let holder = match holder {
-                Some(holder) => holder.to_string(),
-                None => token.chars().take(8).collect(),
+    match wanted.status(manager) {
+        (name, Ok(status)) => {
+            let state = State::of(&status);
+            let silent = status
+                .nodes()
+                .iter()
+                .filter(|report| state::failure(report).is_some());
+            let silent = if state.word == "unknown" {
+                by_cause(silent)
+            } else {
+                String::new()
             };
-            let remaining = durations::rough(*remaining);
-            format!(
-                "{name} is held by {holder} on {} of {of} nodes, for another {remaining}",
-                count(&has)
-            )
+            let silent = if silent.is_empty() {
+                silent
+            } else {
+                format!(" ({silent})")
+            };
+            format!("{name} {}{silent}", state.sentence())
         }
-        LockStatus::Resting {
-            remaining, holder, ..
-        } => {
-            let holder = holder
-                .as_ref()
-                .map(|holder| format!(", done by {}", holder.label));
-            let (holder, remaining) = (holder.unwrap_or_default(), durations::rough(*remaining));
-            format!("{name} rests{holder}, free in {remaining}")
-        }
-        LockStatus::Read { readers, last, .. } => {
-            let last = durations::rough(*last);
-            format!("{name} is read by {readers}, for another {last} at most")
-        }
-        LockStatus::Free { .. } => {
-            let free = count(&|vote| matches!(vote, Vote::Missing));
-            format!("{name} is free on {free} of {of} nodes")
-        }
-        LockStatus::Blocked { .. } => {
-            let keys = count(&is_taken);
-            format!("{name} is nobody's, and keys of it are on {keys} of {of} nodes")
-        }
-        LockStatus::Unknown { .. } => {
-            let answers = count(&|vote| matches!(vote, Vote::Missing) || is_taken(vote));
-            format!("too few nodes say who holds {name}: {answers} of {of}")
-        }
+        (name, Err(error)) => format!("{name} can't be looked at: {}", told(&error)),
     }
-}
-
-fn unseen(name: &Name, error: &Error) -> String {
-    output::presentable(&format!("{name} can't be looked at: {error}"))
-}
-
-fn is_taken(vote: &Vote) -> bool {
-    matches!(
-        vote,
-        Vote::Held { .. } | Vote::Read { .. } | Vote::Failed(NodeError::NotALock { .. })
-    )
 }
 
 #[cfg(test)]
@@ -163,13 +111,14 @@ mod tests {
     use redlatch::fake::FakeNode;
 
     use super::*;
+    use crate::name::Name;
 
     #[track_caller]
     fn shown(prepare: impl FnOnce(&[FakeNode])) -> String {
         let nodes = FakeNode::cluster(5);
         prepare(&nodes);
         let manager = LockManager::builder().fakes(&nodes).build().unwrap();
-        describe(&Name::parse("job").unwrap(), &manager.status("job"))
+        describe(&Wanted::one(&Name::parse("job").unwrap(), None), &manager)
     }
 
     #[test]
@@ -183,7 +132,7 @@ mod tests {
         let line = shown(|nodes| hold(&nodes[..3]));
         assert_eq!(
             line,
-            "job is held by 01234567 on 3 of 5 nodes, for another 19 s"
+            "job is held for another 19 s by 01234567…, on 3 of 5 nodes"
         );
         let line = shown(|nodes| {
             let value = format!("{token} web-3 4711 nightly since=2026-11-22T05:52:53Z");
@@ -191,16 +140,21 @@ mod tests {
                 node.hold("job", &value, Duration::from_secs(20));
             }
         });
-        assert_eq!(
-            line,
-            "job is held by web-3 4711 nightly since 2026-11-22 05:52:53 UTC on 5 of 5 nodes, for another 19 s"
+        let begin =
+            "job is held for another 19 s by web-3 4711 nightly since 2026-11-22 05:52:53 UTC";
+        assert!(
+            line.starts_with(begin) && line.ends_with(", on 5 of 5 nodes"),
+            "{line}"
         );
         assert_eq!(shown(|_| ()), "job is free on 5 of 5 nodes");
         let line = shown(|nodes| {
             nodes[..3].iter().for_each(FakeNode::refuse);
             hold(&nodes[3..]);
         });
-        assert_eq!(line, "too few nodes say who holds job: 2 of 5");
+        assert!(
+            line.starts_with("job is not known: too few nodes answer, 2 of 5 ("),
+            "{line}"
+        );
         let line = shown(|nodes| {
             for (node, token) in nodes.iter().zip(["a", "b", "c", "d", "e"]) {
                 node.hold("job", token, Duration::from_secs(20));

@@ -1,17 +1,18 @@
-//! What the library is asked for, and the thread that asks.
+//! What the library is asked for, and how.
 
-use std::sync::mpsc::Sender;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use redlatch::{Cancel, Error, KeepAlive, LockGuard, LockManager};
 
 use crate::arguments::Lock;
 use crate::config::Config;
-use crate::event::Event;
-use crate::failure::{Failure, no_system};
-use crate::hold_time::HoldTime;
+use crate::durations;
+use crate::failure::Failure;
+use crate::name::Name;
 use crate::wanted::{Kind, Wanted};
+
+/// The time to live where none is given.
+const TTL: Duration = Duration::from_secs(30);
 
 /// How much longer than the ttl to wait where nothing is said. A holder that was killed leaves its keys for a ttl. Who
 /// waits for less gives up although nobody has the lock any more, and a job that is started once a day is skipped.
@@ -30,19 +31,6 @@ pub(crate) struct Request<'a> {
     /// Whether it is no news that another holder has the lock.
     pub(crate) is_quiet: bool,
     pub(crate) held_code: u8,
-}
-
-/// The thread that waits for the lock.
-pub(crate) type Caller = JoinHandle<Result<LockGuard, Error>>;
-
-/// Sends an event when the call has ended, also after a panic.
-struct Announced(Sender<Event>);
-
-impl Drop for Announced {
-    fn drop(&mut self) {
-        // The receiver lives as long as this process.
-        self.0.send(Event::Answered).ok();
-    }
 }
 
 impl<'a> Request<'a> {
@@ -66,83 +54,80 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// Calls the library on a thread, which sends an event when the call has ended. The lock is renewed from then on.
-    pub(crate) fn call(&self, cancel: &Cancel, events: Sender<Event>) -> Result<Caller, Failure> {
-        let asked = Asked {
-            names: self
-                .wanted
-                .names()
-                .map(|name| name.as_str().to_owned())
-                .collect(),
-            permits: self.wanted.permits(),
-            hold_time: self.hold_time,
-            at_least: self.at_least,
-            wait: self.wait,
-            cancel: cancel.clone(),
-        };
-        let is_shared = matches!(self.wanted.kind, Kind::Shared);
-        let manager = self.manager.clone();
-        let call = move || {
-            let _end = Announced(events);
-            if is_shared {
-                asked.to_read(&manager)
-            } else {
-                asked.to_lock(&manager)
+    /// Calls the library, which waits for so long. The lock is renewed from then on.
+    pub(crate) fn call(&self, wait: Option<Duration>, cancel: &Cancel) -> Result<LockGuard, Error> {
+        let (manager, ttl, name) = (self.manager, self.hold_time.ttl, self.wanted.name.as_str());
+        let max_hold = self.hold_time.max_hold;
+        let keep_alive = max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold);
+        let request = match self.wanted.kind {
+            Kind::Shared => {
+                let request = manager.rw_lock(name).ttl(ttl).keep_alive(keep_alive);
+                let request = request.cancelled_by(cancel);
+                return wait.map_or_else(|| request.try_read(), |wait| request.try_read_for(wait));
+            }
+            Kind::Permit(permits) => manager.semaphore(name, permits),
+            Kind::Lock => manager.request(name),
+            Kind::Also(_) => {
+                let names: Vec<&str> = self.wanted.names().map(Name::as_str).collect();
+                manager.request_all(&names)
             }
         };
-        let thread = thread::Builder::new().name("waiting".into());
-        thread
-            .spawn(call)
-            .map_err(|error| no_system("thread", &error))
-    }
-}
-
-/// What the library is asked for, on the thread that waits.
-struct Asked {
-    /// One at least.
-    names: Vec<String>,
-    permits: Option<u32>,
-    hold_time: HoldTime,
-    at_least: Option<Duration>,
-    wait: Option<Duration>,
-    cancel: Cancel,
-}
-
-impl Asked {
-    fn to_lock(&self, manager: &LockManager) -> Result<LockGuard, Error> {
-        let request = match (self.names.as_slice(), self.permits) {
-            ([name], Some(permits)) => manager.semaphore(name, permits),
-            ([name], None) => manager.request(name),
-            (names, _) => manager.request_all(names),
-        };
-        let request = request
-            .ttl(self.hold_time.ttl)
-            .keep_alive(self.keep_alive());
-        let request = request.cancelled_by(&self.cancel);
+        let request = request.ttl(ttl).keep_alive(keep_alive).cancelled_by(cancel);
         let request = match self.at_least {
             Some(minimum) => request.at_least(minimum),
             None => request,
         };
-        match self.wait {
-            Some(wait) => request.try_lock_for(wait),
-            None => request.try_lock(),
-        }
+        wait.map_or_else(|| request.try_lock(), |wait| request.try_lock_for(wait))
     }
+}
 
-    fn to_read(&self, manager: &LockManager) -> Result<LockGuard, Error> {
-        let name = self.names.first().map_or("", String::as_str);
-        let request = manager.rw_lock(name).ttl(self.hold_time.ttl);
-        let request = request
-            .keep_alive(self.keep_alive())
-            .cancelled_by(&self.cancel);
-        match self.wait {
-            Some(wait) => request.try_read_for(wait),
-            None => request.try_read(),
+/// For how long the lock is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HoldTime {
+    pub(crate) ttl: Duration,
+    pub(crate) max_hold: Option<Duration>,
+    /// Whether the ttl was not given, and is `max_hold` because that is shorter than the default.
+    pub(crate) ttl_is_from_max_hold: bool,
+}
+
+impl HoldTime {
+    /// Chooses the defaults.
+    fn choose(ttl: Option<Duration>, max_hold: Option<Duration>) -> Result<Self, Failure> {
+        let longest = max_hold.unwrap_or(TTL);
+        let chosen = ttl.unwrap_or_else(|| TTL.min(longest));
+        if max_hold.is_some_and(|max_hold| max_hold < chosen) {
+            return Err(Failure::usage(format!(
+                "--max-hold {} is shorter than --ttl {}; leave --ttl out, or ask for no more than --max-hold",
+                durations::exact(longest),
+                durations::exact(chosen)
+            )));
         }
+        Ok(Self {
+            ttl: chosen,
+            max_hold,
+            ttl_is_from_max_hold: ttl.is_none() && max_hold == Some(chosen),
+        })
     }
+}
 
-    fn keep_alive(&self) -> KeepAlive {
-        let max_hold = self.hold_time.max_hold;
-        max_hold.map_or(KeepAlive::unbounded(), KeepAlive::max_hold)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ttl_is_30_s_or_max_hold_if_that_is_shorter() {
+        let seconds = |n: Option<u64>| n.map(Duration::from_secs);
+        let choose = |ttl, max_hold| {
+            let hold_time = HoldTime::choose(seconds(ttl), seconds(max_hold));
+            hold_time
+                .map(|hold_time| hold_time.ttl.as_secs())
+                .map_err(|failure| failure.code)
+        };
+        assert_eq!(choose(None, None), Ok(30));
+        assert_eq!(choose(None, Some(7200)), Ok(30));
+        assert_eq!(choose(None, Some(5)), Ok(5));
+        assert_eq!(choose(Some(60), None), Ok(60));
+        assert_eq!(choose(Some(5), Some(5)), Ok(5));
+        assert_eq!(choose(Some(6), Some(5)), Err(crate::failure::USAGE));
     }
 }

@@ -6,12 +6,14 @@ use std::time::Instant;
 use redlatch::LockGuard;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, test_kill_process};
-use signal_hook::consts::{SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::arguments::OnLoss;
 use crate::clock;
 use crate::durations;
-use crate::event::Event;
+use crate::event::{Event, code_of_signal};
+use crate::failure::told_of_loss;
+use crate::notify::Notifier;
 use crate::output;
 use crate::plan::{LossPolicy, Plan};
 use crate::terminal::{self, Terminal};
@@ -24,17 +26,18 @@ pub(crate) struct Task<'a> {
     pub(crate) wanted: Wanted<'a>,
     pub(crate) held: &'a LockGuard,
     pub(crate) loss_policy: LossPolicy,
-    /// Called for each signal that may end the command, once the command was sent it.
-    pub(crate) on_signal: &'a dyn Fn(i32),
+    /// Told when the command is sent a signal that is to end it.
+    pub(crate) notifier: &'a Notifier,
 }
 
 /// How the command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// With this exit code.
-    Guarded(u8),
-    /// With this exit code, after the lock was lost.
-    Unguarded(u8),
+pub(crate) struct End {
+    pub(crate) code: u8,
+    /// Whether the lock was lost before.
+    pub(crate) is_lost: bool,
+    /// The first signal that was to end the command. HUP is one if it has: it makes others read their settings again.
+    pub(crate) signal: Option<i32>,
 }
 
 /// Waits for the end of the command, and handles events meanwhile.
@@ -49,6 +52,9 @@ pub(crate) struct Supervisor<'a> {
     /// When the group gets KILL, after a loss.
     kill_at: Option<Instant>,
     is_lost: bool,
+    /// The first signal that is to end the command, and whether HUP came, which may be.
+    signal: Option<i32>,
+    had_hangup: bool,
     job_control: JobControl,
 }
 
@@ -73,6 +79,8 @@ impl<'a> Supervisor<'a> {
             tell_at: None,
             kill_at: None,
             is_lost: false,
+            signal: None,
+            had_hangup: false,
             job_control: JobControl::default(),
         };
         supervisor.put_off();
@@ -95,7 +103,7 @@ impl<'a> Supervisor<'a> {
                 Some(Event::Stopped(signal)) => self.stop(signal),
                 // Not that of a command before this one, which may come late.
                 Some(Event::Lost(cause)) if self.task.held.check().is_err() => {
-                    self.lose(&cause.to_string());
+                    self.lose(&told_of_loss(&cause));
                     self.tell_if_out_of_reach(command);
                 }
                 None if self.kill_at.is_some_and(|time| time <= clock::now()) => {
@@ -155,10 +163,11 @@ impl<'a> Supervisor<'a> {
             // Processes that the command has left behind would run without a lock.
             self.group.kill(self.terminal.as_ref());
         }
-        if self.is_lost {
-            End::Unguarded(code)
-        } else {
-            End::Guarded(code)
+        let by_hangup = self.had_hangup && code == code_of_signal(SIGHUP);
+        End {
+            code,
+            is_lost: self.is_lost,
+            signal: self.signal.or(by_hangup.then_some(SIGHUP)),
         }
     }
 
@@ -180,10 +189,25 @@ impl<'a> Supervisor<'a> {
                 if let Some(signal) = Signal::from_named_raw(signal) {
                     self.group.signal(signal);
                 }
-                if signal != SIGTSTP {
-                    (self.task.on_signal)(signal);
-                }
+                self.note(signal);
             }
+        }
+    }
+
+    /// Notes a signal that the command was sent, if it may end it.
+    fn note(&mut self, signal: i32) {
+        match signal {
+            SIGTSTP => {}
+            SIGHUP => self.had_hangup = true,
+            _ if self.signal.is_none() => {
+                self.signal = Some(signal);
+                let state = "stopping: the command was sent the signal";
+                let name = self.task.wanted;
+                self.task
+                    .notifier
+                    .tell(Some("STOPPING=1"), &format!("{name}: {state}"));
+            }
+            _ => {}
         }
     }
 
@@ -234,6 +258,7 @@ impl<'a> Supervisor<'a> {
             loss_policy,
             ..
         } = self.task;
+        let tell = |what: &str| output::complain(&format!("lost the lock {name}: {cause}; {what}"));
         match loss_policy.on_loss {
             OnLoss::Term => {
                 self.group.signal(Signal::TERM);
@@ -244,19 +269,13 @@ impl<'a> Supervisor<'a> {
                 self.tell(Plan::kill_at(kill_at));
                 self.kill_at = clock::now().checked_add(loss_policy.grace);
                 let grace = durations::exact(loss_policy.grace);
-                output::complain(&format!(
-                    "lost the lock {name}: {cause}; the command gets TERM, and KILL after {grace}"
-                ));
+                tell(&format!("the command gets TERM, and KILL after {grace}"));
             }
             OnLoss::Kill => {
                 self.group.kill(self.terminal.as_ref());
-                output::complain(&format!(
-                    "lost the lock {name}: {cause}; the command gets KILL"
-                ));
+                tell("the command gets KILL");
             }
-            OnLoss::Ignore => output::complain(&format!(
-                "lost the lock {name}: {cause}; the command goes on without it (--on-loss ignore)"
-            )),
+            OnLoss::Ignore => tell("the command goes on without it (--on-loss ignore)"),
         }
     }
 

@@ -1,23 +1,34 @@
 //! Acquires the lock: the library waits for it on a thread, while this thread waits for signals, which end the wait.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::Duration;
 
-use log::info;
 use redlatch::{Cancel, Error, LockGuard};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 
 use crate::clock;
 use crate::durations;
 use crate::event::{Event, code_of_signal};
-use crate::failure::Failure;
+use crate::failure::{Failure, no_system};
+use crate::nested;
+use crate::output;
 use crate::progress::Progress;
 use crate::refusal::refusal;
 use crate::request::Request;
 use crate::terminal;
 
-/// How often the progress line is updated.
+/// How often it is looked whether there is something to show.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How one call for the lock ended.
+pub(crate) enum Attempt {
+    Held(LockGuard),
+    /// By a signal, which has this exit code.
+    Interrupted(u8),
+    /// With this error of the library.
+    Refused(Error),
+}
 
 /// How the wait ended.
 pub(crate) enum Acquired {
@@ -31,10 +42,22 @@ pub(crate) enum Acquired {
 pub(crate) fn acquire(
     request: &Request<'_>,
     events: &Receiver<Event>,
-    sender: Sender<Event>,
+    sender: &Sender<Event>,
 ) -> Result<Acquired, Failure> {
-    match attempt(request, events, sender)? {
-        Attempt::Held(held) => Ok(Acquired::Held(held)),
+    let started = clock::now();
+    let mut progress = Progress::new(request, started);
+    // The first attempt does not wait, so that what is in the way is told at once.
+    let mut attempt = call(request, None, (events, sender), None)?;
+    if let (Some(error), Some(wait)) = (attempt.passing_refusal(), request.wait) {
+        tell_first(request, error, wait);
+        let left = wait.saturating_sub(clock::now().saturating_duration_since(started));
+        attempt = call(request, Some(left), (events, sender), Some(&mut progress))?;
+    }
+    match attempt {
+        Attempt::Held(held) => {
+            progress.got();
+            Ok(Acquired::Held(held))
+        }
         Attempt::Interrupted(code) => Ok(Acquired::Not(code)),
         Attempt::Refused(Error::Held { .. }) if request.is_quiet => {
             Ok(Acquired::Not(request.held_code))
@@ -43,66 +66,98 @@ pub(crate) fn acquire(
     }
 }
 
-/// How one call for the lock ended.
-pub(crate) enum Attempt {
-    Held(LockGuard),
-    /// By a signal, which has this exit code.
-    Interrupted(u8),
-    /// With this error of the library.
-    Refused(Error),
+impl Attempt {
+    /// Why the lock was refused, if the next attempt may succeed.
+    pub(crate) fn passing_refusal(&self) -> Option<&Error> {
+        let Self::Refused(error) = self else {
+            return None;
+        };
+        let is_passing = matches!(
+            error,
+            Error::Held { .. } | Error::Unavailable { .. } | Error::TooSlow { .. }
+        );
+        is_passing.then_some(error)
+    }
 }
 
-/// Waits as [`acquire`] does, and leaves it to the caller what a refusal means.
-pub(crate) fn attempt(
+/// What is told at once of the first attempt of a wait.
+fn tell_first(request: &Request<'_>, error: &Error, wait: Duration) {
+    let wanted = request.wanted;
+    if !matches!(error, Error::Held { .. }) {
+        let advice = Failure::from(error.clone()).message;
+        let wait = durations::rough(wait);
+        output::complain(&format!("{advice}; it goes on trying for {wait}"));
+    } else if let Some(name) = nested::held_by_parent(&wanted).filter(|_| !request.is_quiet) {
+        output::complain(&format!(
+            "a parent of this process has the lock {name} (redlatch run), and gives it back when this one has ended: to wait \
+             is in vain; leave the inner redlatch out, or give it another name"
+        ));
+    }
+}
+
+/// Calls the library once, which waits for so long, and shows meanwhile how it goes.
+pub(crate) fn call(
     request: &Request<'_>,
-    events: &Receiver<Event>,
-    sender: Sender<Event>,
+    wait: Option<Duration>,
+    (events, sender): (&Receiver<Event>, &Sender<Event>),
+    mut progress: Option<&mut Progress<'_>>,
 ) -> Result<Attempt, Failure> {
-    let started = clock::now();
     let cancel = Cancel::new();
-    let caller = request.call(&cancel, sender)?;
-    let mut progress = Progress::new(request.wanted, started);
     let mut interrupted = None;
-    loop {
-        match events.recv_timeout(TICK) {
-            Ok(Event::Answered) | Err(RecvTimeoutError::Disconnected) => break,
-            Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
-            // These concern the command, which does not run yet.
-            Ok(Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_)) => {}
-            // Whoever asked for the lock has gone.
-            Ok(Event::InputEnded) => {
-                interrupted.get_or_insert(code_of_signal(SIGHUP));
-                cancel.cancel();
-            }
-            Ok(Event::Signal(signal)) => {
-                interrupted.get_or_insert(code_of_signal(signal));
-                cancel.cancel();
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                let is_shown = interrupted.is_none() && !request.is_quiet;
-                if is_shown && request.manager.stats().attempts > 0 {
-                    progress.show(request.manager);
+    let result = thread::scope(|scope| {
+        let asks = || {
+            let _end = Announced(sender.clone());
+            request.call(wait, &cancel)
+        };
+        let caller = thread::Builder::new()
+            .name("waiting".into())
+            .spawn_scoped(scope, asks)
+            .map_err(|error| no_system("thread", &error))?;
+        loop {
+            match events.recv_timeout(TICK) {
+                Ok(Event::Answered) | Err(RecvTimeoutError::Disconnected) => break,
+                Ok(Event::Signal(SIGTSTP)) => terminal::stop_here(),
+                // These concern the command, which does not run yet.
+                Ok(
+                    Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_),
+                ) => {}
+                // At the end of its input, whoever asked for the lock has gone.
+                Ok(event) => {
+                    let signal = if let Event::Signal(signal) = event {
+                        signal
+                    } else {
+                        SIGHUP
+                    };
+                    interrupted.get_or_insert(code_of_signal(signal));
+                    cancel.cancel();
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Some(progress) = &mut progress
+                        && interrupted.is_none()
+                        && !request.is_quiet
+                    {
+                        progress.show(request.manager);
+                    }
                 }
             }
         }
+        output::clear_line();
+        let result = caller.join();
+        let result = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok::<_, Failure>(result.map_or_else(Attempt::Refused, Attempt::Held))
+    })?;
+    // A lock that was acquired meanwhile is released by the drop.
+    Ok(interrupted.map_or(result, Attempt::Interrupted))
+}
+
+/// Sends an event when the call has ended, also after a panic.
+struct Announced(Sender<Event>);
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        // The receiver lives as long as this process.
+        self.0.send(Event::Answered).ok();
     }
-    progress.clear();
-    let result = caller
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    if let Some(code) = interrupted {
-        // A lock that was acquired meanwhile is released by the drop.
-        drop(result);
-        return Ok(Attempt::Interrupted(code));
-    }
-    let held = match result {
-        Ok(held) => held,
-        Err(error) => return Ok(Attempt::Refused(error)),
-    };
-    let waited = durations::rough(clock::now().saturating_duration_since(started));
-    let (lock, purpose) = (request.wanted, request.wanted.purpose());
-    info!("got the lock {lock}{purpose} after {waited}");
-    Ok(Attempt::Held(held))
 }
 
 /// Waits for so long without asking for the lock. Returns the exit code of a signal that ends it.

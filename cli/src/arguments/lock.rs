@@ -1,4 +1,4 @@
-//! How a lock is taken: what all subcommands that take one have in common.
+//! How a lock is taken: what `run` and `hold` have in common.
 
 use std::time::Duration;
 
@@ -15,59 +15,77 @@ pub(super) fn permits() -> RangedI64ValueParser<u32> {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Lock")]
 pub(crate) struct Lock {
-    /// How long others wait if this machine crashes; from three node timeouts to max_ttl. The lock is renewed in time
-    /// [default: 30s, or --max-hold if that is shorter]
-    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
-    pub(crate) ttl: Option<Duration>,
+    /// What the lock is called
+    #[arg(value_parser = Name::parse, help_heading = None)]
+    pub(crate) name: Name,
 
-    /// How long to wait for the lock [default: the ttl and 10s more, which is longer than a holder that was killed
-    /// leaves its lock behind]
+    /// How long to wait [default: the ttl and 10s]
+    ///
+    /// The default is longer than a holder that was killed leaves its lock behind.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_wait)]
     pub(crate) wait: Option<Duration>,
 
-    /// Doesn't wait: if another holder has the lock, the exit code says so
+    /// Doesn't wait for another holder
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
 
-    /// The longest time to hold the lock; after that it counts as lost [default: none]
+    /// How long a crash blocks others [default: 30s]
+    ///
+    /// From three node timeouts to max_ttl. The lock is renewed in time. If --max-hold is shorter than the default, that counts.
+    #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// The longest time to hold the lock [default: none]
+    ///
+    /// After that it counts as lost.
     #[arg(long, value_name = "DURATION", value_parser = durations::parse_some)]
     pub(crate) max_hold: Option<Duration>,
 
-    /// Lets so many hold it at a time, each in a slot of its own: a semaphore in place of a lock. All who use the name
-    /// have to give the same number, from 1 to 256
+    /// Lets so many have it at a time (a semaphore)
+    ///
+    /// Each is in a slot of its own. All who use the name have to give the same number, from 1 to 256.
     #[arg(long, value_name = "NUMBER", value_parser = permits())]
     pub(crate) max: Option<u32>,
 
-    /// Uses the fenced protocol, for a fencing token (all users of the lock have to)
-    #[arg(long)]
+    /// Uses the fenced protocol, for a fencing token
+    ///
+    /// All users of the lock have to. New servers have to be opened for it first, by 'redlatch open-nodes'.
+    #[arg(long, hide_short_help = true)]
     pub(crate) fenced: bool,
-
-    /// The exit code when another holder has the lock
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::failure::HELD)]
-    pub(crate) conflict_exit_code: u8,
 
     #[command(flatten)]
     pub(crate) told: Told,
 
-    /// Says nothing when another holder has the lock: the exit code tells it. Faults are still told
-    #[arg(short, long, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
+    /// The exit code when another holder has the lock
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::failure::HELD, hide_short_help = true)]
+    pub(crate) conflict_exit_code: u8,
 
-    /// What the lock is called
-    #[arg(value_parser = Name::parse)]
-    pub(crate) name: Name,
+    /// Says nothing when another holder has the lock
+    ///
+    /// The exit code tells it. Faults are still told.
+    #[arg(
+        short,
+        long,
+        conflicts_with = "verbose",
+        help_heading = None,
+        hide_short_help = true
+    )]
+    pub(crate) quiet: bool,
 }
 
 /// What others are told of the holder.
 #[derive(Debug, Args)]
 pub(crate) struct Told {
-    /// What others are told of the holder, beside the host and the process: up to 100 bytes. Everybody who may ask for
-    /// the lock can read it. With --shared, others learn only how many share the lock
-    #[arg(long, value_name = "TEXT", value_parser = label::parse)]
+    /// What others are told of the holder, beside host and process
+    ///
+    /// Up to 100 bytes. Everybody who may ask for the lock can read it. With --shared, others learn only how many share the
+    /// lock.
+    #[arg(long, value_name = "TEXT", value_parser = label::parse, hide_short_help = true)]
     pub(crate) label: Option<String>,
 
-    /// Tells others nothing of the holder, neither the host nor the process
-    #[arg(long, conflicts_with = "label")]
+    /// Tells others nothing of the holder, neither host nor process
+    #[arg(long, conflicts_with = "label", hide_short_help = true)]
     pub(crate) no_label: bool,
 }

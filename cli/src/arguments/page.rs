@@ -1,124 +1,131 @@
-//! The sections of the manual page that list terms with their meaning. The help of a subcommand has them as well.
+//! What the help and the manual page say beside the options: exit codes, examples, variables and files.
+//!
+//! The words are in texts beside this file. A term stands at the beginning of its lines, and its meaning is indented.
 
-use std::fmt::Write as _;
+use crate::text;
 
-/// A term, and what it means.
-pub(crate) type Entry = (&'static str, &'static str);
+/// The titles of the sections, in the order of the help.
+const EXIT_STATUS: &str = "EXIT STATUS";
+const EXAMPLES: &str = "EXAMPLES";
+const ENVIRONMENT: &str = "ENVIRONMENT";
+const FILES: &str = "FILES";
 
-/// The exit codes that every subcommand has.
-pub(crate) const COMMON_CODES: [Entry; 3] = [
-    (
-        "64",
-        "The arguments, the environment or the configuration can't be used.",
-    ),
-    (
-        "71",
-        "The system gives no process, no thread, no pipe or no random bytes.",
-    ),
-    ("74", "The output can't be written."),
+/// What all subcommands have.
+const COMMON: &str = include_str!("common.txt");
+
+/// The pages of all subcommands.
+pub(crate) const PAGES: [Page; 10] = [
+    Page::new("run", include_str!("run.txt")),
+    Page::new("hold", include_str!("hold.txt")),
+    Page::new("status", include_str!("status.txt")),
+    Page::new("list", include_str!("list.txt")),
+    Page::new("watch", include_str!("watch.txt")),
+    Page::new("health", include_str!("health.txt")),
+    Page::new("unlock", include_str!("unlock.txt")),
+    Page::new("open-nodes", include_str!("open_nodes.txt")),
+    Page::new("completions", include_str!("completions.txt")),
+    Page::new("man", include_str!("man.txt")),
 ];
 
-pub(crate) const ENVIRONMENT: [Entry; 9] = [
-    (
-        "REDLATCH_NODES",
-        "The URLs of the servers, separated by commas or white space. They count where there is no --node. The command \
-         does not inherit them if one of them has a password.",
-    ),
-    (
-        "REDLATCH_PASSWORD",
-        "The password for servers whose URL has none. It counts where there is no --password-file. The command does not \
-         inherit it.",
-    ),
-    (
-        "REDLATCH_CONFIG",
-        "The configuration file. It counts where there is no --config.",
-    ),
-    (
-        "REDLATCH_RESOURCE",
-        "For the command of run: the name of the lock.",
-    ),
-    (
-        "REDLATCH_RESOURCES",
-        "For the command of run with --also: all names, each on a line, in the order of their bytes.",
-    ),
-    (
-        "REDLATCH_TOKEN",
-        "For the command of run: the token that the lock is held with.",
-    ),
-    (
-        "REDLATCH_FENCING_TOKEN",
-        "For the command of run with --fenced: the number that grows from holder to holder, for the resource to compare. A \
-         run that is --shared has none.",
-    ),
-    (
-        "REDLATCH_SLOT",
-        "For the command of run with --max: which of the permits it has, from 0 to one less than the number.",
-    ),
-    (
-        "NOTIFY_SOCKET",
-        "For run --forever: the socket of the service manager, which is told of the start, of who leads, and of the end. \
-         The command does not inherit it then.",
-    ),
-];
-
-pub(crate) const FILES: [Entry; 2] = [
-    (
-        "redlatch.toml",
-        "The configuration, in $XDG_CONFIG_HOME, or ~/.config where that is not set, else in /etc. It counts where neither \
-         --config nor REDLATCH_CONFIG names another file. It is refused if users other than root and the caller may write \
-         it, or its folder without the sticky bit. Its keys, with examples: nodes = [\"redis://10.0.0.1\", \"redis://10.0.0.2\", \
-         \"redis://10.0.0.3\"], username = \"locks\", password_file = \"/etc/redlatch.password\", key_prefix = \
-         \"billing:\", node_timeout = \"50ms\", ttl = \"30s\", wait = \"5m\", max_hold = \"2h\", protocol = \"classic\" or \
-         \"fenced\", max_ttl = \"1h\", drift_factor = 0.01.",
-    ),
-    (
-        "password file",
-        "The first line of the file of --password-file, or of the key password_file, is the password for servers whose \
-         URL has none. The file is read again at each new connection, so a password can change meanwhile. URLs in \
-         REDLATCH_NODES and in the configuration may have a password as well. In --node, where all users of the machine \
-         can see it, it is refused.",
-    ),
-];
-
-/// What the help of a subcommand ends with.
-pub(super) fn closing_words(codes: &[Entry]) -> String {
-    let mut text = String::new();
-    let codes: Vec<Entry> = codes.iter().chain(&COMMON_CODES).copied().collect();
-    for (title, entries) in [
-        ("Exit status", codes.as_slice()),
-        ("Environment", &ENVIRONMENT),
-        ("Files", &FILES),
-    ] {
-        // Writing to a String can't fail.
-        write!(text, "{title}:").ok();
-        for (term, meaning) in entries {
-            write!(text, "\n  {term}").ok();
-            for line in lines(meaning) {
-                write!(text, "\n          {line}").ok();
-            }
-        }
-        text.push_str("\n\n");
-    }
-    text.truncate(text.trim_end().len());
-    text
+/// A term, which may be several lines, and what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) term: String,
+    pub(crate) meaning: String,
 }
 
-/// Breaks a text into lines that fit on a terminal of 100 columns, as clap does.
-fn lines(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        if let Some(line) = lines.last_mut()
-            && line.len().saturating_add(word.len()) < 88
-        {
-            if !line.is_empty() {
-                line.push(' ');
+/// What belongs to a subcommand and is not part of its definition for the parser.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page {
+    pub(crate) subcommand: &'static str,
+    text: &'static str,
+}
+
+impl Page {
+    const fn new(subcommand: &'static str, text: &'static str) -> Self {
+        Self { subcommand, text }
+    }
+
+    /// Beside those that all have.
+    pub(crate) fn exit_codes(&self) -> Vec<Entry> {
+        entries(self.text, EXIT_STATUS)
+    }
+
+    pub(crate) fn examples(&self) -> Vec<Entry> {
+        entries(self.text, EXAMPLES)
+    }
+
+    /// What the long help ends with.
+    fn closing_words(&self, width: usize) -> String {
+        let codes = [self.exit_codes(), common_codes()].concat();
+        let sections = [
+            ("Examples", self.examples()),
+            ("Exit status", codes),
+            ("Environment", environment()),
+            ("Files", files()),
+        ];
+        let sections = sections.map(|(title, entries)| {
+            let entries = entries.iter().map(|entry| shown(entry, width));
+            format!("{title}:\n{}", entries.collect::<String>())
+        });
+        sections.join("\n").trim_end().to_owned()
+    }
+}
+
+/// The exit codes that every subcommand has.
+pub(crate) fn common_codes() -> Vec<Entry> {
+    entries(COMMON, EXIT_STATUS)
+}
+
+pub(crate) fn environment() -> Vec<Entry> {
+    entries(COMMON, ENVIRONMENT)
+}
+
+pub(crate) fn files() -> Vec<Entry> {
+    entries(COMMON, FILES)
+}
+
+/// The definition with the width of the terminal and what the help of each subcommand ends with.
+pub(super) fn complete(definition: clap::Command, width: usize) -> clap::Command {
+    let definition = definition.term_width(width);
+    PAGES.iter().fold(definition, |definition, page| {
+        definition.mut_subcommand(page.subcommand, |subcommand| {
+            subcommand.after_long_help(page.closing_words(width))
+        })
+    })
+}
+
+fn shown(entry: &Entry, width: usize) -> String {
+    let term = entry.term.lines().map(|line| format!("  {line}\n"));
+    let meaning = text::wrap(&entry.meaning, width.saturating_sub(6));
+    let meaning = meaning.iter().map(|line| format!("      {line}\n"));
+    term.chain(meaning).collect()
+}
+
+/// The entries of a section.
+fn entries(text: &str, section: &str) -> Vec<Entry> {
+    let is_title = |line: &&str| [EXIT_STATUS, EXAMPLES, ENVIRONMENT, FILES].contains(line);
+    let mut entries: Vec<Entry> = Vec::new();
+    let lines = text.lines().skip_while(|line| *line != section).skip(1);
+    for line in lines.take_while(|line| !is_title(line)) {
+        match (line.strip_prefix("    "), entries.last_mut()) {
+            (Some(words), Some(entry)) => {
+                if !entry.meaning.is_empty() {
+                    entry.meaning.push(' ');
+                }
+                entry.meaning.push_str(words);
             }
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
+            (None, Some(entry)) if entry.meaning.is_empty() => {
+                entry.term.push('\n');
+                entry.term.push_str(line);
+            }
+            _ => entries.push(Entry {
+                term: line.to_owned(),
+                meaning: String::new(),
+            }),
         }
     }
-    lines
+    entries
 }
 
 #[cfg(test)]
@@ -126,14 +133,47 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_text_is_read_entry_by_entry() {
+        let text = "EXIT STATUS\n0\n    All is\n    well.\nEXAMPLES\na \\\n  b\n    Two lines.\nc\n    One.\n";
+        let entry = |term: &str, meaning: &str| Entry {
+            term: term.into(),
+            meaning: meaning.into(),
+        };
+        assert_eq!(entries(text, EXIT_STATUS), [entry("0", "All is well.")]);
+        let examples = [entry("a \\\n  b", "Two lines."), entry("c", "One.")];
+        assert_eq!(entries(text, EXAMPLES), examples);
+    }
+
+    #[test]
+    fn each_code_is_listed_once() {
+        for page in PAGES {
+            let codes = [page.exit_codes(), common_codes()].concat();
+            assert!(codes.len() > 3 && !page.examples().is_empty(), "{page:?}");
+            for (i, code) in codes.iter().enumerate() {
+                let others = codes.iter().skip(i.saturating_add(1));
+                assert!(
+                    others.clone().all(|other| other.term != code.term),
+                    "{page:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn what_the_help_ends_with_has_each_term_and_every_word_and_fits_on_a_terminal() {
-        let text = closing_words(&[("3", "The third case.")]);
-        assert!(text.starts_with("Exit status:\n  3\n          The third case.\n  64\n"));
-        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
-        for (term, meaning) in ENVIRONMENT.iter().chain(&FILES).chain(&COMMON_CODES) {
-            assert!(text.contains(&format!("\n  {term}\n")), "{term}");
+        for width in [80, 120] {
+            let text = PAGES[0].closing_words(width);
+            assert!(text.starts_with("Examples:\n  redlatch run"), "{text}");
+            let is_term = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+            let prose = text.lines().filter(|line| !is_term(line));
+            for line in prose {
+                assert!(line.chars().count() <= width, "{line}");
+            }
             let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(joined.contains(meaning), "{meaning}");
+            for entry in [environment(), files(), common_codes()].concat() {
+                assert!(text.contains(&format!("\n  {}\n", entry.term)), "{entry:?}");
+                assert!(joined.contains(&entry.meaning), "{entry:?}");
+            }
         }
     }
 }

@@ -26,7 +26,7 @@ fn assert_refused(ended: &Ended, code: i32, advice: &str) {
 fn usage_that_is_wrong_is_64() {
     let nodes = Nodes::start(3).hasty();
     let long = "x".repeat(70_000);
-    let cases: [(&[&str], &str); 40] = [
+    let cases: [(&[&str], &str); 41] = [
         (&[], "--help"),
         (&["dance"], "--help"),
         (&["run"], "<NAME>"),
@@ -123,9 +123,19 @@ fn usage_that_is_wrong_is_64() {
         (&["open-nodes", "job"], "--help"),
         (&["unlock", "job"], "--token"),
         (&["unlock", "job", "--token"], "--token"),
-        (&["unlock", "job", "--token", "a\\q"], "backslash"),
+        (&["unlock", "job", "--token", "foo"], "--foreign"),
         (
-            &["unlock", "job", "--token", "begins so\u{2026} (300 bytes)"],
+            &["unlock", "job", "--foreign", "--token", "a\\q"],
+            "backslash",
+        ),
+        (
+            &[
+                "unlock",
+                "job",
+                "--foreign",
+                "--token",
+                "begins so\u{2026} (300 bytes)",
+            ],
             "redlatch status",
         ),
     ];
@@ -265,7 +275,7 @@ fn a_password_from_elsewhere_goes_with_any_url() {
         command.env("REDLATCH_NODES", &url);
         command.env("REDLATCH_PASSWORD", password);
         let ended = end_of(&mut command);
-        assert!(ended.stdout.starts_with("job: free"), "{url}: {ended:?}");
+        assert!(ended.stdout.contains("\njob: free"), "{url}: {ended:?}");
     }
 }
 

@@ -125,10 +125,20 @@ fn too_few_servers_are_69() {
         let ended = end_of(&mut nodes.run(options, "echo ran"));
         assert_eq!(ended.code, Some(69), "{ended:?}");
         assert_eq!(ended.stdout, "");
+        let lines: Vec<&str> = ended.stderr.lines().collect();
+        let dead = [0, 1].map(|i| nodes.servers[i].name()).join(", ");
+        for line in &lines {
+            let cause = format!("{dead}: no connection: ");
+            assert!(line.contains(&cause), "{ended:?}");
+        }
         assert!(
-            ended.complaint().ends_with("see 'redlatch health'"),
+            lines.last().unwrap().ends_with("see 'redlatch health'"),
             "{ended:?}"
         );
+        // Who waits is told at once what is in the way, and that it goes on.
+        let first = "see 'redlatch health'; it goes on trying for 200 ms";
+        let is_told = lines.len() == 2 && lines[0].ends_with(first);
+        assert!(is_told == (options[0] == "--wait"), "{ended:?}");
         assert_eq!(nodes.servers[2].get("job"), None);
     }
 }

@@ -75,9 +75,7 @@ fn a_lock_that_is_lost_is_76_and_told_at_once() {
         let ended = running.end();
         assert_eq!(ended.code, Some(76), "{ended:?}");
         assert!(
-            ended
-                .complaint()
-                .starts_with("redlatch: lost the lock job: "),
+            ended.complaint().contains("Z lost the lock job: "),
             "{ended:?}"
         );
     }

@@ -44,8 +44,12 @@ fn others_are_told_host_process_and_label_and_since_when() {
     assert!(refused.complaint().starts_with(&expected), "{refused:?}");
 
     let status = end_of(&mut nodes.redlatch(&["status", "job"]));
-    let expected = format!("job: held by {token} ({label} since {for_people}), for another ");
-    assert!(status.stdout.starts_with(&expected), "{status:?}");
+    for expected in [
+        format!("\njob: held on 3 of 3 nodes\nholder   {label}\nsince    {for_people} ("),
+        format!("\ntoken    {token}\nunlock   redlatch unlock "),
+    ] {
+        assert!(status.stdout.contains(&expected), "{status:?}");
+    }
     let status = end_of(&mut nodes.redlatch(&["status", "job", "--json"]));
     let json: Value = serde_json::from_str(&status.stdout).unwrap();
     let holder = serde_json::json!({ "label": label, "since": since });

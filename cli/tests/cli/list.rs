@@ -56,24 +56,19 @@ fn each_lock_is_a_line_and_each_line_one_lock() {
         (Some(0), ""),
         "{ended:?}"
     );
-    let mut lines: Vec<&str> = ended.stdout.lines().collect();
-    lines.sort_unstable();
-    let names = [
-        "\"line\\nbreak\"",
-        "\"my job\"",
-        "--json",
-        "exports slot 2",
-        "job",
-    ];
-    assert_eq!(lines.len(), names.len(), "{ended:?}");
-    for (line, name) in lines.iter().zip(names) {
-        let beginning = format!("{name}: held by {TOKEN}");
-        assert!(line.starts_with(&beginning), "{line}");
-        assert!(line.ends_with("on 3 of 3 nodes"), "{line}");
-    }
+    // Sorted by name, below a head.
+    let expected = "\
+NAME            STATE  LEFT  NODES  HOLDER
+--json          held   9m    3/3    01234567…
+exports slot 2  held   9m    3/3    01234567…
+job             held   9m    3/3    01234567…
+\"line\\nbreak\"   held   9m    3/3    01234567…
+\"my job\"        held   9m    3/3    01234567…
+";
+    assert_eq!(ended.stdout, expected);
     let ended = list(&nodes, &["--prefix", "--"]);
-    assert!(ended.stdout.starts_with("--json: held"), "{ended:?}");
-    assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
+    assert!(ended.stdout.contains("\n--json  held"), "{ended:?}");
+    assert_eq!(ended.stdout.lines().count(), 2, "{ended:?}");
 }
 
 #[test]
@@ -109,9 +104,8 @@ fn the_holder_is_told_with_its_label() {
     let value = format!("{TOKEN} {label} since=2026-11-22T05:52:53Z");
     nodes.hold(&value, 600_000);
     let ended = list(&nodes, &[]);
-    let beginning =
-        format!("job: held by {TOKEN} ({label} since 2026-11-22 05:52:53 UTC), for another ");
-    assert!(ended.stdout.starts_with(&beginning), "{ended:?}");
+    let row = format!("job   held   9m    3/3    {label}, since 2026-11-22 05:52:53 UTC\n");
+    assert!(ended.stdout.ends_with(&row), "{ended:?}");
     let object: Value = serde_json::from_str(&list(&nodes, &["--json"]).stdout).unwrap();
     assert_eq!(
         (&object["token"], &object["resource"]),
@@ -125,9 +119,10 @@ fn a_lock_that_rests_is_told_as_such() {
     let nodes = Nodes::start(3);
     nodes.hold(&format!("rest:{TOKEN}"), 600_000);
     let ended = list(&nodes, &[]);
-    assert!(ended.stdout.starts_with("job: resting"), "{ended:?}");
-    let end = format!(", as rest:{TOKEN}, on 3 of 3 nodes\n");
-    assert!(ended.stdout.ends_with(&end), "{ended:?}");
+    assert!(
+        ended.stdout.ends_with("\njob   rests  9m    3/3\n"),
+        "{ended:?}"
+    );
     let object: Value = serde_json::from_str(&list(&nodes, &["--json"]).stdout).unwrap();
     assert_eq!(object["state"], "resting");
 }
@@ -138,12 +133,13 @@ fn the_list_is_complete_without_one_server_and_is_none_without_two() {
     hold(&nodes, "job");
     // With a key prefix, the name is what is behind it.
     let ended = list(&nodes, &["--key-prefix", "jo", "--prefix", "b"]);
-    assert!(ended.stdout.starts_with("b: held by"), "{ended:?}");
+    assert!(ended.stdout.contains("\nb     held "), "{ended:?}");
     nodes.servers[0].kill();
     let ended = list(&nodes, &["--prefix", "job"]);
-    assert!(ended.stdout.ends_with("on 2 of 3 nodes\n"), "{ended:?}");
+    assert!(ended.stdout.contains("  2/3  "), "{ended:?}");
     assert_eq!(ended.code, Some(0));
     nodes.servers[1].stop();
+    // What was found before is told as well.
     let ended = list(&nodes, &[]);
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
@@ -196,7 +192,7 @@ fn it_ends_when_nobody_reads_it_and_at_a_signal() {
     // The first line shows that it is under way; its end would be a second later.
     for is_closed in [true, false] {
         let mut child = nodes
-            .redlatch(&["list"])
+            .redlatch(&["list", "--json"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

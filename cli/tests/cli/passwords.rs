@@ -16,8 +16,7 @@ const NEW: &str = "n3w-word";
 fn with_password_file() -> (Nodes, String) {
     let start = |_| Server::start_with(&["--requirepass", OLD]);
     let nodes = Nodes::of((0..3).map(start).collect()).hasty();
-    let file = nodes.file("password");
-    fs::write(&file, format!("{OLD}\n")).unwrap();
+    let file = nodes.write_secret("password", &format!("{OLD}\n"));
     (nodes, file.display().to_string())
 }
 
@@ -144,8 +143,7 @@ fn a_password_is_of_the_user_in_the_url_else_of_the_one_in_the_configuration() {
     }
     // Who has not logged in can't lock.
     server.command(&["ACL", "SETUSER", "default", "-@write", "-@scripting"]);
-    let file = nodes.file("password");
-    fs::write(&file, OLD).unwrap();
+    let file = nodes.write_secret("password", OLD);
     let config = nodes.write_config("users.toml", "username = 'bob'\nnode_timeout = '300ms'\n");
     let (config, file) = (config.display().to_string(), file.display().to_string());
     for (login, user) in [

@@ -45,7 +45,12 @@ fn so_many_run_at_a_time_each_in_a_slot_and_the_next_one_waits_for_its_turn() {
 
     let ended = status(&nodes, &["--max", "2"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.stdout.starts_with("job: 2 of 2 held"), "{ended:?}");
+    assert!(
+        ended
+            .stdout
+            .contains("\njob: 2 of 2 held\nunlock   redlatch unlock --slot 0 "),
+        "{ended:?}"
+    );
     let object: Value =
         serde_json::from_str(&status(&nodes, &["--max", "2", "--json"]).stdout).unwrap();
     assert_eq!(

@@ -57,6 +57,15 @@ impl Nodes {
         file
     }
 
+    /// Writes a file that only its owner can read.
+    #[track_caller]
+    pub(crate) fn write_secret(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.file(name);
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        file
+    }
+
     pub(crate) fn urls(&self) -> String {
         let urls: Vec<String> = self.servers.iter().map(Server::url).collect();
         urls.join(",")

@@ -41,8 +41,14 @@ fn a_job_that_is_done_is_not_done_again_before_its_time_is_over() {
 
         let ended = end_of(&mut nodes.redlatch(&["status", "job"]));
         assert_eq!(ended.code, Some(3), "{ended:?}");
-        assert!(ended.stdout.starts_with("job: resting, "), "{ended:?}");
-        assert!(ended.stdout.contains("free in "), "{ended:?}");
+        let told = "\njob: rests on 3 of 3 nodes\ndone by  ";
+        assert!(ended.stdout.contains(told), "{ended:?}");
+        assert!(
+            ended
+                .stdout
+                .contains("\nfor      another 10m\ntoken    rest:"),
+            "{ended:?}"
+        );
         let quiet = end_of(&mut nodes.redlatch(&["status", "-q", "job"]));
         assert_eq!((quiet.code, &*quiet.stdout), (Some(3), ""));
         let ended = end_of(&mut nodes.redlatch(&["status", "--json", "job"]));

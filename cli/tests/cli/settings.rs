@@ -168,8 +168,7 @@ fn a_file_that_can_not_be_used_is_64_with_what_may_stand_there() {
 #[test]
 fn a_password_comes_from_a_file_or_the_environment() {
     let nodes = with_password(3);
-    let file = nodes.file("password");
-    fs::write(&file, format!("{SECRET}\nnot this\n")).unwrap();
+    let file = nodes.write_secret("password", &format!("{SECRET}\nnot this\n"));
     let config = write_config(&nodes, "redlatch.toml", "password_file = 'password'\n");
     let path = file.display().to_string();
     let with_login = nodes

@@ -40,8 +40,8 @@ fn those_who_share_run_at_a_time_and_one_who_does_not_waits() {
         assert!(tokens[0] != tokens[1] && tokens[1] != tokens[2]);
         let ended = status(&nodes, &[]);
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        let text = "job: read by 3, oldest for another ";
-        assert!(ended.stdout.starts_with(text), "{ended:?}");
+        let text = "\njob: read on 3 of 3 nodes\nreaders  3 readers\nfor      another ";
+        assert!(ended.stdout.contains(text), "{ended:?}");
         let object: Value = serde_json::from_str(&status(&nodes, &["--json"]).stdout).unwrap();
         assert_eq!(
             (&object["state"], &object["readers"], &object["token"]),
@@ -89,7 +89,7 @@ fn one_who_waits_to_have_it_alone_is_not_passed_by_those_who_come_later_to_share
     let alone = ["--wait", "5m", "--verbose"];
     let mut alone = nodes.run(&alone, "echo ran; read -r line");
     let (writer, writer_input) = Running::start_with_input(&mut alone);
-    told(&writer, "waiting: job is read by 1, for another ");
+    told(&writer, "waiting: job is read for another ");
     let intent = || nodes.servers[0].get("job:redlatch:intent").is_some();
     assert!(eventually(LIMIT, intent));
     let ended = end_of(&mut nodes.run(&["--shared", "-n"], "echo ran"));
@@ -124,10 +124,14 @@ fn a_shared_lock_is_kept_while_its_command_runs_and_ends_with_one_that_is_killed
     other.line();
     // Longer than the ttl.
     pause(std::time::Duration::from_secs(3));
-    assert!(status(&nodes, &[]).stdout.starts_with("job: read by 2, "));
+    assert!(
+        status(&nodes, &[])
+            .stdout
+            .contains("\nreaders  2 readers\n")
+    );
     running.signal(Signal::KILL);
     assert_dies(command);
-    let is_alone = || status(&nodes, &[]).stdout.starts_with("job: read by 1, ");
+    let is_alone = || status(&nodes, &[]).stdout.contains("\nreaders  1 reader\n");
     assert!(eventually(LIMIT, is_alone));
     drop(input);
     assert_eq!(other.end().code, Some(0));
@@ -196,12 +200,9 @@ fn the_list_has_a_lock_that_is_shared() {
     running.line();
     let ended = end_of(&mut nodes.redlatch(&["list"]));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let line = ended.stdout.trim_end();
-    assert!(
-        line.starts_with("job: read by 1, oldest for another ")
-            && line.ends_with(", on 3 of 3 nodes"),
-        "{ended:?}"
-    );
+    let line = ended.stdout.lines().last().unwrap();
+    let (begin, end) = ("job   read ", " 3/3    1 reader");
+    assert!(line.starts_with(begin) && line.ends_with(end), "{ended:?}");
     let ended = end_of(&mut nodes.redlatch(&["list", "--json"]));
     let object: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(

@@ -1,0 +1,213 @@
+//! Tables for people: columns that are as wide as what is in them, within the width of the terminal.
+
+use anstyle::{AnsiColor, Style};
+
+use crate::output::presentable;
+use crate::text::{columns, cut, wrap};
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// The least room for the last column. If there is less, its text stands on lines of its own.
+const LEAST: usize = 16;
+
+/// What a cell says of its subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Good,
+    Notice,
+    Bad,
+    Dim,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        let color = |color: AnsiColor| Style::new().fg_color(Some(color.into()));
+        match self {
+            Self::Plain => Style::new(),
+            Self::Good => color(AnsiColor::Green),
+            Self::Notice => color(AnsiColor::Yellow),
+            Self::Bad => color(AnsiColor::Red).bold(),
+            Self::Dim => Style::new().dimmed(),
+        }
+    }
+
+    /// The text in this tone.
+    pub(crate) fn paint(self, text: &str) -> String {
+        let style = self.style();
+        format!("{style}{text}{style:#}")
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    text: String,
+    tone: Tone,
+}
+
+impl Cell {
+    pub(crate) fn new(tone: Tone, text: &str) -> Self {
+        let text = presentable(text);
+        Self { text, tone }
+    }
+
+    pub(crate) fn plain(text: &str) -> Self {
+        Self::new(Tone::Plain, text)
+    }
+
+    /// The cell, filled up to this width.
+    fn padded(&self, width: usize) -> String {
+        let rest = width.saturating_sub(columns(&self.text));
+        let (shown, blank) = (self.tone.paint(&self.text), "");
+        format!("{shown}{blank:rest$}")
+    }
+}
+
+/// What becomes of a last cell that is too wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overflow {
+    /// It goes on below.
+    Wrap,
+    /// It is cut behind a word.
+    Cut,
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) head: Vec<&'static str>,
+    pub(crate) rows: Vec<Vec<Cell>>,
+    pub(crate) overflow: Overflow,
+}
+
+impl Table {
+    /// The lines of the table, each with its line break.
+    pub(crate) fn show(&self, width: usize) -> String {
+        let head: Vec<Cell> = self
+            .head
+            .iter()
+            .map(|text| Cell::new(Tone::Dim, text))
+            .collect();
+        let rows: Vec<&[Cell]> = [head.as_slice()]
+            .into_iter()
+            .chain(self.rows.iter().map(Vec::as_slice))
+            .collect();
+        // A wide first cell has a line of its own, so that one long name leaves room in all other rows.
+        let widest_first = width.checked_div(2).unwrap_or_default().max(LEAST);
+        let count = self.head.len();
+        let widths: Vec<usize> = (0..count.saturating_sub(1))
+            .map(|number| {
+                let cells = rows.iter().filter_map(|row| row.get(number));
+                let cells = cells.map(|cell| columns(&cell.text));
+                let is_shown = |width: &usize| number > 0 || *width <= widest_first;
+                cells.filter(is_shown).max().unwrap_or_default()
+            })
+            .collect();
+        rows.iter()
+            .map(|row| self.row(row, &widths, width))
+            .collect()
+    }
+
+    fn row(&self, row: &[Cell], widths: &[usize], width: usize) -> String {
+        let mut line = String::new();
+        let mut used = 0_usize;
+        for (number, (cell, room)) in row.iter().zip(widths).enumerate() {
+            let column = room.saturating_add(GAP);
+            let blank = "";
+            if number == 0 && columns(&cell.text) > *room {
+                line = format!("{}\n{blank:column$}", cell.padded(0));
+            } else {
+                line.push_str(&cell.padded(column));
+            }
+            used = used.saturating_add(column);
+        }
+        let Some(last) = row.get(widths.len()) else {
+            return format!("{}\n", line.trim_end());
+        };
+        let room = width.saturating_sub(used);
+        if room < LEAST && self.overflow == Overflow::Wrap && columns(&last.text) > room {
+            let below = wrap(&last.text, width.saturating_sub(4));
+            let below = below
+                .iter()
+                .map(|text| format!("    {}\n", last.tone.paint(text)));
+            return format!("{}\n{}", line.trim_end(), below.collect::<String>());
+        }
+        let parts = match self.overflow {
+            Overflow::Wrap => wrap(&last.text, room),
+            Overflow::Cut => vec![cut(&last.text, room)],
+        };
+        for (number, part) in parts.iter().enumerate() {
+            let blank = "";
+            let indent = if number == 0 { 0 } else { used };
+            line = format!("{}{blank:indent$}{}\n", line, last.tone.paint(part));
+        }
+        let lines = line.lines().map(|line| format!("{}\n", line.trim_end()));
+        lines.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(overflow: Overflow) -> Table {
+        let row = |cells: [&str; 3]| cells.map(Cell::plain).to_vec();
+        Table {
+            head: vec!["NODE", "STATE", "HOLDER"],
+            rows: vec![
+                row(["127.0.0.1:7001", "held", "web-3 4711"]),
+                row([
+                    "b",
+                    "FAILED",
+                    "no connection: Connection refused (os error 111)",
+                ]),
+            ],
+            overflow,
+        }
+    }
+
+    #[test]
+    fn columns_are_aligned_and_long_texts_go_on_below() {
+        let shown = table(Overflow::Wrap).show(50);
+        let plain = anstream::adapter::strip_str(&shown).to_string();
+        let expected = "\
+NODE            STATE   HOLDER
+127.0.0.1:7001  held    web-3 4711
+b               FAILED  no connection: Connection
+                        refused (os error 111)
+";
+        assert_eq!(plain, expected);
+    }
+
+    #[test]
+    fn no_width_breaks_it_and_what_can_be_cut_fits() {
+        for width in 0..100 {
+            for overflow in [Overflow::Wrap, Overflow::Cut] {
+                let shown = table(overflow).show(width);
+                let plain = anstream::adapter::strip_str(&shown).to_string();
+                assert!(plain.contains("127.0.0.1:7001"), "{plain}");
+                if width > 40 {
+                    for line in plain.lines() {
+                        assert!(columns(line) <= width, "{width}: {line}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_name_leaves_room_for_the_others() {
+        let mut table = table(Overflow::Cut);
+        table.rows[0][0] = Cell::plain(&"x".repeat(100));
+        let plain = anstream::adapter::strip_str(&table.show(60)).to_string();
+        assert!(
+            plain.contains(&format!("{}\n      held    web-3", "x".repeat(100))),
+            "{plain}"
+        );
+    }
+
+    #[test]
+    fn a_cell_can_not_change_what_a_terminal_shows() {
+        assert_eq!(Cell::plain("a\u{1b}[31m\nb").text, "a\\u{1b}[31m\\nb");
+    }
+}

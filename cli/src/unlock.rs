@@ -1,0 +1,66 @@
+//! `redlatch unlock`.
+
+use redlatch::Error;
+
+use crate::arguments::Unlock;
+use crate::failure::{Failure, LOST, USAGE};
+use crate::json;
+use crate::name::Name;
+use crate::nodes;
+use crate::output;
+use crate::state::is_ours;
+
+/// Returns 0 if the lock was held with the token and is released.
+pub(crate) fn unlock(arguments: &Unlock) -> Result<u8, Failure> {
+    let manager = nodes::asking(&arguments.servers, arguments.fenced)?;
+    let (name, token) = (&arguments.name, &arguments.token);
+    if !is_ours(token) && !arguments.foreign {
+        return Err(Failure::usage(format!(
+            "{name}: the token is not one of redlatch, so the key may be something else of another program; see 'redlatch \
+             status {name}', and if it is a lock, say --foreign"
+        )));
+    }
+    let result = match arguments.slot {
+        None => manager.release(name.as_str(), token),
+        Some(slot) => manager.release_slot(name.as_str(), slot, token),
+    };
+    let why = result.as_ref().err().map(|error| why_not(name, error));
+    if arguments.form.json {
+        let object = json::of_release(name.as_str(), &result, why.as_deref());
+        output::print(&format!("{object}\n"))?;
+    }
+    match result {
+        Ok(()) if arguments.form.json => Ok(0),
+        Ok(()) => {
+            output::print(&format!("{name}: given back\n"))?;
+            Ok(0)
+        }
+        Err(Error::Lost { .. }) => {
+            let why = why.unwrap_or_default();
+            let advice = match arguments.slot {
+                None => format!(
+                    "see 'redlatch status {name}'; a permit needs its --slot, and a reader's token is its REDLATCH_TOKEN"
+                ),
+                Some(slot) => format!(
+                    "see 'redlatch status --max {} {name}'",
+                    slot.saturating_add(1)
+                ),
+            };
+            Err(Failure::new(LOST, format!("{why}; {advice}")))
+        }
+        Err(error @ Error::Unavailable { .. }) => Err(error.into()),
+        Err(error) => Err(Failure {
+            code: USAGE,
+            ..error.into()
+        }),
+    }
+}
+
+/// The reason in other words than the library's: the token may never have been the holder's, so no lock was lost.
+fn why_not(name: &Name, error: &Error) -> String {
+    let Error::Lost { cause, .. } = error else {
+        return error.to_string();
+    };
+    let nodes: Vec<String> = cause.nodes().iter().map(ToString::to_string).collect();
+    format!("{name} is not held with this token: {}", nodes.join("; "))
+}

@@ -1,0 +1,264 @@
+//! `redlatch watch`: locks and servers live on a terminal, or a line for each change where there is none.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, stdin, stdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use redlatch::{Error, LockManager, NodeReport};
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+
+use crate::arguments::Watch;
+use crate::clock;
+use crate::durations;
+use crate::event::{self, Event};
+use crate::failure::{Failure, no_system};
+use crate::list::{self, HEAD};
+use crate::nodes;
+use crate::output::{self, Reader};
+use crate::screen::Screen;
+use crate::state::{self, State};
+use crate::table::{Cell, Overflow, Table, Tone};
+use crate::terminal;
+use crate::text::{self, count};
+
+/// A name that has no lock, for the servers' sake.
+const NOBODY: &str = "redlatch watch";
+
+/// What was seen at one time.
+#[derive(Default)]
+struct View {
+    locks: Vec<(String, State)>,
+    nodes: Vec<NodeReport>,
+    /// Why there may be more locks.
+    missing: Option<String>,
+}
+
+/// Shows what it sees until `q` is pressed, a signal comes, or nobody reads any more.
+pub(crate) fn watch(arguments: &Watch) -> Result<u8, Failure> {
+    let manager = nodes::asking(&arguments.servers, false)?;
+    // A name that can't be used is told before the screen is taken.
+    View::of(&manager, arguments)?;
+    let (sender, events) = channel();
+    event::listen(sender.clone()).map_err(|error| no_system("signals", &error))?;
+    let view = Arc::new(Mutex::new(View::default()));
+    thread::scope(|scope| {
+        // Its end ends the thread that asks.
+        let (stop, stopped) = channel::<()>();
+        let (seen, asks) = (Arc::clone(&view), sender.clone());
+        let asker = move || ask(&manager, arguments, &seen, (&asks, &stopped));
+        thread::Builder::new()
+            .name("asking".into())
+            .spawn_scoped(scope, asker)
+            .map_err(|error| no_system("thread", &error))?;
+        let result = if stdout().is_terminal() {
+            on_screen(&view, &events, sender)
+        } else {
+            in_lines(&view, &events)
+        };
+        drop(stop);
+        result
+    })?;
+    Ok(0)
+}
+
+/// Asks again and again, and tells each time.
+fn ask(
+    manager: &LockManager,
+    arguments: &Watch,
+    view: &Mutex<View>,
+    (events, stopped): (&Sender<Event>, &Receiver<()>),
+) {
+    loop {
+        let seen = View::of(manager, arguments).unwrap_or_default();
+        *view.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        let is_heard = events.send(Event::Answered).is_ok();
+        let stop = stopped.recv_timeout(arguments.every);
+        if !is_heard || stop != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+impl View {
+    fn of(manager: &LockManager, arguments: &Watch) -> Result<Self, Error> {
+        let mut view = Self::default();
+        for name in &arguments.names {
+            let status = manager.status(name.as_str())?;
+            view.nodes = status.nodes().to_vec();
+            view.locks.push((name.to_string(), State::of(&status)));
+        }
+        if arguments.names.is_empty() {
+            view.nodes = manager.status(NOBODY)?.nodes().to_vec();
+            match list::collect(manager) {
+                Ok(locks) => {
+                    let locks = locks.iter().map(|lock| {
+                        let name = list::name(&lock.resource, lock.slot);
+                        (name, State::of(&lock.status))
+                    });
+                    view.locks = locks.collect();
+                }
+                Err(error) => view.missing = Some(error.to_string()),
+            }
+        }
+        Ok(view)
+    }
+
+    fn show(&self, (width, height): (usize, usize)) -> Vec<String> {
+        let time = humantime::format_rfc3339_seconds(clock::wall()).to_string();
+        let locks = count(self.locks.len(), "lock");
+        let title = text::cut(&format!("{time}  {locks}  q: quit"), width);
+        let nodes = Table {
+            head: vec!["NODE", "STATE", "TIME", ""],
+            rows: self.nodes.iter().map(node_row).collect(),
+            overflow: Overflow::Cut,
+        };
+        let table = Table {
+            head: HEAD.to_vec(),
+            rows: self
+                .locks
+                .iter()
+                .map(|(name, state)| list::row(name, state))
+                .collect(),
+            overflow: Overflow::Cut,
+        };
+        let mut lines = vec![title, String::new()];
+        lines.extend(nodes.show(width).lines().map(str::to_owned));
+        lines.push(String::new());
+        lines.extend(table.show(width).lines().map(str::to_owned));
+        if let Some(missing) = &self.missing {
+            lines.push(text::cut(&output::presentable(missing), width));
+        }
+        let hidden = lines.len().saturating_sub(height);
+        if hidden > 0 && height > 0 {
+            lines.truncate(height.saturating_sub(1));
+            let more = format!("… and {} more", hidden.saturating_add(1));
+            lines.push(text::cut(&more, width));
+        }
+        lines
+    }
+
+    /// What is different from what was told before, in lines.
+    fn changes(&self, told: &mut BTreeMap<String, String>) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut tell = |name: &str, what: String, line: String| {
+            if told.get(name) != Some(&what) {
+                lines.push(line);
+                told.insert(name.to_owned(), what);
+            }
+        };
+        for report in &self.nodes {
+            let (_, word, why) = node_state(report);
+            let node = output::presentable(&report.node);
+            tell(
+                &format!("node {node}"),
+                word.to_owned(),
+                format!("{node} is {word}{why}"),
+            );
+        }
+        for (name, state) in &self.locks {
+            let token = state.token.as_deref().unwrap_or_default();
+            let what = format!("{}{token}", state.word);
+            tell(
+                &format!("lock {name}"),
+                what,
+                format!("{name} {}", state.sentence()),
+            );
+        }
+        if self.missing.is_none() {
+            let is_there = |name: &str| self.locks.iter().any(|(other, _)| other == name);
+            let gone = told.keys().filter_map(|key| key.strip_prefix("lock "));
+            let gone: Vec<String> = gone
+                .filter(|name| !is_there(name))
+                .map(str::to_owned)
+                .collect();
+            for name in gone {
+                told.remove(&format!("lock {name}"));
+                lines.push(format!("{name} is free"));
+            }
+        }
+        lines
+    }
+}
+
+/// How a node is: whether it answers, and why not.
+fn node_state(report: &NodeReport) -> (Tone, &'static str, String) {
+    match state::failure(report) {
+        None => (Tone::Good, "up", String::new()),
+        Some(word) => (Tone::Bad, word, format!(": {}", report.vote)),
+    }
+}
+
+fn node_row(report: &NodeReport) -> Vec<Cell> {
+    let (tone, word, why) = node_state(report);
+    let time = u64::try_from(report.elapsed.as_micros()).unwrap_or(u64::MAX);
+    let time = if why.is_empty() {
+        durations::milliseconds(time)
+    } else {
+        String::new()
+    };
+    let why = why.trim_start_matches(": ");
+    vec![
+        Cell::plain(&report.node),
+        Cell::new(tone, word),
+        Cell::plain(&time),
+        Cell::plain(why),
+    ]
+}
+
+fn on_screen(
+    view: &Mutex<View>,
+    events: &Receiver<Event>,
+    sender: Sender<Event>,
+) -> Result<(), Failure> {
+    let mut screen = Screen::enter();
+    if stdin().is_terminal() {
+        crate::screen::read_keys(sender).map_err(|error| no_system("thread", &error))?;
+    }
+    while let Ok(event) = events.recv() {
+        match event {
+            Event::Answered => {
+                let lines = view
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .show(text::size_of_screen());
+                if Screen::draw(&lines)? == Reader::Gone {
+                    break;
+                }
+            }
+            Event::Signal(SIGTSTP) => {
+                drop(screen);
+                terminal::stop_here();
+                screen = Screen::enter();
+            }
+            Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_) => {}
+            Event::InputEnded | Event::Signal(_) => break,
+        }
+    }
+    Ok(())
+}
+
+fn in_lines(view: &Mutex<View>, events: &Receiver<Event>) -> Result<(), Failure> {
+    let mut told = BTreeMap::new();
+    while let Ok(event) = events.recv() {
+        match event {
+            Event::Answered => {
+                let time = humantime::format_rfc3339_seconds(clock::wall());
+                let lines = view
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .changes(&mut told);
+                for line in lines {
+                    if output::print_more(&format!("{time} {line}\n"))? == Reader::Gone {
+                        return Ok(());
+                    }
+                }
+            }
+            Event::Signal(SIGTSTP) => terminal::stop_here(),
+            Event::Signal(SIGCONT) | Event::Stopped(_) | Event::Ended(_) | Event::Lost(_) => {}
+            Event::InputEnded | Event::Signal(_) => return Ok(()),
+        }
+    }
+    Ok(())
+}
