@@ -16,6 +16,7 @@ mod servers;
 
 use std::ffi::OsString;
 
+use anstream::ColorChoice;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, ValueEnum};
 
@@ -65,10 +66,22 @@ struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
+enum Color {
     Auto,
     Always,
     Never,
+}
+
+impl Color {
+    /// Else, a terminal has colours, unless the environment forbids them.
+    fn choose(self) {
+        match self {
+            Self::Auto => ColorChoice::Auto,
+            Self::Always => ColorChoice::Always,
+            Self::Never => ColorChoice::Never,
+        }
+        .write_global();
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -94,7 +107,7 @@ pub(crate) fn parse() -> Result<Option<Subcommand>, Failure> {
     let words: Vec<OsString> = std::env::args_os().collect();
     match parse_words(&words) {
         Ok(arguments) => {
-            output::choose_color(arguments.color);
+            arguments.color.choose();
             Ok(Some(arguments.subcommand))
         }
         Err(error)

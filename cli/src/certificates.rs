@@ -27,7 +27,7 @@ pub(crate) fn with_tls(builder: Builder, files: &TlsFiles) -> Result<Builder, Fa
 
     use redlatch::Tls;
 
-    use crate::nodes::warn_if_readable;
+    use crate::secret::warn_if_readable;
 
     let read = |file: &Path, what: &str| {
         fs::read(file).map_err(|error| {

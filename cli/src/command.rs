@@ -15,6 +15,7 @@ use crate::children;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, SYSTEM};
 use crate::nested;
 use crate::nodes;
+use crate::secret::PASSWORD;
 use crate::wanted::{Kind, Wanted};
 
 /// Checks that the command can be executed, before a lock is taken for it.
@@ -77,7 +78,7 @@ pub(crate) fn spawn(
         .env_remove("REDLATCH_FENCING_TOKEN")
         .env_remove("REDLATCH_SLOT")
         .env_remove(nested::RESOURCES)
-        .env_remove(nodes::PASSWORD);
+        .env_remove(PASSWORD);
     if let Some(token) = held.fencing_token() {
         command.env("REDLATCH_FENCING_TOKEN", token.to_string());
     }

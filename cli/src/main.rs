@@ -41,6 +41,7 @@ mod refusal;
 mod request;
 mod run;
 mod screen;
+mod secret;
 mod session;
 mod state;
 mod status;

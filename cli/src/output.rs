@@ -4,9 +4,6 @@ use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anstream::ColorChoice;
-
-use crate::arguments::Color;
 use crate::clock;
 use crate::failure::{Failure, IO};
 use crate::text;
@@ -19,16 +16,6 @@ static HAS_LINE: AtomicBool = AtomicBool::new(false);
 
 /// Back to the beginning of the line, and what stands there away.
 const CLEAR: &str = "\r\u{1b}[2K";
-
-/// What the user has said of colours. Else, a terminal has them, unless the environment forbids it.
-pub(crate) fn choose_color(color: Color) {
-    match color {
-        Color::Auto => ColorChoice::Auto,
-        Color::Always => ColorChoice::Always,
-        Color::Never => ColorChoice::Never,
-    }
-    .write_global();
-}
 
 /// Prints a text to standard output. It is no failure if the reader has gone, as `head` does.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {

@@ -1,0 +1,91 @@
+//! The password of the servers, and files that nobody else should read.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use redlatch::Credentials;
+
+use crate::arguments::Servers;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output;
+
+/// The variable that may hold it. No command inherits it.
+pub(crate) const PASSWORD: &str = "REDLATCH_PASSWORD";
+
+/// The password for servers whose URL has none.
+pub(crate) enum Password {
+    Fixed(String),
+    /// In the first line of this file, which is read at each new connection, because the password may change.
+    InFile(PathBuf),
+}
+
+impl Password {
+    fn in_file(file: &Path) -> Result<Self, Failure> {
+        let password = first_line(file).map_err(Failure::usage)?;
+        warn_if_readable(file, "the password");
+        // A pipe, such as that of <(…), can be read only once.
+        Ok(if file.is_file() {
+            Self::InFile(file.to_owned())
+        } else {
+            Self::Fixed(password)
+        })
+    }
+
+    pub(crate) fn now(&self) -> io::Result<Credentials> {
+        let password = match self {
+            Self::Fixed(password) => Ok(password.clone()),
+            Self::InFile(file) => first_line(file),
+        };
+        password
+            .map(Credentials::password)
+            .map_err(io::Error::other)
+    }
+}
+
+/// The password that was given, if there is one.
+pub(crate) fn password(servers: &Servers, config: &Config) -> Result<Option<Password>, Failure> {
+    if let Some(file) = &servers.password_file {
+        return Password::in_file(file).map(Some);
+    }
+    match std::env::var(PASSWORD) {
+        Ok(password) if !password.is_empty() => return Ok(Some(Password::Fixed(password))),
+        Ok(_) | Err(std::env::VarError::NotPresent) => {}
+        Err(std::env::VarError::NotUnicode(_)) => {
+            return Err(Failure::usage(format!(
+                "{PASSWORD} is not UTF-8; set another password"
+            )));
+        }
+    }
+    let file = config.password_file.as_deref();
+    file.map(Password::in_file).transpose()
+}
+
+/// Says so if every user of the machine can read a secret.
+pub(crate) fn warn_if_readable(file: &Path, secret: &str) {
+    let Ok(metadata) = fs::metadata(file) else {
+        return;
+    };
+    if metadata.is_file() && metadata.mode() & 0o004 != 0 {
+        let (file, mode) = (file.display(), metadata.mode() & 0o7777);
+        output::complain(&format!(
+            "{file}: every user of this machine can read {secret} (mode {mode:04o}); forbid it with 'chmod o-r {file}'"
+        ));
+    }
+}
+
+/// The password in a file, or why there is none.
+fn first_line(file: &Path) -> Result<String, String> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).map_err(|error| {
+        format!("{shown}: the password can't be read: {error}; look at its path and rights")
+    })?;
+    match text.lines().next() {
+        Some(password) if !password.is_empty() => Ok(password.to_owned()),
+        _ => Err(format!(
+            "{shown}: the first line is empty; write the password there"
+        )),
+    }
+}
