@@ -49,7 +49,7 @@ pub(crate) fn ask(
     if let Some(label) = &wishes.label {
         (shared, request) = (shared.holder(label), request.holder(label));
     }
-    // Nothing of a reader lasts.
+    // A reader has no minimum.
     if let Some(span) = wishes.at_least.filter(|_| kind != Kind::Read) {
         (shared, request) = (shared.at_least(span), request.at_least(span));
     }
@@ -79,7 +79,7 @@ pub(crate) fn why(error: &Error, on: &On) -> Why {
             resource, nodes, ..
         } => {
             count_abstentions(nodes);
-            // It says which resource was in the way.
+            // The error says which resource was in the way.
             let is_one = on.names().iter().any(|name| **name == **resource);
             is_one.then_some(Why::Held)
         }

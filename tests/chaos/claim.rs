@@ -6,7 +6,7 @@ use redlatch::LockGuard;
 use redlatch_history::Span;
 use rustix::time::{ClockId, clock_gettime};
 
-/// A claim that is known this well is read no more.
+/// A claim whose bounds are this near to each other is not read again.
 const SHARP: u64 = 1_000_000;
 
 /// The time in nanoseconds on a clock that all processes of one machine share.

@@ -65,7 +65,7 @@ impl Class {
         Self::LoseRequests,
     ];
 
-    /// Those that a run has.
+    /// The faults that a run has.
     pub(crate) fn of(options: &Options) -> Vec<Self> {
         let is_there = |class: &Self| match class {
             Self::LoseMemory => options.clients != Clients::Fenced,
@@ -78,7 +78,7 @@ impl Class {
         Self::ALL.into_iter().filter(is_there).collect()
     }
 
-    /// How often it is in the deck that is dealt again and again.
+    /// How often the fault is in the deck that is dealt again and again.
     pub(crate) fn weight(self) -> usize {
         match self {
             Self::Refuse | Self::LoseRequests | Self::Delay | Self::RunFast => 1,
@@ -120,7 +120,7 @@ impl Class {
         }
     }
 
-    /// Whether it is the proxy that makes it.
+    /// Whether the proxy makes this fault.
     pub(crate) fn is_of_links(self) -> bool {
         matches!(
             self,

@@ -13,7 +13,7 @@ use socket2::SockRef;
 
 pub(crate) struct Connection {
     client: TcpStream,
-    /// None once it is gone and the client was kept.
+    /// The server's socket. None when the server is gone and the client was kept.
     server: Option<TcpStream>,
     keeps: Keeps,
     /// The client has gone on with another process.
@@ -22,7 +22,7 @@ pub(crate) struct Connection {
     replies: Lane,
 }
 
-/// Whether a client is kept whose server is gone.
+/// Whether a client is kept when its server is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keeps {
     Idle,
@@ -32,7 +32,7 @@ pub(crate) enum Keeps {
 /// One direction.
 #[derive(Default)]
 struct Lane {
-    /// Bytes and when they are due.
+    /// Bytes, and when they are to be passed on.
     queue: VecDeque<(Instant, Vec<u8>)>,
     /// Nothing more is going to be read.
     read_all: bool,
@@ -96,7 +96,7 @@ impl Connection {
         self.requests.lossy || self.replies.lossy
     }
 
-    /// Passes on what is due, to the server at `address` if there is none yet. Returns false when all is said.
+    /// Passes on what is due, and first connects to the server at `address` if it has to. Returns false when both sides have ended.
     pub(crate) fn flush(&mut self, now: Instant, address: SocketAddr) -> bool {
         if self.server.is_none() {
             if self.requests.queue.is_empty() {
@@ -171,7 +171,7 @@ impl Lane {
                 Ok(_) => drop(self.queue.pop_front()),
                 Err(error) if is_temporary(&error) => return,
                 Err(_) => {
-                    // Nobody is there to receive anything.
+                    // There is no receiver.
                     self.queue.clear();
                     self.over = true;
                 }

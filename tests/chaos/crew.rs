@@ -32,7 +32,7 @@ pub(crate) struct Crew {
     post: Arc<Post>,
     /// How many workers there were so far.
     started: u32,
-    /// How many ended by themselves without giving anything back.
+    /// How many workers ended by themselves without giving anything back.
     pub(crate) abrupt: u32,
 }
 
@@ -141,7 +141,7 @@ impl Crew {
         self.workers[place].signal(Signal::CONT);
     }
 
-    /// For the history.
+    /// Notes in the history what happens to the worker at this place.
     fn note(&self, place: usize, does: Does) {
         let client = self.workers[place].id;
         let what = What::Client { client, does };
@@ -223,7 +223,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Also one that is stopped.
+        // A worker that is stopped ends as well.
         self.child.kill().ok();
         tell_reaper("down", &self.child);
         self.child.wait().ok();

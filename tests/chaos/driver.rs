@@ -28,7 +28,7 @@ use crate::site::{Made, Site};
 const GRACE: Duration = Duration::from_secs(15);
 /// Within this time, the keys of those who wait for a lock end by themselves, of which none lasts half a second.
 const HINTS_END: Duration = Duration::from_secs(5);
-/// For the opening of new nodes by a machine that has much else to do.
+/// How long the opening of new nodes may take on a busy machine.
 const OPENED: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(options: &Options) -> Report {

@@ -23,13 +23,13 @@ pub(crate) enum Told {
     Posts(String),
     /// Something to be counted.
     Counted(String),
-    /// The worker itself saw something that must not be.
+    /// The worker itself saw something that must not happen.
     Wrong(String),
     /// Told to stop, it has released everything; and once more after its last locks.
     Done,
 }
 
-/// What stands for nothing.
+/// The word for an empty value.
 const NONE: &str = "-";
 const ACCESSES: [(Access, &str); 3] = [
     (Access::Alone, "alone"),
@@ -271,7 +271,7 @@ impl Words<'_> {
         Self::parsed(self.0.next()?)
     }
 
-    /// A word that may stand for nothing.
+    /// A word that may be the one for an empty value.
     fn maybe<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
         match self.0.next()? {
             NONE => Some(None),

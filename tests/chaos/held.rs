@@ -26,7 +26,7 @@ pub(crate) const ABRUPT: i32 = 3;
 pub(crate) enum Stay {
     /// 20 ms at most.
     AMoment,
-    /// Shorter or longer, at times beyond the lease.
+    /// For a drawn time, at times beyond the lease.
     AnyTime,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Held {
     pub(crate) is_lost: Cell<bool>,
 }
 
-/// What is left of a lock that was given back.
+/// What follows when a lock was given back.
 pub(crate) enum Left {
     Nothing,
     /// Nobody has it for this time.
     Rest(On, Option<u32>, (u64, u64)),
-    /// For another thread, or another worker.
+    /// The lock goes to another thread, or another worker.
     Lease(Parcel),
 }
 
@@ -124,7 +124,7 @@ impl Held {
     /// Works for two to five times the ttl, whatever happens to servers meanwhile.
     fn work_for_long(&self, rng: &mut Rng) {
         let began = clock();
-        // What has a limit ends within this time.
+        // A lock with a limit ends within this time.
         let most = self.ends_by.map_or_else(|| rng.u64(2..=5), |_| 5);
         for times in 1..=most {
             let until = began + times * self.ttl_ms * 1_000_000;
@@ -223,7 +223,7 @@ impl Held {
         self.happened(at, What::NotExtended { hold, why });
     }
 
-    /// Gives it back, or on.
+    /// Gives the lock back, or hands it on.
     pub(crate) fn release(self, rng: &mut Rng) -> Left {
         let (hold, slot) = (self.call, self.guard.slot());
         let is_lease = rng.u32(0..8) == 0 && order() == Order::Run;
@@ -264,7 +264,7 @@ impl Held {
     }
 }
 
-/// Only what has a limit ends by one.
+/// Only a lock with a limit ends by its limit.
 fn why_of(error: &Error, on: &On, has_limit: bool) -> Why {
     let why = why(error, on);
     if why == Why::Limited && !has_limit {

@@ -30,7 +30,7 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    /// Registers it.
+    /// Registers the hook.
     pub(crate) fn of(guard: &LockGuard, hold: Call) -> Self {
         let called: Arc<Mutex<Called>> = Arc::default();
         let hook = Arc::clone(&called);
@@ -71,7 +71,7 @@ impl Hook {
         }
     }
 
-    /// Waits until it is called for a loss that was seen. Where it is not, the judge will say so.
+    /// Waits until the hook is called for a loss that was seen. If it is not called, the judge says so.
     pub(crate) fn wait(&self) {
         for _ in 0..LOOKS {
             if self.is_told.get() || self.called.lock().is_some() {

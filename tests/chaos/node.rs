@@ -44,7 +44,7 @@ pub(crate) struct Node {
     settings: Option<String>,
     /// The data of an earlier moment, and the number of then.
     older: Option<(PathBuf, u64)>,
-    /// A replica that hears nothing any more, and the number that it has.
+    /// A replica that receives nothing any more, and the number that it has.
     replica: Option<(Server, Time, u64)>,
 }
 
@@ -92,7 +92,7 @@ impl Node {
         let older = self.server.dir().with_extension("older");
         copy_all(self.server.dir(), &older);
         self.older = Some((older, self.number));
-        // What comes after it will be forgotten.
+        // What the server writes from now on will be forgotten.
         self.remember();
     }
 
@@ -123,7 +123,7 @@ impl Node {
         if next == Memory::All && matches!(self.persistence, Persistence::Snapshots) {
             let client = redis::Client::open(self.server.url()).unwrap();
             let mut connection = client.get_connection().unwrap();
-            // The answer is the end of the connection.
+            // The server answers by the end of the connection.
             let end: redis::RedisResult<()> =
                 redis::cmd("SHUTDOWN").arg("SAVE").query(&mut connection);
             end.unwrap_err();
@@ -231,7 +231,7 @@ impl Node {
 /// Whether a child ends by itself.
 fn has_ended(child: u32) -> bool {
     let pid = i32::try_from(child).ok().and_then(Pid::from_raw).unwrap();
-    // It is waited for where it is killed.
+    // The caller that kills it also waits for it.
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     eventually(Duration::from_mins(1), || {
         waitid(WaitId::Pid(pid), look).is_ok_and(|status| status.is_some())

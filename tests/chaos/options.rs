@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::bounds::{LONG_TTL_MS, TTL_MS};
 
-/// How long it is calm in the end: longer than the longest ttl, and than a recovery may take.
+/// How long the calm at the end lasts: longer than the longest ttl, and than a recovery may take.
 pub(crate) const CALM: Duration = Duration::from_secs(6);
 const SHORTEST: u64 = 10;
 /// How long a run takes, unless it is said; and how long it takes at most until a violation is found that has to be found.
@@ -16,7 +16,7 @@ const USUAL: u64 = 60;
 pub(crate) enum Clients {
     Classic,
     Fenced,
-    /// Half of them the one, half of them the other.
+    /// Half of the workers are fenced, half are classic.
     Mixed,
 }
 
@@ -68,7 +68,7 @@ impl Options {
         if self.planted { LONG_TTL_MS } else { TTL_MS }
     }
 
-    /// What has to be said for this kind.
+    /// The option for this kind.
     pub(crate) fn switch(&self) -> &'static str {
         match self.clients {
             Clients::Classic => "",

@@ -19,9 +19,9 @@ pub(crate) struct Episode {
     pub(crate) to_ms: u64,
     /// What it strikes: servers, or one worker.
     pub(crate) targets: Vec<usize>,
-    /// Whose links to the servers it strikes, for a fault of links.
+    /// For a fault of links, the group of workers whose links it strikes.
     pub(crate) group: usize,
-    /// For a delay, in each direction; for a clock that is set back, by how much.
+    /// The time of a delay in each direction, or the span by which a clock is set back.
     pub(crate) by_ms: u64,
     /// How far the clock is ahead of the true time when a server comes back without its data, or another takes its place.
     pub(crate) ahead_ms: i64,
@@ -116,7 +116,7 @@ fn episode(rng: &mut Rng, taken: &mut Taken, class: Class, from_ms: u64) -> Opti
     }
     let to_ms = from_ms + length_ms;
     for &target in &targets {
-        // A little of peace, for the driver to be late.
+        // A pause, in case the driver is late.
         untils[target] = to_ms + 50;
     }
     Some(Episode {

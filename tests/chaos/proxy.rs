@@ -41,7 +41,7 @@ pub(crate) struct Proxy {
 }
 
 struct Shared {
-    /// Those of the first group, then those of the second.
+    /// The links of the first group, then those of the second.
     switches: Vec<Mutex<Setting>>,
     /// The episodes whose fault has struck a connection or bytes.
     struck: Mutex<BTreeSet<usize>>,
@@ -50,7 +50,7 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// What a link is to do.
+/// What a link has to do.
 #[derive(Clone, Copy)]
 struct Setting {
     mode: Mode,
@@ -65,7 +65,7 @@ struct Setting {
 /// From one address of the proxy to one server.
 struct Link {
     address: SocketAddr,
-    /// What it does now.
+    /// What the link does now.
     setting: Setting,
     keeps: Keeps,
     /// None while connections are refused.
@@ -157,7 +157,7 @@ impl Proxy {
         &self.shared.switches[group * self.servers + server]
     }
 
-    /// Whether it does what it is there for; not after a panic.
+    /// Whether the thread of the proxy still runs. It does not after a panic.
     pub(crate) fn is_well(&self) -> bool {
         self.thread
             .as_ref()
@@ -275,7 +275,7 @@ impl Link {
     }
 
     fn serve(&mut self, side: Side) {
-        // What was held back is here.
+        // The bytes that were held back go on here, so that episode has struck something.
         self.struck.extend(self.held.take());
         let mode = self.setting.mode;
         let due = match mode {

@@ -26,7 +26,7 @@ use crate::worker::THREADS;
 /// What the driver and the listeners of all workers write into.
 pub(crate) type Shared = Arc<Mutex<Record>>;
 
-/// A hook is called so much before the end of the lease.
+/// A hook may be called by this much before the end of the lease.
 pub(crate) const NOTICE: Nanos = 1_000_000;
 /// What is counted of those who have something at the same time, or one after the other.
 pub(crate) const READ_TOGETHER: &str = "readers that had company";
@@ -52,7 +52,7 @@ pub(crate) struct Record {
     around_calm: Excerpt,
     /// How long after the beginning the first violation was found.
     pub(crate) found_after: Nanos,
-    /// What the calls are on that have not ended.
+    /// For each call that has not ended, what it asks for.
     asked: HashMap<Call, On>,
     /// What is held, and until when, as the guards say.
     held: HashMap<Call, (On, Span)>,
@@ -60,12 +60,12 @@ pub(crate) struct Record {
     last: HashMap<u32, bool>,
     /// When the last fault was repaired.
     calm: Option<Nanos>,
-    /// When each place was had after that, alone or not, for the first time.
+    /// When each place was held for the first time after that, alone or not.
     firsts: BTreeMap<(u32, bool), Nanos>,
     /// How often something was told, by its name.
     pub(crate) counts: BTreeMap<String, u64>,
     pub(crate) sections: u64,
-    /// Guards that were over when the worker looked at them first.
+    /// Guards that had ended when the worker first looked at them.
     pub(crate) late: u64,
     /// The longest time from the end of a lease to its hook.
     pub(crate) latest: Nanos,
@@ -220,7 +220,7 @@ impl Record {
         }
     }
 
-    /// Counts.
+    /// Counts something by its name.
     fn look_at(&mut self, event: &Event) {
         let at = event.at;
         match &event.what {

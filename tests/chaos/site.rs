@@ -40,7 +40,7 @@ pub(crate) struct Made {
 /// Something that has to be done at some time.
 struct Step {
     at_ms: u64,
-    /// Else the fault begins.
+    /// Whether the fault ends. Otherwise it begins.
     is_end: bool,
     /// Which episode.
     episode: usize,
@@ -187,7 +187,7 @@ impl Site {
         }
     }
 
-    /// For the history.
+    /// Notes in the history what happens to a node.
     fn note(&self, node: usize, does: Does) {
         let node = u32::try_from(node).unwrap();
         self.record.lock().notes_now(What::Node { node, does });

@@ -19,7 +19,7 @@ pub(crate) struct Off {
     ahead_ms: i64,
     /// By how much it was set back in all.
     back_ms: i64,
-    /// What it has gained since it was set.
+    /// The time that it has gained since it was set.
     gained_ms: i64,
 }
 
@@ -48,7 +48,7 @@ impl Off {
 }
 
 impl Time {
-    /// A clock where there can be one.
+    /// A clock, if the clock of a server can be set here.
     pub(crate) fn new(options: &Options, ahead_ms: i64) -> Self {
         let mut time = Self {
             clock: options.clocks.then(|| Clock::new().unwrap()),

@@ -26,12 +26,12 @@ pub(crate) const THREADS: u32 = 2;
 /// For the last locks.
 const PATIENCE: Duration = Duration::from_secs(20);
 const NODE_TIMEOUT: Duration = Duration::from_millis(150);
-/// What is kept alive has to last for three node timeouts.
+/// A lock that is kept alive has to last for three node timeouts.
 const SHORTEST_KEPT_MS: u64 = 450;
 
 /// What a worker is told when it is started.
 pub(crate) struct Role {
-    /// Its number, which no other worker has.
+    /// The number of the worker, which no other one has.
     pub(crate) client: u32,
     pub(crate) seed: u64,
     pub(crate) protocol: Protocol,

@@ -22,7 +22,7 @@ pub struct Assumed {
 /// A rule of locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// Two have at the same time what only one may have.
+    /// Two guards have at the same time what only one may have.
     Exclusion,
     /// More permits are held than there are.
     Permits,
@@ -52,9 +52,9 @@ pub enum Rule {
     Release,
     /// A call has not ended.
     Unended,
-    /// A guard was returned, and no call for it was under way.
+    /// A guard was returned, and no call had asked for it.
     Uncalled,
-    /// Something else, which the test saw itself.
+    /// Something else that the test itself saw.
     Other,
 }
 
@@ -190,7 +190,7 @@ impl Hold {
 }
 
 impl Checker {
-    /// One that has heard nothing yet.
+    /// A judge that has heard nothing yet.
     #[must_use]
     pub fn new(assumed: Assumed) -> Self {
         Self {
@@ -199,7 +199,7 @@ impl Checker {
         }
     }
 
-    /// Takes the next event. Returns whether all is well.
+    /// Takes the next event. Returns whether it breaks no rule.
     pub fn hear(&mut self, event: &Event) -> bool {
         let (before, at) = (self.found.len(), event.at);
         match &event.what {
@@ -326,7 +326,7 @@ impl Checker {
     }
 }
 
-/// Whether two that are on the same place exclude each other there.
+/// Whether two guards on the same place exclude each other there.
 pub(crate) fn are_apart(one: Access, other: Access) -> bool {
     !matches!(
         (one, other),

@@ -7,7 +7,7 @@ impl Checker {
     /// A guard is returned.
     pub(crate) fn is_had(&mut self, call: Call, hold: Hold, origin: Origin) {
         for place in &hold.on.places {
-            // Whoever was over when it was returned has had nothing.
+            // A guard that had ended when it was returned has held nothing.
             let is_over = hold.is_over_at(hold.start);
             if origin == Origin::Adopted || hold.shares_permits() || is_over {
                 continue;
@@ -67,7 +67,7 @@ impl Checker {
         })
     }
 
-    /// A guard says from now on that it is valid: nobody else may have what it has.
+    /// A guard says from now on that it is valid. Nobody else may have its places.
     pub(crate) fn excludes(&mut self, call: Call, at: Nanos) {
         let Some(hold) = self.holds.get(&call) else {
             return;
@@ -75,7 +75,7 @@ impl Checker {
         let mut found = None;
         for place in &hold.on.places {
             let open = self.places.open.entry(*place).or_default();
-            // One that goes on after all comes back.
+            // A guard that goes on after its end counts again.
             let holds = &self.holds;
             open.retain(|other| holds.get(other).is_some_and(|other| other.is_valid_at(at)));
             if !open.contains(&call) {

@@ -98,7 +98,7 @@ impl Checker {
         }
         let was_lost_before = lost.is_some_and(|lost| lost < at);
         if lost == Some(at) {
-            // It was lost when it had been extended.
+            // The lock was lost after the extension.
         } else if self.assumed.is_exact && (end.high <= at || was_lost_before) {
             let words =
                 format!("{who} was told that its lease of {on} is longer when that was over");
@@ -126,7 +126,7 @@ impl Checker {
         };
         let (who, on, former) = (hold.who, &hold.on, hold.end);
         if hold.released.is_some() {
-            // A renewal that was under way.
+            // A renewal that was under way has moved the end.
         } else if end > former.high && hold.lost.is_some_and(|lost| lost < at) {
             let words = format!("{who} revived its lease of {on}, which it had lost");
             self.finds(Rule::Revival, at, &[call], words);
@@ -175,7 +175,7 @@ impl Checker {
             return;
         };
         let Some(end) = says else {
-            // What has ended a little before its time says so.
+            // A guard may say that it has ended a little before its time.
             return self.lost(call, at, Why::Expired);
         };
         let (who, on) = (hold.who, &hold.on);
@@ -197,7 +197,7 @@ impl Checker {
         }
     }
 
-    /// The program is told that the lock is lost; what ends by its release is not lost.
+    /// The program is told that the lock is lost. A lock that ends by its release is not lost.
     pub(crate) fn is_told_of_a_loss(&mut self, call: Call, at: Nanos, why: Why) {
         let hold = self.holds.get_mut(&call);
         if let Some(hold) = hold.filter(|hold| hold.released.is_none()) {

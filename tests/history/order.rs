@@ -68,7 +68,7 @@ impl Checker {
             let known = given.largest.iter().rev();
             let before = known.skip_while(|(returned, ..)| *returned > asked);
             let before = before.map(|(_, largest, whose)| (*largest, *whose)).next();
-            // Guards that are valid are had one after the other.
+            // Valid guards follow one after the other.
             let is_valid = at < hold.end.low;
             let valid = given.valid.filter(|_| is_valid);
             let before = before.into_iter().chain(valid).max();

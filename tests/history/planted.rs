@@ -15,7 +15,7 @@ struct Made {
 }
 
 impl Made {
-    /// Asked for and returned; with that fencing token, or none if it is 0.
+    /// A call, and the guard that it returns, with this fencing token, or none if it is 0.
     fn takes(
         &mut self,
         client: u32,
@@ -62,7 +62,7 @@ const CLIENT: Who = Who {
     thread: 0,
 };
 
-/// One that has it in 10..20.
+/// A history in which one client has the lock in 10..20.
 fn one() -> (Made, Call) {
     let mut made = Made::default();
     let hold = made.takes(1, On::alone(1), (9, 10), 20, 0);
